@@ -1,0 +1,82 @@
+// Arguments and results of the operations a Device offers: what every device
+// must do, checked by tests/device_conformance_test against compute/reference.
+//
+// Distances that are returned follow the canonical definition (reference.h):
+// the same bits on every device, SIMD width and thread count. Faster arithmetic
+// may only nominate candidates; what it nominates is re-scored canonically.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/distance.h"
+#include "core/topk.h"
+#include "core/types.h"
+
+namespace warplite::compute {
+
+class Buffer;
+
+// Asked between tiles, at least every few milliseconds, and only on the thread
+// that called the operation.
+class Cancellation {
+ public:
+  virtual ~Cancellation() = default;
+  virtual bool requested() = 0;
+};
+
+// Rows searched together: one segment's vectors, resident on the device.
+// Everything but `vectors` is host memory and outlives the call.
+struct Block {
+  const Buffer* vectors = nullptr;  // `rows` dense vectors of the workload's type and dim
+  std::uint32_t rows = 0;
+  std::uint32_t id = 0;                  // returned in Hit::block
+  RowIdView rowids;                      // in any order, no duplicates among live rows
+  const std::uint64_t* live = nullptr;   // one bit a row, rows that take part; null: all
+  std::uint32_t live_rows = 0;           // bits set in `live`, or rows
+};
+
+// What nearest() and within() have in common.
+struct Workload {
+  Distance distance = Distance::kL2;
+  MatrixView queries;  // host memory, same type and dim as the blocks
+  std::span<const Block> blocks;
+  DistanceRange range;  // hits outside are not returned
+  // With has_after: only hits that come after (after_distance, after_rowid) in
+  // the order of results. A cursor that goes on uses it. One query only.
+  bool has_after = false;
+  double after_distance = 0;
+  RowId after_rowid = 0;
+  Cancellation* cancellation = nullptr;
+
+  bool admits(const Hit& hit) const {
+    if (!range.contains(hit.distance)) return false;
+    if (!has_after) return true;
+    return hit.distance != after_distance ? hit.distance > after_distance
+                                          : hit.rowid > after_rowid;
+  }
+};
+
+// The k nearest of each query. Blocks may be searched in several calls: each
+// call adds to what the table holds, and thresholds carry over.
+class HitTable {
+ public:
+  HitTable(std::size_t queries, std::size_t k) : k_(k), rows_(queries, TopK(k)) {}
+
+  std::size_t queries() const { return rows_.size(); }
+  std::size_t k() const { return k_; }
+  TopK& row(std::size_t query) { return rows_[query]; }
+  // Nearest first.
+  const std::vector<Hit>& sorted(std::size_t query) { return rows_[query].sorted(); }
+
+ private:
+  std::size_t k_;
+  std::vector<TopK> rows_;
+};
+
+// All hits within the range, of each query, in no particular order.
+using HitLists = std::vector<std::vector<Hit>>;
+
+}  // namespace warplite::compute

@@ -1,0 +1,79 @@
+#include "core/column.h"
+
+#include <limits>
+
+#include "core/error.h"
+
+namespace warplite {
+
+Cell Column::cell(std::size_t row) const {
+  if (is_null(row)) return Cell::null();
+  switch (type_) {
+    case PlainType::kInteger:
+    case PlainType::kBoolean: return Cell::of(integers_[row]);
+    case PlainType::kReal: return Cell::of(reals_[row]);
+    case PlainType::kText: return Cell::text(text(row));
+  }
+  return Cell::null();
+}
+
+void Column::append(const Cell& cell) {
+  const bool null = cell.is_null();
+  switch (type_) {
+    case PlainType::kInteger:
+    case PlainType::kBoolean: integers_.push_back(null ? 0 : cell.integer); break;
+    case PlainType::kReal: reals_.push_back(null ? 0.0 : cell.real); break;
+    case PlainType::kText:
+      if (bytes_.size() + cell.bytes.size() > std::numeric_limits<std::uint32_t>::max()) {
+        throw Error(ErrorKind::kLimit, "more than 4 GB of text in one segment's column");
+      }
+      if (!null) bytes_.append(cell.bytes);
+      ends_.push_back(static_cast<std::uint32_t>(bytes_.size()));
+      break;
+  }
+  ++size_;
+  if (null || null_count_ != 0) nulls_.resize(size_);
+  if (null) {
+    nulls_.set(size_ - 1);
+    ++null_count_;
+  }
+}
+
+void Column::truncate(std::size_t size) {
+  if (size >= size_) return;
+  size_ = size;
+  if (null_count_ != 0) {
+    nulls_.resize(size);
+    null_count_ = nulls_.count();
+  }
+  if (type_ == PlainType::kReal) {
+    reals_.resize(size);
+  } else if (type_ == PlainType::kText) {
+    ends_.resize(size);
+    bytes_.resize(size == 0 ? 0 : ends_[size - 1]);
+  } else {
+    integers_.resize(size);
+  }
+}
+
+void Column::reserve(std::size_t rows) {
+  if (type_ == PlainType::kReal) {
+    reals_.reserve(rows);
+  } else if (type_ == PlainType::kText) {
+    ends_.reserve(rows);
+  } else {
+    integers_.reserve(rows);
+  }
+}
+
+void Column::gather(const Column& from, const std::uint32_t* rows, std::size_t n) {
+  WARP_CHECK(from.type_ == type_);
+  for (std::size_t i = 0; i < n; ++i) append(from.cell(rows[i]));
+}
+
+std::size_t Column::memory() const {
+  return sizeof(*this) + nulls_.word_count() * 8 + integers_.capacity() * 8 +
+         reals_.capacity() * 8 + ends_.capacity() * 4 + bytes_.capacity();
+}
+
+}  // namespace warplite

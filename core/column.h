@@ -1,0 +1,62 @@
+// A plain column's values for consecutive rows, typed and contiguous, so that a
+// filter scans it. Append-only; reading a row that exists never moves.
+// Threads: concurrent reads are fine; append needs exclusive use.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/bitmap.h"
+#include "core/value.h"
+
+namespace warplite {
+
+class Column {
+ public:
+  explicit Column(PlainType type) : type_(type) {}
+
+  PlainType type() const { return type_; }
+  std::size_t size() const { return size_; }
+  bool has_nulls() const { return null_count_ != 0; }
+  bool is_null(std::size_t row) const { return null_count_ != 0 && nulls_.test(row); }
+
+  // kInteger and kBoolean (0 or 1); NULL rows hold 0.
+  const std::vector<std::int64_t>& integers() const { return integers_; }
+  // kReal; NULL rows hold 0.
+  const std::vector<double>& reals() const { return reals_; }
+  // kText; NULL rows are empty.
+  std::string_view text(std::size_t row) const {
+    const std::size_t begin = row == 0 ? 0 : ends_[row - 1];
+    return std::string_view(bytes_).substr(begin, ends_[row] - begin);
+  }
+  Cell cell(std::size_t row) const;
+
+  // REQUIRES: `cell` is NULL or already of this column's type (sql/values converts).
+  void append(const Cell& cell);
+  void truncate(std::size_t size);
+  void reserve(std::size_t rows);
+  // Appends rows `rows[0..n)` of `from`, which has the same type.
+  void gather(const Column& from, const std::uint32_t* rows, std::size_t n);
+
+  std::size_t memory() const;
+
+  // Raw parts, for the block codec (storage/column_codec.cc).
+  const Bitmap& nulls() const { return nulls_; }
+  const std::vector<std::uint32_t>& text_ends() const { return ends_; }
+  const std::string& text_bytes() const { return bytes_; }
+
+ private:
+  PlainType type_;
+  std::size_t size_ = 0;
+  std::size_t null_count_ = 0;
+  Bitmap nulls_;  // sized only once a NULL was seen
+  std::vector<std::int64_t> integers_;
+  std::vector<double> reals_;
+  std::vector<std::uint32_t> ends_;
+  std::string bytes_;
+};
+
+}  // namespace warplite

@@ -1,0 +1,59 @@
+// The k smallest hits of a stream, in O(n + k log k) for any k: candidates below
+// the threshold are buffered, and a full buffer is cut back by selection. A
+// bounded heap costs O(n log k), which shows at k in the thousands.
+// Not thread-safe: one per thread, then merge().
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <vector>
+
+#include "core/types.h"
+
+namespace warplite {
+
+class TopK {
+ public:
+  explicit TopK(std::size_t k) : k_(k), limit_(std::max<std::size_t>(2 * k, k + 32)) {}
+
+  std::size_t k() const { return k_; }
+  // No hit farther than this can be among the k nearest; one at exactly this
+  // distance can (by rowid).
+  double threshold() const { return threshold_; }
+  // Lowers the threshold to a bound known from elsewhere (another thread).
+  void tighten(double bound) { threshold_ = std::min(threshold_, bound); }
+
+  void push(const Hit& hit) {
+    if (!(hit.distance <= threshold_) || k_ == 0) return;
+    hits_.push_back(hit);
+    if (hits_.size() >= limit_) shrink();
+  }
+
+  // The k nearest so far, nearest first. The object remains usable.
+  const std::vector<Hit>& sorted() {
+    if (hits_.size() > k_) shrink();
+    std::sort(hits_.begin(), hits_.end());
+    if (hits_.size() == k_ && k_ > 0) threshold_ = std::min(threshold_, hits_.back().distance);
+    return hits_;
+  }
+
+  void merge(const TopK& other) {
+    for (const Hit& hit : other.hits_) push(hit);
+  }
+
+ private:
+  void shrink() {
+    auto kth = hits_.begin() + static_cast<std::ptrdiff_t>(k_ - 1);
+    std::nth_element(hits_.begin(), kth, hits_.end());
+    threshold_ = std::min(threshold_, kth->distance);
+    hits_.resize(k_);
+  }
+
+  std::size_t k_;
+  std::size_t limit_;
+  double threshold_ = std::numeric_limits<double>::infinity();
+  std::vector<Hit> hits_;
+};
+
+}  // namespace warplite

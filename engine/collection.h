@@ -1,0 +1,101 @@
+// One table's life on one connection: storage, pending rows, snapshots.
+//
+// Writes collect in memory (engine/pending.h) and reach the shadow tables at sync()
+// or when the buffer is large; what a savepoint needs to come back is kept.
+// Transaction calls follow, as SQLite makes them (xCreate is followed by sync without begin):
+//   (begin? (insert | update | erase | savepoint n | release n | rollback_to n)* (sync commit | sync? rollback))*
+// rollback_to(n) may name a savepoint that was never announced, or −1: everything pending goes.
+// sync() may be followed by more writes when COMMIT fails with BUSY. commit(), rollback(), savepoint(), release(),
+// rollback_to() do not throw.
+// Threads: as the connection.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/chunk.h"
+#include "engine/view.h"
+#include "index/index.h"
+#include "storage/storage.h"
+
+struct sqlite3;
+
+namespace warplite::engine {
+
+// What the engine needs to know of a table; sql/definition.h makes it.
+struct TableOptions {
+  Layout layout;
+  struct VectorColumn {
+    std::string name;
+    Distance distance;
+    index::Spec index;
+  };
+  std::vector<VectorColumn> vectors;     // parallel to layout.vectors
+  std::vector<std::string> plain_names;  // parallel to layout.plains, for messages
+};
+
+// A row to insert; cells are already of their column's type.
+struct NewRow {
+  std::optional<RowId> rowid;  // none: one more than the largest
+  const Cell* vectors = nullptr;
+  const Cell* plains = nullptr;
+  const Cell* aux = nullptr;
+};
+
+enum class OnConflict { kAbort, kIgnore, kReplace };
+
+class Collection {
+ public:
+  // xCreate: makes the shadow tables. xConnect: verifies that they are there.
+  static std::shared_ptr<Collection> create(sqlite3* db, const std::string& schema,
+                                            const std::string& table, TableOptions options);
+  static std::shared_ptr<Collection> open(sqlite3* db, const std::string& schema,
+                                          const std::string& table, TableOptions options);
+  ~Collection();
+
+  const TableOptions& options() const;
+  const std::string& schema() const;
+  const std::string& table() const;
+  const index::Index& index(std::size_t vector_column) const;
+
+  void drop();                              // xDestroy
+  void rename(const std::string& new_table);  // xRename
+
+  // --- reading -----------------------------------------------------------
+  // The current view: the transaction's snapshot and this connection's pending rows.
+  std::shared_ptr<const View> view();
+  std::optional<RowId> find_key(std::string_view key);  // TEXT PRIMARY KEY
+
+  // --- writing -----------------------------------------------------------
+  // Returns the rowid, or nothing when kIgnore met a duplicate. Throws Error{kConstraint}
+  // ("UNIQUE constraint failed: t.id") for a duplicate rowid or key under kAbort.
+  std::optional<RowId> insert(const NewRow& row, OnConflict conflict);
+  // Replaces row `old`; row.rowid may differ. REQUIRES: row.rowid has a value.
+  // False when kIgnore met a duplicate. No row `old`: does nothing, true.
+  bool update(RowId old, const NewRow& row, OnConflict conflict);
+  bool erase(RowId rowid);  // false: no such row
+
+  void begin();
+  void sync();
+  void commit() noexcept;
+  void rollback() noexcept;
+  void savepoint(int n) noexcept;
+  void release(int n) noexcept;
+  void rollback_to(int n) noexcept;
+
+  // --- commands ----------------------------------------------------------
+  void optimize();  // merges small and sparse segments, re-clusters partitions
+  void rebuild();   // rewrites everything
+  std::vector<std::string> integrity_check();  // faults found; flushes nothing
+
+ private:
+  struct Impl;
+  explicit Collection(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace warplite::engine

@@ -1,0 +1,89 @@
+// What one statement sees: a snapshot's segments and tail, and the connection's
+// own pending rows, minus what was deleted. Immutable and cheap to hold; a cursor
+// keeps its view while later statements change the table.
+// Threads: as the connection (blocks are read through its statements).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/bitmap.h"
+#include "core/chunk.h"
+#include "core/column.h"
+#include "core/types.h"
+#include "engine/residency.h"
+#include "storage/storage.h"
+
+namespace warplite::engine {
+
+// Rows that are searched together: a sealed segment, the tail, or a pending chunk.
+// Accessors load and cache what they need; results stay valid while held.
+class Part {
+ public:
+  virtual ~Part() = default;
+
+  virtual std::uint32_t rows() const = 0;
+  virtual std::uint32_t live_rows() const = 0;
+  // Null when every row is alive.
+  virtual const Bitmap* alive() const = 0;
+  virtual RowIdView rowids() const = 0;
+  virtual RowId min_rowid() const = 0;  // of all rows, dead ones included
+  virtual RowId max_rowid() const = 0;
+  virtual std::optional<std::uint32_t> find(RowId rowid) const = 0;  // alive or not
+
+  // A vector column: `owner` keeps `data` (rows() vectors) alive; `present` is null
+  // when no vector is NULL. `stamp` is null for rows that are not sealed.
+  struct Vectors {
+    std::shared_ptr<const void> owner;
+    std::shared_ptr<const ResidentVectors> resident;  // set for sealed segments
+    MatrixView data;
+    const Bitmap* present = nullptr;
+    Stamp stamp;
+    bool all_null = false;
+  };
+  virtual Vectors vectors(std::size_t column) const = 0;
+  // What vectors(column) would add to memory if it is not resident yet.
+  virtual std::size_t vector_bytes(std::size_t column) const = 0;
+  // Null: every value is NULL.
+  virtual std::shared_ptr<const Column> plain(std::size_t column) const = 0;
+  // Null when the part keeps none (tail, pending).
+  virtual const storage::ZoneMap* zone(std::size_t column) const = 0;
+  // Set when +columns are at hand (pending rows); else they are read from NAME_aux.
+  virtual const Chunk* chunk() const = 0;
+};
+
+struct Location {
+  std::uint32_t part;
+  std::uint32_t row;
+};
+
+class View {
+ public:
+  View(const Layout& layout, storage::Store& store, std::vector<std::shared_ptr<const Part>> parts);
+
+  const Layout& layout() const { return *layout_; }
+  std::size_t parts() const { return parts_.size(); }
+  const Part& part(std::size_t i) const { return *parts_[i]; }
+  std::uint64_t live_rows() const;
+
+  // The live row with this rowid.
+  std::optional<Location> find(RowId rowid) const;
+  // The largest live rowid, if there is any row.
+  std::optional<RowId> max_rowid() const;
+
+  RowId rowid(Location at) const { return parts_[at.part]->rowids()[at.row]; }
+  Value plain(Location at, std::size_t column) const;
+  // The stored bytes as a blob, or NULL.
+  Value vector(Location at, std::size_t column) const;
+  Value aux(Location at, std::size_t column) const;
+
+ private:
+  const Layout* layout_;
+  storage::Store* store_;
+  std::vector<std::shared_ptr<const Part>> parts_;
+};
+
+}  // namespace warplite::engine

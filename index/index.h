@@ -1,0 +1,58 @@
+// An Index finds the nearest stored vectors of one column. It knows neither SQLite
+// nor CUDA: arithmetic goes to a compute::Device, bytes come and go as pages that
+// engine/ keeps in the file under stamps.
+// Threads: the search members may run concurrently.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "compute/device.h"
+#include "core/distance.h"
+
+namespace warplite::index {
+
+// `index=ivfpq(lists=1024, m=96)` as written; the kind checks its parameters.
+struct Spec {
+  std::string kind = "flat";
+  std::map<std::string, std::string> parameters;
+};
+
+// What the column holds.
+struct ColumnShape {
+  ElementType type;
+  std::uint32_t dim;
+  Distance distance;
+};
+
+class Index {
+ public:
+  virtual ~Index() = default;
+
+  // True when nearest() is exact, so that a cursor may go on from where it ended.
+  virtual bool exact() const = 0;
+
+  // As the operations of compute::Device, over the blocks of work.
+  virtual Status nearest(compute::Device& device, const compute::Workload& work,
+                         compute::HitTable& best) const = 0;
+  virtual Status within(compute::Device& device, const compute::Workload& work,
+                        compute::HitLists& out) const = 0;
+};
+
+// A kind of index, by the name that `index=` uses.
+struct Kind {
+  std::string_view name;
+  // Throws Error{kInvalid} that names the parameter, what was expected and what came.
+  std::unique_ptr<Index> (*make)(const Spec&, const ColumnShape&);
+};
+
+// Kinds are listed in extension/registrations.cc.
+void register_kind(const Kind& kind);
+std::vector<std::string_view> kind_names();
+// Throws Error{kUnsupported} that lists the kinds there are.
+std::unique_ptr<Index> make_index(const Spec& spec, const ColumnShape& shape);
+
+}  // namespace warplite::index

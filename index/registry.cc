@@ -1,0 +1,31 @@
+#include "index/index.h"
+
+namespace warplite::index {
+namespace {
+
+std::vector<Kind>& kinds() {
+  static std::vector<Kind> list;
+  return list;
+}
+
+}  // namespace
+
+void register_kind(const Kind& kind) { kinds().push_back(kind); }
+
+std::vector<std::string_view> kind_names() {
+  std::vector<std::string_view> names;
+  for (const Kind& kind : kinds()) names.push_back(kind.name);
+  return names;
+}
+
+std::unique_ptr<Index> make_index(const Spec& spec, const ColumnShape& shape) {
+  std::string known;
+  for (const Kind& kind : kinds()) {
+    if (kind.name == spec.kind) return kind.make(spec, shape);
+    known += (known.empty() ? "" : ", ") + std::string(kind.name);
+  }
+  throw Error(ErrorKind::kUnsupported,
+              "index=" + spec.kind + " is not available in this version; available: " + known);
+}
+
+}  // namespace warplite::index

@@ -1,0 +1,55 @@
+// What the modules and functions of one connection share: its warp tables by name.
+// Ownership: created by registration, freed with the last module (sqlite3_create_module_v2's destructor).
+// Threads: as the connection.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "compute/ops.h"
+#include "engine/collection.h"
+#include "sql/definition.h"
+#include "storage/sqlite_api.h"
+
+namespace warplite::sql {
+
+// A connected warp table; the virtual table owns it, cursors of table-valued functions share it.
+struct OpenTable {
+  TableDefinition definition;
+  std::shared_ptr<engine::Collection> collection;
+};
+
+class Context {
+ public:
+  explicit Context(sqlite3* db) : db_(db) {}
+  sqlite3* db() const { return db_; }
+
+  void add(const std::shared_ptr<OpenTable>& table);
+  void remove(const OpenTable& table);  // by schema and table name, when it is this object
+
+  // "papers" or "schema.papers" (either part may be "quoted" or [quoted]); ASCII case-insensitive; without a schema: temp, main, then
+  // the attached ones. Connects the table when this connection has not used it yet. Throws Error{kInvalid}
+  // "no such warp table: …", or that says what the name is instead.
+  std::shared_ptr<OpenTable> find(const std::string& name);
+
+ private:
+  sqlite3* db_;
+  std::map<std::pair<std::string, std::string>, std::weak_ptr<OpenTable>> tables_;  // lower case
+};
+
+// sqlite3_interrupt() as the engine's searches ask for it, on any SQLite: before 3.41 by stepping a
+// one-row statement, which fails with SQLITE_INTERRUPT. Rate-limited to one question a millisecond.
+class Interrupt : public compute::Cancellation {
+ public:
+  explicit Interrupt(sqlite3* db);
+  ~Interrupt() override;
+  bool requested() override;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace warplite::sql

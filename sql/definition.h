@@ -1,0 +1,49 @@
+// CREATE VIRTUAL TABLE … USING warp(…): the columns as written, checked.
+// The grammar is a superset of the one of vec0 tables (DESIGN §1.1).
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/collection.h"
+
+namespace warplite::sql {
+
+enum class ColumnKind { kRowId, kTextKey, kVector, kPlain, kPartition, kAux };
+
+struct ColumnDefinition {
+  std::string name;
+  ColumnKind kind = ColumnKind::kPlain;
+  int slot = -1;          // index into Layout::vectors, ::plains (plain, partition, text key) or of the aux columns
+  std::string declared;   // type for sqlite3_declare_vtab: "INTEGER", "TEXT", "" …
+  ElementType element = ElementType::kFloat32;  // kVector
+  std::uint32_t dim = 0;                        // kVector
+  Distance distance = Distance::kL2;            // kVector
+  index::Spec index;                            // kVector
+  PlainType plain = PlainType::kInteger;        // kPlain, kPartition, kTextKey
+};
+
+// Hidden columns follow the declared ones, in this order; then one named as the
+// table itself, for commands.
+enum HiddenColumn { kDistance, kK, kNprobe, kMatches, kCommand, kHiddenCount };
+
+struct TableDefinition {
+  std::string schema;
+  std::string table;
+  std::vector<ColumnDefinition> columns;  // in declared order
+  int rowid_column = -1;                  // the INTEGER PRIMARY KEY, or -1
+
+  int hidden(HiddenColumn column) const { return static_cast<int>(columns.size()) + column; }
+  // For sqlite3_declare_vtab.
+  std::string declaration() const;
+  engine::TableOptions options() const;
+  const ColumnDefinition* find(std::string_view name) const;  // ASCII case-insensitive
+};
+
+// `arguments` as xCreate receives them from index 3 on. Throws Error{kInvalid} that quotes the argument and
+// says what was expected, Error{kUnsupported} for an index kind that is not available.
+TableDefinition parse_definition(const std::string& schema, const std::string& table,
+                                 const std::vector<std::string>& arguments);
+
+}  // namespace warplite::sql

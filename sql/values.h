@@ -1,0 +1,71 @@
+// SQL values in and out: vectors from BLOBs and JSON, plain values by affinity,
+// and back. Every check on user input lives here, once, and every error names
+// what was expected and what came; `where` begins the message ("papers.embedding").
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/types.h"
+#include "core/value.h"
+#include "storage/sqlite_api.h"
+
+namespace warplite::sql {
+
+// Result and argument subtypes. 223–225 are the ones sqlite-vec uses.
+inline constexpr unsigned kSubtypeFloat32 = 223;
+inline constexpr unsigned kSubtypeBit = 224;
+inline constexpr unsigned kSubtypeInt8 = 225;
+inline constexpr unsigned kSubtypeFloat16 = 226;
+
+unsigned subtype_of(ElementType type);
+const char* type_name(ElementType type);  // "float32" …, as vec_type() says
+
+// Vector bytes of a known type: borrowed from the sqlite3_value when it holds exactly these
+// bytes, else owned. Valid while the value is.
+struct VectorInput {
+  ElementType type = ElementType::kFloat32;
+  std::uint32_t dim = 0;
+  const std::byte* data = nullptr;
+  std::size_t size = 0;
+  std::vector<std::byte> owned;
+
+  VectorInput() = default;
+  VectorInput(VectorInput&&) = default;
+  VectorInput& operator=(VectorInput&&) = default;
+};
+
+// A value for a column (or a query on it) of a declared type and dimension. BLOB: little-endian
+// elements of exactly the declared size (FLOAT16 also takes dim float32 values, rounded); a BLOB whose
+// subtype says another element type is refused. TEXT: a JSON array of numbers (INT8: integers −128…127;
+// BIT: dim zeros and ones). Refuses NaN, infinity, wrong lengths, other types. Not for NULL.
+VectorInput vector_for_column(sqlite3_value* value, ElementType type, std::uint32_t dim,
+                              const std::string& where);
+
+// A value for a scalar function: the subtype gives the element type, no subtype means float32,
+// TEXT is a JSON array of float32.
+VectorInput vector_argument(sqlite3_value* value, const std::string& where);
+
+// For a warp_knn_join row or a cell that has no sqlite3_value: the same checks over raw cells.
+VectorInput vector_from_cell(const Cell& cell, ElementType type, std::uint32_t dim,
+                             const std::string& where);
+
+void result_vector(sqlite3_context* context, ElementType type, const void* data,
+                   std::size_t size);
+std::string vector_to_json(ElementType type, std::uint32_t dim, const std::byte* data);
+
+// Borrows an sqlite3_value. Text is UTF-8.
+Cell cell_of(sqlite3_value* value);
+void result_cell(sqlite3_context* context, const Cell& cell);
+
+// Stores into a plain column as a STRICT table would: '2020' and 2020.0 become 2020 for INTEGER, 5 becomes
+// '5' for TEXT, 2 becomes 2.0 for REAL; what cannot be converted without loss is Error{kConstraint}
+// "cannot store TEXT value in INTEGER column t.c". BOOLEAN takes 0 and 1. `storage` owns converted text.
+Cell to_column(const Cell& cell, PlainType type, const std::string& where, std::string& storage);
+
+// SQLite's affinity for comparisons with a plain column (datatype3.html §4.2): numeric columns turn numeric-looking text into
+// numbers and leave other text alone; nothing is applied for TEXT columns here.
+Value compare_operand(const Cell& cell, PlainType type);
+
+}  // namespace warplite::sql

@@ -1,0 +1,163 @@
+// One table's shadow tables on one connection: rows in, immutable segments out.
+// docs/file_format.md describes every byte; this page says who calls what.
+//
+//   NAME_state     id, record BLOB       one row: generation, tail epoch, counters
+//   NAME_segments  id, info BLOB         a segment's directory entry (SegmentInfo)
+//   NAME_blocks    id, data BLOB         id = segment * 4096 + slot; header + payload
+//   NAME_tail      id, flush BLOB, row INTEGER, v0 …, c0 …   rows not yet in a segment
+//   NAME_aux       id (= rowid), a0 …    +columns, when there are any
+//   NAME_keys      id (= rowid), key TEXT UNIQUE             TEXT PRIMARY KEY, when there is one
+//
+// Threads: as the connection. Every member runs inside the host's transaction and
+// prepares its statements once. Errors: Error{kHost} passes a SQLite code on;
+// Error{kCorrupt} names the table and the segment when a length, checksum, stamp
+// or range is wrong. Writes leave sqlite3_last_insert_rowid() as it was.
+// Call protocol: create_tables? (read_* | load_*)* ; writes only between a change of
+// pending rows and write_state(), which ends every flush.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/bitmap.h"
+#include "core/bytes.h"
+#include "core/chunk.h"
+#include "core/column.h"
+#include "core/error.h"
+#include "core/stamp.h"
+#include "core/types.h"
+
+struct sqlite3;
+
+namespace warplite::storage {
+
+// Bytes in front of every block's payload (see file_format.md). A Chunk that will
+// be sealed leaves this much room before its vectors.
+inline constexpr std::size_t kBlockHeader = 64;
+
+struct State {
+  Stamp generation;             // random; fresh at every flush
+  Stamp tail_epoch;             // changes when a tail row is removed; appends keep it
+  std::int64_t last_sequence = 0;  // id of the newest tail row ever written
+  Stamp last_flush;             // NAME_tail.flush of the newest tail row, null when empty
+  std::int64_t next_segment = 1;
+  std::int64_t tail_rows = 0;
+};
+
+// Smallest and largest value in a plain column's block, to skip segments. Text
+// bounds are cut to a prefix and compare as lower and upper bounds under BINARY.
+struct ZoneMap {
+  bool all_null = true;
+  bool has_null = false;
+  Value low, high;  // inclusive; meaningless when all_null
+};
+
+struct SegmentInfo {
+  std::int64_t id = 0;
+  std::uint32_t rows = 0;
+  std::uint32_t live_rows = 0;
+  RowId min_rowid = 0;
+  RowId max_rowid = 0;
+  Stamp rowids;                 // null: the run min_rowid, min_rowid + 1, …
+  Stamp alive;                  // null: all rows are alive
+  std::vector<Stamp> vectors;   // per Layout::vectors; null: every vector is NULL
+  std::vector<Stamp> plains;    // per Layout::plains; null: every value is NULL
+  std::vector<ZoneMap> zones;   // per Layout::plains
+};
+
+// One vector column of a segment. `present` is empty when no vector is NULL.
+struct VectorBlock {
+  Bytes memory;
+  MatrixView vectors;  // into memory
+  Bitmap present;
+};
+
+// A row of a chunk, to be written.
+struct RowRef {
+  const Chunk* chunk;
+  std::uint32_t row;
+};
+
+class Store {
+ public:
+  // `db` outlives the store. `layout` is copied.
+  Store(sqlite3* db, std::string schema, std::string table, Layout layout);
+  ~Store();
+  Store(const Store&) = delete;
+  Store& operator=(const Store&) = delete;
+
+  const Layout& layout() const;
+  const std::string& schema() const;
+  const std::string& table() const;
+  sqlite3* db() const;
+
+  void create_tables();
+  void drop_tables();
+  void rename_tables(const std::string& new_table);
+
+  // --- reading -----------------------------------------------------------
+  // Just the generation, in one prepared step (the hot path of every query).
+  Stamp read_generation();
+  State read_state();
+  std::vector<SegmentInfo> read_segments();  // ascending id
+  // Appends to `rows` the tail rows with sequence > `after`, in sequence order, and
+  // their sequence numbers. Returns the flush stamp of the last row read (or null).
+  // REQUIRES: rows has room for State::tail_rows rows.
+  Stamp read_tail(std::int64_t after, Chunk& rows, std::vector<std::int64_t>& sequences);
+  // The flush stamp of tail row `sequence`; null when there is no such row.
+  Stamp tail_flush(std::int64_t sequence);
+
+  VectorBlock load_vectors(const SegmentInfo& segment, std::size_t column);
+  Column load_plain(const SegmentInfo& segment, std::size_t column);
+  // Ascending. REQUIRES: !segment.rowids.is_null()
+  std::vector<RowId> load_rowids(const SegmentInfo& segment);
+  // REQUIRES: !segment.alive.is_null()
+  Bitmap load_alive(const SegmentInfo& segment);
+
+  Value read_aux(RowId rowid, std::size_t column);  // NULL when there is no such row
+  std::optional<RowId> find_key(std::string_view key);
+
+  // --- writing -----------------------------------------------------------
+  // Writes rows as one segment, in ascending rowid order (they may come in any).
+  // Takes the blocks' bytes from the chunk itself when the rows are all the rows of
+  // one ascending chunk whose header space is kBlockHeader. REQUIRES: 1 ≤ rows ≤ segment_rows,
+  // rowids distinct. `state.next_segment` is advanced.
+  SegmentInfo seal(State& state, std::span<const RowRef> rows);
+  // Replaces the alive bitmap under a fresh stamp, and live_rows with it.
+  void write_alive(SegmentInfo& segment, const Bitmap& alive);
+  void drop_segment(const SegmentInfo& segment);
+
+  // Appends rows under sequence numbers state.last_sequence + 1, …, all with
+  // the stamp `flush`; advances state.last_sequence, last_flush and tail_rows.
+  void append_tail(State& state, const Stamp& flush, std::span<const RowRef> rows);
+  // Removes rows and gives the tail a fresh epoch.
+  void erase_tail(State& state, std::span<const std::int64_t> sequences);
+  void clear_tail(State& state);
+
+  void put_aux(std::span<const RowRef> rows);
+  void erase_aux(std::span<const RowId> rowids);
+  // Throws Error{kConstraint} when a key exists.
+  void put_keys(std::span<const RowRef> rows);
+  void erase_keys(std::span<const RowId> rowids);
+
+  // Writes the record under a fresh generation, which it stores in `state` too.
+  void write_state(State& state);
+
+  // --- checking ----------------------------------------------------------
+  // Reads and verifies everything; one sentence per fault, at most `limit`.
+  std::vector<std::string> check(std::size_t limit);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// True when `suffix` (after NAME_) names a shadow table (xShadowName).
+bool is_shadow_suffix(std::string_view suffix);
+
+}  // namespace warplite::storage
