@@ -36,6 +36,11 @@ struct TableOptions {
   };
   std::vector<VectorColumn> vectors;     // parallel to layout.vectors
   std::vector<std::string> plain_names;  // parallel to layout.plains, for messages
+  std::string rowid_name = "rowid";      // for messages
+  // Rows that make the tail a segment (never more than layout.segment_rows), and pending
+  // bytes that are flushed before the transaction ends.
+  std::uint32_t tail_rows = 8192;
+  std::size_t flush_bytes = std::size_t{32} << 20;
 };
 
 // A row to insert; cells are already of their column's type.

@@ -34,8 +34,8 @@ using Filter = std::vector<Predicate>;  // all must hold
 class Selection {
  public:
   struct Rows {
-    Bitmap bits;  // empty when `all`
-    bool all = false;
+    Bitmap bits;  // empty when `all`, and when `count` is 0
+    bool all = false;  // every row of the part: none is dead
     std::uint32_t count = 0;
   };
   // Segments whose zone maps or rowid range exclude every row are not read.

@@ -52,6 +52,7 @@ class Residency {
   void set_limit(std::size_t bytes);
   std::size_t limit() const;  // as set, or the default in bytes
   std::size_t used() const;
+  // Whether `bytes` more can stay within the limit once everything that is not in use is evicted.
   bool would_fit(std::size_t bytes) const;
 
   // What warp_residency() shows.
@@ -62,7 +63,7 @@ class Residency {
     bool in_use;
   };
   std::vector<Entry> entries() const;
-  void clear();
+  void clear();  // drops what is not in use
 
  private:
   struct Impl;

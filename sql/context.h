@@ -35,6 +35,10 @@ class Context {
   std::shared_ptr<OpenTable> find(const std::string& name);
 
  private:
+  std::shared_ptr<OpenTable> lookup(const std::string& schema, const std::string& table);
+  // Makes SQLite connect the table, and notice what other connections did to the schema.
+  void connect(const std::string& schema, const std::string& table);
+
   sqlite3* db_;
   std::map<std::pair<std::string, std::string>, std::weak_ptr<OpenTable>> tables_;  // lower case
 };

@@ -46,4 +46,7 @@ struct TableDefinition {
 TableDefinition parse_definition(const std::string& schema, const std::string& table,
                                  const std::vector<std::string>& arguments);
 
+// Throws Error{kInvalid} when a hidden column or a column of the table has that name.
+void check_table_name(const TableDefinition& definition, const std::string& table);
+
 }  // namespace warplite::sql

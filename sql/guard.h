@@ -1,7 +1,7 @@
 // The C boundary: nothing thrown ever reaches SQLite.
 #pragma once
 
-#include <cstdarg>
+#include <exception>
 #include <new>
 #include <string>
 
@@ -47,10 +47,9 @@ void guarded(sqlite3_context* context, Body&& body) noexcept {
   try {
     body();
   } catch (const Error& error) {
+    // In this order: the code alone would bring SQLite's own text.
     sqlite3_result_error(context, error.what(), -1);
     sqlite3_result_error_code(context, result_code(error));
-    // result_error_code replaces the text for most codes: set it again.
-    sqlite3_result_error(context, error.what(), -1);
   } catch (const std::bad_alloc&) {
     sqlite3_result_error_nomem(context);
   } catch (const std::exception& error) {

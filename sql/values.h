@@ -1,10 +1,11 @@
 // SQL values in and out: vectors from BLOBs and JSON, plain values by affinity,
 // and back. Every check on user input lives here, once, and every error names
-// what was expected and what came; `where` begins the message ("papers.embedding").
+// the place, what was expected and what came.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/types.h"
@@ -20,7 +21,22 @@ inline constexpr unsigned kSubtypeInt8 = 225;
 inline constexpr unsigned kSubtypeFloat16 = 226;
 
 unsigned subtype_of(ElementType type);
-const char* type_name(ElementType type);  // "float32" …, as vec_type() says
+const char* type_name(ElementType type);      // "float32" …, as vec_type() says
+const char* declared_name(ElementType type);  // "FLOAT" …, as a column is declared
+
+// What a value is for, as error messages begin: "papers.embedding", or a function's
+// name. Borrows its parts, so that naming a place costs nothing on the way to success.
+struct Place {
+  std::string_view table;
+  std::string_view column;
+
+  Place(std::string_view whole) : table(whole) {}
+  Place(const std::string& whole) : table(whole) {}
+  Place(const char* whole) : table(whole) {}
+  Place(std::string_view table_name, std::string_view column_name)
+      : table(table_name), column(column_name) {}
+  std::string text() const;
+};
 
 // Vector bytes of a known type: borrowed from the sqlite3_value when it holds exactly these
 // bytes, else owned. Valid while the value is.
@@ -34,6 +50,9 @@ struct VectorInput {
   VectorInput() = default;
   VectorInput(VectorInput&&) = default;
   VectorInput& operator=(VectorInput&&) = default;
+
+  // As a row of storage wants it.
+  Cell cell() const { return Cell::blob({reinterpret_cast<const char*>(data), size}); }
 };
 
 // A value for a column (or a query on it) of a declared type and dimension. BLOB: little-endian
@@ -41,15 +60,21 @@ struct VectorInput {
 // subtype says another element type is refused. TEXT: a JSON array of numbers (INT8: integers −128…127;
 // BIT: dim zeros and ones). Refuses NaN, infinity, wrong lengths, other types. Not for NULL.
 VectorInput vector_for_column(sqlite3_value* value, ElementType type, std::uint32_t dim,
-                              const std::string& where);
+                              const Place& where);
 
 // A value for a scalar function: the subtype gives the element type, no subtype means float32,
 // TEXT is a JSON array of float32.
-VectorInput vector_argument(sqlite3_value* value, const std::string& where);
+VectorInput vector_argument(sqlite3_value* value, const Place& where);
+
+// The same, as a given type and of any dimension (vec_int8(x)); a subtype that says another type is refused.
+VectorInput vector_of_type(sqlite3_value* value, ElementType type, const Place& where);
 
 // For a warp_knn_join row or a cell that has no sqlite3_value: the same checks over raw cells.
 VectorInput vector_from_cell(const Cell& cell, ElementType type, std::uint32_t dim,
-                             const std::string& where);
+                             const Place& where);
+
+// Elements as float32: converted from FLOAT16 and INT8, copied from FLOAT32. REQUIRES: not BIT.
+std::vector<float> floats_of(const VectorInput& vector);
 
 void result_vector(sqlite3_context* context, ElementType type, const void* data,
                    std::size_t size);
@@ -57,12 +82,16 @@ std::string vector_to_json(ElementType type, std::uint32_t dim, const std::byte*
 
 // Borrows an sqlite3_value. Text is UTF-8.
 Cell cell_of(sqlite3_value* value);
+// Borrows column `column` of a statement's current row.
+Cell column_cell(sqlite3_stmt* statement, int column);
 void result_cell(sqlite3_context* context, const Cell& cell);
+// "a BLOB of 12 bytes", "the text 'abc'", "5", "NULL": what came, for error messages.
+std::string describe(const Cell& cell);
 
 // Stores into a plain column as a STRICT table would: '2020' and 2020.0 become 2020 for INTEGER, 5 becomes
 // '5' for TEXT, 2 becomes 2.0 for REAL; what cannot be converted without loss is Error{kConstraint}
 // "cannot store TEXT value in INTEGER column t.c". BOOLEAN takes 0 and 1. `storage` owns converted text.
-Cell to_column(const Cell& cell, PlainType type, const std::string& where, std::string& storage);
+Cell to_column(const Cell& cell, PlainType type, const Place& where, std::string& storage);
 
 // SQLite's affinity for comparisons with a plain column (datatype3.html §4.2): numeric columns turn numeric-looking text into
 // numbers and leave other text alone; nothing is applied for TEXT columns here.

@@ -4,9 +4,9 @@
 //   NAME_state     id, record BLOB       one row: generation, tail epoch, counters
 //   NAME_segments  id, info BLOB         a segment's directory entry (SegmentInfo)
 //   NAME_blocks    id, data BLOB         id = segment * 4096 + slot; header + payload
-//   NAME_tail      id, flush BLOB, row INTEGER, v0 …, c0 …   rows not yet in a segment
+//   NAME_tail      id, flush BLOB, row INTEGER, sum, v0 …, c0 …  rows not yet in a segment
 //   NAME_aux       id (= rowid), a0 …    +columns, when there are any
-//   NAME_keys      id (= rowid), key TEXT UNIQUE             TEXT PRIMARY KEY, when there is one
+//   NAME_keys      id (= rowid), key BLOB UNIQUE             TEXT PRIMARY KEY, when there is one
 //
 // Threads: as the connection. Every member runs inside the host's transaction and
 // prepares its statements once. Errors: Error{kHost} passes a SQLite code on;
@@ -101,7 +101,10 @@ class Store {
   void rename_tables(const std::string& new_table);
 
   // --- reading -----------------------------------------------------------
-  // Just the generation, in one prepared step (the hot path of every query).
+  // Just the generation, in one prepared step (the hot path of every query). The record's
+  // checksum is verified by read_state(). Like every read here it ends with its statement
+  // reset: the snapshot it saw lasts only while a transaction or a statement of the host's
+  // (the one that called xFilter) is open around it. Under such a one all reads agree.
   Stamp read_generation();
   State read_state();
   std::vector<SegmentInfo> read_segments();  // ascending id
@@ -125,8 +128,8 @@ class Store {
   // --- writing -----------------------------------------------------------
   // Writes rows as one segment, in ascending rowid order (they may come in any).
   // Takes the blocks' bytes from the chunk itself when the rows are all the rows of
-  // one ascending chunk whose header space is kBlockHeader. REQUIRES: 1 ≤ rows ≤ segment_rows,
-  // rowids distinct. `state.next_segment` is advanced.
+  // one ascending chunk whose header space is kBlockHeader (which it overwrites).
+  // REQUIRES: 1 ≤ rows ≤ segment_rows, rowids distinct. `state.next_segment` is advanced.
   SegmentInfo seal(State& state, std::span<const RowRef> rows);
   // Replaces the alive bitmap under a fresh stamp, and live_rows with it.
   void write_alive(SegmentInfo& segment, const Bitmap& alive);
@@ -152,8 +155,9 @@ class Store {
   // Reads and verifies everything; one sentence per fault, at most `limit`.
   std::vector<std::string> check(std::size_t limit);
 
+  struct Impl;  // store_impl.h, for storage/ alone
+
  private:
-  struct Impl;
   std::unique_ptr<Impl> impl_;
 };
 

@@ -1,0 +1,69 @@
+// Where hits go while threads search: every thread collects for itself, and the threads
+// share one falling threshold per query, so that what one has found spares the others.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "core/topk.h"
+#include "core/types.h"
+
+namespace warplite::cpu {
+
+// One query's hits in one thread: the k nearest, or all. Not thread-safe.
+class Collector {
+ public:
+  // The k nearest of those no farther than `bound`.
+  static Collector nearest(std::size_t k, double bound) {
+    Collector collector(bound);
+    collector.best_.emplace(k);
+    collector.best_->tighten(bound);
+    return collector;
+  }
+  static Collector within(double bound) { return Collector(bound); }
+
+  // Hits farther than this are of no use; at this distance they may be.
+  double threshold() const { return best_ ? best_->threshold() : bound_; }
+  void tighten(double bound) {
+    if (best_) best_->tighten(bound);
+  }
+  void add(const Hit& hit) {
+    if (best_) {
+      best_->push(hit);
+    } else {
+      hits_.push_back(hit);
+    }
+  }
+
+  const TopK& best() const { return *best_; }
+  std::vector<Hit>& hits() { return hits_; }
+
+ private:
+  explicit Collector(double bound) : bound_(bound) {}
+
+  double bound_;
+  std::optional<TopK> best_;
+  std::vector<Hit> hits_;
+};
+
+class SharedThresholds {
+ public:
+  explicit SharedThresholds(std::size_t queries) : values_(new std::atomic<double>[queries]) {}
+
+  void set(std::size_t query, double value) { values_[query] = value; }
+  double get(std::size_t query) const { return values_[query].load(std::memory_order_relaxed); }
+  void lower(std::size_t query, double value) {
+    double seen = get(query);
+    while (value < seen && !values_[query].compare_exchange_weak(seen, value)) {
+    }
+  }
+
+ private:
+  std::unique_ptr<std::atomic<double>[]> values_;
+};
+
+}  // namespace warplite::cpu

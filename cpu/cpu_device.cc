@@ -1,0 +1,73 @@
+#include "cpu/cpu_device.h"
+
+#include <new>
+#include <utility>
+
+#if defined(__unix__) || defined(__APPLE__)
+#include <unistd.h>
+#endif
+
+#include "cpu/search.h"
+#include "cpu/worker.h"
+
+namespace warplite::cpu {
+namespace {
+
+std::size_t machine_memory() {
+#if defined(_SC_PHYS_PAGES) && defined(_SC_PAGESIZE)
+  const long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+  if (pages > 0 && size > 0) return static_cast<std::size_t>(pages) * static_cast<std::size_t>(size);
+#endif
+  return 0;
+}
+
+// Runs `body`, turning what it throws into a Status.
+template <class Body>
+Status guarded(Body body) noexcept {
+  try {
+    body();
+    return {};
+  } catch (const Error& error) {
+    return {error.kind(), error.what()};
+  } catch (const std::bad_alloc&) {
+    return {ErrorKind::kNoMemory, "out of memory"};
+  } catch (const std::exception& error) {
+    return {ErrorKind::kDevice, error.what()};
+  }
+}
+
+class CpuDevice : public compute::Device {
+ public:
+  compute::DeviceInfo describe() const override {
+    const unsigned threads = compute::thread_count();
+    return {"cpu",
+            simd_target() + ", " + std::to_string(threads) + (threads == 1 ? " thread" : " threads"),
+            "ready", true, machine_memory(), used_};
+  }
+
+  bool supports(ElementType type, Distance distance) const override {
+    return applies(distance, type);
+  }
+
+  Status make_resident(compute::HostBytes bytes,
+                       std::shared_ptr<const compute::Buffer>* out) override {
+    return guarded([&] { *out = std::make_shared<CpuBuffer>(std::move(bytes), used_); });
+  }
+
+  Status nearest(const compute::Workload& work, compute::HitTable& best) override {
+    return guarded([&] { search_nearest(work, best); });
+  }
+
+  Status within(const compute::Workload& work, compute::HitLists& out) override {
+    return guarded([&] { search_within(work, out); });
+  }
+
+ private:
+  std::atomic<std::size_t> used_{0};
+};
+
+}  // namespace
+
+std::unique_ptr<compute::Device> make_cpu_device() { return std::make_unique<CpuDevice>(); }
+
+}  // namespace warplite::cpu

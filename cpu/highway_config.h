@@ -1,0 +1,11 @@
+// Included before any Highway header: which targets are compiled. Nothing here may
+// need libhwy at run time, since the product ships without it.
+#pragma once
+
+// Each target costs compile time; these add nothing that the kernels use. Bits below
+// AVX3_DL are AVX-512 and AVX10 variants that only newer Highways name. SVE has vectors
+// of unknown size, which cannot be held in arrays.
+#define HWY_DISABLED_TARGETS                                                                  \
+  (HWY_SSSE3 | HWY_AVX3_DL | 0x7FLL | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
+// Highway's own debug checks call into libhwy.
+#define HWY_IS_DEBUG_BUILD 0

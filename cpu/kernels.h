@@ -1,0 +1,78 @@
+// The inner loops of the CPU device, as tables of function pointers: one table per
+// SIMD target, filled by canonical_kernels.cc and gemm_kernels.cc, chosen by
+// simd_targets.cc. Everything around these loops is ordinary C++.
+// Threads: tables are constant once filled; the functions keep no state.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/distance.h"
+#include "core/types.h"
+
+namespace warplite::cpu {
+
+// A query in the form that the canonical loops read.
+struct PreparedQuery {
+  std::uint32_t dim = 0;
+  std::size_t stride = 0;           // bytes from one row to the next
+  const double* reals = nullptr;    // FLOAT, FLOAT16: padded with zeros to a multiple of 16
+  const std::byte* bytes = nullptr; // INT8, BIT: as given
+  double norm = 0;                  // cosine: the canonical sum of squares
+};
+
+// Scores rows[0..n) of `base`, each a row number. The score of l2 is the sum under
+// the root; of every other distance it is the canonical distance itself.
+using ScoreRows = void (*)(const PreparedQuery& query, const std::byte* base,
+                           const std::uint32_t* rows, std::size_t n, double* scores);
+
+// How vectors become the float32 operands of the nominating product (nominate.h).
+struct PackSource {
+  ElementType type = ElementType::kFloat32;
+  std::uint32_t dim = 0;
+  const float* centre = nullptr;  // dim floats that are subtracted, or null
+  float scale = 1;
+  bool unit = false;              // divide each vector by its norm instead
+};
+
+struct GemmKernels {
+  std::size_t queries = 0;  // of a panel: stored [element][query]
+  std::size_t rows = 0;     // of a tile: stored [element][row]
+
+  // dots[q * leading + r] (+)= the sum over `depth` elements, q < queries, r < rows.
+  void (*multiply)(const float* panel, const float* tile, std::size_t depth, bool accumulate,
+                   float* dots, std::size_t leading) = nullptr;
+
+  // Packs `width` vectors (null: zeros) as [element][vector] and writes the squared
+  // norm of each as packed (unit vectors: as given).
+  void (*pack)(const PackSource& source, const std::byte* const* vectors, std::size_t width,
+               float* packed, double* squares) = nullptr;
+
+  // Writes the positions r < n where dots[r] + slack * norms[r] >= halves[r] + offset,
+  // in ascending order, and returns their number. REQUIRES: n % rows == 0.
+  std::size_t (*survivors)(const float* dots, const float* halves, const float* norms,
+                           std::size_t n, float slack, float offset, std::uint32_t* out) = nullptr;
+};
+
+struct Kernels {
+  const char* name = "";
+  ScoreRows scores[8][8] = {};  // [ElementType][Distance]
+  GemmKernels gemm;
+
+  ScoreRows score(ElementType type, Distance distance) const {
+    return scores[static_cast<int>(type)][static_cast<int>(distance)];
+  }
+};
+
+// What a file of kernels exports for one target; null when that target is not compiled.
+using FillKernels = void (*)(Kernels&);
+struct TargetExports {
+  FillKernels avx3, avx2, sse4, neon, fallback;
+};
+TargetExports canonical_exports();
+TargetExports gemm_exports();
+
+// The table in use. Valid for the life of the process.
+const Kernels& active_kernels();
+
+}  // namespace warplite::cpu

@@ -1,0 +1,29 @@
+// The queries of a workload in the form that the canonical loops read.
+// Ownership: borrows the workload's query bytes, owns what it converts.
+#pragma once
+
+#include <vector>
+
+#include "compute/ops.h"
+#include "core/bytes.h"
+#include "cpu/kernels.h"
+
+namespace warplite::cpu {
+
+class QuerySet {
+ public:
+  // Throws std::bad_alloc.
+  QuerySet(const compute::Workload& work, const Kernels& kernels);
+
+  std::size_t size() const { return prepared_.size(); }
+  const PreparedQuery& operator[](std::size_t query) const { return prepared_[query]; }
+
+ private:
+  Bytes reals_;
+  std::vector<PreparedQuery> prepared_;
+};
+
+// Element i of a FLOAT, FLOAT16 or INT8 vector, exactly.
+double element_at(ElementType type, const std::byte* vector, std::size_t i);
+
+}  // namespace warplite::cpu

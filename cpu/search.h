@@ -1,0 +1,13 @@
+// A whole search on the CPU: cuts the blocks into spans, shares them out to threads,
+// chooses between the canonical loops and the nominating product, merges what was found.
+#pragma once
+
+#include "compute/ops.h"
+
+namespace warplite::cpu {
+
+// These throw std::bad_alloc, and Error{kInterrupted} when cancelled.
+void search_nearest(const compute::Workload& work, compute::HitTable& best);
+void search_within(const compute::Workload& work, compute::HitLists& out);
+
+}  // namespace warplite::cpu

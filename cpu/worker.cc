@@ -1,0 +1,104 @@
+#include "cpu/worker.h"
+
+#include <bit>
+#include <cmath>
+#include <limits>
+
+namespace warplite::cpu {
+namespace {
+
+// The score of l2 is its square, so the threshold is squared. The margin covers the
+// rounding of the square and of the root: different scores may have the same root.
+double score_limit(Distance distance, double threshold) {
+  if (distance != Distance::kL2) return threshold;
+  if (threshold < 0) return -1;
+  return threshold * threshold * (1 + 0x1p-50) + std::numeric_limits<double>::denorm_min();
+}
+
+double distance_of_score(Distance distance, double score) {
+  return distance == Distance::kL2 ? std::sqrt(score) : score;
+}
+
+}  // namespace
+
+std::size_t next_live_rows(const compute::Block& block, std::uint32_t& at, std::uint32_t end,
+                           std::size_t limit, std::uint32_t* rows) {
+  std::size_t n = 0;
+  if (block.live == nullptr) {
+    while (n < limit && at < end) rows[n++] = at++;
+    return n;
+  }
+  while (n < limit && at < end) {
+    const std::uint64_t word = block.live[at / 64] >> (at % 64);
+    if (word == 0) {
+      at = (at / 64 + 1) * 64;
+      continue;
+    }
+    at += static_cast<std::uint32_t>(std::countr_zero(word));
+    if (at < end) rows[n++] = at++;
+  }
+  at = std::min(at, end);
+  return n;
+}
+
+Worker::Worker(SearchContext& context, bool calling)
+    : context_(context),
+      calling_(calling),
+      asked_(),
+      score_rows_(context.kernels.score(context.work.queries.type, context.work.distance)) {
+  const std::size_t queries = context.queries.size();
+  collectors_.reserve(queries);
+  for (std::size_t q = 0; q < queries; ++q) {
+    const double bound = context.thresholds.get(q);
+    collectors_.push_back(context.k != 0 ? Collector::nearest(context.k, bound)
+                                         : Collector::within(bound));
+  }
+}
+
+bool Worker::stopped() {
+  if (calling_ && context_.work.cancellation != nullptr) {
+    const Clock::time_point now = Clock::now();
+    if (now - asked_ >= std::chrono::milliseconds(2)) {
+      asked_ = now;
+      if (context_.work.cancellation->requested()) context_.stop = true;
+    }
+  }
+  return context_.stop.load(std::memory_order_relaxed);
+}
+
+double Worker::threshold(std::size_t query) {
+  Collector& collector = collectors_[query];
+  collector.tighten(context_.thresholds.get(query));
+  return collector.threshold();
+}
+
+void Worker::tighten(std::size_t query, double bound) {
+  collectors_[query].tighten(bound);
+  context_.thresholds.lower(query, bound);
+}
+
+void Worker::score(std::size_t query, const compute::Block& block, const std::uint32_t* rows,
+                   std::size_t n) {
+  if (scores_.size() < n) scores_.resize(n);
+  score_rows_(context_.queries[query], vectors_of(block), rows, n, scores_.data());
+  const compute::Workload& work = context_.work;
+  Collector& collector = collectors_[query];
+  double threshold = this->threshold(query);
+  double limit = score_limit(work.distance, threshold);
+  for (std::size_t i = 0; i < n; ++i) {
+    if (!(scores_[i] <= limit)) continue;
+    const Hit hit{distance_of_score(work.distance, scores_[i]), block.rowids[rows[i]], block.id,
+                  rows[i]};
+    if (!work.admits(hit)) continue;
+    collector.add(hit);
+    if (collector.threshold() < threshold) {
+      threshold = collector.threshold();
+      limit = score_limit(work.distance, threshold);
+    }
+  }
+  if (context_.k != 0 && threshold < context_.thresholds.get(query)) {
+    context_.thresholds.lower(query, threshold);
+  }
+}
+
+}  // namespace warplite::cpu

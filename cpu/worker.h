@@ -1,0 +1,85 @@
+// One thread's part in a search: its collectors, and the one place where rows are scored
+// canonically and kept or dropped.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <vector>
+
+#include "compute/device.h"
+#include "cpu/collector.h"
+#include "cpu/kernels.h"
+#include "cpu/query_set.h"
+
+namespace warplite::cpu {
+
+// Buffers of this device are host bytes.
+class CpuBuffer : public compute::Buffer {
+ public:
+  explicit CpuBuffer(compute::HostBytes bytes, std::atomic<std::size_t>& used)
+      : bytes_(std::move(bytes)), used_(used) {
+    used_ += bytes_.size;
+  }
+  ~CpuBuffer() override { used_ -= bytes_.size; }
+  std::size_t size() const override { return bytes_.size; }
+  const std::byte* data() const { return bytes_.data; }
+
+ private:
+  compute::HostBytes bytes_;
+  std::atomic<std::size_t>& used_;
+};
+
+inline const std::byte* vectors_of(const compute::Block& block) {
+  return static_cast<const CpuBuffer*>(block.vectors)->data();
+}
+
+// What the threads of one search share.
+struct SearchContext {
+  const compute::Workload& work;
+  const Kernels& kernels;
+  const QuerySet& queries;
+  SharedThresholds& thresholds;
+  std::size_t k;  // 0: all within the range
+  std::atomic<bool> stop{false};
+};
+
+// Consecutive rows of a block.
+struct Span {
+  const compute::Block* block;
+  std::uint32_t begin, end;
+};
+
+// Writes up to `limit` live rows from `at` on, which moves past them.
+std::size_t next_live_rows(const compute::Block& block, std::uint32_t& at, std::uint32_t end,
+                           std::size_t limit, std::uint32_t* rows);
+
+class Worker {
+ public:
+  // `calling`: on the thread that called the device, which alone may ask Cancellation.
+  Worker(SearchContext& context, bool calling);
+
+  // True once the search is to end early.
+  bool stopped();
+  // The query's threshold, with what other threads have found.
+  double threshold(std::size_t query);
+  // A distance that at least k live rows of the range do not exceed.
+  void tighten(std::size_t query, double bound);
+  // Scores `n` rows canonically and keeps those that the result may need.
+  void score(std::size_t query, const compute::Block& block, const std::uint32_t* rows,
+             std::size_t n);
+
+  SearchContext& context() { return context_; }
+  Collector& collector(std::size_t query) { return collectors_[query]; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  SearchContext& context_;
+  const bool calling_;
+  Clock::time_point asked_;
+  ScoreRows score_rows_;
+  std::vector<Collector> collectors_;
+  std::vector<double> scores_;
+};
+
+}  // namespace warplite::cpu

@@ -1,0 +1,263 @@
+#include "engine/flush.h"
+
+#include <algorithm>
+#include <map>
+#include <span>
+
+#include "engine/rows.h"
+
+namespace warplite::engine {
+namespace {
+
+using storage::RowRef;
+
+// One flush. Everything is read before anything is written, and memory is changed last.
+class Flusher {
+ public:
+  Flusher(storage::Store& store, const TableOptions& options, const Snapshot& base,
+          const Pending& pending, FlushScope scope)
+      : store_(store),
+        options_(options),
+        layout_(options.layout),
+        base_(base),
+        pending_(pending),
+        scope_(scope),
+        next_(std::make_shared<Snapshot>(base)),
+        tail_(base.tail) {}
+
+  FlushResult run() {
+    plan_deletions();
+    collect_rows();
+    delete_rows();
+    write_side_tables();
+    write_rows();
+    return finish();
+  }
+
+ private:
+  struct Touched {
+    std::size_t position;  // in base_.segments
+    Bitmap alive;
+    std::uint32_t live;
+    bool dissolved;
+  };
+
+  void plan_deletions();
+  void dissolve(const SegmentPart& segment, const Bitmap& alive);
+  void collect_rows();
+  void delete_rows();
+  void write_side_tables();
+  void write_rows();
+  void write_whole_chunks();
+  void seal(std::span<const RowRef> rows);
+  void append_tail(std::span<const RowRef> rows);
+  void take_tail_rows();
+  FlushResult finish();
+
+  storage::Store& store_;
+  const TableOptions& options_;
+  const Layout& layout_;
+  const Snapshot& base_;
+  const Pending& pending_;
+  const FlushScope scope_;
+  std::shared_ptr<Snapshot> next_;
+  Tail tail_;  // becomes next_->tail
+  bool rest_ = false;  // the last slot stays pending
+  std::vector<Touched> touched_;
+  std::vector<std::unique_ptr<Chunk>> dissolved_chunks_;
+  std::vector<RowRef> dissolved_;
+  std::vector<const Pending::Slot*> whole_;  // slots sealed as they are
+  std::vector<RowRef> loose_;                // pending rows that are not in whole_
+};
+
+void Flusher::plan_deletions() {
+  for (std::size_t i = 0; i < base_.segments.size(); ++i) {
+    const SegmentPart& segment = *base_.segments[i];
+    const Pending::SegmentErasures* erased = pending_.segment(segment.info().id);
+    if (erased == nullptr) continue;
+    Bitmap alive = copy_alive(segment);
+    std::uint64_t* words = alive.words();
+    const std::size_t common = std::min(alive.word_count(), erased->rows.word_count());
+    for (std::size_t word = 0; word < common; ++word) words[word] &= ~erased->rows.words()[word];
+    const auto live = static_cast<std::uint32_t>(alive.count());
+    touched_.push_back({i, std::move(alive), live, false});
+  }
+  // Sparse segments give their rows to new ones, a few at a time to bound memory.
+  constexpr std::size_t kMostDissolved = 4;
+  std::size_t budget = kMostDissolved * layout_.segment_rows;
+  for (Touched& touched : touched_) {
+    const SegmentPart& segment = *base_.segments[touched.position];
+    if (touched.live == 0 || touched.live >= segment.rows() / 4 || touched.live > budget) continue;
+    budget -= touched.live;
+    touched.dissolved = true;
+    dissolve(segment, touched.alive);
+  }
+}
+
+void Flusher::dissolve(const SegmentPart& segment, const Bitmap& alive) {
+  const auto live = static_cast<std::uint32_t>(alive.count());
+  auto& chunk = dissolved_chunks_.emplace_back(
+      std::make_unique<Chunk>(layout_, live, storage::kBlockHeader));
+  PartReader reader(layout_, segment);
+  for (std::uint32_t row = 0; row < segment.rows(); ++row) {
+    if (!alive.test(row)) continue;
+    dissolved_.push_back({chunk.get(), chunk->size()});
+    reader.copy(row, *chunk);
+  }
+}
+
+void Flusher::collect_rows() {
+  const std::vector<Pending::Slot>& slots = pending_.slots();
+  std::size_t count = slots.size();
+  const bool partitioned = !layout_.partitions.empty();
+  if (scope_ == FlushScope::kFullChunks && !partitioned && count > 1 &&
+      slots.back().used < layout_.segment_rows) {
+    rest_ = true;
+    --count;
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    const Pending::Slot& slot = slots[i];
+    if (!partitioned && slot.used == layout_.segment_rows && slot.dead_rows == 0 &&
+        slot.chunk->ascending()) {
+      whole_.push_back(&slot);
+      continue;
+    }
+    for (std::uint32_t row = 0; row < slot.used; ++row) {
+      if (slot.alive(row)) loose_.push_back({slot.chunk.get(), row});
+    }
+  }
+}
+
+void Flusher::delete_rows() {
+  for (const Touched& touched : touched_) {
+    storage::SegmentInfo info = base_.segments[touched.position]->info();
+    std::shared_ptr<SegmentPart> part;
+    if (touched.live == 0 || touched.dissolved) {
+      store_.drop_segment(info);
+    } else {
+      store_.write_alive(info, touched.alive);
+      part = std::make_shared<SegmentPart>(store_, options_, std::move(info));
+      part->adopt_alive(std::make_shared<Bitmap>(touched.alive));
+    }
+    next_->segments[touched.position] = std::move(part);
+  }
+  std::erase(next_->segments, nullptr);
+
+  if (pending_.tail().empty()) return;
+  std::vector<std::int64_t> sequences(pending_.tail().begin(), pending_.tail().end());
+  std::sort(sequences.begin(), sequences.end());
+  Bitmap alive = copy_alive(*tail_.part);
+  for (std::int64_t sequence : sequences) alive.reset(*tail_.find_sequence(sequence));
+  tail_.alive = std::make_shared<Bitmap>(std::move(alive));
+  tail_.live -= static_cast<std::uint32_t>(sequences.size());
+  if (tail_.live == 0) {
+    store_.clear_tail(next_->state);
+    tail_ = Tail{};
+  } else {
+    store_.erase_tail(next_->state, sequences);
+  }
+}
+
+void Flusher::write_side_tables() {
+  if (layout_.aux == 0 && layout_.text_key < 0) return;
+  std::vector<RowId> erased;
+  for (const Pending::Erasure& erasure : pending_.log()) {
+    if (erasure.source != Pending::kPending) erased.push_back(erasure.rowid);
+  }
+  std::vector<RowRef> rows = loose_;
+  for (const Pending::Slot* slot : whole_) {
+    for (std::uint32_t row = 0; row < slot->used; ++row) rows.push_back({slot->chunk.get(), row});
+  }
+  if (layout_.aux != 0) {
+    store_.erase_aux(erased);
+    store_.put_aux(rows);
+  }
+  if (layout_.text_key >= 0) {
+    store_.erase_keys(erased);
+    store_.put_keys(rows);
+  }
+}
+
+void Flusher::seal(std::span<const RowRef> rows) {
+  storage::SegmentInfo info = store_.seal(next_->state, rows);
+  next_->segments.push_back(std::make_shared<SegmentPart>(store_, options_, std::move(info)));
+}
+
+void Flusher::append_tail(std::span<const RowRef> rows) {
+  if (rows.empty()) return;
+  store_.append_tail(next_->state, new_stamp(), rows);
+  make_room(options_, tail_, static_cast<std::uint32_t>(rows.size()));
+  RowCopier copier(layout_, false);
+  std::int64_t sequence = next_->state.last_sequence - static_cast<std::int64_t>(rows.size());
+  for (const RowRef& ref : rows) {
+    copier.copy(*ref.chunk, ref.row, tail_.rows->chunk);
+    tail_.rows->sequences.push_back(++sequence);
+  }
+  tail_.count += static_cast<std::uint32_t>(rows.size());
+  tail_.live += static_cast<std::uint32_t>(rows.size());
+  if (tail_.alive == nullptr) return;
+  Bitmap alive = *tail_.alive;
+  alive.resize(tail_.count, true);
+  tail_.alive = std::make_shared<Bitmap>(std::move(alive));
+}
+
+// Adds the tail's rows to those that are to be sealed.
+void Flusher::take_tail_rows() {
+  for (std::uint32_t row = 0; row < tail_.count; ++row) {
+    if (tail_.alive == nullptr || tail_.alive->test(row)) {
+      loose_.push_back({&tail_.rows->chunk, row});
+    }
+  }
+}
+
+void Flusher::write_whole_chunks() {
+  std::vector<RowRef> rows;
+  for (const Pending::Slot* slot : whole_) {
+    rows.clear();
+    for (std::uint32_t row = 0; row < slot->used; ++row) rows.push_back({slot->chunk.get(), row});
+    seal(rows);
+  }
+}
+
+void Flusher::write_rows() {
+  write_whole_chunks();
+  loose_.insert(loose_.end(), dissolved_.begin(), dissolved_.end());
+  if (loose_.empty()) return;
+  if (tail_.live + loose_.size() < options_.tail_rows) {
+    append_tail(loose_);
+    return;
+  }
+  const Tail old_tail = tail_;  // keeps the rows alive that loose_ names
+  take_tail_rows();
+  const std::vector<std::size_t> cuts = cut_into_segments(layout_, loose_);
+  if (old_tail.live > 0) store_.clear_tail(next_->state);
+  tail_ = Tail{};
+  std::span<const RowRef> rows = loose_;
+  for (std::size_t i = 0; i < cuts.size(); ++i) {
+    const bool small = i + 1 == cuts.size() && i > 0 && cuts[i] < options_.tail_rows / 8;
+    if (small) {
+      append_tail(rows);
+    } else {
+      seal(rows.first(cuts[i]));
+    }
+    rows = rows.subspan(cuts[i]);
+  }
+}
+
+FlushResult Flusher::finish() {
+  tail_.seal();
+  next_->tail = std::move(tail_);
+  next_->set_rowid_bound();
+  Pending rest = rest_ ? pending_.last_slot_only() : Pending(layout_);
+  store_.write_state(next_->state);
+  return {next_, std::move(rest)};
+}
+
+}  // namespace
+
+FlushResult flush(storage::Store& store, const TableOptions& options, const Snapshot& base,
+                  const Pending& pending, FlushScope scope) {
+  return Flusher(store, options, base, pending, scope).run();
+}
+
+}  // namespace warplite::engine

@@ -1,0 +1,154 @@
+#include "engine/parts.h"
+
+#include <algorithm>
+
+#include "engine/rows.h"
+
+namespace warplite::engine {
+
+SegmentPart::SegmentPart(storage::Store& store, const TableOptions& options,
+                         storage::SegmentInfo info)
+    : store_(&store),
+      options_(&options),
+      info_(std::move(info)),
+      columns_(options.layout.plains.size()) {}
+
+std::string SegmentPart::owner(const std::string& what) const {
+  return store_->schema() + "." + store_->table() + " segment " + std::to_string(info_.id) + " " +
+         what;
+}
+
+const Bitmap* SegmentPart::alive() const {
+  if (info_.alive.is_null()) return nullptr;
+  if (alive_ == nullptr) {
+    alive_ = Residency::instance().alive(info_.alive, owner("alive rows"),
+                                         [&] { return store_->load_alive(info_); });
+  }
+  return alive_.get();
+}
+
+RowIdView SegmentPart::rowids() const {
+  if (info_.rowids.is_null()) return {info_.min_rowid, nullptr};
+  if (rowids_ == nullptr) {
+    rowids_ = Residency::instance().rowids(info_.rowids, owner("rowids"),
+                                           [&] { return store_->load_rowids(info_); });
+  }
+  return {0, rowids_->data()};
+}
+
+std::optional<std::uint32_t> SegmentPart::find(RowId rowid) const {
+  if (rowid < info_.min_rowid || rowid > info_.max_rowid) return std::nullopt;
+  const RowIdView ids = rowids();
+  if (ids.list == nullptr) return static_cast<std::uint32_t>(rowid - ids.first);
+  const RowId* end = ids.list + info_.rows;
+  const RowId* at = std::lower_bound(ids.list, end, rowid);
+  if (at == end || *at != rowid) return std::nullopt;
+  return static_cast<std::uint32_t>(at - ids.list);
+}
+
+Part::Vectors SegmentPart::vectors(std::size_t column) const {
+  Vectors out;
+  out.stamp = info_.vectors[column];
+  if (out.stamp.is_null()) {
+    out.all_null = true;
+    return out;
+  }
+  if (vector_owners_.empty()) {
+    for (const TableOptions::VectorColumn& vector : options_->vectors) {
+      vector_owners_.push_back(owner(vector.name));
+    }
+  }
+  out.resident = Residency::instance().vectors(
+      out.stamp, vector_owners_[column], [&] { return store_->load_vectors(info_, column); });
+  out.owner = out.resident;
+  out.data = out.resident->block.vectors;
+  if (out.resident->block.present.size() != 0) out.present = &out.resident->block.present;
+  return out;
+}
+
+std::size_t SegmentPart::vector_bytes(std::size_t column) const {
+  if (info_.vectors[column].is_null()) return 0;
+  return info_.rows * options_->layout.vectors[column].stride();
+}
+
+std::shared_ptr<const Column> SegmentPart::plain(std::size_t column) const {
+  const Stamp& stamp = info_.plains[column];
+  if (stamp.is_null()) return nullptr;
+  if (auto known = columns_[column].lock()) return known;
+  auto loaded = Residency::instance().column(stamp, owner(options_->plain_names[column]), [&] {
+    return store_->load_plain(info_, column);
+  });
+  columns_[column] = loaded;
+  return loaded;
+}
+
+ChunkPart::ChunkPart(std::shared_ptr<const Chunk> chunk, const Shape& shape,
+                     std::shared_ptr<const Bitmap> alive)
+    : chunk_(std::move(chunk)),
+      shape_(shape),
+      alive_(std::move(alive)),
+      live_(alive_ == nullptr ? shape.rows : static_cast<std::uint32_t>(alive_->count())),
+      present_(chunk_->layout().vectors.size()) {}
+
+std::optional<std::uint32_t> ChunkPart::find(RowId rowid) const {
+  if (rowid < shape_.min_rowid || rowid > shape_.max_rowid) return std::nullopt;
+  return find_row(*chunk_, shape_.rows, rowid);
+}
+
+Part::Vectors ChunkPart::vectors(std::size_t column) const {
+  Vectors out;
+  out.owner = chunk_;
+  out.data = chunk_->vectors(column);
+  out.data.rows = shape_.rows;
+  if (chunk_->missing_vectors(column) == 0) return out;
+  if (present_[column] == nullptr) {
+    auto present = std::make_unique<Bitmap>(shape_.rows);
+    for (std::uint32_t row = 0; row < shape_.rows; ++row) {
+      if (chunk_->has_vector(column, row)) present->set(row);
+    }
+    present_[column] = std::move(present);
+  }
+  out.present = present_[column].get();
+  out.all_null = out.present->count() == 0;
+  return out;
+}
+
+std::shared_ptr<const Column> ChunkPart::plain(std::size_t column) const {
+  return {chunk_, &chunk_->plain(column)};
+}
+
+OverlayPart::OverlayPart(std::shared_ptr<const Part> base, Bitmap alive)
+    : base_(std::move(base)),
+      alive_(std::move(alive)),
+      live_(static_cast<std::uint32_t>(alive_.count())) {}
+
+Bitmap copy_alive(const Part& part) {
+  const Bitmap* alive = part.alive();
+  return alive != nullptr ? *alive : Bitmap(part.rows(), true);
+}
+
+PartReader::PartReader(const Layout& layout, const Part& part)
+    : part_(part),
+      rowids_(part.rowids()),
+      vector_cells_(layout.vectors.size()),
+      plain_cells_(layout.plains.size()),
+      aux_cells_(layout.aux) {
+  for (std::size_t i = 0; i < layout.vectors.size(); ++i) vectors_.push_back(part.vectors(i));
+  for (std::size_t i = 0; i < layout.plains.size(); ++i) columns_.push_back(part.plain(i));
+}
+
+void PartReader::copy(std::uint32_t row, Chunk& to) {
+  for (std::size_t i = 0; i < vectors_.size(); ++i) {
+    const Part::Vectors& vectors = vectors_[i];
+    vector_cells_[i] = Cell::null();
+    if (vectors.all_null || (vectors.present != nullptr && !vectors.present->test(row))) continue;
+    vector_cells_[i] = Cell::blob(
+        {reinterpret_cast<const char*>(vectors.data.row(row)), vectors.data.stride()});
+  }
+  for (std::size_t i = 0; i < columns_.size(); ++i) {
+    plain_cells_[i] = columns_[i] == nullptr ? Cell::null() : columns_[i]->cell(row);
+  }
+  to.append({rowids_[row], vector_cells_.data(), plain_cells_.data(), aux_cells_.data()});
+}
+
+}  // namespace warplite::engine

@@ -1,0 +1,136 @@
+// The kinds of Part a view is made of: a sealed segment, rows in a chunk (the tail or pending
+// rows), and either of them minus rows that were deleted since.
+// Threads: as the connection. Ownership: a part outlives neither its Store nor its TableOptions.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/collection.h"
+#include "engine/view.h"
+
+namespace warplite::engine {
+
+// A sealed segment; its blocks are read on demand and shared through Residency.
+class SegmentPart : public Part {
+ public:
+  SegmentPart(storage::Store& store, const TableOptions& options, storage::SegmentInfo info);
+
+  const storage::SegmentInfo& info() const { return info_; }
+  // Takes a bitmap that is known already, so that it is not read back.
+  void adopt_alive(std::shared_ptr<const Bitmap> alive) const { alive_ = std::move(alive); }
+
+  std::uint32_t rows() const override { return info_.rows; }
+  std::uint32_t live_rows() const override { return info_.live_rows; }
+  const Bitmap* alive() const override;
+  RowIdView rowids() const override;
+  RowId min_rowid() const override { return info_.min_rowid; }
+  RowId max_rowid() const override { return info_.max_rowid; }
+  std::optional<std::uint32_t> find(RowId rowid) const override;
+  Vectors vectors(std::size_t column) const override;
+  std::size_t vector_bytes(std::size_t column) const override;
+  std::shared_ptr<const Column> plain(std::size_t column) const override;
+  const storage::ZoneMap* zone(std::size_t column) const override { return &info_.zones[column]; }
+  const Chunk* chunk() const override { return nullptr; }
+
+ private:
+  std::string owner(const std::string& what) const;
+
+  storage::Store* store_;
+  const TableOptions* options_;
+  storage::SegmentInfo info_;
+  mutable std::shared_ptr<const Bitmap> alive_;
+  mutable std::shared_ptr<const std::vector<RowId>> rowids_;
+  mutable std::vector<std::string> vector_owners_;
+  // What was used last, for as long as the cache keeps it: saves the look-up for each row.
+  mutable std::vector<std::weak_ptr<const Column>> columns_;
+};
+
+// The first `rows` rows of a chunk, which may grow meanwhile.
+class ChunkPart : public Part {
+ public:
+  struct Shape {
+    std::uint32_t rows;
+    RowId min_rowid;
+    RowId max_rowid;
+    bool has_aux;  // +columns are in the chunk
+  };
+  // `alive`: null when all rows are.
+  ChunkPart(std::shared_ptr<const Chunk> chunk, const Shape& shape,
+            std::shared_ptr<const Bitmap> alive);
+
+  std::uint32_t rows() const override { return shape_.rows; }
+  std::uint32_t live_rows() const override { return live_; }
+  const Bitmap* alive() const override { return alive_.get(); }
+  RowIdView rowids() const override { return {0, chunk_->rowids()}; }
+  RowId min_rowid() const override { return shape_.min_rowid; }
+  RowId max_rowid() const override { return shape_.max_rowid; }
+  std::optional<std::uint32_t> find(RowId rowid) const override;
+  Vectors vectors(std::size_t column) const override;
+  std::size_t vector_bytes(std::size_t) const override { return 0; }
+  std::shared_ptr<const Column> plain(std::size_t column) const override;
+  const storage::ZoneMap* zone(std::size_t) const override { return nullptr; }
+  const Chunk* chunk() const override { return shape_.has_aux ? chunk_.get() : nullptr; }
+
+ private:
+  std::shared_ptr<const Chunk> chunk_;
+  Shape shape_;
+  std::shared_ptr<const Bitmap> alive_;
+  std::uint32_t live_;
+  mutable std::vector<std::unique_ptr<Bitmap>> present_;  // per vector column, made on demand
+};
+
+// Another part with fewer rows alive.
+class OverlayPart : public Part {
+ public:
+  OverlayPart(std::shared_ptr<const Part> base, Bitmap alive);
+
+  std::uint32_t rows() const override { return base_->rows(); }
+  std::uint32_t live_rows() const override { return live_; }
+  const Bitmap* alive() const override { return &alive_; }
+  RowIdView rowids() const override { return base_->rowids(); }
+  RowId min_rowid() const override { return base_->min_rowid(); }
+  RowId max_rowid() const override { return base_->max_rowid(); }
+  std::optional<std::uint32_t> find(RowId rowid) const override { return base_->find(rowid); }
+  Vectors vectors(std::size_t column) const override { return base_->vectors(column); }
+  std::size_t vector_bytes(std::size_t column) const override {
+    return base_->vector_bytes(column);
+  }
+  std::shared_ptr<const Column> plain(std::size_t column) const override {
+    return base_->plain(column);
+  }
+  const storage::ZoneMap* zone(std::size_t column) const override { return base_->zone(column); }
+  const Chunk* chunk() const override { return base_->chunk(); }
+
+ private:
+  std::shared_ptr<const Part> base_;
+  Bitmap alive_;
+  std::uint32_t live_;
+};
+
+inline bool is_alive(const Part& part, std::uint32_t row) {
+  const Bitmap* alive = part.alive();
+  return alive == nullptr || alive->test(row);
+}
+
+// The alive bitmap of a part, as a copy of its own.
+Bitmap copy_alive(const Part& part);
+
+// Copies rows of a part into a chunk; their +columns are NULL.
+class PartReader {
+ public:
+  PartReader(const Layout& layout, const Part& part);
+  void copy(std::uint32_t row, Chunk& to);
+
+ private:
+  const Part& part_;
+  RowIdView rowids_;
+  std::vector<Part::Vectors> vectors_;
+  std::vector<std::shared_ptr<const Column>> columns_;
+  std::vector<Cell> vector_cells_;
+  std::vector<Cell> plain_cells_;
+  std::vector<Cell> aux_cells_;
+};
+
+}  // namespace warplite::engine

@@ -1,0 +1,101 @@
+// One predicate of a filter, made ready: constants compared with the column's type once, so
+// that rows are tested by tight loops, and whole parts by their bounds.
+// Threads: immutable after construction.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+#include <vector>
+
+#include "engine/filter.h"
+
+namespace warplite::engine {
+
+// Values from low to high, both included; empty when low > high.
+template <typename T>
+struct Interval {
+  T low;
+  T high;
+  bool empty() const { return !(low <= high); }
+  bool contains(T value) const { return value >= low && value <= high; }
+};
+
+// Open addressing, for IN: faster than a node-based set by several times.
+class IntegerSet {
+ public:
+  explicit IntegerSet(const std::vector<std::int64_t>& values);
+  bool contains(std::int64_t value) const;
+
+ private:
+  static std::size_t hash(std::int64_t value) {
+    return static_cast<std::size_t>(static_cast<std::uint64_t>(value) * 0x9e3779b97f4a7c15u >> 20);
+  }
+  std::vector<std::int64_t> slots_;
+  std::vector<std::uint8_t> filled_;
+  std::size_t mask_;
+};
+
+class CompiledPredicate {
+ public:
+  // `type`: the column's, or kInteger for the rowid.
+  CompiledPredicate(const Predicate& predicate, PlainType type);
+
+  enum class Verdict { kNone, kAll, kSome };
+  // What the part's bounds say of all its rows, dead ones included, without reading them.
+  Verdict judge(const Part& part) const;
+  // Clears the bits of rows that do not pass. REQUIRES: judge(part) == kSome
+  void apply(const Part& part, Bitmap& rows) const;
+
+  bool on_rowid() const { return column_ == Predicate::kRowId; }
+  // Of testing a row, roughly: 0 (rowid), 1 (number), 2 (text).
+  int cost() const { return on_rowid() ? 0 : type_ == PlainType::kText ? 2 : 1; }
+
+ private:
+  // How a value that is not NULL is tested; `negated_` inverts it.
+  enum class Test { kNothing, kEverything, kIntegers, kReals, kIntegerSet, kRealSet, kTextCompare,
+                    kTextSet, kPattern };
+
+  void compile(const Predicate& predicate);
+  void compile_numeric(Comparison op, const Cell& operand);
+  void compile_text(Comparison op, const Cell& operand);
+  void compile_in(const std::vector<Value>& operands);
+  void compile_pattern(const Cell& operand);
+  void decide(bool value_passes) { test_ = value_passes ? Test::kEverything : Test::kNothing; }
+
+  bool tests_text(std::string_view text) const;
+  Verdict judge_values(const storage::ZoneMap& zone) const;
+  Verdict judge_rowids(const Part& part) const;
+  void apply_to_column(const Column& column, Bitmap& out) const;
+  void apply_to_rowids(const Part& part, Bitmap& out) const;
+  void apply_rowid_set(const Part& part, Bitmap& out) const;
+
+  int column_;
+  Comparison op_;
+  PlainType type_;
+  Collation collation_;
+  bool nulls_pass_ = false;
+  bool negated_ = false;
+  Test test_ = Test::kNothing;
+  Interval<std::int64_t> integers_{0, -1};
+  Interval<double> reals_{0, -1};
+  std::vector<std::int64_t> sorted_;  // of kIntegerSet
+  std::unique_ptr<IntegerSet> integer_set_;
+  std::vector<double> sorted_reals_;  // of kRealSet
+  std::string text_;                  // operand of kTextCompare, kPattern
+  std::unordered_set<std::string> texts_;  // canonical under the collation
+};
+
+// Text as the collation sees it: equal exactly when equal under it.
+std::string canonical_text(std::string_view text, Collation collation);
+// Order of two texts under a collation: negative, 0 or positive.
+int compare_text(std::string_view a, std::string_view b, Collation collation);
+
+// The integers, and the doubles, that satisfy `value op operand` for =, <, <=, > and >=.
+Interval<std::int64_t> integer_interval(Comparison op, const Cell& operand);
+Interval<double> real_interval(Comparison op, const Cell& operand);
+
+}  // namespace warplite::engine

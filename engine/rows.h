@@ -1,0 +1,30 @@
+// Moving rows between chunks and finding them there.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "core/chunk.h"
+
+namespace warplite::engine {
+
+// Appends rows of one chunk to another of the same layout.
+class RowCopier {
+ public:
+  // Without `with_aux` the +columns of the copies are NULL (rows whose +columns are in NAME_aux).
+  explicit RowCopier(const Layout& layout, bool with_aux = true);
+  // REQUIRES: row < from.size(); !to.full()
+  void copy(const Chunk& from, std::uint32_t row, Chunk& to);
+
+ private:
+  bool with_aux_;
+  std::vector<Cell> vectors_;
+  std::vector<Cell> plains_;
+  std::vector<Cell> aux_;
+};
+
+// The last of the first `rows` rows of a chunk that has this rowid.
+std::optional<std::uint32_t> find_row(const Chunk& chunk, std::uint32_t rows, RowId rowid);
+
+}  // namespace warplite::engine

@@ -1,0 +1,170 @@
+#include "engine/snapshot.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "engine/rows.h"
+
+namespace warplite::engine {
+namespace {
+
+constexpr int kHostBusy = 5;  // SQLITE_BUSY
+
+bool same_blocks(const storage::SegmentInfo& a, const storage::SegmentInfo& b) {
+  return a.id == b.id && a.rows == b.rows && a.live_rows == b.live_rows &&
+         a.min_rowid == b.min_rowid && a.max_rowid == b.max_rowid && a.rowids == b.rowids &&
+         a.alive == b.alive && a.vectors == b.vectors && a.plains == b.plains;
+}
+
+void read_segments(storage::Store& store, const TableOptions& options, const Snapshot* known,
+                   Snapshot& out) {
+  std::size_t old = 0;
+  for (storage::SegmentInfo& info : store.read_segments()) {
+    while (known != nullptr && old < known->segments.size() &&
+           known->segments[old]->info().id < info.id) {
+      ++old;
+    }
+    if (known != nullptr && old < known->segments.size() &&
+        same_blocks(known->segments[old]->info(), info)) {
+      out.segments.push_back(known->segments[old]);
+    } else {
+      out.segments.push_back(std::make_shared<SegmentPart>(store, options, std::move(info)));
+    }
+  }
+}
+
+// True when the rows of `tail` are still the first ones of the table's tail.
+bool still_there(storage::Store& store, const Snapshot* known, const storage::State& now) {
+  if (known == nullptr || known->tail.live == 0) return false;
+  if (known->state.tail_epoch != now.tail_epoch || known->tail.live > now.tail_rows) return false;
+  return store.tail_flush(known->tail.last_sequence()) == known->state.last_flush;
+}
+
+void read_tail(storage::Store& store, const TableOptions& options, const Snapshot* known,
+               Snapshot& out) {
+  const storage::State& state = out.state;
+  if (state.tail_rows == 0) return;
+  constexpr std::int64_t kMostRows = std::int64_t{1} << 20;  // far beyond any tail_rows
+  if (state.tail_rows < 0 || state.tail_rows > kMostRows) {
+    throw Error(ErrorKind::kCorrupt, store.schema() + "." + store.table() + ": the tail claims " +
+                                         std::to_string(state.tail_rows) + " rows");
+  }
+  Tail& tail = out.tail;
+  std::int64_t after = 0;
+  if (still_there(store, known, state)) {
+    tail = known->tail;
+    after = tail.last_sequence();
+  }
+  const auto missing = static_cast<std::uint32_t>(state.tail_rows - tail.live);
+  if (missing != 0) {
+    make_room(options, tail, missing);
+    store.read_tail(after, tail.rows->chunk, tail.rows->sequences);
+    if (tail.alive != nullptr) {
+      Bitmap alive = *tail.alive;
+      alive.resize(tail.rows->chunk.size(), true);
+      tail.alive = std::make_shared<Bitmap>(std::move(alive));
+    }
+    tail.count = tail.rows->chunk.size();
+  }
+  tail.seal();
+  if (tail.live != state.tail_rows || tail.rows->sequences.size() != tail.rows->chunk.size()) {
+    throw Error(ErrorKind::kCorrupt,
+                store.schema() + "." + store.table() + ": the tail has " +
+                    std::to_string(tail.live) + " rows where the state says " +
+                    std::to_string(state.tail_rows));
+  }
+}
+
+}  // namespace
+
+std::int64_t Tail::last_sequence() const {
+  std::uint32_t row = count - 1;
+  while (alive != nullptr && !alive->test(row)) --row;
+  return rows->sequences[row];
+}
+
+std::optional<std::uint32_t> Tail::find_sequence(std::int64_t sequence) const {
+  if (count == 0) return std::nullopt;
+  const auto begin = rows->sequences.begin();
+  const auto end = begin + count;
+  const auto at = std::lower_bound(begin, end, sequence);
+  if (at == end || *at != sequence) return std::nullopt;
+  return static_cast<std::uint32_t>(at - begin);
+}
+
+void Tail::seal() {
+  part = nullptr;
+  live = alive == nullptr ? count : static_cast<std::uint32_t>(alive->count());
+  if (live == 0) {
+    *this = Tail{};
+    return;
+  }
+  const RowId* rowids = rows->chunk.rowids();
+  const auto [low, high] = std::minmax_element(rowids, rowids + count);
+  part = std::make_shared<ChunkPart>(std::shared_ptr<const Chunk>(rows, &rows->chunk),
+                                     ChunkPart::Shape{count, *low, *high, false}, alive);
+}
+
+void Snapshot::set_rowid_bound() {
+  rowid_bound = std::numeric_limits<RowId>::min();
+  for (const auto& segment : segments) rowid_bound = std::max(rowid_bound, segment->max_rowid());
+  if (tail.part != nullptr) rowid_bound = std::max(rowid_bound, tail.part->max_rowid());
+}
+
+std::optional<CommittedRow> Snapshot::find(RowId rowid) const {
+  if (rowid > rowid_bound) return std::nullopt;
+  if (tail.part != nullptr) {
+    const std::optional<std::uint32_t> row = tail.part->find(rowid);
+    if (row && is_alive(*tail.part, *row)) {
+      return CommittedRow{0, tail.rows->sequences[*row], tail.part.get(), *row};
+    }
+  }
+  for (std::size_t i = segments.size(); i-- > 0;) {
+    const SegmentPart& segment = *segments[i];
+    if (rowid < segment.min_rowid() || rowid > segment.max_rowid()) continue;
+    const std::optional<std::uint32_t> row = segment.find(rowid);
+    if (row && is_alive(segment, *row)) {
+      return CommittedRow{segment.info().id, *row, &segment, *row};
+    }
+  }
+  return std::nullopt;
+}
+
+void make_room(const TableOptions& options, Tail& tail, std::uint32_t more) {
+  if (tail.rows != nullptr && tail.rows->chunk.size() == tail.count &&
+      tail.rows->sequences.size() == tail.count &&
+      tail.rows->chunk.capacity() - tail.count >= more) {
+    return;
+  }
+  const std::uint32_t wanted = std::max(tail.live + more, options.tail_rows);
+  auto rows = std::make_shared<TailRows>(options.layout, wanted + wanted / 2);
+  RowCopier copier(options.layout, false);
+  for (std::uint32_t row = 0; row < tail.count; ++row) {
+    if (tail.alive != nullptr && !tail.alive->test(row)) continue;
+    copier.copy(tail.rows->chunk, row, rows->chunk);
+    rows->sequences.push_back(tail.rows->sequences[row]);
+  }
+  tail.count = tail.live;
+  tail.alive = nullptr;
+  tail.rows = std::move(rows);
+}
+
+std::shared_ptr<const Snapshot> read_snapshot(storage::Store& store, const TableOptions& options,
+                                              const std::shared_ptr<const Snapshot>& known) {
+  constexpr int kAttempts = 8;
+  Stamp generation = store.read_generation();
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    if (known != nullptr && known->state.generation == generation) return known;
+    auto snapshot = std::make_shared<Snapshot>();
+    snapshot->state = store.read_state();
+    read_segments(store, options, known.get(), *snapshot);
+    read_tail(store, options, known.get(), *snapshot);
+    snapshot->set_rowid_bound();
+    generation = store.read_generation();
+    if (snapshot->state.generation == generation) return snapshot;
+  }
+  throw Error(ErrorKind::kHost, kHostBusy,
+              store.schema() + "." + store.table() + " keeps changing while it is read");
+}
+
+}  // namespace warplite::engine

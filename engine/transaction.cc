@@ -1,0 +1,111 @@
+#include "engine/transaction.h"
+
+#include "core/error.h"
+
+namespace warplite::engine {
+
+void Transaction::begin() noexcept {
+  WARP_DCHECK(!active_);
+  WARP_DCHECK(pending_.empty());
+  active_ = true;
+}
+
+void Transaction::clear() noexcept {
+  savepoints_.clear();
+  first_base_ = nullptr;
+  flushed_ = false;
+  active_ = false;
+  failure_ = Failure::kNone;
+}
+
+void Transaction::commit() noexcept {
+  WARP_DCHECK(pending_.empty());
+  clear();
+}
+
+void Transaction::rollback() noexcept {
+  pending_.become(Pending(*layout_));
+  if (flushed_) base_ = first_base_;
+  if (failure_ != Failure::kNone) base_ = nullptr;
+  clear();
+}
+
+void Transaction::savepoint(int n) noexcept {
+  if (failure_ == Failure::kUnmarked) return;
+  try {
+    savepoints_.push_back({n, pending_.mark(), nullptr, nullptr});
+  } catch (...) {
+    if (failure_ == Failure::kNone) {
+      failure_ = Failure::kUnmarked;
+      unmarked_ = n;
+    }
+  }
+}
+
+void Transaction::release(int n) noexcept {
+  while (!savepoints_.empty() && savepoints_.back().n >= n) savepoints_.pop_back();
+  if (failure_ == Failure::kUnmarked && n <= unmarked_) failure_ = Failure::kNone;
+}
+
+void Transaction::rollback_to(int n) noexcept {
+  // Nothing was written since a savepoint that could not be recorded.
+  if (failure_ == Failure::kUnmarked && n >= unmarked_) return;
+  while (!savepoints_.empty() && savepoints_.back().n > n) savepoints_.pop_back();
+  if (!savepoints_.empty() && savepoints_.back().n == n) {
+    restore(savepoints_.back());
+    return;
+  }
+  // Older than the first write of this transaction: the tables are as before it.
+  savepoints_.clear();
+  const bool active = active_;
+  rollback();
+  active_ = active;
+}
+
+void Transaction::restore(const Savepoint& savepoint) noexcept {
+  if (failure_ != Failure::kNone) base_ = nullptr;
+  failure_ = Failure::kNone;
+  if (savepoint.frozen == nullptr) {
+    pending_.truncate(savepoint.mark);
+    return;
+  }
+  base_ = savepoint.base;
+  try {
+    pending_.become(Pending::restored(*layout_, *savepoint.frozen, savepoint.mark));
+  } catch (...) {
+    failure_ = Failure::kLost;
+  }
+}
+
+void Transaction::check_writable() const {
+  switch (failure_) {
+    case Failure::kNone: return;
+    case Failure::kTorn:
+      throw Error(ErrorKind::kInvalid,
+                  "an earlier write of this transaction failed half-way; ROLLBACK first");
+    case Failure::kLost:
+    case Failure::kUnmarked:
+      throw Error(ErrorKind::kNoMemory, "a savepoint ran out of memory; ROLLBACK first");
+  }
+}
+
+std::shared_ptr<const Pending::Frozen> Transaction::freeze() const {
+  // Marks grow with n: the newest savepoint of these rows needs most.
+  if (savepoints_.empty() || savepoints_.back().frozen != nullptr) return nullptr;
+  return pending_.freeze(savepoints_.back().mark);
+}
+
+void Transaction::finish_flush(std::shared_ptr<const Pending::Frozen> frozen, Pending&& rest,
+                               std::shared_ptr<const Snapshot> base) noexcept {
+  if (!flushed_) first_base_ = base_;
+  flushed_ = true;
+  for (Savepoint& savepoint : savepoints_) {
+    if (savepoint.frozen != nullptr) continue;
+    savepoint.frozen = frozen;
+    savepoint.base = base_;
+  }
+  pending_.become(std::move(rest));
+  base_ = std::move(base);
+}
+
+}  // namespace warplite::engine

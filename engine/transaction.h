@@ -1,0 +1,75 @@
+// The state machine of one table in the host's transaction: pending rows, savepoints, and
+// what each savepoint needs to come back. Knows no SQLite and writes nothing.
+// Calls follow, as SQLite makes them (DESIGN §3):
+//   (begin? (write | savepoint n | release n | rollback_to n | flush)* (commit | rollback))*
+// where a flush is: freeze(), then finish_flush() when every write succeeded.
+// Threads: one. begin() to rollback_to() do not throw; what they could not do makes the next
+// write fail instead.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "engine/pending.h"
+
+namespace warplite::engine {
+
+struct Snapshot;
+
+class Transaction {
+ public:
+  explicit Transaction(const Layout& layout) : layout_(&layout), pending_(layout) {}
+
+  Pending& pending() { return pending_; }
+  const Pending& pending() const { return pending_; }
+  // The committed state that pending rows refer to; null when it must be read again.
+  const std::shared_ptr<const Snapshot>& base() const { return base_; }
+  void set_base(std::shared_ptr<const Snapshot> base) { base_ = std::move(base); }
+
+  void begin() noexcept;
+  void commit() noexcept;
+  void rollback() noexcept;
+  void savepoint(int n) noexcept;
+  void release(int n) noexcept;
+  void rollback_to(int n) noexcept;
+
+  // Throws when something went wrong that only a rollback can mend. Comes before every write.
+  void check_writable() const;
+  // The shadow tables may be half-written: nothing more is written until they are rolled back.
+  void mark_torn() noexcept { failure_ = Failure::kTorn; }
+
+  // What open savepoints need of the pending rows that are about to be flushed.
+  std::shared_ptr<const Pending::Frozen> freeze() const;
+  // The flush succeeded: `rest` is still pending, `base` is what was written.
+  void finish_flush(std::shared_ptr<const Pending::Frozen> frozen, Pending&& rest,
+                    std::shared_ptr<const Snapshot> base) noexcept;
+
+ private:
+  struct Savepoint {
+    int n;
+    Pending::Mark mark;
+    // Set when the rows were flushed; null while they are still in pending_.
+    std::shared_ptr<const Snapshot> base;
+    std::shared_ptr<const Pending::Frozen> frozen;
+  };
+  enum class Failure {
+    kNone,
+    kTorn,       // a flush failed half-way
+    kLost,       // rolling back to a savepoint ran out of memory
+    kUnmarked,   // a savepoint could not be recorded
+  };
+  void clear() noexcept;
+  void restore(const Savepoint& savepoint) noexcept;
+
+  const Layout* layout_;
+  bool active_ = false;
+  Pending pending_;
+  std::shared_ptr<const Snapshot> base_;
+  std::shared_ptr<const Snapshot> first_base_;  // before the transaction's first flush
+  bool flushed_ = false;
+  std::vector<Savepoint> savepoints_;  // ascending n
+  Failure failure_ = Failure::kNone;
+  int unmarked_ = 0;  // with kUnmarked: the first savepoint that is missing
+};
+
+}  // namespace warplite::engine

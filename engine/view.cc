@@ -1,0 +1,62 @@
+#include "engine/view.h"
+
+#include "engine/parts.h"
+
+namespace warplite::engine {
+
+View::View(const Layout& layout, storage::Store& store,
+           std::vector<std::shared_ptr<const Part>> parts)
+    : layout_(&layout), store_(&store), parts_(std::move(parts)) {}
+
+std::uint64_t View::live_rows() const {
+  std::uint64_t rows = 0;
+  for (const auto& part : parts_) rows += part->live_rows();
+  return rows;
+}
+
+std::optional<Location> View::find(RowId rowid) const {
+  // Newest rows last: they are asked for most often.
+  for (std::size_t i = parts_.size(); i-- > 0;) {
+    const Part& part = *parts_[i];
+    if (rowid < part.min_rowid() || rowid > part.max_rowid()) continue;
+    const std::optional<std::uint32_t> row = part.find(rowid);
+    if (row && is_alive(part, *row)) return Location{static_cast<std::uint32_t>(i), *row};
+  }
+  return std::nullopt;
+}
+
+std::optional<RowId> View::max_rowid() const {
+  std::optional<RowId> best;
+  for (const auto& part : parts_) {
+    if (part->live_rows() == 0 || (best && part->max_rowid() <= *best)) continue;
+    const RowIdView rowids = part->rowids();
+    for (std::uint32_t row = part->rows(); row-- > 0;) {
+      if ((best && rowids[row] <= *best) || !is_alive(*part, row)) continue;
+      best = rowids[row];
+      if (*best == part->max_rowid()) break;
+    }
+  }
+  return best;
+}
+
+Value View::plain(Location at, std::size_t column) const {
+  const std::shared_ptr<const Column> values = parts_[at.part]->plain(column);
+  return values == nullptr ? Value() : Value(values->cell(at.row));
+}
+
+Value View::vector(Location at, std::size_t column) const {
+  const Part::Vectors vectors = parts_[at.part]->vectors(column);
+  if (vectors.all_null || (vectors.present != nullptr && !vectors.present->test(at.row))) {
+    return Value();
+  }
+  return Value(Cell::blob({reinterpret_cast<const char*>(vectors.data.row(at.row)),
+                           vectors.data.stride()}));
+}
+
+Value View::aux(Location at, std::size_t column) const {
+  const Part& part = *parts_[at.part];
+  if (const Chunk* chunk = part.chunk()) return chunk->aux(at.row, column);
+  return store_->read_aux(part.rowids()[at.row], column);
+}
+
+}  // namespace warplite::engine

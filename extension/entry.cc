@@ -1,0 +1,63 @@
+// The entry point that SQLite finds by the file's name, warplite.so.
+#include <sqlite3ext.h>
+
+#include <exception>
+#include <mutex>
+
+#if defined(__unix__) || defined(__APPLE__)
+#include <dlfcn.h>
+#endif
+
+#include "extension/registrations.h"
+
+extern "C" {
+SQLITE_EXTENSION_INIT1
+}
+
+#if defined(__GNUC__)
+#define WARPLITE_EXPORT __attribute__((visibility("default")))
+#else
+#define WARPLITE_EXPORT __declspec(dllexport)
+#endif
+
+extern "C" WARPLITE_EXPORT int sqlite3_warplite_init(sqlite3* db, char** message,
+                                                     const sqlite3_api_routines* api);
+
+namespace {
+
+constexpr int kOldestLibrary = 3038000;
+
+// Worker threads run this library's code after the last connection is closed, so it must not be
+// unloaded. SQLITE_OK_LOAD_PERMANENTLY says so too, but sqlite3_auto_extension() takes it for a failure.
+void stay_loaded() {
+#if defined(__unix__) || defined(__APPLE__)
+  Dl_info self;
+  if (dladdr(reinterpret_cast<void*>(&sqlite3_warplite_init), &self) != 0) {
+    dlopen(self.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
+  }
+#endif
+}
+
+void start_process() {
+  stay_loaded();
+  warplite::register_process_parts();
+}
+
+}  // namespace
+
+int sqlite3_warplite_init(sqlite3* db, char** message, const sqlite3_api_routines* api) {
+  SQLITE_EXTENSION_INIT2(api)
+  if (sqlite3_libversion_number() < kOldestLibrary) {
+    *message = sqlite3_mprintf("warplite needs SQLite 3.38 or later, this is %s",
+                               sqlite3_libversion());
+    return SQLITE_ERROR;
+  }
+  try {
+    static std::once_flag once;
+    std::call_once(once, start_process);
+    return warplite::register_connection_parts(db, message);
+  } catch (const std::exception& error) {
+    *message = sqlite3_mprintf("warplite: %s", error.what());
+    return SQLITE_ERROR;
+  }
+}

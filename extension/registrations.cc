@@ -1,0 +1,49 @@
+#include "extension/registrations.h"
+
+#include <memory>
+
+#include "compute/device.h"
+#include "cpu/cpu_device.h"
+#include "index/flat.h"
+#include "index/index.h"
+#include "sql/context.h"
+#include "sql/guard.h"
+#include "sql/match_function.h"
+#include "sql/scalar_functions.h"
+#include "sql/table_functions/table_functions.h"
+#include "sql/warp_table.h"
+
+namespace warplite {
+namespace {
+
+// Loading the extension twice must leave the connection's tables, which know their context, alone.
+bool is_registered(sqlite3* db) {
+  sqlite3_stmt* statement = nullptr;
+  const int code = sqlite3_prepare_v2(db, "SELECT warp_version()", -1, &statement, nullptr);
+  sqlite3_finalize(statement);
+  return code == SQLITE_OK;
+}
+
+}  // namespace
+
+void register_process_parts() {
+  compute::Registry::instance().add(cpu::make_cpu_device());
+
+  index::register_kind(index::flat_kind());
+}
+
+int register_connection_parts(sqlite3* db, char** message) {
+  return sql::guarded(message, [&] {
+    if (is_registered(db)) return SQLITE_OK;
+    auto owned = std::make_unique<sql::Context>(db);
+    sql::Context* context = owned.get();
+    int code = sql::register_warp_module(db, std::move(owned));
+    if (code == SQLITE_OK) code = sql::register_table_functions(db, context);
+    if (code == SQLITE_OK) code = sql::register_match_function(db);
+    if (code == SQLITE_OK) code = sql::register_scalar_functions(db, WARPLITE_VERSION);
+    if (code != SQLITE_OK) throw Error(ErrorKind::kHost, code, sqlite3_errmsg(db));
+    return SQLITE_OK;
+  });
+}
+
+}  // namespace warplite

@@ -1,0 +1,201 @@
+#include "sql/arguments.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "core/error.h"
+#include "sql/values.h"
+
+namespace warplite::sql {
+namespace {
+
+using engine::Comparison;
+using engine::Predicate;
+
+constexpr std::uint64_t kFirstRows = 64;  // fetched at first when neither k nor LIMIT is known
+
+PlainType type_of(const TableDefinition& table, int column) {
+  return column == Predicate::kRowId ? PlainType::kInteger
+                                     : table.columns[static_cast<std::size_t>(column)].plain;
+}
+
+bool is_number(CellKind kind) { return kind == CellKind::kInteger || kind == CellKind::kReal; }
+
+// Appends the operand; false when the predicate must be left to SQLite.
+bool read_operand(sqlite3_value* value, Comparison op, PlainType type, Predicate& predicate) {
+  Cell cell = cell_of(value);
+  if (op == Comparison::kLike || op == Comparison::kGlob) {
+    if (cell.kind == CellKind::kBlob) return false;
+    if (is_number(cell.kind)) {
+      const auto* text = reinterpret_cast<const char*>(sqlite3_value_text(value));
+      if (text == nullptr) throw std::bad_alloc();
+      cell = Cell::text({text, static_cast<std::size_t>(sqlite3_value_bytes(value))});
+    }
+  } else if (type == PlainType::kText && is_number(cell.kind)) {
+    return false;
+  }
+  predicate.operands.push_back(compare_operand(cell, type));
+  return true;
+}
+
+// Nothing for a predicate that does not filter.
+std::optional<Predicate> read_predicate(const Plan::Term& term, const TableDefinition& table,
+                                        sqlite3_value* argument) {
+  Predicate predicate;
+  predicate.column = term.column == Predicate::kRowId
+                         ? Predicate::kRowId
+                         : table.columns[static_cast<std::size_t>(term.column)].slot;
+  predicate.op = term.op;
+  predicate.collation = term.collation;
+  const PlainType type = type_of(table, term.column);
+  if (term.op == Comparison::kIsNull || term.op == Comparison::kIsNotNull) return predicate;
+  if (term.op != Comparison::kIn) {
+    if (!read_operand(argument, term.op, type, predicate)) return std::nullopt;
+    return predicate;
+  }
+  sqlite3_value* value = nullptr;
+  int code = sqlite3_vtab_in_first(argument, &value);
+  for (; code == SQLITE_OK && value != nullptr; code = sqlite3_vtab_in_next(argument, &value)) {
+    if (!read_operand(value, term.op, type, predicate)) return std::nullopt;
+  }
+  if (code != SQLITE_OK && code != SQLITE_DONE) {
+    throw Error(ErrorKind::kHost, code, table.table + ": cannot read the values of IN");
+  }
+  return predicate;
+}
+
+[[noreturn]] void refuse(const TableDefinition& table, const char* what, sqlite3_value* value,
+                         const char* expected) {
+  throw Error(ErrorKind::kInvalid, table.table + ": " + what + " must be " + expected + ", got " +
+                                       describe(cell_of(value)));
+}
+
+// k and nprobe; `least` is what the smallest allowed value is.
+std::uint64_t read_count(const TableDefinition& table, const char* what, std::int64_t least,
+                         sqlite3_value* value) {
+  const char* expected = least == 0 ? "an integer of 0 or more" : "an integer of 1 or more";
+  std::string storage;
+  Cell cell = cell_of(value);
+  if (cell.is_null() || cell.kind == CellKind::kBlob) refuse(table, what, value, expected);
+  try {
+    cell = to_column(cell, PlainType::kInteger, Place(table.table, what), storage);
+  } catch (const Error&) {
+    refuse(table, what, value, expected);
+  }
+  if (cell.integer < least) refuse(table, what, value, expected);
+  return static_cast<std::uint64_t>(cell.integer);
+}
+
+// LIMIT and OFFSET as SQLite has checked them; negative means none.
+std::int64_t read_limit(sqlite3_value* value) { return sqlite3_value_int64(value); }
+
+// The doubles next to an integer, which lie on both sides when none equals it.
+struct Neighbours {
+  double below, above;
+};
+Neighbours neighbours(std::int64_t value) {
+  const double near = static_cast<double>(value);
+  constexpr double kEnd = 9223372036854775808.0;  // 2^63, past every int64
+  if (near >= kEnd) return {std::nextafter(near, 0), near};
+  const std::int64_t back = static_cast<std::int64_t>(near);
+  if (back == value) return {near, near};
+  return back < value ? Neighbours{near, std::nextafter(near, kEnd)}
+                      : Neighbours{std::nextafter(near, -kEnd), near};
+}
+
+void raise_low(DistanceRange& range, double low, bool open) {
+  if (low < range.low || (low == range.low && !open)) return;
+  range.low = low;
+  range.low_open = open;
+}
+
+void lower_high(DistanceRange& range, double high, bool open) {
+  if (high > range.high || (high == range.high && !open)) return;
+  range.high = high;
+  range.high_open = open;
+}
+
+// Narrows the range by `distance op value`; false when no distance satisfies it.
+bool narrow(DistanceRange& range, Comparison op, sqlite3_value* value) {
+  const Value operand = compare_operand(cell_of(value), PlainType::kReal);
+  if (operand.is_null()) return false;
+  const bool upper = op == Comparison::kLess || op == Comparison::kLessEqual;
+  // Text and blobs are greater than every number.
+  if (!is_number(operand.kind())) return upper;
+  const Cell cell = operand.cell();
+  const Neighbours bound = cell.kind == CellKind::kReal ? Neighbours{cell.real, cell.real}
+                                                        : neighbours(cell.integer);
+  const bool exact = bound.below == bound.above;
+  if (op == Comparison::kEqual && !exact) return false;
+  if (upper || op == Comparison::kEqual) {
+    lower_high(range, bound.below, exact && op == Comparison::kLess);
+  }
+  if (!upper) raise_low(range, bound.above, exact && op == Comparison::kGreater);
+  return true;
+}
+
+// How many rows to fetch at first.
+std::uint64_t first_rows(const Plan& plan, sqlite3_value** arguments) {
+  const std::int64_t limit = plan.limit ? read_limit(*arguments++) : -1;
+  const std::int64_t offset = plan.offset ? std::max<std::int64_t>(0, read_limit(*arguments)) : 0;
+  if (limit >= 0) {
+    return std::max<std::uint64_t>(
+        1, static_cast<std::uint64_t>(limit) + static_cast<std::uint64_t>(offset));
+  }
+  return plan.access == Plan::Access::kRange ? 0 : kFirstRows;
+}
+
+}  // namespace
+
+engine::Filter read_filter(const Plan& plan, const TableDefinition& table,
+                           sqlite3_value**& arguments) {
+  engine::Filter filter;
+  for (const Plan::Term& term : plan.filters) {
+    if (auto predicate = read_predicate(term, table, *arguments++)) {
+      filter.push_back(std::move(*predicate));
+    }
+  }
+  return filter;
+}
+
+std::optional<MatchQuestion> read_question(const Plan& plan, const TableDefinition& table,
+                                           sqlite3_value** arguments) {
+  const ColumnDefinition& column = table.columns[static_cast<std::size_t>(plan.column)];
+  MatchQuestion question;
+  question.column = static_cast<std::size_t>(column.slot);
+  question.distance = column.distance;
+  question.type = column.element;
+  question.dim = column.dim;
+  sqlite3_value* query = *arguments++;
+  const bool possible = sqlite3_value_type(query) != SQLITE_NULL;
+  if (possible) {
+    const VectorInput vector =
+        vector_for_column(query, column.element, column.dim, Place(table.table, column.name));
+    question.query.assign(vector.data, vector.data + vector.size);
+  }
+  question.filter = read_filter(plan, table, arguments);
+  bool satisfiable = true;
+  for (Comparison op : plan.bounds) {
+    satisfiable = narrow(question.range, op, *arguments++) && satisfiable;
+  }
+  if (plan.k) question.k = read_count(table, "k", 0, *arguments++);
+  if (plan.nprobe) read_count(table, "nprobe", 1, *arguments++);  // exact kinds search everything
+  question.first = first_rows(plan, arguments);
+  if (!possible || !satisfiable) return std::nullopt;
+  return question;
+}
+
+std::optional<RowId> read_rowid(sqlite3_value* value) {
+  const Value operand = compare_operand(cell_of(value), PlainType::kInteger);
+  const Cell cell = operand.cell();
+  if (cell.kind == CellKind::kInteger) return cell.integer;
+  if (cell.kind != CellKind::kReal) return std::nullopt;
+  constexpr double kEnd = 9223372036854775808.0;
+  if (!(cell.real >= -kEnd && cell.real < kEnd)) return std::nullopt;
+  const RowId rowid = static_cast<RowId>(cell.real);
+  if (static_cast<double>(rowid) != cell.real) return std::nullopt;
+  return rowid;
+}
+
+}  // namespace warplite::sql

@@ -1,0 +1,30 @@
+// xFilter's arguments as a Plan orders them, turned into what the engine is asked.
+// Threads: as the connection. Errors: Error{kInvalid} names the table and the column.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "core/types.h"
+#include "engine/filter.h"
+#include "sql/definition.h"
+#include "sql/match_rows.h"
+#include "sql/plan.h"
+#include "storage/sqlite_api.h"
+
+namespace warplite::sql {
+
+// Reads the filters of a plan from `arguments`, which advances past them. A TEXT column compared
+// with a number does not filter: SQLite decides, by the other operand's affinity.
+engine::Filter read_filter(const Plan& plan, const TableDefinition& table,
+                           sqlite3_value**& arguments);
+
+// The whole question of a plan that searches; nothing when no row can match: a NULL query, or
+// a bound that no distance satisfies.
+std::optional<MatchQuestion> read_question(const Plan& plan, const TableDefinition& table,
+                                           sqlite3_value** arguments);
+
+// rowid = value, with the affinity of an INTEGER column; nothing when no rowid equals it.
+std::optional<RowId> read_rowid(sqlite3_value* value);
+
+}  // namespace warplite::sql

@@ -1,0 +1,190 @@
+#include "sql/context.h"
+
+#include <chrono>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "core/error.h"
+#include "sql/statement.h"
+
+namespace warplite::sql {
+namespace {
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  for (char& c : result) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return result;
+}
+
+[[noreturn]] void malformed(const std::string& name) {
+  throw Error(ErrorKind::kInvalid,
+              "expected a table's name, as table or schema.table, got '" + name + "'");
+}
+
+// One part of a dotted name from `at` on, without its quotes.
+std::string name_part(const std::string& name, std::size_t& at) {
+  std::string part;
+  const char open = at < name.size() ? name[at] : '\0';
+  if (open != '"' && open != '[' && open != '`') {
+    while (at < name.size() && name[at] != '.') part += name[at++];
+    return part;
+  }
+  const char close = open == '[' ? ']' : open;
+  for (++at; at < name.size(); ++at) {
+    if (name[at] != close) {
+      part += name[at];
+    } else if (close != ']' && at + 1 < name.size() && name[at + 1] == close) {
+      part += name[++at];
+    } else {
+      ++at;
+      return part;
+    }
+  }
+  malformed(name);
+}
+
+struct QualifiedName {
+  std::string schema;  // empty when none was written
+  std::string table;
+};
+
+QualifiedName parse_name(const std::string& name) {
+  QualifiedName result;
+  std::size_t at = 0;
+  result.table = name_part(name, at);
+  if (at < name.size() && name[at] == '.') {
+    ++at;
+    result.schema = std::move(result.table);
+    result.table = name_part(name, at);
+    if (result.schema.empty()) malformed(name);
+  }
+  if (at != name.size() || result.table.empty()) malformed(name);
+  return result;
+}
+
+// temp, main, then the attached ones: SQLite's order of resolution.
+std::vector<std::string> search_path(sqlite3* db) {
+  std::vector<std::string> schemas{"temp", "main"};
+  const Statement list = prepare(db, "PRAGMA database_list");
+  while (step(list.get())) {
+    const std::string name = reinterpret_cast<const char*>(sqlite3_column_text(list.get(), 1));
+    if (name != "temp" && name != "main") schemas.push_back(name);
+  }
+  return schemas;
+}
+
+// As far as the connection's copy of the schema knows.
+bool is_known_table(sqlite3* db, const std::string& schema, const std::string& table) {
+  return sqlite3_table_column_metadata(db, schema.c_str(), table.c_str(), nullptr, nullptr,
+                                       nullptr, nullptr, nullptr, nullptr) == SQLITE_OK;
+}
+
+constexpr const char* kVirtualTable = "a virtual table of another kind";
+
+// "a table", "a view", kVirtualTable, or nothing; reads the file.
+std::optional<std::string> what_is(sqlite3* db, const std::string& schema,
+                                   const std::string& table) {
+  if (sqlite3_txn_state(db, schema.c_str()) < 0) return std::nullopt;  // no such schema
+  const Statement query =
+      prepare(db, "SELECT type, sql LIKE 'CREATE VIRTUAL%' FROM " + quoted_name(schema) +
+                      ".sqlite_schema WHERE name = ?1 COLLATE NOCASE AND type IN ('table', 'view')");
+  bind_text(query.get(), 1, table);
+  if (!step(query.get())) return std::nullopt;
+  if (sqlite3_column_int(query.get(), 1) != 0) return kVirtualTable;
+  return "a " + std::string(reinterpret_cast<const char*>(sqlite3_column_text(query.get(), 0)));
+}
+
+// The schema that has a table or view of this name.
+std::optional<std::string> locate(sqlite3* db, const QualifiedName& name) {
+  if (!name.schema.empty()) return name.schema;
+  for (const char* schema : {"temp", "main"}) {
+    if (is_known_table(db, schema, name.table)) return schema;
+  }
+  const std::vector<std::string> schemas = search_path(db);
+  for (const std::string& schema : schemas) {
+    if (is_known_table(db, schema, name.table)) return schema;
+  }
+  // Perhaps another connection made it a moment ago.
+  for (const std::string& schema : schemas) {
+    if (what_is(db, schema, name.table)) return schema;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+void Context::add(const std::shared_ptr<OpenTable>& table) {
+  tables_[{lower(table->definition.schema), lower(table->definition.table)}] = table;
+}
+
+void Context::remove(const OpenTable& table) {
+  const auto entry =
+      tables_.find({lower(table.definition.schema), lower(table.definition.table)});
+  if (entry == tables_.end()) return;
+  const std::shared_ptr<OpenTable> present = entry->second.lock();
+  if (present == nullptr || present.get() == &table) tables_.erase(entry);
+}
+
+std::shared_ptr<OpenTable> Context::lookup(const std::string& schema, const std::string& table) {
+  const auto entry = tables_.find({lower(schema), lower(table)});
+  return entry == tables_.end() ? nullptr : entry->second.lock();
+}
+
+void Context::connect(const std::string& schema, const std::string& table) {
+  const Statement probe = prepare(
+      db_, "SELECT 1 FROM " + quoted_name(schema) + "." + quoted_name(table) + " LIMIT 0");
+  step(probe.get());
+}
+
+std::shared_ptr<OpenTable> Context::find(const std::string& name) {
+  const QualifiedName wanted = parse_name(name);
+  const std::optional<std::string> schema = locate(db_, wanted);
+  std::optional<std::string> kind;
+  if (schema) {
+    const bool connected = lookup(*schema, wanted.table) != nullptr;
+    if (!connected) kind = what_is(db_, *schema, wanted.table);
+    if (connected || kind == kVirtualTable) {
+      connect(*schema, wanted.table);
+      if (std::shared_ptr<OpenTable> table = lookup(*schema, wanted.table)) return table;
+    }
+  }
+  throw Error(ErrorKind::kInvalid, kind ? name + " is " + *kind + ", not a warp table"
+                                        : "no such warp table: " + name);
+}
+
+struct Interrupt::Impl {
+  using Clock = std::chrono::steady_clock;
+  sqlite3* db;
+  Clock::time_point asked = Clock::now();
+  Statement probe;
+
+  bool ask() {
+#if SQLITE_VERSION_NUMBER >= 3041000
+    if (sqlite3_libversion_number() >= 3041000) return sqlite3_is_interrupted(db) != 0;
+#endif
+    if (probe == nullptr) {
+      sqlite3_stmt* raw = nullptr;
+      const int code = sqlite3_prepare_v2(db, "SELECT 1", -1, &raw, nullptr);
+      probe.reset(raw);
+      if (code != SQLITE_OK) return code == SQLITE_INTERRUPT;
+    }
+    const bool interrupted = sqlite3_step(probe.get()) == SQLITE_INTERRUPT;
+    sqlite3_reset(probe.get());
+    return interrupted;
+  }
+};
+
+Interrupt::Interrupt(sqlite3* db) : impl_(std::make_unique<Impl>()) { impl_->db = db; }
+Interrupt::~Interrupt() = default;
+
+bool Interrupt::requested() {
+  const Impl::Clock::time_point now = Impl::Clock::now();
+  if (now - impl_->asked < std::chrono::milliseconds(1)) return false;
+  impl_->asked = now;
+  return impl_->ask();
+}
+
+}  // namespace warplite::sql

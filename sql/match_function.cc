@@ -1,0 +1,58 @@
+// `column MATCH query` is match(query, column). The virtual table answers it where it can: then
+// the function is not called, or, as SQLite believes `omit` for few constraints only, it is called to
+// check a row that the search found. Anywhere else it cannot know which rows are nearest.
+#include "sql/match_function.h"
+
+#include <string>
+
+#include "sql/warp_cursor.h"
+#include "sql/warp_table.h"
+
+namespace warplite::sql {
+namespace {
+
+void unusable(sqlite3_context* context, int, sqlite3_value**) {
+  sqlite3_result_error(context, "unable to use function MATCH in the requested context", -1);
+}
+
+void match(sqlite3_context* context, int, sqlite3_value** argv) {
+  if (sqlite3_value_type(argv[0]) == SQLITE_NULL || sqlite3_value_type(argv[1]) == SQLITE_NULL) {
+    return;  // NULL MATCH …: neither true nor false, and the row of an outer join
+  }
+  const auto* table = static_cast<const WarpTable*>(sqlite3_user_data(context));
+  const WarpCursor* cursor = table->last_reader;
+  if (cursor != nullptr && cursor->searches(table->last_column)) {
+    sqlite3_result_int(context, 1);
+    return;
+  }
+  const TableDefinition& definition = table->definition();
+  const auto at = static_cast<std::size_t>(table->last_column);
+  const std::string place = at < definition.columns.size()
+                                ? definition.table + "." + definition.columns[at].name
+                                : definition.table;
+  const std::string message =
+      "MATCH on " + place +
+      " cannot be answered here: it must be joined to the rest of WHERE by AND, outside OR and NOT "
+      "(each branch of an OR may have its own MATCH and k), and not on the side of a LEFT, RIGHT or "
+      "FULL JOIN that may be missing; then it belongs in the ON clause";
+  sqlite3_result_error(context, message.c_str(), -1);
+}
+
+}  // namespace
+
+int register_match_function(sqlite3* db) {
+  const int code = sqlite3_create_function_v2(db, "match", 2, SQLITE_UTF8 | SQLITE_INNOCUOUS,
+                                              nullptr, unusable, nullptr, nullptr, nullptr);
+  // Under SELECT load_extension() a statement is running, and SQLite keeps its own match().
+  return code == SQLITE_BUSY ? SQLITE_OK : code;
+}
+
+int find_match_function(sqlite3_vtab* vtab, int argc, const char* name,
+                        void (**function)(sqlite3_context*, int, sqlite3_value**), void** data) {
+  if (argc != 2 || sqlite3_stricmp(name, "match") != 0) return 0;
+  *function = match;
+  *data = static_cast<WarpTable*>(vtab);
+  return 1;
+}
+
+}  // namespace warplite::sql

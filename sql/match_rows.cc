@@ -1,0 +1,111 @@
+#include "sql/match_rows.h"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "engine/search.h"
+
+namespace warplite::sql {
+namespace {
+
+constexpr std::size_t kSortAhead = 1024;
+
+bool same(const Value& left, const Value& right) {
+  const Cell a = left.cell();
+  const Cell b = right.cell();
+  if (a.kind != b.kind) return false;
+  switch (a.kind) {
+    case CellKind::kNull: return true;
+    case CellKind::kInteger: return a.integer == b.integer;
+    case CellKind::kReal:
+      return std::bit_cast<std::uint64_t>(a.real) == std::bit_cast<std::uint64_t>(b.real);
+    case CellKind::kText:
+    case CellKind::kBlob: return a.bytes == b.bytes;
+  }
+  return false;
+}
+
+bool same(const engine::Predicate& a, const engine::Predicate& b) {
+  return a.column == b.column && a.op == b.op && a.collation == b.collation &&
+         std::equal(a.operands.begin(), a.operands.end(), b.operands.begin(), b.operands.end(),
+                    [](const Value& x, const Value& y) { return same(x, y); });
+}
+
+engine::SearchRequest request(const MatchQuestion& question, compute::Cancellation& cancellation) {
+  engine::SearchRequest result;
+  result.column = question.column;
+  result.distance = question.distance;
+  result.queries = {question.query.data(), 1, question.dim, question.type};
+  result.range = question.range;
+  result.cancellation = &cancellation;
+  return result;
+}
+
+}  // namespace
+
+bool operator==(const MatchQuestion& a, const MatchQuestion& b) {
+  return a.column == b.column && a.query == b.query && a.range == b.range && a.k == b.k &&
+         a.first == b.first &&
+         std::equal(a.filter.begin(), a.filter.end(), b.filter.begin(), b.filter.end(),
+                    [](const auto& x, const auto& y) { return same(x, y); });
+}
+
+MatchRows::MatchRows(MatchQuestion question, std::shared_ptr<const engine::View> view,
+                     const index::Index& index, compute::Cancellation& cancellation)
+    : question_(std::move(question)),
+      view_(std::move(view)),
+      index_(index),
+      cancellation_(cancellation),
+      selection_(*view_, question_.filter) {
+  fetch_first();
+}
+
+void MatchRows::rewind() { at_ = 0; }
+
+void MatchRows::next() {
+  ++at_;
+  if (at_ < sorted_) return;
+  if (sorted_ == hits_.size() && !complete_) fetch_rest();
+  sort_ahead();
+}
+
+void MatchRows::fetch_first() {
+  const std::uint64_t rows = selection_.count();
+  const std::uint64_t wanted = question_.k.value_or(question_.first);
+  complete_ = question_.k.has_value() || question_.first == 0 || wanted >= rows;
+  const engine::SearchRequest search = request(question_, cancellation_);
+  if (rows == 0 || (question_.k && wanted == 0)) {
+    complete_ = true;
+  } else if (wanted == 0) {
+    hits_ = std::move(engine::within(*view_, selection_, index_, search)[0]);
+    sort_ahead();
+  } else {
+    const std::size_t k = static_cast<std::size_t>(std::min(wanted, rows));
+    hits_ = engine::nearest(*view_, selection_, index_, search, k).sorted(0);
+    sorted_ = hits_.size();
+    complete_ = complete_ || hits_.size() < k;
+  }
+}
+
+void MatchRows::fetch_rest() {
+  engine::SearchRequest search = request(question_, cancellation_);
+  search.has_after = true;
+  search.after_distance = hits_.back().distance;
+  search.after_rowid = hits_.back().rowid;
+  const compute::HitLists rest = engine::within(*view_, selection_, index_, search);
+  hits_.insert(hits_.end(), rest[0].begin(), rest[0].end());
+  complete_ = true;
+}
+
+// Doubles the sorted part: reading all n rows costs O(n log n), reading few costs O(n).
+void MatchRows::sort_ahead() {
+  if (at_ < sorted_ || sorted_ == hits_.size()) return;
+  const std::size_t end = std::min(hits_.size(), std::max(2 * sorted_, sorted_ + kSortAhead));
+  const auto at = [this](std::size_t i) { return hits_.begin() + static_cast<std::ptrdiff_t>(i); };
+  if (end < hits_.size()) std::nth_element(at(sorted_), at(end), hits_.end());
+  std::sort(at(sorted_), at(end));
+  sorted_ = end;
+}
+
+}  // namespace warplite::sql

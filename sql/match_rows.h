@@ -1,0 +1,64 @@
+// The answer of a MATCH, nearest first: a first batch, and when SQLite asks for more
+// than that, everything else at once, sorted only as far as it is read.
+// Threads: as the connection. Ownership: holds its view; the index and the
+// cancellation belong to the table.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "compute/ops.h"
+#include "engine/filter.h"
+#include "engine/view.h"
+#include "index/index.h"
+
+namespace warplite::sql {
+
+// What is asked; two equal questions about the same view have the same answer.
+struct MatchQuestion {
+  std::size_t column = 0;  // index into Layout::vectors
+  Distance distance = Distance::kL2;
+  ElementType type = ElementType::kFloat32;
+  std::uint32_t dim = 0;
+  std::vector<std::byte> query;
+  DistanceRange range;
+  engine::Filter filter;
+  std::optional<std::uint64_t> k;  // none: all rows, as far as they are read
+  std::uint64_t first = 0;         // without k: rows to fetch at first; 0: all in one go
+
+  friend bool operator==(const MatchQuestion&, const MatchQuestion&);
+};
+
+class MatchRows {
+ public:
+  MatchRows(MatchQuestion question, std::shared_ptr<const engine::View> view,
+            const index::Index& index, compute::Cancellation& cancellation);
+
+  const MatchQuestion& question() const { return question_; }
+  const engine::View* view() const { return view_.get(); }
+
+  void rewind();  // to the first row, without searching again
+  void next();
+  bool at_end() const { return at_ >= hits_.size(); }
+  const Hit& hit() const { return hits_[at_]; }
+
+ private:
+  void fetch_first();
+  void fetch_rest();
+  void sort_ahead();
+
+  MatchQuestion question_;
+  std::shared_ptr<const engine::View> view_;
+  const index::Index& index_;
+  compute::Cancellation& cancellation_;
+  engine::Selection selection_;
+  std::vector<Hit> hits_;
+  std::size_t sorted_ = 0;  // hits_[0, sorted_) are in their final order
+  std::size_t at_ = 0;
+  bool complete_ = false;   // hits_ holds every row of the answer
+};
+
+}  // namespace warplite::sql

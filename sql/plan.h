@@ -1,0 +1,49 @@
+// How one scan of a warp table is answered: xBestIndex makes a plan, idxStr carries it as
+// readable text (EXPLAIN QUERY PLAN shows it), xFilter reads it back.
+//
+//   knn(embedding flat) filter(year>=,venue IN) distance<= k nprobe limit offset
+//   range(embedding flat) filter(…) distance<=     every row within the distance
+//   scan filter(…)                                  rows that pass, in storage order
+//   rowid=                                          one row
+//   key(doi)                                        one row, by the TEXT PRIMARY KEY
+//
+// xFilter's arguments come in the order of the text: the query vector, one for each filter
+// and bound, then k, nprobe, limit and offset. Names that are not plain identifiers are quoted.
+// Threads: as the connection. Errors: thrown.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/value.h"
+#include "engine/filter.h"
+#include "sql/definition.h"
+#include "storage/sqlite_api.h"
+
+namespace warplite::sql {
+
+struct Plan {
+  enum class Access { kScan, kKnn, kRange, kRowId, kKey };  // idxNum
+  struct Term {
+    int column = engine::Predicate::kRowId;  // index into TableDefinition::columns, or kRowId
+    engine::Comparison op = engine::Comparison::kEqual;
+    Collation collation = Collation::kBinary;
+  };
+
+  Access access = Access::kScan;
+  int column = -1;  // kKnn, kRange: the vector column; kKey: the key column
+  std::vector<Term> filters;
+  std::vector<engine::Comparison> bounds;  // on distance
+  bool k = false, nprobe = false, limit = false, offset = false;
+
+  bool searches() const { return access == Access::kKnn || access == Access::kRange; }
+  std::string text(const TableDefinition& table) const;
+  // REQUIRES: made by text() for the same table; throws Error{kInvalid} otherwise.
+  static Plan parse(std::string_view text, const TableDefinition& table);
+};
+
+// xBestIndex. Returns SQLITE_OK or SQLITE_CONSTRAINT; throws for what can never work.
+int best_index(const TableDefinition& table, sqlite3_index_info* info);
+
+}  // namespace warplite::sql

@@ -1,0 +1,42 @@
+#include "sql/row_reader.h"
+
+#include <utility>
+
+namespace warplite::sql {
+
+void RowReader::reset(std::shared_ptr<const engine::View> view) {
+  if (view == view_) return;
+  view_ = std::move(view);
+  plains_.assign(view_->layout().plains.size(), {});
+  vectors_.assign(view_->layout().vectors.size(), {});
+}
+
+Cell RowReader::plain(engine::Location at, std::size_t column) {
+  PlainBlock& block = plains_[column];
+  if (block.part != at.part) {
+    block.column = view_->part(at.part).plain(column);
+    block.part = at.part;
+  }
+  return block.column == nullptr ? Cell::null() : block.column->cell(at.row);
+}
+
+Cell RowReader::vector(engine::Location at, std::size_t column) {
+  VectorBlock& block = vectors_[column];
+  if (block.part != at.part) {
+    block.vectors = view_->part(at.part).vectors(column);
+    block.part = at.part;
+  }
+  const engine::Part::Vectors& vectors = block.vectors;
+  if (vectors.all_null || (vectors.present != nullptr && !vectors.present->test(at.row))) {
+    return Cell::null();
+  }
+  return Cell::blob({reinterpret_cast<const char*>(vectors.data.row(at.row)),
+                     vectors.data.stride()});
+}
+
+Cell RowReader::aux(engine::Location at, std::size_t column) {
+  aux_ = view_->aux(at, column);
+  return aux_.cell();
+}
+
+}  // namespace warplite::sql

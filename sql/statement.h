@@ -1,0 +1,51 @@
+// A prepared statement that ends with its scope.
+// Threads: as the connection. Errors: Error{kHost} with SQLite's own message.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "core/error.h"
+#include "storage/sqlite_api.h"
+
+namespace warplite::sql {
+
+struct FinalizeStatement {
+  void operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
+};
+using Statement = std::unique_ptr<sqlite3_stmt, FinalizeStatement>;
+
+// The first statement of `text`; *rest (when given) receives what follows it.
+inline Statement prepare(sqlite3* db, std::string_view text, std::string_view* rest = nullptr) {
+  sqlite3_stmt* raw = nullptr;
+  const char* tail = nullptr;
+  const int code = sqlite3_prepare_v2(db, text.data(), static_cast<int>(text.size()), &raw, &tail);
+  if (code != SQLITE_OK) throw Error(ErrorKind::kHost, code, sqlite3_errmsg(db));
+  if (rest != nullptr) *rest = text.substr(static_cast<std::size_t>(tail - text.data()));
+  return Statement(raw);
+}
+
+// True when there is a row.
+inline bool step(sqlite3_stmt* statement) {
+  const int code = sqlite3_step(statement);
+  if (code != SQLITE_ROW && code != SQLITE_DONE) {
+    throw Error(ErrorKind::kHost, code, sqlite3_errmsg(sqlite3_db_handle(statement)));
+  }
+  return code == SQLITE_ROW;
+}
+
+inline void bind_text(sqlite3_stmt* statement, int parameter, std::string_view text) {
+  const int code = sqlite3_bind_text64(statement, parameter, text.data(), text.size(),
+                                       SQLITE_TRANSIENT, SQLITE_UTF8);
+  if (code != SQLITE_OK) throw Error(ErrorKind::kHost, code, "cannot bind a text");
+}
+
+// "name" with its quotes doubled.
+inline std::string quoted_name(std::string_view name) {
+  std::string quoted = "\"";
+  for (char c : name) quoted.append(c == '"' ? 2 : 1, c);
+  return quoted + '"';
+}
+
+}  // namespace warplite::sql

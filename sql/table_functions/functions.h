@@ -1,0 +1,18 @@
+// The table-valued functions there are, one line each; every one is described at
+// the top of the file that bears its name.
+#pragma once
+
+#include "sql/table_functions/table_function.h"
+
+namespace warplite::sql {
+
+extern const TableFunction kKnnSearch;     // knn_search.cc
+extern const TableFunction kRangeSearch;   // range_search.cc
+extern const TableFunction kKnnJoin;       // knn_join.cc
+extern const TableFunction kRangeJoin;     // range_join.cc
+extern const TableFunction kVectorsFile;   // vectors_file.cc
+extern const TableFunction kDevices;       // devices.cc
+extern const TableFunction kResidency;     // residency.cc
+extern const TableFunction kVecEach;       // vec_each.cc
+
+}  // namespace warplite::sql

@@ -1,0 +1,73 @@
+#include "sql/table_functions/query_batch.h"
+
+#include <string>
+#include <string_view>
+
+#include "sql/statement.h"
+
+namespace warplite::sql {
+namespace {
+
+constexpr const char* kExpected = "one SELECT without parameters that returns (id, vector)";
+
+// Text after white space and comments.
+std::string_view skip_comments(std::string_view text) {
+  for (;;) {
+    const std::size_t start = text.find_first_not_of(" \t\n\v\f\r");
+    if (start == text.npos) return {};
+    text.remove_prefix(start);
+    const bool line = text.starts_with("--");
+    if (!line && !text.starts_with("/*")) return text;
+    const std::size_t end = line ? text.find('\n') : text.find("*/", 2);
+    if (end == text.npos) return {};
+    text.remove_prefix(end + (line ? 1 : 2));
+  }
+}
+
+std::string first_word(std::string_view text) {
+  std::string word;
+  for (char c : skip_comments(text)) {
+    const char lower = static_cast<char>(c | 0x20);
+    if (lower < 'a' || lower > 'z') break;
+    word += lower;
+  }
+  return word;
+}
+
+// SQLite counts COMMIT, BEGIN, ATTACH and PRAGMA as read-only: the first word decides, too.
+Statement prepare_queries(const Call& call, int parameter, const std::string& text) {
+  const std::string word = first_word(text);
+  if (word != "select" && word != "values" && word != "with") call.refuse(parameter, kExpected);
+  std::string_view rest;
+  Statement statement = prepare(call.context().db(), text, &rest);
+  while (!rest.empty()) {
+    rest = skip_comments(rest);
+    if (!rest.starts_with(";")) break;
+    rest.remove_prefix(1);
+  }
+  if (!rest.empty() || statement == nullptr || !sqlite3_stmt_readonly(statement.get()) ||
+      sqlite3_column_count(statement.get()) != 2 ||
+      sqlite3_bind_parameter_count(statement.get()) != 0) {
+    call.refuse(parameter, kExpected);
+  }
+  return statement;
+}
+
+}  // namespace
+
+QueryBatch read_queries(const Call& call, int parameter, const SearchTarget& target) {
+  const std::string text = call.text(parameter, kExpected);
+  const Statement statement = prepare_queries(call, parameter, text);
+  QueryBatch batch;
+  while (step(statement.get())) {
+    sqlite3_value* value = sqlite3_column_value(statement.get(), 1);
+    if (sqlite3_value_type(value) == SQLITE_NULL) continue;
+    const VectorInput vector = vector_for_column(value, target.column->element,
+                                                 target.column->dim, target.place());
+    batch.vectors.insert(batch.vectors.end(), vector.data, vector.data + vector.size);
+    batch.ids.emplace_back(column_cell(statement.get(), 0));
+  }
+  return batch;
+}
+
+}  // namespace warplite::sql

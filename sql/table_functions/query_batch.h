@@ -1,0 +1,22 @@
+// The rows (id, vector) of a statement, as one batch of queries.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "core/value.h"
+#include "sql/table_functions/search_target.h"
+
+namespace warplite::sql {
+
+struct QueryBatch {
+  std::vector<Value> ids;
+  std::vector<std::byte> vectors;  // dense, of the target column's type; one per id
+};
+
+// Runs the statement in parameter `parameter`: one SELECT, VALUES or WITH that only reads, has no
+// parameters and returns two columns. Rows whose vector is NULL are skipped.
+// Throws Error{kInvalid} for anything else.
+QueryBatch read_queries(const Call& call, int parameter, const SearchTarget& target);
+
+}  // namespace warplite::sql

@@ -1,0 +1,54 @@
+// warp_range_search(table, column, query, radius): every row within the radius.
+#include "sql/table_functions/functions.h"
+#include "sql/table_functions/search_target.h"
+
+namespace warplite::sql {
+namespace {
+
+struct Output {
+  enum : int { kRowId, kDistance, kCount };
+};
+struct Input {
+  enum : int { kTable, kColumn, kQuery, kRadius };
+};
+
+class RowsWithin : public Rows {
+ public:
+  explicit RowsWithin(std::vector<Hit> hits) : hits_(std::move(hits)) {}
+
+  bool next() override { return ++returned_ <= hits_.size(); }
+  void column(sqlite3_context* context, int column) const override {
+    const Hit& hit = hits_[returned_ - 1];
+    if (column == Output::kRowId) {
+      sqlite3_result_int64(context, hit.rowid);
+    } else {
+      sqlite3_result_double(context, hit.distance);
+    }
+  }
+
+ private:
+  std::vector<Hit> hits_;
+  std::size_t returned_ = 0;
+};
+
+std::unique_ptr<Rows> run(Call& call) {
+  const SearchTarget target = search_target(call, Input::kTable, Input::kColumn);
+  if (call.is_null(Input::kQuery)) return nullptr;
+  const VectorInput query = vector_for_column(call.value(Input::kQuery), target.column->element,
+                                              target.column->dim, target.place());
+  compute::HitLists lists = run_within(call, target, query.data, 1, call.real(Input::kRadius));
+  return std::make_unique<RowsWithin>(std::move(lists[0]));
+}
+
+}  // namespace
+
+const TableFunction kRangeSearch{
+    .name = "warp_range_search",
+    .columns = "rowid INTEGER, distance REAL",
+    .column_count = Output::kCount,
+    .parameters = {{"table"}, {"column"}, {"query"}, {"radius"}},
+    .run = run,
+    .orders = {{Output::kDistance, Output::kRowId}},
+};
+
+}  // namespace warplite::sql

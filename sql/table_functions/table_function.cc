@@ -1,0 +1,270 @@
+#include "sql/table_functions/table_function.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "sql/guard.h"
+#include "sql/statement.h"
+
+namespace warplite::sql {
+namespace {
+
+struct Module {
+  const TableFunction* function;
+  Context* context;
+};
+
+struct Table : sqlite3_vtab {
+  explicit Table(const Module& of) : sqlite3_vtab{}, module(of) {}
+  Module module;
+};
+
+struct FreeValue {
+  void operator()(sqlite3_value* value) const { sqlite3_value_free(value); }
+};
+
+struct Cursor : sqlite3_vtab_cursor {
+  Cursor() : sqlite3_vtab_cursor{} {}
+  CallCache cache;
+  std::vector<std::unique_ptr<sqlite3_value, FreeValue>> arguments;  // per parameter
+  std::unique_ptr<Rows> rows;
+  sqlite3_int64 position = 0;
+  bool at_row = false;
+
+  const TableFunction& function() const {
+    return *static_cast<const Table*>(pVtab)->module.function;
+  }
+};
+
+Cursor& cursor_of(sqlite3_vtab_cursor* cursor) { return *static_cast<Cursor*>(cursor); }
+
+std::string signature(const TableFunction& function) {
+  std::string text = std::string(function.name) + "(";
+  std::string closing = ")";
+  for (std::size_t i = 0; i < function.parameters.size(); ++i) {
+    const Parameter& parameter = function.parameters[i];
+    const char* comma = i == 0 ? "" : ", ";
+    text += parameter.required ? std::string(comma) : " [" + std::string(comma);
+    text += parameter.name;
+    if (!parameter.required) closing.insert(0, "]");
+  }
+  return text + closing;
+}
+
+int connect(sqlite3* db, void* aux, int, const char* const*, sqlite3_vtab** out, char** message) {
+  return guarded(message, [&] {
+    const Module& module = *static_cast<const Module*>(aux);
+    std::string declaration = "CREATE TABLE x(" + std::string(module.function->columns);
+    for (const Parameter& parameter : module.function->parameters) {
+      declaration += ", " + quoted_name(parameter.name) + " HIDDEN";
+    }
+    int code = sqlite3_declare_vtab(db, (declaration + ")").c_str());
+    if (code != SQLITE_OK) return code;
+    code = sqlite3_vtab_config(
+        db, module.function->direct_only ? SQLITE_VTAB_DIRECTONLY : SQLITE_VTAB_INNOCUOUS);
+    if (code == SQLITE_OK) *out = new Table(module);
+    return code;
+  });
+}
+
+int disconnect(sqlite3_vtab* table) {
+  delete static_cast<Table*>(table);
+  return SQLITE_OK;
+}
+
+bool is_ordered(const TableFunction& function, const sqlite3_index_info& info) {
+  for (int i = 0; i < info.nOrderBy; ++i) {
+    if (info.aOrderBy[i].desc) return false;
+  }
+  return std::any_of(function.orders.begin(), function.orders.end(), [&](const Order& order) {
+    if (static_cast<std::size_t>(info.nOrderBy) > order.size()) return false;
+    for (int i = 0; i < info.nOrderBy; ++i) {
+      if (info.aOrderBy[i].iColumn != order[static_cast<std::size_t>(i)]) return false;
+    }
+    return true;
+  });
+}
+
+// The plan is the set of parameters that are given: bit i of idxNum for parameter i.
+int best_index(sqlite3_vtab* vtab, sqlite3_index_info* info) {
+  const TableFunction& function = *static_cast<Table*>(vtab)->module.function;
+  int arguments = 0;
+  bool complete = true;
+  for (std::size_t p = 0; p < function.parameters.size(); ++p) {
+    const int column = function.column_count + static_cast<int>(p);
+    int given = -1;
+    bool pending = false;
+    for (int i = info->nConstraint - 1; i >= 0; --i) {
+      const auto& constraint = info->aConstraint[i];
+      if (constraint.iColumn != column || constraint.op != SQLITE_INDEX_CONSTRAINT_EQ) continue;
+      if (constraint.usable) {
+        given = i;
+      } else {
+        pending = true;
+      }
+    }
+    if (given >= 0) {
+      info->aConstraintUsage[given].argvIndex = ++arguments;
+      info->aConstraintUsage[given].omit = 1;
+      info->idxNum |= 1 << p;
+    } else if (pending) {
+      return SQLITE_CONSTRAINT;  // its value comes from a table further right
+    } else if (function.parameters[p].required) {
+      complete = false;
+    }
+  }
+  // Branches of an OR are offered without the arguments. Nobody chooses this plan
+  // unless there is no other; then filter() says what is missing.
+  info->estimatedCost = complete ? 1000 + function.estimated_rows : 1e98;
+  info->estimatedRows = static_cast<sqlite3_int64>(function.estimated_rows);
+  info->orderByConsumed = info->nOrderBy > 0 && is_ordered(function, *info);
+  return SQLITE_OK;
+}
+
+int open(sqlite3_vtab*, sqlite3_vtab_cursor** out) {
+  *out = new (std::nothrow) Cursor;
+  return *out != nullptr ? SQLITE_OK : SQLITE_NOMEM;
+}
+
+int close(sqlite3_vtab_cursor* cursor) {
+  delete &cursor_of(cursor);
+  return SQLITE_OK;
+}
+
+int next(sqlite3_vtab_cursor* base) {
+  Cursor& cursor = cursor_of(base);
+  return guarded(base->pVtab, [&] {
+    cursor.at_row = cursor.rows != nullptr && cursor.rows->next();
+    ++cursor.position;
+    return SQLITE_OK;
+  });
+}
+
+int filter(sqlite3_vtab_cursor* base, int given, const char*, int, sqlite3_value** argv) {
+  Cursor& cursor = cursor_of(base);
+  const TableFunction& function = cursor.function();
+  const int code = guarded(base->pVtab, [&] {
+    cursor.rows.reset();
+    cursor.at_row = false;
+    cursor.arguments.clear();
+    std::vector<sqlite3_value*> values(function.parameters.size(), nullptr);
+    for (std::size_t p = 0; p < values.size(); ++p) {
+      cursor.arguments.emplace_back();
+      if ((given >> p & 1) == 0) {
+        if (!function.parameters[p].required) continue;
+        throw Error(ErrorKind::kInvalid, std::string(function.name) + ": argument " +
+                                             function.parameters[p].name +
+                                             " is missing; expected " + signature(function));
+      }
+      values[p] = *argv++;
+      cursor.arguments.back().reset(sqlite3_value_dup(values[p]));
+    }
+    Call call(*static_cast<Table*>(base->pVtab)->module.context, function, cursor.cache,
+              std::move(values));
+    cursor.rows = function.run(call);
+    return SQLITE_OK;
+  });
+  if (code != SQLITE_OK) return code;
+  const int moved = next(base);
+  cursor.position = 0;
+  return moved;
+}
+
+int eof(sqlite3_vtab_cursor* cursor) { return !cursor_of(cursor).at_row; }
+
+int column(sqlite3_vtab_cursor* base, sqlite3_context* context, int column) {
+  const Cursor& cursor = cursor_of(base);
+  return guarded(base->pVtab, [&] {
+    const int visible = cursor.function().column_count;
+    if (column < visible) {
+      cursor.rows->column(context, column);
+    } else if (sqlite3_value* argument =
+                   cursor.arguments[static_cast<std::size_t>(column - visible)].get()) {
+      sqlite3_result_value(context, argument);
+    }
+    return SQLITE_OK;
+  });
+}
+
+int rowid(sqlite3_vtab_cursor* cursor, sqlite3_int64* out) {
+  *out = cursor_of(cursor).position;
+  return SQLITE_OK;
+}
+
+// Without xCreate the module is usable by its name alone, and only so.
+sqlite3_module make_methods() {
+  sqlite3_module methods{};
+  methods.xConnect = connect;
+  methods.xBestIndex = best_index;
+  methods.xDisconnect = disconnect;
+  methods.xOpen = open;
+  methods.xClose = close;
+  methods.xFilter = filter;
+  methods.xNext = next;
+  methods.xEof = eof;
+  methods.xColumn = column;
+  methods.xRowid = rowid;
+  return methods;
+}
+
+const sqlite3_module kMethods = make_methods();
+
+}  // namespace
+
+bool Call::is_null(int parameter) const {
+  return value(parameter) == nullptr || sqlite3_value_type(value(parameter)) == SQLITE_NULL;
+}
+
+void Call::refuse(int parameter, const std::string& expected) const {
+  const Cell came = value(parameter) == nullptr ? Cell::null() : cell_of(value(parameter));
+  throw Error(ErrorKind::kInvalid,
+              std::string(function_.name) + ": " +
+                  function_.parameters[static_cast<std::size_t>(parameter)].name + ": expected " +
+                  expected + ", got " + describe(came));
+}
+
+std::string Call::text(int parameter, const char* expected) const {
+  if (is_null(parameter) || sqlite3_value_type(value(parameter)) != SQLITE_TEXT) {
+    refuse(parameter, expected);
+  }
+  return std::string(cell_of(value(parameter)).bytes);
+}
+
+std::int64_t Call::count(int parameter) const {
+  constexpr const char* kExpected = "an integer, 0 or more";
+  if (is_null(parameter)) refuse(parameter, kExpected);
+  const Value number = compare_operand(cell_of(value(parameter)), PlainType::kInteger);
+  const Cell cell = number.cell();
+  if (cell.kind == CellKind::kInteger && cell.integer >= 0) return cell.integer;
+  if (cell.kind == CellKind::kReal && cell.real >= 0 && cell.real < 9e15 &&
+      cell.real == static_cast<double>(static_cast<std::int64_t>(cell.real))) {
+    return static_cast<std::int64_t>(cell.real);
+  }
+  refuse(parameter, kExpected);
+}
+
+double Call::real(int parameter) const {
+  if (is_null(parameter)) refuse(parameter, "a number");
+  const Value number = compare_operand(cell_of(value(parameter)), PlainType::kReal);
+  if (number.kind() == CellKind::kInteger) return static_cast<double>(number.cell().integer);
+  if (number.kind() != CellKind::kReal) refuse(parameter, "a number");
+  return number.cell().real;
+}
+
+const std::shared_ptr<OpenTable>& Call::table(int parameter) {
+  const std::string name = text(parameter, "the name of a warp table");
+  if (cache_.table == nullptr || cache_.name != name) {
+    cache_.table = context_.find(name);
+    cache_.name = name;
+  }
+  return cache_.table;
+}
+
+int register_table_function(sqlite3* db, const TableFunction& function, Context* context) {
+  auto* module = new (std::nothrow) Module{&function, context};
+  if (module == nullptr) return SQLITE_NOMEM;
+  return sqlite3_create_module_v2(db, function.name, &kMethods, module,
+                                  [](void* aux) { delete static_cast<Module*>(aux); });
+}
+
+}  // namespace warplite::sql

@@ -1,0 +1,94 @@
+// The frame of a table-valued function: an eponymous virtual table whose hidden
+// columns are the arguments. A function declares its columns and parameters and
+// turns a Call into Rows; planning, cursors and errors are done here, once.
+// Threads: as the connection. Ownership: a cursor owns the Rows of its last call.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/error.h"
+#include "core/value.h"
+#include "sql/context.h"
+#include "sql/values.h"
+#include "storage/sqlite_api.h"
+
+namespace warplite::sql {
+
+class Call;
+
+// The rows of one call, in the order in which they are returned.
+class Rows {
+ public:
+  virtual ~Rows() = default;
+  // Goes to the first, then to the next row. False: there is none.
+  virtual bool next() = 0;
+  // Sets the value of a visible column of the current row.
+  virtual void column(sqlite3_context* context, int column) const = 0;
+};
+
+struct Parameter {
+  const char* name;
+  bool required = true;
+};
+
+// ORDER BY lists that the rows obey as they come: visible columns, ascending.
+// A query's list is satisfied when it is the beginning of one of them.
+using Order = std::vector<int>;
+
+struct TableFunction {
+  const char* name;
+  const char* columns;  // the visible ones, as in CREATE TABLE
+  int column_count;
+  std::vector<Parameter> parameters;  // the required ones first
+  // Null: no rows.
+  std::unique_ptr<Rows> (*run)(Call& call);
+  std::vector<Order> orders = {};
+  double estimated_rows = 100;
+  bool direct_only = false;  // not from views, triggers or other schema text
+};
+
+// What a cursor keeps from call to call of one statement: in a join a function
+// is called once a row, mostly on the same table.
+struct CallCache {
+  std::string name;
+  std::shared_ptr<OpenTable> table;
+};
+
+// The arguments of one call, checked as they are read. Valid while run() is.
+class Call {
+ public:
+  Call(Context& context, const TableFunction& function, CallCache& cache,
+       std::vector<sqlite3_value*> arguments)
+      : context_(context), function_(function), cache_(cache), arguments_(std::move(arguments)) {}
+
+  Context& context() const { return context_; }
+  const char* function() const { return function_.name; }
+
+  sqlite3_value* value(int parameter) const { return arguments_[static_cast<std::size_t>(parameter)]; }
+  // Absent or NULL.
+  bool is_null(int parameter) const;
+  // Numbers are taken as a column of that type takes them ('10' is 10). Throw Error{kInvalid}
+  // "warp_knn_search: k: expected …, got …".
+  std::string text(int parameter, const char* expected) const;
+  std::int64_t count(int parameter) const;  // an integer ≥ 0
+  double real(int parameter) const;
+  // The table that a parameter names.
+  const std::shared_ptr<OpenTable>& table(int parameter);
+
+  [[noreturn]] void refuse(int parameter, const std::string& expected) const;
+
+ private:
+  Context& context_;
+  const TableFunction& function_;
+  CallCache& cache_;
+  std::vector<sqlite3_value*> arguments_;  // per parameter; null when absent
+};
+
+// `function` and `context` outlive the connection's use of the module.
+int register_table_function(sqlite3* db, const TableFunction& function, Context* context);
+
+}  // namespace warplite::sql

@@ -1,0 +1,16 @@
+#include "sql/table_functions/table_functions.h"
+
+#include "sql/table_functions/functions.h"
+
+namespace warplite::sql {
+
+int register_table_functions(sqlite3* db, Context* context) {
+  for (const TableFunction* function : {&kKnnSearch, &kRangeSearch, &kKnnJoin, &kRangeJoin,
+                                        &kVectorsFile, &kDevices, &kResidency, &kVecEach}) {
+    const int code = register_table_function(db, *function, context);
+    if (code != SQLITE_OK) return code;
+  }
+  return SQLITE_OK;
+}
+
+}  // namespace warplite::sql

@@ -1,0 +1,240 @@
+#include "sql/table_functions/vector_file.h"
+
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <vector>
+
+#include "core/error.h"
+#include "sql/table_functions/npy_header.h"
+
+namespace warplite::sql {
+namespace {
+
+constexpr std::size_t kReadBuffer = std::size_t{1} << 20;
+
+// What an element is in the file.
+enum class Stored { kFloat32, kFloat16, kInt8, kUint8, kInt32 };
+
+std::size_t stored_size(Stored stored) {
+  switch (stored) {
+    case Stored::kFloat32:
+    case Stored::kInt32: return 4;
+    case Stored::kFloat16: return 2;
+    case Stored::kInt8:
+    case Stored::kUint8: return 1;
+  }
+  return 1;
+}
+
+ElementType returned_type(Stored stored) {
+  if (stored == Stored::kFloat16) return ElementType::kFloat16;
+  return stored == Stored::kInt8 ? ElementType::kInt8 : ElementType::kFloat32;
+}
+
+// Bytes from the front of a file to its end.
+class Reader {
+ public:
+  explicit Reader(const std::string& path) : path_(path), file_(std::fopen(path.c_str(), "rb")) {
+    if (file_ == nullptr) fail("cannot be opened");
+    std::setvbuf(file_.get(), nullptr, _IOFBF, kReadBuffer);
+    if (std::fseek(file_.get(), 0, SEEK_END) != 0) fail("cannot be read");
+    const long end = std::ftell(file_.get());
+    if (end < 0 || end == INT64_MAX) fail("is no regular file");
+    std::rewind(file_.get());
+    left_ = static_cast<std::uint64_t>(end);
+  }
+
+  std::uint64_t left() const { return left_; }
+  // REQUIRES: size <= left()
+  void read(void* out, std::size_t size) {
+    if (std::fread(out, 1, size, file_.get()) != size) fail("cannot be read to its end");
+    left_ -= size;
+  }
+  [[noreturn]] void fail(const std::string& what) const {
+    throw Error(ErrorKind::kInvalid, "warp_vectors_file: " + path_ + ": " + what);
+  }
+  [[noreturn]] void fail_at(std::uint64_t record, const std::string& what) const {
+    fail("record " + std::to_string(record) + ": " + what);
+  }
+
+ private:
+  struct Close {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+  std::string path_;
+  std::unique_ptr<std::FILE, Close> file_;
+  std::uint64_t left_ = 0;
+};
+
+// One vector as it is in the file and as it is returned.
+class Decoder {
+ public:
+  explicit Decoder(Stored stored) : stored_(stored) {}
+
+  Stored stored() const { return stored_; }
+  void read(Reader& reader, std::uint64_t record, std::size_t dim) {
+    raw_.resize(dim * stored_size(stored_));
+    reader.read(raw_.data(), raw_.size());
+    if (stored_ != Stored::kUint8 && stored_ != Stored::kInt32) return;
+    floats_.resize(dim);
+    for (std::size_t i = 0; i < dim; ++i) {
+      if (stored_ == Stored::kUint8) {
+        floats_[i] = static_cast<float>(raw_[i]);
+        continue;
+      }
+      std::int32_t value;
+      std::memcpy(&value, raw_.data() + i * 4, 4);
+      floats_[i] = static_cast<float>(value);
+      if (static_cast<std::int64_t>(floats_[i]) != value) {
+        reader.fail_at(record, std::to_string(value) + " has no exact float32 value");
+      }
+    }
+  }
+  std::span<const std::byte> vector() const {
+    if (floats_.empty()) return {raw_.data(), raw_.size()};
+    return std::as_bytes(std::span(floats_));
+  }
+
+ private:
+  Stored stored_;
+  std::vector<std::byte> raw_;
+  std::vector<float> floats_;
+};
+
+// .fvecs .bvecs .ivecs: every vector follows its own dimension.
+class RecordFile : public VectorFile {
+ public:
+  RecordFile(Reader reader, Stored stored) : reader_(std::move(reader)), decoder_(stored) {}
+
+  ElementType type() const override { return returned_type(decoder_.stored()); }
+  std::span<const std::byte> vector() const override { return decoder_.vector(); }
+  bool next() override {
+    if (reader_.left() == 0) return false;
+    std::int32_t dim = 0;
+    if (reader_.left() < sizeof dim) reader_.fail_at(record_, "the file ends within a dimension");
+    reader_.read(&dim, sizeof dim);
+    if (dim <= 0) reader_.fail_at(record_, "the dimension is " + std::to_string(dim));
+    if (record_ == 0) dim_ = dim;
+    if (dim != dim_) {
+      reader_.fail_at(record_, "expected dimension " + std::to_string(dim_) +
+                                   " as in record 0, got " + std::to_string(dim));
+    }
+    const std::uint64_t bytes = static_cast<std::uint64_t>(dim) * stored_size(decoder_.stored());
+    if (reader_.left() < bytes) {
+      reader_.fail_at(record_, "expected " + std::to_string(bytes) +
+                                   " bytes of vector, the file ends after " +
+                                   std::to_string(reader_.left()));
+    }
+    decoder_.read(reader_, record_, static_cast<std::size_t>(dim));
+    ++record_;
+    return true;
+  }
+
+ private:
+  Reader reader_;
+  Decoder decoder_;
+  std::int32_t dim_ = 0;
+  std::uint64_t record_ = 0;
+};
+
+// .npy .fbin .u8bin .i8bin: one header, then a dense matrix.
+class MatrixFile : public VectorFile {
+ public:
+  MatrixFile(Reader reader, Stored stored, std::uint64_t rows, std::uint64_t dim)
+      : reader_(std::move(reader)), decoder_(stored), rows_(rows), dim_(dim) {
+    const std::uint64_t size = stored_size(stored);
+    const bool fits = dim > 0 && dim <= UINT32_MAX && rows <= reader_.left() / (dim * size);
+    if (rows > 0 && (!fits || rows * dim * size != reader_.left())) {
+      reader_.fail("expected " + std::to_string(rows) + " vectors of dimension " +
+                   std::to_string(dim) + " after the header, got " +
+                   std::to_string(reader_.left()) + " bytes");
+    }
+  }
+
+  ElementType type() const override { return returned_type(decoder_.stored()); }
+  std::span<const std::byte> vector() const override { return decoder_.vector(); }
+  bool next() override {
+    if (record_ == rows_) return false;
+    decoder_.read(reader_, record_, static_cast<std::size_t>(dim_));
+    ++record_;
+    return true;
+  }
+
+ private:
+  Reader reader_;
+  Decoder decoder_;
+  std::uint64_t rows_;
+  std::uint64_t dim_;
+  std::uint64_t record_ = 0;
+};
+
+std::unique_ptr<VectorFile> open_bin(Reader reader, Stored stored) {
+  std::int32_t header[2];
+  if (reader.left() < sizeof header) reader.fail("expected a header of 8 bytes");
+  reader.read(header, sizeof header);
+  if (header[0] < 0 || header[1] <= 0) {
+    reader.fail("the header says " + std::to_string(header[0]) + " vectors of dimension " +
+                std::to_string(header[1]));
+  }
+  return std::make_unique<MatrixFile>(std::move(reader), stored,
+                                      static_cast<std::uint64_t>(header[0]),
+                                      static_cast<std::uint64_t>(header[1]));
+}
+
+std::unique_ptr<VectorFile> open_npy(Reader reader) {
+  constexpr std::size_t kPrefix = 8;  // magic and version
+  char prefix[kPrefix];
+  if (reader.left() < kPrefix + 4) reader.fail("is no .npy file");
+  reader.read(prefix, kPrefix);
+  const int version = prefix[6];
+  if (std::memcmp(prefix, "\x93NUMPY", 6) != 0 || version < 1 || version > 3) {
+    reader.fail("is no .npy file of version 1 to 3");
+  }
+  unsigned char length[4] = {};
+  reader.read(length, version == 1 ? 2 : 4);
+  const std::uint32_t size = length[0] | length[1] << 8 | length[2] << 16 |
+                             static_cast<std::uint32_t>(length[3]) << 24;
+  if (size > reader.left()) reader.fail("the file ends within its header");
+  std::string text(size, '\0');
+  reader.read(text.data(), size);
+  const std::optional<NpyHeader> header = parse_npy_header(text);
+  if (!header) reader.fail("expected descr, fortran_order and shape in the header, got " + text);
+  if (header->fortran_order) reader.fail("expected C order, got Fortran order");
+  if (header->shape.size() > 2 || header->shape.empty()) {
+    reader.fail("expected an array of 1 or 2 dimensions, got " +
+                std::to_string(header->shape.size()));
+  }
+  constexpr struct {
+    const char* descr;
+    Stored stored;
+  } kTypes[] = {{"<f4", Stored::kFloat32}, {"<f2", Stored::kFloat16}, {"|i1", Stored::kInt8},
+                {"|u1", Stored::kUint8}};
+  for (const auto& type : kTypes) {
+    if (header->descr != type.descr) continue;
+    const bool one = header->shape.size() == 1;
+    return std::make_unique<MatrixFile>(std::move(reader), type.stored, one ? 1 : header->shape[0],
+                                        header->shape.back());
+  }
+  reader.fail("expected elements of type <f4, <f2, |i1 or |u1, got " + header->descr);
+}
+
+}  // namespace
+
+std::unique_ptr<VectorFile> open_vector_file(const std::string& path) {
+  const std::size_t dot = path.rfind('.');
+  std::string extension = dot == path.npos ? "" : path.substr(dot);
+  for (char& c : extension) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
+  if (extension == ".fvecs") return std::make_unique<RecordFile>(Reader(path), Stored::kFloat32);
+  if (extension == ".bvecs") return std::make_unique<RecordFile>(Reader(path), Stored::kUint8);
+  if (extension == ".ivecs") return std::make_unique<RecordFile>(Reader(path), Stored::kInt32);
+  if (extension == ".fbin") return open_bin(Reader(path), Stored::kFloat32);
+  if (extension == ".u8bin") return open_bin(Reader(path), Stored::kUint8);
+  if (extension == ".i8bin") return open_bin(Reader(path), Stored::kInt8);
+  if (extension == ".npy") return open_npy(Reader(path));
+  throw Error(ErrorKind::kInvalid,
+              "warp_vectors_file: " + path +
+                  ": expected a name that ends in .fvecs, .bvecs, .ivecs, .npy, .fbin, .u8bin or .i8bin");
+}
+
+}  // namespace warplite::sql

@@ -1,0 +1,19 @@
+// The vec_* scalar functions. Names, arguments and results are those users of
+// sqlite-vec know, except that NULL gives NULL and that results are always finite.
+#pragma once
+
+#include "storage/sqlite_api.h"
+
+namespace warplite::sql {
+
+struct ScalarFunction {
+  const char* name;
+  int arguments;
+  void (*body)(sqlite3_context*, sqlite3_value** arguments);  // may throw
+  bool takes_null = false;  // else a NULL argument gives NULL, without a call
+};
+
+extern const ScalarFunction kVectorFunctions[];
+extern const int kVectorFunctionCount;
+
+}  // namespace warplite::sql

@@ -1,0 +1,214 @@
+#include "sql/warp_cursor.h"
+
+#include <bit>
+#include <utility>
+
+#include "sql/arguments.h"
+#include "sql/guard.h"
+
+namespace warplite::sql {
+
+WarpCursor::WarpCursor(WarpTable& table) : sqlite3_vtab_cursor{}, table_(table) {}
+
+void WarpCursor::filter(const std::string& plan, sqlite3_value** arguments) {
+  state_ = State::kEnd;
+  if (plan != plan_text_ || plan_text_.empty()) {
+    plan_ = Plan::parse(plan, table_.definition());
+    plan_text_ = plan;
+  }
+  switch (plan_.access) {
+    case Plan::Access::kKnn:
+    case Plan::Access::kRange: start_search(arguments); break;
+    case Plan::Access::kScan: start_scan(arguments); break;
+    case Plan::Access::kRowId: start_point(arguments[0]); break;
+    case Plan::Access::kKey: start_key(arguments[0]); break;
+  }
+}
+
+// The same question about the same rows has the same answer: the inner loop of a join asks often.
+void WarpCursor::start_search(sqlite3_value** arguments) {
+  auto question = read_question(plan_, table_.definition(), arguments);
+  if (!question) return;
+  std::shared_ptr<const engine::View> view = table_.collection().view();
+  if (match_ != nullptr && match_->view() == view.get() && match_->question() == *question) {
+    match_->rewind();
+  } else {
+    const auto column = question->column;
+    match_ = std::make_unique<MatchRows>(std::move(*question), view,
+                                         table_.collection().index(column), table_.interrupt);
+  }
+  reader_.reset(std::move(view));
+  state_ = match_->at_end() ? State::kEnd : State::kMatch;
+  if (state_ == State::kMatch) at_ = {match_->hit().block, match_->hit().row};
+}
+
+void WarpCursor::start_scan(sqlite3_value** arguments) {
+  const engine::Filter filter = read_filter(plan_, table_.definition(), arguments);
+  reader_.reset(table_.collection().view());
+  selection_.emplace(reader_.view(), filter);
+  at_ = {0, 0};
+  state_ = State::kScan;
+  skip_to_live();
+}
+
+void WarpCursor::start_point(sqlite3_value* value) {
+  const std::optional<RowId> rowid = read_rowid(value);
+  if (!rowid) return;
+  reader_.reset(table_.collection().view());
+  show(reader_.view().find(*rowid));
+}
+
+void WarpCursor::start_key(sqlite3_value* value) {
+  const int type = sqlite3_value_type(value);
+  if (type == SQLITE_INTEGER || type == SQLITE_FLOAT) {
+    // By which affinity they compare is SQLite's to say: show it every row.
+    reader_.reset(table_.collection().view());
+    selection_.emplace(reader_.view(), engine::Filter{});
+    at_ = {0, 0};
+    state_ = State::kScan;
+    skip_to_live();
+  } else if (type == SQLITE_TEXT) {
+    const std::optional<RowId> rowid = table_.collection().find_key(cell_of(value).bytes);
+    if (!rowid) return;
+    reader_.reset(table_.collection().view());
+    show(reader_.view().find(*rowid));
+  }
+}
+
+void WarpCursor::show(std::optional<engine::Location> at) {
+  state_ = at ? State::kPoint : State::kEnd;
+  if (at) at_ = *at;
+}
+
+// From at_ on, the next selected row.
+void WarpCursor::skip_to_live() {
+  const engine::View& view = reader_.view();
+  for (; at_.part < view.parts(); ++at_.part, at_.row = 0) {
+    const engine::Selection::Rows& rows = selection_->part(at_.part);
+    if (rows.count == 0) continue;
+    const std::uint32_t end = view.part(at_.part).rows();
+    if (rows.all) {
+      if (at_.row < end) return;
+      continue;
+    }
+    while (at_.row < end) {
+      const std::uint64_t word = rows.bits.words()[at_.row / 64] >> (at_.row % 64);
+      if (word != 0) {
+        at_.row += static_cast<std::uint32_t>(std::countr_zero(word));
+        return;
+      }
+      at_.row = (at_.row / 64 + 1) * 64;
+    }
+  }
+  state_ = State::kEnd;
+}
+
+void WarpCursor::next() {
+  switch (state_) {
+    case State::kEnd: break;
+    case State::kPoint: state_ = State::kEnd; break;
+    case State::kScan:
+      ++at_.row;
+      skip_to_live();
+      break;
+    case State::kMatch:
+      match_->next();
+      if (match_->at_end()) {
+        state_ = State::kEnd;
+      } else {
+        at_ = {match_->hit().block, match_->hit().row};
+      }
+      break;
+  }
+}
+
+RowId WarpCursor::rowid() const {
+  return state_ == State::kMatch ? match_->hit().rowid : reader_.view().rowid(at_);
+}
+
+void WarpCursor::column(sqlite3_context* context, int column) {
+  // UPDATE asks for the columns it does not set; xUpdate takes those from the table itself.
+  if (sqlite3_vtab_nochange(context)) return;
+  const TableDefinition& definition = table_.definition();
+  const auto i = static_cast<std::size_t>(column);
+  if (i < definition.columns.size()) {
+    if (definition.columns[i].kind == ColumnKind::kVector) {
+      table_.last_reader = this;
+      table_.last_column = column;
+    }
+    declared_column(context, definition.columns[i]);
+  } else if (state_ == State::kMatch && column == definition.hidden(kDistance)) {
+    sqlite3_result_double(context, match_->hit().distance);
+  } else if (state_ == State::kMatch && column == definition.hidden(kK) &&
+             match_->question().k.has_value()) {
+    sqlite3_result_int64(context, static_cast<sqlite3_int64>(*match_->question().k));
+  }
+}
+
+void WarpCursor::declared_column(sqlite3_context* context, const ColumnDefinition& column) {
+  const auto slot = static_cast<std::size_t>(column.slot);
+  switch (column.kind) {
+    case ColumnKind::kRowId: sqlite3_result_int64(context, rowid()); break;
+    case ColumnKind::kVector: {
+      const Cell cell = reader_.vector(at_, slot);
+      if (!cell.is_null()) {
+        result_vector(context, column.element, cell.bytes.data(), cell.bytes.size());
+      }
+      break;
+    }
+    case ColumnKind::kTextKey:
+    case ColumnKind::kPlain:
+    case ColumnKind::kPartition: result_cell(context, reader_.plain(at_, slot)); break;
+    case ColumnKind::kAux: result_cell(context, reader_.aux(at_, slot)); break;
+  }
+}
+
+namespace {
+WarpCursor& cursor_of(sqlite3_vtab_cursor* cursor) { return *static_cast<WarpCursor*>(cursor); }
+}  // namespace
+
+int warp_open(sqlite3_vtab* vtab, sqlite3_vtab_cursor** cursor) {
+  return guarded(vtab, [&] {
+    *cursor = new WarpCursor(*static_cast<WarpTable*>(vtab));
+    return SQLITE_OK;
+  });
+}
+
+int warp_close(sqlite3_vtab_cursor* cursor) {
+  auto* table = static_cast<WarpTable*>(cursor->pVtab);
+  if (table->last_reader == &cursor_of(cursor)) table->last_reader = nullptr;
+  delete &cursor_of(cursor);
+  return SQLITE_OK;
+}
+
+int warp_filter(sqlite3_vtab_cursor* cursor, int, const char* plan, int, sqlite3_value** argv) {
+  return guarded(cursor->pVtab, [&] {
+    cursor_of(cursor).filter(plan, argv);
+    return SQLITE_OK;
+  });
+}
+
+int warp_next(sqlite3_vtab_cursor* cursor) {
+  return guarded(cursor->pVtab, [&] {
+    cursor_of(cursor).next();
+    return SQLITE_OK;
+  });
+}
+
+int warp_eof(sqlite3_vtab_cursor* cursor) { return cursor_of(cursor).at_end() ? 1 : 0; }
+
+int warp_column(sqlite3_vtab_cursor* cursor, sqlite3_context* context, int column) {
+  return guarded(cursor->pVtab, [&] {
+    cursor_of(cursor).column(context, column);
+    return SQLITE_OK;
+  });
+}
+
+int warp_rowid(sqlite3_vtab_cursor* cursor, sqlite3_int64* rowid) {
+  return guarded(cursor->pVtab, [&] {
+    *rowid = cursor_of(cursor).rowid();
+    return SQLITE_OK;
+  });
+}
+
+}  // namespace warplite::sql

@@ -1,0 +1,56 @@
+// One scan of a warp table: a cursor carries out the Plan that xBestIndex made.
+// Threads: as the connection. A cursor owns its rows and its view of the table:
+// what later statements write does not move them.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "engine/filter.h"
+#include "sql/match_rows.h"
+#include "sql/plan.h"
+#include "sql/row_reader.h"
+#include "sql/warp_table.h"
+
+namespace warplite::sql {
+
+class WarpCursor : public sqlite3_vtab_cursor {
+ public:
+  explicit WarpCursor(WarpTable& table);
+
+  // xFilter. REQUIRES: `arguments` as `plan` lists them.
+  void filter(const std::string& plan, sqlite3_value** arguments);
+  void next();
+  bool at_end() const { return state_ == State::kEnd; }
+  RowId rowid() const;
+  void column(sqlite3_context* context, int column);
+
+  // True when the current row is one that a search of this column found.
+  bool searches(int column) const {
+    return state_ == State::kMatch && plan_.column == column;
+  }
+
+ private:
+  enum class State { kEnd, kPoint, kScan, kMatch };
+
+  void start_search(sqlite3_value** arguments);
+  void start_scan(sqlite3_value** arguments);
+  void start_point(sqlite3_value* value);
+  void start_key(sqlite3_value* value);
+  void show(std::optional<engine::Location> at);
+  void skip_to_live();
+  void declared_column(sqlite3_context* context, const ColumnDefinition& column);
+
+  WarpTable& table_;
+  std::string plan_text_;
+  Plan plan_;
+  State state_ = State::kEnd;
+  engine::Location at_{};  // the current row
+  RowReader reader_;
+
+  std::unique_ptr<MatchRows> match_;            // kMatch; kept for replaying
+  std::optional<engine::Selection> selection_;  // kScan
+};
+
+}  // namespace warplite::sql

@@ -1,0 +1,209 @@
+#include "sql/warp_table.h"
+
+#include <string_view>
+#include <utility>
+
+#include "sql/guard.h"
+#include "sql/match_function.h"
+#include "sql/plan.h"
+
+namespace warplite::sql {
+namespace {
+
+constexpr int kConstraintSupport = 1;  // SQLITE_VTAB_CONSTRAINT_SUPPORT
+constexpr int kInnocuous = 2;          // SQLITE_VTAB_INNOCUOUS
+constexpr int kMaxFaults = 100;        // that xIntegrity reports
+
+WarpTable& table_of(sqlite3_vtab* vtab) { return *static_cast<WarpTable*>(vtab); }
+
+enum class Life { kCreate, kConnect };
+
+int connect(sqlite3* db, void* aux, int argc, const char* const* argv, sqlite3_vtab** out,
+            char** error, Life life) {
+  return guarded(error, [&] {
+    auto* context = static_cast<Context*>(aux);
+    auto open = std::make_shared<OpenTable>();
+    open->definition = parse_definition(argv[1], argv[2], {argv + 3, argv + argc});
+    const TableDefinition& definition = open->definition;
+    const auto make =
+        life == Life::kCreate ? engine::Collection::create : engine::Collection::open;
+    open->collection = make(db, definition.schema, definition.table, definition.options());
+    int code = sqlite3_declare_vtab(db, definition.declaration().c_str());
+    if (code == SQLITE_OK) code = sqlite3_vtab_config(db, kConstraintSupport, 1);
+    if (code == SQLITE_OK) code = sqlite3_vtab_config(db, kInnocuous);
+    if (code != SQLITE_OK) throw Error(ErrorKind::kHost, code, sqlite3_errmsg(db));
+    auto table = std::make_unique<WarpTable>(context, open);
+    context->add(open);
+    *out = table.release();
+    return SQLITE_OK;
+  });
+}
+
+int warp_create(sqlite3* db, void* aux, int argc, const char* const* argv, sqlite3_vtab** out,
+                char** error) {
+  return connect(db, aux, argc, argv, out, error, Life::kCreate);
+}
+
+int warp_connect(sqlite3* db, void* aux, int argc, const char* const* argv, sqlite3_vtab** out,
+                 char** error) {
+  return connect(db, aux, argc, argv, out, error, Life::kConnect);
+}
+
+int warp_disconnect(sqlite3_vtab* vtab) {
+  const std::unique_ptr<WarpTable> table(&table_of(vtab));
+  return guarded(static_cast<char**>(nullptr), [&] {
+    table->context->remove(*table->open);
+    return SQLITE_OK;
+  });
+}
+
+int warp_destroy(sqlite3_vtab* vtab) {
+  const int code = guarded(vtab, [&] {
+    table_of(vtab).collection().drop();
+    return SQLITE_OK;
+  });
+  return code == SQLITE_OK ? warp_disconnect(vtab) : code;
+}
+
+int warp_best_index(sqlite3_vtab* vtab, sqlite3_index_info* info) {
+  return guarded(vtab, [&] { return best_index(table_of(vtab).definition(), info); });
+}
+
+// SQLite connects the table anew afterwards, under its new name.
+int warp_rename(sqlite3_vtab* vtab, const char* name) {
+  return guarded(vtab, [&] {
+    WarpTable& table = table_of(vtab);
+    check_table_name(table.definition(), name);
+    table.collection().rename(name);
+    table.context->remove(*table.open);
+    return SQLITE_OK;
+  });
+}
+
+int warp_begin(sqlite3_vtab* vtab) {
+  return guarded(vtab, [&] {
+    table_of(vtab).collection().begin();
+    return SQLITE_OK;
+  });
+}
+
+int warp_sync(sqlite3_vtab* vtab) {
+  return guarded(vtab, [&] {
+    table_of(vtab).collection().sync();
+    return SQLITE_OK;
+  });
+}
+
+int warp_commit(sqlite3_vtab* vtab) {
+  table_of(vtab).collection().commit();
+  return SQLITE_OK;
+}
+
+int warp_rollback(sqlite3_vtab* vtab) {
+  table_of(vtab).collection().rollback();
+  return SQLITE_OK;
+}
+
+int warp_savepoint(sqlite3_vtab* vtab, int n) {
+  table_of(vtab).collection().savepoint(n);
+  return SQLITE_OK;
+}
+
+int warp_release(sqlite3_vtab* vtab, int n) {
+  table_of(vtab).collection().release(n);
+  return SQLITE_OK;
+}
+
+int warp_rollback_to(sqlite3_vtab* vtab, int n) {
+  table_of(vtab).collection().rollback_to(n);
+  return SQLITE_OK;
+}
+
+int warp_shadow_name(const char* suffix) { return storage::is_shadow_suffix(suffix) ? 1 : 0; }
+
+// PRAGMA integrity_check and quick_check, on SQLite 3.44 and later.
+int warp_integrity(sqlite3_vtab* vtab, const char* schema, const char* name, int, char** report) {
+  return guarded(report, [&] {
+    std::string text;
+    int count = 0;
+    for (const std::string& fault : table_of(vtab).collection().integrity_check()) {
+      if (++count > kMaxFaults) break;
+      text += (text.empty() ? "" : "\n") + fault;
+    }
+    if (!text.empty()) {
+      set_message(report, std::string("warp table ") + schema + "." + name + ": " + text);
+    }
+    return SQLITE_OK;
+  });
+}
+
+// sqlite3_module as of iVersion 4, for builds against older headers; older libraries read
+// only the members they know.
+struct ModuleWithIntegrity {
+  sqlite3_module base;
+  int (*integrity)(sqlite3_vtab*, const char* schema, const char* name, int flags, char** report);
+};
+
+sqlite3_module base_module() {
+  sqlite3_module module{};
+  module.iVersion = 4;
+  module.xCreate = warp_create;
+  module.xConnect = warp_connect;
+  module.xBestIndex = warp_best_index;
+  module.xDisconnect = warp_disconnect;
+  module.xDestroy = warp_destroy;
+  module.xOpen = warp_open;
+  module.xClose = warp_close;
+  module.xFilter = warp_filter;
+  module.xNext = warp_next;
+  module.xEof = warp_eof;
+  module.xColumn = warp_column;
+  module.xRowid = warp_rowid;
+  module.xUpdate = warp_update;
+  module.xBegin = warp_begin;
+  module.xSync = warp_sync;
+  module.xCommit = warp_commit;
+  module.xRollback = warp_rollback;
+  module.xFindFunction = find_match_function;
+  module.xRename = warp_rename;
+  module.xSavepoint = warp_savepoint;
+  module.xRelease = warp_release;
+  module.xRollbackTo = warp_rollback_to;
+  module.xShadowName = warp_shadow_name;
+  return module;
+}
+
+const sqlite3_module* warp_module() {
+#if SQLITE_VERSION_NUMBER >= 3044000
+  static const sqlite3_module module = [] {
+    sqlite3_module result = base_module();
+    result.xIntegrity = warp_integrity;
+    return result;
+  }();
+  return &module;
+#else
+  static const ModuleWithIntegrity module{base_module(), warp_integrity};
+  return &module.base;
+#endif
+}
+
+}  // namespace
+
+WarpTable::WarpTable(Context* shared, std::shared_ptr<OpenTable> table)
+    : sqlite3_vtab{}, context(shared), open(std::move(table)), interrupt(shared->db()) {
+  const Layout& layout = collection().options().layout;
+  row.vectors.resize(layout.vectors.size());
+  row.plains.resize(layout.plains.size());
+  row.aux.resize(layout.aux);
+  row.inputs.resize(layout.vectors.size());
+  row.texts.resize(layout.plains.size());
+  row.kept.resize(definition().columns.size());
+}
+
+int register_warp_module(sqlite3* db, std::unique_ptr<Context> context) {
+  return sqlite3_create_module_v2(db, "warp", warp_module(), context.release(), [](void* owned) {
+    delete static_cast<Context*>(owned);
+  });
+}
+
+}  // namespace warplite::sql

@@ -1,0 +1,58 @@
+// A block is a header of kBlockHeader bytes and a payload. The header says which
+// block of which segment it is, under which stamp, and carries the checksum of
+// the whole block. docs/file_format.md, "Blocks".
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/bitmap.h"
+#include "core/stamp.h"
+#include "core/types.h"
+#include "storage/storage.h"
+
+namespace warplite::storage {
+
+// Persisted: values never change.
+enum class BlockKind : std::uint8_t { kRowids = 1, kAlive = 2, kVectors = 3, kPlain = 4 };
+
+// A presence bitmap follows the vectors.
+inline constexpr std::uint32_t kHasPresence = 1;
+
+// A segment has this many ids of blocks: segment * kSlots + slot.
+inline constexpr std::int64_t kSlots = 4096;
+inline constexpr std::uint16_t kRowidsSlot = 0;
+inline constexpr std::uint16_t kAliveSlot = 1;
+inline constexpr std::uint16_t kFirstColumnSlot = 2;  // vectors, then plain columns
+inline constexpr std::int64_t kMaxSegment = (std::int64_t{1} << 51) - 1;
+
+struct BlockHeader {
+  BlockKind kind;
+  std::uint16_t slot;
+  std::int64_t segment;
+  std::uint32_t rows;
+  Stamp stamp;
+  std::uint8_t type = 0;    // ElementType or PlainType, 0 for the others
+  std::uint32_t dim = 0;    // of vectors
+  std::uint32_t flags = 0;  // free for the reader; every other field is expected
+
+  std::int64_t id() const { return segment * kSlots + slot; }
+};
+
+// Fills the first kBlockHeader bytes of `block`; the payload after them is ready.
+void write_header(const BlockHeader& header, std::span<std::byte> block);
+
+// Returns the flags. Throws Error{kCorrupt} unless `block` is intact and is the one expected.
+std::uint32_t verify_block(const BlockHeader& expected, std::span<const std::byte> block);
+
+inline std::size_t bitmap_bytes(std::size_t bits) { return (bits + 63) / 64 * 8; }
+// Throws Error{kCorrupt} when a bit past `bits` is set.
+// REQUIRES: bytes.size() == bitmap_bytes(bits)
+Bitmap decode_bitmap(std::span<const std::byte> bytes, std::size_t bits);
+
+// True when none of the float32 or float16 values is NaN or infinite; always for others.
+bool all_finite(ElementType type, std::span<const std::byte> values);
+
+}  // namespace warplite::storage

@@ -1,0 +1,168 @@
+// Rows become a segment: its blocks are written column by column, without a copy
+// when the rows are a whole chunk in ascending order.
+#include <algorithm>
+#include <cstring>
+
+#include "storage/column_codec.h"
+#include "storage/store_impl.h"
+
+namespace warplite::storage {
+namespace {
+
+bool before(const RowRef& a, const RowRef& b) {
+  return a.chunk->rowids()[a.row] < b.chunk->rowids()[b.row];
+}
+
+// Rows in ascending order, and the chunk of which they are all rows, if there is one.
+class Selection {
+ public:
+  explicit Selection(std::span<const RowRef> rows) : rows_(rows) {
+    if (!std::is_sorted(rows.begin(), rows.end(), before)) {
+      sorted_.assign(rows.begin(), rows.end());
+      std::sort(sorted_.begin(), sorted_.end(), before);
+      rows_ = sorted_;
+    }
+    const Chunk* chunk = rows_.front().chunk;
+    bool whole = chunk->size() == rows_.size();
+    for (std::size_t i = 0; whole && i < rows_.size(); ++i) {
+      whole = rows_[i].chunk == chunk && rows_[i].row == i;
+    }
+    if (whole) whole_ = chunk;
+  }
+
+  std::span<const RowRef> rows() const { return rows_; }
+  const Chunk* whole() const { return whole_; }
+  RowId rowid(std::size_t i) const { return rows_[i].chunk->rowids()[rows_[i].row]; }
+
+ private:
+  std::span<const RowRef> rows_;
+  std::vector<RowRef> sorted_;
+  const Chunk* whole_ = nullptr;
+};
+
+std::size_t missing_vectors(std::span<const RowRef> rows, std::size_t column) {
+  return static_cast<std::size_t>(std::count_if(rows.begin(), rows.end(), [&](const RowRef& ref) {
+    return !ref.chunk->has_vector(column, ref.row);
+  }));
+}
+
+// A block with room for its header, then the vectors, then which are present if some are not.
+Bytes gather_vectors(std::span<const RowRef> rows, std::size_t column, std::size_t stride,
+                     bool with_presence) {
+  const std::size_t vectors = rows.size() * stride;
+  Bytes block(kBlockHeader + vectors + (with_presence ? bitmap_bytes(rows.size()) : 0));
+  std::byte* to = block.data() + kBlockHeader;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    std::memcpy(to + i * stride, rows[i].chunk->vectors(column).row(rows[i].row), stride);
+  }
+  if (!with_presence) return block;
+  Bitmap present(rows.size());
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i].chunk->has_vector(column, rows[i].row)) present.set(i);
+  }
+  std::memcpy(to + vectors, present.words(), bitmap_bytes(rows.size()));
+  return block;
+}
+
+// The chunk's own memory as a block, or nothing when it left no room for the header.
+std::span<std::byte> in_place(const Chunk& chunk, std::size_t column) {
+  // Only the header space is written, which a chunk leaves free for this and no reader looks at.
+  std::byte* memory = const_cast<Chunk&>(chunk).vector_memory(column);
+  const MatrixView vectors = chunk.vectors(column);
+  if (vectors.data != memory + kBlockHeader) return {};
+  return {memory, kBlockHeader + vectors.rows * vectors.stride()};
+}
+
+Column gather_plain(std::span<const RowRef> rows, std::size_t column, PlainType type) {
+  Column gathered(type);
+  gathered.reserve(rows.size());
+  for (const RowRef& ref : rows) gathered.append(ref.chunk->plain(column).cell(ref.row));
+  return gathered;
+}
+
+class Sealer {
+ public:
+  Sealer(Store::Impl& store, std::int64_t id, std::span<const RowRef> rows)
+      : store_(store), selection_(rows) {
+    info_.id = id;
+    info_.rows = info_.live_rows = static_cast<std::uint32_t>(rows.size());
+    info_.min_rowid = selection_.rowid(0);
+    info_.max_rowid = selection_.rowid(rows.size() - 1);
+    info_.vectors.resize(store.layout.vectors.size());
+    info_.plains.resize(store.layout.plains.size());
+    info_.zones.resize(store.layout.plains.size());
+  }
+
+  SegmentInfo seal() {
+    write_rowids();
+    for (std::size_t i = 0; i < info_.vectors.size(); ++i) write_vectors(i);
+    for (std::size_t i = 0; i < info_.plains.size(); ++i) write_plain(i);
+    store_.write_segment(info_);
+    return std::move(info_);
+  }
+
+ private:
+  void write_rowids() {
+    const std::uint64_t spread = static_cast<std::uint64_t>(info_.max_rowid) -
+                                 static_cast<std::uint64_t>(info_.min_rowid);
+    if (spread == info_.rows - 1) return;
+    info_.rowids = new_stamp();
+    Bytes block(kBlockHeader + info_.rows * sizeof(RowId));
+    for (std::size_t i = 0; i < info_.rows; ++i) {
+      const RowId rowid = selection_.rowid(i);
+      std::memcpy(block.data() + kBlockHeader + i * sizeof rowid, &rowid, sizeof rowid);
+    }
+    store_.write_block(store_.rowids_header(info_), {block.data(), block.size()});
+  }
+
+  void write_vectors(std::size_t column) {
+    const auto rows = selection_.rows();
+    const std::size_t missing = missing_vectors(rows, column);
+    if (missing == rows.size()) return;
+    info_.vectors[column] = new_stamp();
+    BlockHeader header = store_.vectors_header(info_, column);
+    if (missing > 0) header.flags = kHasPresence;
+    std::span<std::byte> block;
+    const Chunk* whole = missing == 0 ? selection_.whole() : nullptr;
+    if (whole != nullptr) block = in_place(*whole, column);
+    Bytes gathered;
+    if (block.empty()) {
+      gathered = gather_vectors(rows, column, store_.layout.vectors[column].stride(), missing > 0);
+      block = {gathered.data(), gathered.size()};
+    }
+    store_.write_block(header, block);
+  }
+
+  void write_plain(std::size_t column) {
+    Column gathered(store_.layout.plains[column]);
+    const Chunk* whole = selection_.whole();
+    if (whole == nullptr) gathered = gather_plain(selection_.rows(), column, gathered.type());
+    const Column& values = whole != nullptr ? whole->plain(column) : gathered;
+    info_.zones[column] = make_zone(values);
+    if (info_.zones[column].all_null) return;
+    info_.plains[column] = new_stamp();
+    std::string block(kBlockHeader, '\0');
+    encode_column(values, block);
+    store_.write_block(store_.plain_header(info_, column),
+                       std::as_writable_bytes(std::span(block)));
+  }
+
+  Store::Impl& store_;
+  Selection selection_;
+  SegmentInfo info_;
+};
+
+}  // namespace
+
+SegmentInfo Store::seal(State& state, std::span<const RowRef> rows) {
+  WARP_CHECK(!rows.empty() && rows.size() <= impl_->layout.segment_rows);
+  if (state.next_segment > kMaxSegment) {
+    throw Error(ErrorKind::kLimit, impl_->table + ": no segment numbers are left");
+  }
+  const KeepLastInsertRowid keep(impl_->db);
+  SegmentInfo info = Sealer(*impl_, state.next_segment, rows).seal();
+  ++state.next_segment;
+  return info;
+}
+
+}  // namespace warplite::storage

@@ -1,0 +1,28 @@
+// The two records of a table: its State and the directory entry of a segment.
+// docs/file_format.md, "Records".
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "core/chunk.h"
+#include "storage/storage.h"
+
+namespace warplite::storage {
+
+inline constexpr std::uint32_t kMaxSegmentRows = std::uint32_t{1} << 20;
+
+std::string encode_state(const State& state);
+// Throws Error{kCorrupt} when the record is damaged or holds impossible values.
+State decode_state(std::span<const std::byte> record);
+// Just the generation: looks at lengths, not at the checksum.
+Stamp decode_generation(std::span<const std::byte> record);
+
+std::string encode_segment(const SegmentInfo& info, const Layout& layout);
+// As decode_state. `id` is that of the row which held the record.
+SegmentInfo decode_segment(std::span<const std::byte> record, std::int64_t id,
+                           const Layout& layout);
+
+}  // namespace warplite::storage

@@ -1,0 +1,187 @@
+// Segments as they are read, and the writes that do not seal one (seal.cc does).
+#include <algorithm>
+#include <string_view>
+
+#include "storage/column_codec.h"
+#include "storage/segment_codec.h"
+#include "storage/store_impl.h"
+#include "storage/wire.h"
+
+namespace warplite::storage {
+namespace {
+
+// An incremental read of one blob: its pages go straight to where they are wanted.
+class BlobHandle {
+ public:
+  BlobHandle() = default;
+  ~BlobHandle() { sqlite3_blob_close(handle_); }
+  BlobHandle(const BlobHandle&) = delete;
+  BlobHandle& operator=(const BlobHandle&) = delete;
+
+  sqlite3_blob** out() { return &handle_; }
+  sqlite3_blob* get() const { return handle_; }
+
+ private:
+  sqlite3_blob* handle_ = nullptr;
+};
+
+bool says_missing(std::string_view message) {
+  return message.starts_with("no such rowid") || message.starts_with("cannot open value");
+}
+
+}  // namespace
+
+std::string Store::Impl::place(const BlockHeader& header) const {
+  const std::string segment = "segment " + std::to_string(header.segment) + ", ";
+  switch (header.kind) {
+    case BlockKind::kRowids: return segment + "rowids";
+    case BlockKind::kAlive: return segment + "alive bitmap";
+    case BlockKind::kVectors:
+      return segment + "vector column " + std::to_string(header.slot - kFirstColumnSlot);
+    case BlockKind::kPlain: break;
+  }
+  return segment + "column " +
+         std::to_string(header.slot - kFirstColumnSlot - layout.vectors.size());
+}
+
+Bytes Store::Impl::read_block(const BlockHeader& header) const {
+  BlobHandle blob;
+  const int code = sqlite3_blob_open(db, schema.c_str(), (table + "_blocks").c_str(), "data",
+                                     header.id(), 0, blob.out());
+  if (code == SQLITE_ERROR && says_missing(sqlite3_errmsg(db))) {
+    storage::corrupt("block is missing");
+  }
+  if (code != SQLITE_OK) throw_host(db, table);
+  const int size = sqlite3_blob_bytes(blob.get());
+  Bytes block(static_cast<std::size_t>(size));
+  if (sqlite3_blob_read(blob.get(), block.data(), size, 0) != SQLITE_OK) throw_host(db, table);
+  return block;
+}
+
+Bytes Store::Impl::load_block(BlockHeader& header) const {
+  return at([&] { return place(header); }, [&] {
+    Bytes block = read_block(header);
+    header.flags = verify_block(header, {block.data(), block.size()});
+    if ((header.flags & ~(header.kind == BlockKind::kVectors ? kHasPresence : 0)) != 0) {
+      storage::corrupt("unknown flags " + std::to_string(header.flags));
+    }
+    return block;
+  });
+}
+
+void Store::Impl::write_block(const BlockHeader& header, std::span<std::byte> block) {
+  write_header(header, block);
+  statements.use(Sql::kWriteBlock).bind(header.id()).bind_blob(block).run();
+}
+
+void Store::Impl::write_segment(const SegmentInfo& segment) {
+  const std::string record = encode_segment(segment, layout);
+  statements.use(Sql::kWriteSegment).bind(segment.id).bind_blob(as_bytes(record)).run();
+}
+
+std::vector<SegmentInfo> Store::read_segments() {
+  std::vector<SegmentInfo> segments;
+  Query query = impl_->statements.use(Sql::kReadSegments);
+  while (query.step()) {
+    const std::int64_t id = query.integer(0);
+    impl_->at([&] { return "segment " + std::to_string(id) + ", directory entry"; }, [&] {
+      segments.push_back(decode_segment(query.blob(1), id, impl_->layout));
+    });
+  }
+  return segments;
+}
+
+VectorBlock Store::load_vectors(const SegmentInfo& segment, std::size_t column) {
+  const Layout::Vector& shape = impl_->layout.vectors[column];
+  if (segment.vectors[column].is_null()) {
+    // No block: every vector is NULL. Zeroed memory keeps the view valid.
+    VectorBlock block{Bytes(segment.rows * shape.stride()), {}, Bitmap(segment.rows)};
+    std::fill_n(block.memory.data(), block.memory.size(), std::byte{0});
+    block.vectors = {block.memory.data(), segment.rows, shape.dim, shape.type};
+    return block;
+  }
+  BlockHeader header = impl_->vectors_header(segment, column);
+  VectorBlock block;
+  block.memory = impl_->load_block(header);
+  impl_->at([&] { return impl_->place(header); }, [&] {
+    Reader reader(payload(block.memory));
+    const auto vectors = reader.take(segment.rows * shape.stride());
+    block.vectors = {vectors.data(), segment.rows, shape.dim, shape.type};
+    if ((header.flags & kHasPresence) != 0) {
+      block.present = decode_bitmap(reader.take(bitmap_bytes(segment.rows)), segment.rows);
+    }
+    reader.finish();
+    if (!all_finite(shape.type, vectors)) corrupt("a vector holds NaN or infinity");
+  });
+  return block;
+}
+
+Column Store::load_plain(const SegmentInfo& segment, std::size_t column) {
+  const PlainType type = impl_->layout.plains[column];
+  if (segment.plains[column].is_null()) {
+    Column nulls(type);
+    for (std::uint32_t row = 0; row < segment.rows; ++row) nulls.append(Cell::null());
+    return nulls;
+  }
+  BlockHeader header = impl_->plain_header(segment, column);
+  const Bytes block = impl_->load_block(header);
+  return impl_->at([&] { return impl_->place(header); },
+                   [&] { return decode_column(type, segment.rows, payload(block)); });
+}
+
+std::vector<RowId> Store::load_rowids(const SegmentInfo& segment) {
+  BlockHeader header = impl_->rowids_header(segment);
+  const Bytes block = impl_->load_block(header);
+  return impl_->at([&] { return impl_->place(header); }, [&] {
+    Reader reader(payload(block));
+    std::vector<RowId> rowids(segment.rows);
+    std::memcpy(rowids.data(), reader.take(rowids.size() * sizeof(RowId)).data(),
+                rowids.size() * sizeof(RowId));
+    reader.finish();
+    if (std::adjacent_find(rowids.begin(), rowids.end(), std::greater_equal<>()) != rowids.end()) {
+      corrupt("rowids are not in ascending order");
+    }
+    if (rowids.front() != segment.min_rowid || rowids.back() != segment.max_rowid) {
+      corrupt("rowids do not span the segment's range");
+    }
+    return rowids;
+  });
+}
+
+Bitmap Store::load_alive(const SegmentInfo& segment) {
+  BlockHeader header = impl_->alive_header(segment);
+  const Bytes block = impl_->load_block(header);
+  return impl_->at([&] { return impl_->place(header); }, [&] {
+    Reader reader(payload(block));
+    Bitmap alive = decode_bitmap(reader.take(bitmap_bytes(segment.rows)), segment.rows);
+    reader.finish();
+    if (alive.count() != segment.live_rows) {
+      corrupt(std::to_string(alive.count()) + " rows are alive, expected " +
+              std::to_string(segment.live_rows));
+    }
+    return alive;
+  });
+}
+
+void Store::write_alive(SegmentInfo& segment, const Bitmap& alive) {
+  WARP_CHECK(alive.size() == segment.rows);
+  const KeepLastInsertRowid keep(impl_->db);
+  SegmentInfo changed = segment;
+  changed.alive = new_stamp();
+  changed.live_rows = static_cast<std::uint32_t>(alive.count());
+  Bytes block(kBlockHeader + bitmap_bytes(alive.size()));
+  std::memcpy(block.data() + kBlockHeader, alive.words(), bitmap_bytes(alive.size()));
+  impl_->write_block(impl_->alive_header(changed), {block.data(), block.size()});
+  impl_->write_segment(changed);
+  segment = std::move(changed);
+}
+
+void Store::drop_segment(const SegmentInfo& segment) {
+  impl_->statements.use(Sql::kEraseBlocks)
+      .bind(segment.id * kSlots)
+      .bind(segment.id * kSlots + kSlots - 1)
+      .run();
+  impl_->statements.use(Sql::kEraseSegment).bind(segment.id).run();
+}
+
+}  // namespace warplite::storage

@@ -1,0 +1,145 @@
+// The SQL that reaches the shadow tables: one array of texts, prepared when first
+// used and kept. Threads: as the connection. Errors: Error{kHost} with SQLite's
+// code and message, after the table's name.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/chunk.h"
+#include "core/stamp.h"
+#include "core/value.h"
+#include "storage/sqlite_api.h"
+
+namespace warplite::storage {
+
+enum class Sql : std::uint8_t {
+  kReadState,
+  kWriteState,
+  kReadSegments,
+  kWriteSegment,
+  kEraseSegment,
+  kWriteBlock,
+  kEraseBlocks,
+  kReadTail,
+  kTailFlush,
+  kNewestFlush,
+  kAppendTail,
+  kEraseTail,
+  kClearTail,
+  kWriteAux,
+  kEraseAux,
+  kFindKey,
+  kWriteKey,
+  kEraseKey,
+  kCountTail,
+  kBlockIds,
+  kAuxIds,
+  kKeys,
+  kReadAux,  // last: one statement for each +column
+};
+
+// Throws Error{kHost} with the connection's current error.
+[[noreturn]] void throw_host(sqlite3* db, const std::string& table);
+
+// One use of a prepared statement: parameters are bound in order, then it is stepped.
+// The end of the use resets it and lets go of what was bound. Bound bytes are
+// borrowed until then.
+class Query {
+ public:
+  Query(sqlite3* db, const std::string& table, sqlite3_stmt* statement)
+      : db_(db), table_(&table), statement_(statement) {}
+  ~Query() {
+    sqlite3_reset(statement_);
+    if (bound_ > 0) sqlite3_clear_bindings(statement_);
+  }
+  Query(const Query&) = delete;
+  Query& operator=(const Query&) = delete;
+
+  Query& bind(std::int64_t value);
+  Query& bind_blob(std::span<const std::byte> bytes);
+  Query& bind_stamp(const Stamp& stamp);  // copied
+  Query& bind_cell(const Cell& cell);
+
+  // True for a row, false at the end.
+  bool step() {
+    const int code = sqlite3_step(statement_);
+    if (code == SQLITE_ROW) return true;
+    if (code != SQLITE_DONE) throw_host(db_, *table_);
+    return false;
+  }
+  // For statements without rows; ready for the next set of parameters.
+  void run();
+
+  std::int64_t integer(int column) const { return sqlite3_column_int64(statement_, column); }
+  // Empty unless the value is a blob. Valid until the next step.
+  std::span<const std::byte> blob(int column) const;
+  // As stored: valid until the next step.
+  Cell cell(int column) const;
+  // Nothing unless the value is a stamp's 16 bytes.
+  std::optional<Stamp> stamp(int column) const;
+
+ private:
+  void check(int code) const {
+    if (code != SQLITE_OK) throw_host(db_, *table_);
+  }
+
+  sqlite3* db_;
+  const std::string* table_;
+  sqlite3_stmt* statement_;
+  int bound_ = 0;
+};
+
+class Statements {
+ public:
+  // `table` outlives the statements; `layout` gives the columns.
+  Statements(sqlite3* db, const std::string& schema, const std::string& table,
+             const Layout& layout);
+  ~Statements() { finalize(); }
+  Statements(const Statements&) = delete;
+  Statements& operator=(const Statements&) = delete;
+
+  // REQUIRES: no other use of the same statement is going on.
+  Query use(Sql sql, std::size_t column = 0) {
+    const std::size_t at = static_cast<std::size_t>(sql) + column;
+    return Query(db_, table_, cached_[at] != nullptr ? cached_[at] : prepare(sql, column));
+  }
+  // Ends all statements: tables are about to be dropped or renamed.
+  void finalize();
+
+  // Runs SQL in which {state}, {segments} … stand for the tables' quoted names.
+  void execute(std::string_view pattern);
+  std::string expand(std::string_view pattern, std::size_t column = 0) const;
+
+ private:
+  sqlite3_stmt* prepare(Sql sql, std::size_t column);
+
+  sqlite3* db_;
+  const std::string& schema_;
+  const std::string& table_;
+  const Layout& layout_;
+  std::vector<sqlite3_stmt*> cached_;
+};
+
+// A name as SQL text: "…", with quotes doubled.
+std::string quoted(std::string_view name);
+
+// Keeps sqlite3_last_insert_rowid() as the user last saw it.
+class KeepLastInsertRowid {
+ public:
+  explicit KeepLastInsertRowid(sqlite3* db) : db_(db), rowid_(sqlite3_last_insert_rowid(db)) {}
+  ~KeepLastInsertRowid() { sqlite3_set_last_insert_rowid(db_, rowid_); }
+  KeepLastInsertRowid(const KeepLastInsertRowid&) = delete;
+  KeepLastInsertRowid& operator=(const KeepLastInsertRowid&) = delete;
+
+ private:
+  sqlite3* db_;
+  sqlite3_int64 rowid_;
+};
+
+}  // namespace warplite::storage

@@ -1,0 +1,83 @@
+// What the parts of Store share: its members are defined in schema.cc, state.cc,
+// segments.cc, seal.cc, tail.cc, keys.cc and integrity.cc.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "storage/block_codec.h"
+#include "storage/statements.h"
+#include "storage/storage.h"
+
+namespace warplite::storage {
+
+struct Store::Impl {
+  Impl(sqlite3* connection, std::string schema_name, std::string table_name, Layout table_layout)
+      : db(connection), schema(std::move(schema_name)), table(std::move(table_name)),
+        layout(std::move(table_layout)), statements(db, schema, table, layout) {}
+
+  sqlite3* const db;
+  const std::string schema;
+  std::string table;
+  const Layout layout;
+  Statements statements;
+
+  std::uint16_t vector_slot(std::size_t column) const {
+    return static_cast<std::uint16_t>(kFirstColumnSlot + column);
+  }
+  std::uint16_t plain_slot(std::size_t column) const {
+    return static_cast<std::uint16_t>(kFirstColumnSlot + layout.vectors.size() + column);
+  }
+
+  // Headers of a segment's blocks as its directory entry promises them.
+  BlockHeader rowids_header(const SegmentInfo& segment) const {
+    return {BlockKind::kRowids, kRowidsSlot, segment.id, segment.rows, segment.rowids};
+  }
+  BlockHeader alive_header(const SegmentInfo& segment) const {
+    return {BlockKind::kAlive, kAliveSlot, segment.id, segment.rows, segment.alive};
+  }
+  BlockHeader vectors_header(const SegmentInfo& segment, std::size_t column) const {
+    const Layout::Vector& shape = layout.vectors[column];
+    return {BlockKind::kVectors, vector_slot(column), segment.id, segment.rows,
+            segment.vectors[column], static_cast<std::uint8_t>(shape.type), shape.dim};
+  }
+  BlockHeader plain_header(const SegmentInfo& segment, std::size_t column) const {
+    return {BlockKind::kPlain, plain_slot(column), segment.id, segment.rows,
+            segment.plains[column], static_cast<std::uint8_t>(layout.plains[column])};
+  }
+
+  [[noreturn]] void corrupt(const std::string& where, const std::string& what) const {
+    throw Error(ErrorKind::kCorrupt, table + ": " + where + ": " + what);
+  }
+  // Runs `decode`, and adds table and place to what it finds corrupt. `where()` is a string.
+  template <typename Where, typename Decode>
+  auto at(Where&& where, Decode&& decode) const {
+    try {
+      return decode();
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kCorrupt) throw;
+      corrupt(where(), error.what());
+    }
+  }
+  // "segment 3, column 2"
+  std::string place(const BlockHeader& header) const;
+
+  // A verified block: header and payload. Its flags replace those of `header`.
+  Bytes load_block(BlockHeader& header) const;
+  // Fills in the header of `block`, whose payload is ready, and writes it.
+  void write_block(const BlockHeader& header, std::span<std::byte> block);
+  void write_segment(const SegmentInfo& segment);
+
+ private:
+  Bytes read_block(const BlockHeader& header) const;
+};
+
+// The payload of a block.
+inline std::span<const std::byte> payload(const Bytes& block) {
+  return std::span<const std::byte>(block.data(), block.size()).subspan(kBlockHeader);
+}
+
+}  // namespace warplite::storage

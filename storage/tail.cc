@@ -1,0 +1,202 @@
+// The tail: rows one by one, as the newest writes left them.
+#include <string>
+
+#include "storage/checksum.h"
+#include "storage/store_impl.h"
+#include "storage/wire.h"
+
+namespace warplite::storage {
+namespace {
+
+constexpr int kFirstValue = 4;  // after id, flush, row, sum
+
+struct TailRow {
+  std::int64_t sequence;
+  Stamp flush;
+  RowId rowid;
+};
+
+// The checksum of a tail row, fed with its values in order.
+class RowSum {
+ public:
+  explicit RowSum(const TailRow& row) : sum_(checksum(std::as_bytes(std::span(&row, 1)))) {
+    static_assert(sizeof(TailRow) == 32);
+  }
+  void add(const Cell& cell) {
+    std::span<const std::byte> bytes = std::as_bytes(std::span(cell.bytes));
+    if (cell.kind == CellKind::kInteger) bytes = std::as_bytes(std::span(&cell.integer, 1));
+    if (cell.kind == CellKind::kReal) bytes = std::as_bytes(std::span(&cell.real, 1));
+    sum_ = checksum(bytes, sum_ + kind(cell));
+  }
+  std::int64_t value() const { return static_cast<std::int64_t>(sum_); }
+
+ private:
+  // Persisted: values never change.
+  static std::uint64_t kind(const Cell& cell) {
+    switch (cell.kind) {
+      case CellKind::kNull: return 0;
+      case CellKind::kInteger: return 1;
+      case CellKind::kReal: return 2;
+      case CellKind::kText: return 3;
+      case CellKind::kBlob: return 4;
+    }
+    return 0;
+  }
+
+  std::uint64_t sum_;
+};
+
+// A text is stored as a blob: a database in UTF-16 would change bytes that are not UTF-8.
+Cell stored_form(const Cell& cell) {
+  return cell.kind == CellKind::kText ? Cell::blob(cell.bytes) : cell;
+}
+
+Cell checked_vector(const Cell& cell, const Layout::Vector& shape) {
+  if (cell.is_null()) return cell;
+  if (cell.kind != CellKind::kBlob || cell.bytes.size() != shape.stride()) {
+    corrupt("expected NULL or a blob of " + std::to_string(shape.stride()) + " bytes");
+  }
+  if (!all_finite(shape.type, as_bytes(cell.bytes))) corrupt("holds NaN or infinity");
+  return cell;
+}
+
+Cell checked_plain(const Cell& cell, PlainType type) {
+  if (cell.is_null()) return cell;
+  switch (type) {
+    case PlainType::kInteger:
+      if (cell.kind == CellKind::kInteger) return cell;
+      corrupt("expected NULL or an integer");
+    case PlainType::kBoolean:
+      if (cell.kind == CellKind::kInteger && (cell.integer == 0 || cell.integer == 1)) return cell;
+      corrupt("expected NULL, 0 or 1");
+    case PlainType::kReal:
+      if (cell.kind == CellKind::kReal) return cell;
+      corrupt("expected NULL or a real");
+    case PlainType::kText:
+      if (cell.kind == CellKind::kBlob) return Cell::text(cell.bytes);
+      corrupt("expected NULL or a blob of text");
+  }
+  return cell;
+}
+
+// The values of the current row of kReadTail, checked against the table's columns.
+class TailReader {
+ public:
+  TailReader(const Layout& layout, Query& query)
+      : layout_(layout), query_(query), vectors_(layout.vectors.size()),
+        plains_(layout.plains.size()), no_aux_(layout.aux) {}
+
+  TailRow read_into(Chunk& rows) {
+    const auto flush = query_.stamp(1);
+    if (!flush || flush->is_null()) corrupt("flush stamp is not 16 bytes");
+    const TailRow row{query_.integer(0), *flush, query_.integer(2)};
+    RowSum sum(row);
+    for (std::size_t i = 0; i < vectors_.size(); ++i) {
+      vectors_[i] = value("vector column ", i, i, sum, [&](const Cell& cell) {
+        return checked_vector(cell, layout_.vectors[i]);
+      });
+    }
+    for (std::size_t i = 0; i < plains_.size(); ++i) {
+      plains_[i] = value("column ", i, vectors_.size() + i, sum, [&](const Cell& cell) {
+        return checked_plain(cell, layout_.plains[i]);
+      });
+    }
+    if (sum.value() != query_.integer(3)) corrupt("checksum differs");
+    if (rows.full()) corrupt("there are more rows than the state record counts");
+    rows.append({row.rowid, vectors_.data(), plains_.data(), no_aux_.data()});
+    return row;
+  }
+
+ private:
+  template <typename Checked>
+  Cell value(const char* kind, std::size_t column, std::size_t position, RowSum& sum,
+             Checked&& checked) {
+    const Cell cell = query_.cell(kFirstValue + static_cast<int>(position));
+    sum.add(cell);
+    try {
+      return checked(cell);
+    } catch (const Error& error) {
+      corrupt(kind + std::to_string(column) + ": " + error.what());
+    }
+  }
+
+  const Layout& layout_;
+  Query& query_;
+  std::vector<Cell> vectors_;
+  std::vector<Cell> plains_;
+  std::vector<Cell> no_aux_;  // NULLs: +columns are read from their own table
+};
+
+}  // namespace
+
+Stamp Store::read_tail(std::int64_t after, Chunk& rows, std::vector<std::int64_t>& sequences) {
+  Stamp last;
+  Query query = impl_->statements.use(Sql::kReadTail);
+  query.bind(after);
+  TailReader reader(impl_->layout, query);
+  while (query.step()) {
+    const std::int64_t sequence = query.integer(0);
+    impl_->at([&] { return "tail row " + std::to_string(sequence); }, [&] {
+      sequences.push_back(sequence);
+      last = reader.read_into(rows).flush;
+    });
+  }
+  return last;
+}
+
+Stamp Store::tail_flush(std::int64_t sequence) {
+  Query query = impl_->statements.use(Sql::kTailFlush);
+  if (!query.bind(sequence).step()) return {};
+  const auto flush = query.stamp(0);
+  if (!flush) impl_->corrupt("tail row " + std::to_string(sequence), "flush stamp is not 16 bytes");
+  return *flush;
+}
+
+void Store::append_tail(State& state, const Stamp& flush, std::span<const RowRef> rows) {
+  const KeepLastInsertRowid keep(impl_->db);
+  const Layout& layout = impl_->layout;
+  Query query = impl_->statements.use(Sql::kAppendTail);
+  std::vector<Cell> cells(layout.vectors.size() + layout.plains.size());
+  for (const RowRef& ref : rows) {
+    const TailRow row{state.last_sequence + 1, flush, ref.chunk->rowids()[ref.row]};
+    RowSum sum(row);
+    for (std::size_t i = 0; i < cells.size(); ++i) {
+      const std::size_t plain = i - layout.vectors.size();
+      if (i >= layout.vectors.size()) {
+        cells[i] = stored_form(ref.chunk->plain(plain).cell(ref.row));
+      } else if (ref.chunk->has_vector(i, ref.row)) {
+        const auto* bytes = reinterpret_cast<const char*>(ref.chunk->vectors(i).row(ref.row));
+        cells[i] = Cell::blob({bytes, layout.vectors[i].stride()});
+      } else {
+        cells[i] = Cell::null();
+      }
+      sum.add(cells[i]);
+    }
+    query.bind(row.sequence).bind_stamp(flush).bind(row.rowid).bind(sum.value());
+    for (const Cell& cell : cells) query.bind_cell(cell);
+    query.run();
+    state.last_sequence = row.sequence;
+    state.last_flush = flush;
+    ++state.tail_rows;
+  }
+}
+
+void Store::erase_tail(State& state, std::span<const std::int64_t> sequences) {
+  Query erase = impl_->statements.use(Sql::kEraseTail);
+  for (std::int64_t sequence : sequences) {
+    erase.bind(sequence).run();
+    state.tail_rows -= sqlite3_changes(impl_->db);
+  }
+  state.tail_epoch = new_stamp();
+  Query newest = impl_->statements.use(Sql::kNewestFlush);
+  state.last_flush = newest.step() ? newest.stamp(0).value_or(Stamp{}) : Stamp{};
+}
+
+void Store::clear_tail(State& state) {
+  impl_->statements.use(Sql::kClearTail).run();
+  state.tail_rows = 0;
+  state.tail_epoch = new_stamp();
+  state.last_flush = {};
+}
+
+}  // namespace warplite::storage

@@ -1,0 +1,260 @@
+// core/: half floats, top-k, bitmaps, columns, chunks.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <doctest/doctest.h>
+#include <limits>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "core/bitmap.h"
+#include "core/chunk.h"
+#include "core/column.h"
+#include "core/half.h"
+#include "core/topk.h"
+
+using namespace warplite;
+
+namespace {
+
+// The value of a binary16 from its definition, in double.
+double half_value(std::uint16_t h) {
+  const int exponent = (h >> 10) & 0x1f, mantissa = h & 0x3ff;
+  const double sign = h & 0x8000 ? -1 : 1;
+  if (exponent == 0x1f) {
+    return mantissa != 0 ? std::nan("") : sign * std::numeric_limits<double>::infinity();
+  }
+  if (exponent == 0) return sign * std::ldexp(mantissa, -24);
+  return sign * std::ldexp(1024 + mantissa, exponent - 25);
+}
+
+using Random = std::mt19937_64;
+
+}  // namespace
+
+TEST_CASE("half: every bit pattern has its value and comes back") {
+  for (std::uint32_t bits = 0; bits < 0x10000; ++bits) {
+    const auto h = static_cast<std::uint16_t>(bits);
+    const double value = half_value(h);
+    const float converted = half_to_float(h);
+    if (std::isnan(value)) {
+      REQUIRE(std::isnan(converted));
+      REQUIRE((float_to_half(converted) & 0x7fff) == 0x7e00);
+      continue;
+    }
+    REQUIRE(static_cast<double>(converted) == value);
+    REQUIRE(std::signbit(converted) == ((h & 0x8000) != 0));
+    REQUIRE(float_to_half(converted) == h);
+  }
+}
+
+TEST_CASE("half: rounds to nearest, ties to even, between all neighbours") {
+  for (std::uint16_t h = 0; h < 0x7c00; ++h) {
+    const double low = half_value(h);
+    const double high = h == 0x7bff ? 65536 : half_value(static_cast<std::uint16_t>(h + 1));
+    const auto middle = static_cast<float>((low + high) / 2);
+    const float below = std::nextafter(middle, 0.0f), above = std::nextafter(middle, 1e30f);
+    const auto even = static_cast<std::uint16_t>(h + (h & 1));
+    REQUIRE(float_to_half(below) == h);
+    REQUIRE(float_to_half(middle) == even);
+    REQUIRE(float_to_half(above) == h + 1);
+    REQUIRE(float_to_half(-above) == (0x8000 | (h + 1)));
+  }
+  CHECK(float_to_half(std::numeric_limits<float>::max()) == 0x7c00);
+  CHECK(float_to_half(std::numeric_limits<float>::denorm_min()) == 0);
+}
+
+TEST_CASE("top-k: equals a sort, ties by rowid, for every k") {
+  Random random(1);
+  for (std::size_t n : {0, 1, 5, 31, 100, 1000}) {
+    for (std::size_t k : {0, 1, 2, 10, 33, 100, 5000}) {
+      std::vector<Hit> all;
+      TopK top(k);
+      for (std::size_t i = 0; i < n; ++i) {
+        all.push_back({static_cast<double>(random() % 20), static_cast<RowId>(random() % 100000), 0,
+                       static_cast<std::uint32_t>(i)});
+        top.push(all.back());
+      }
+      std::sort(all.begin(), all.end());
+      all.resize(std::min(n, k));
+      const std::vector<Hit>& found = top.sorted();
+      REQUIRE(found.size() == all.size());
+      for (std::size_t i = 0; i < all.size(); ++i) {
+        REQUIRE(found[i].distance == all[i].distance);
+        REQUIRE(found[i].rowid == all[i].rowid);
+      }
+      if (k > 0 && found.size() == k) CHECK(top.threshold() == found.back().distance);
+    }
+  }
+}
+
+TEST_CASE("top-k: parts merge to the whole and goes on after sorted()") {
+  Random random(2);
+  TopK whole(10), left(10), right(10);
+  for (int i = 0; i < 500; ++i) {
+    const Hit hit{static_cast<double>(random() % 50), i, 0, 0};
+    whole.push(hit);
+    (i % 3 == 0 ? left : right).push(hit);
+    if (i % 100 == 0) whole.sorted();
+  }
+  left.tighten(right.sorted().back().distance);
+  left.merge(right);
+  const auto expected = whole.sorted(), found = left.sorted();
+  REQUIRE(found.size() == 10);
+  for (std::size_t i = 0; i < 10; ++i) CHECK(found[i].rowid == expected[i].rowid);
+}
+
+TEST_CASE("bitmap: counts, combines and resizes without stray bits") {
+  for (std::size_t size : {0, 1, 63, 64, 65, 128, 1000}) {
+    Bitmap full(size, true);
+    CHECK(full.count() == size);
+    CHECK(full.all());
+    Bitmap other(size);
+    for (std::size_t i = 0; i < size; i += 3) other.set(i);
+    const std::size_t third = (size + 2) / 3;
+    CHECK(other.count() == third);
+    full &= other;
+    CHECK(full.count() == third);
+    full.resize(size + 70);
+    CHECK(full.count() == third);
+    full.resize(size + 100, true);
+    CHECK(full.count() == third + 30);
+    full.resize(size / 2);
+    CHECK(full.count() == (size / 2 + 2) / 3);
+    if (size > 0) {
+      other.reset(0);
+      CHECK(!other.test(0));
+      CHECK(other.count() == third - 1);
+    }
+    other |= Bitmap(size, true);
+    CHECK(other.all());
+  }
+}
+
+TEST_CASE("column: appends, truncates and gathers each type, with NULLs") {
+  for (PlainType type : {PlainType::kInteger, PlainType::kReal, PlainType::kText,
+                         PlainType::kBoolean}) {
+    Column column(type);
+    std::vector<std::string> texts;
+    for (int i = 0; i < 200; ++i) texts.push_back(std::string(i % 7, static_cast<char>('a' + i % 26)));
+    const auto value = [&](int i) {
+      if (i > 50 && i % 5 == 0) return Cell::null();
+      if (type == PlainType::kReal) return Cell::of(i * 0.5);
+      if (type == PlainType::kText) return Cell::text(texts[static_cast<std::size_t>(i)]);
+      return Cell::of(static_cast<std::int64_t>(type == PlainType::kBoolean ? i % 2 : i));
+    };
+    const auto same = [&](const Column& from, std::size_t row, int i) {
+      const Cell a = from.cell(row), b = value(i);
+      REQUIRE(a.kind == b.kind);
+      REQUIRE(from.is_null(row) == b.is_null());
+      if (a.kind == CellKind::kInteger) REQUIRE(a.integer == b.integer);
+      if (a.kind == CellKind::kReal) REQUIRE(a.real == b.real);
+      REQUIRE(a.bytes == b.bytes);
+    };
+    for (int i = 0; i < 200; ++i) column.append(value(i));
+    for (int i = 0; i < 200; ++i) same(column, static_cast<std::size_t>(i), i);
+    CHECK(column.has_nulls());
+    column.truncate(120);
+    CHECK(column.size() == 120);
+    for (int i = 120; i < 150; ++i) column.append(value(i));
+    for (int i = 0; i < 150; ++i) same(column, static_cast<std::size_t>(i), i);
+    Column gathered(type);
+    const std::uint32_t rows[] = {149, 0, 55, 55, 7};
+    gathered.gather(column, rows, 5);
+    for (std::size_t i = 0; i < 5; ++i) same(gathered, i, static_cast<int>(rows[i]));
+    column.truncate(40);
+    CHECK(!column.has_nulls());
+    column.truncate(0);
+    CHECK(column.size() == 0);
+    column.append(value(60));
+    same(column, 0, 60);
+  }
+}
+
+namespace {
+
+Layout two_vectors() {
+  Layout layout;
+  layout.vectors = {{ElementType::kFloat32, 3}, {ElementType::kBit, 16}};
+  layout.plains = {PlainType::kInteger, PlainType::kText};
+  layout.aux = 1;
+  return layout;
+}
+
+// Row i: its second vector is missing when i % 3 == 1, its text when i % 4 == 2.
+void append_row(Chunk& chunk, RowId rowid, int i) {
+  const float numbers[3] = {static_cast<float>(i), 1, 2};
+  const char bits[2] = {static_cast<char>(i), 5};
+  const std::string text = "row " + std::to_string(i), note = "note " + std::to_string(i);
+  const Cell vectors[2] = {
+      Cell::blob({reinterpret_cast<const char*>(numbers), sizeof numbers}),
+      i % 3 == 1 ? Cell::null() : Cell::blob({bits, sizeof bits})};
+  const Cell plains[2] = {Cell::of(std::int64_t{i}), i % 4 == 2 ? Cell::null() : Cell::text(text)};
+  const Cell aux[1] = {Cell::text(note)};
+  chunk.append({rowid, vectors, plains, aux});
+}
+
+void check_row(const Chunk& chunk, std::uint32_t row, RowId rowid, int i) {
+  CHECK(chunk.rowids()[row] == rowid);
+  float first = -1;
+  std::memcpy(&first, chunk.vectors(0).row(row), sizeof first);
+  CHECK(first == static_cast<float>(i));
+  CHECK(chunk.has_vector(0, row));
+  CHECK(chunk.has_vector(1, row) == (i % 3 != 1));
+  const auto bits = static_cast<unsigned char>(*chunk.vectors(1).row(row));
+  CHECK(bits == (i % 3 == 1 ? 0 : static_cast<unsigned char>(i)));
+  CHECK(chunk.plain(0).cell(row).integer == i);
+  CHECK(chunk.plain(1).is_null(row) == (i % 4 == 2));
+  CHECK(chunk.aux(row, 0).cell().bytes == "note " + std::to_string(i));
+}
+
+}  // namespace
+
+TEST_CASE("chunk: rows are found by rowid, in and out of order") {
+  const Layout layout = two_vectors();
+  Chunk chunk(layout, 50, 24);
+  for (int i = 0; i < 20; ++i) append_row(chunk, 10 * i, i);
+  CHECK(chunk.ascending());
+  CHECK(chunk.find(70) == 7u);
+  CHECK(!chunk.find(71));
+  append_row(chunk, 35, 20);
+  CHECK(!chunk.ascending());
+  CHECK(chunk.find(35) == 20u);
+  CHECK(chunk.find(70) == 7u);
+  append_row(chunk, 36, 21);
+  CHECK(chunk.find(36) == 21u);
+  append_row(chunk, 70, 22);
+  CHECK(chunk.find(70) == 22u);  // the last of two
+  for (int i = 0; i < 20; ++i) check_row(chunk, static_cast<std::uint32_t>(i), 10 * i, i);
+  CHECK(chunk.vectors(0).rows == 23);
+  CHECK(chunk.vectors(0).data == chunk.vector_memory(0) + 24);
+}
+
+TEST_CASE("chunk: truncate drops rows from the end in every part") {
+  const Layout layout = two_vectors();
+  Chunk chunk(layout, 30);
+  for (int i = 0; i < 12; ++i) append_row(chunk, 10 * i, i);
+  append_row(chunk, 5, 12);
+  append_row(chunk, 13, 13);
+  CHECK(chunk.missing_vectors(1) == 5);
+  CHECK(chunk.find(13) == 13u);
+  chunk.truncate(9);
+  CHECK(chunk.size() == 9);
+  CHECK(chunk.ascending());
+  CHECK(chunk.missing_vectors(1) == 3);
+  CHECK(!chunk.find(5));
+  CHECK(!chunk.find(13));
+  CHECK(!chunk.find(90));
+  CHECK(chunk.find(80) == 8u);
+  for (int i = 9; i < 30; ++i) append_row(chunk, 10 * i, i);
+  CHECK(chunk.full());
+  for (int i = 0; i < 30; ++i) check_row(chunk, static_cast<std::uint32_t>(i), 10 * i, i);
+  chunk.truncate(0);
+  CHECK(chunk.size() == 0);
+  CHECK(chunk.missing_vectors(1) == 0);
+  CHECK(!chunk.find(0));
+  append_row(chunk, 3, 4);
+  check_row(chunk, 0, 3, 4);
+}

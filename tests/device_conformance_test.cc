@@ -1,0 +1,515 @@
+// Every device against the reference: hits must be equal, bit for bit and in order. A
+// device is a line in devices(); everything else knows compute/ only.
+#include <algorithm>
+#include <bit>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <doctest/doctest.h>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <random>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "compute/device.h"
+#include "compute/reference.h"
+#include "core/half.h"
+#include "cpu/cpu_device.h"
+
+using namespace warplite;
+using namespace warplite::compute;
+
+namespace {
+
+// A device as it is to be set up before a case runs on it.
+struct Candidate {
+  std::string name;
+  std::shared_ptr<Device> device;
+  std::function<void()> prepare;
+};
+
+std::vector<Candidate> devices() {
+  std::vector<Candidate> all;
+  const std::shared_ptr<Device> cpu = cpu::make_cpu_device();
+  for (const std::string& target : cpu::simd_targets()) {
+    for (unsigned threads : {1u, 2u, 3u}) {
+      all.push_back({"cpu " + target + " threads=" + std::to_string(threads), cpu, [=] {
+                       cpu::force_simd_target(target);
+                       set_thread_count(threads);
+                     }});
+    }
+  }
+  return all;
+}
+
+// Puts the process back as it was.
+class Restore {
+ public:
+  ~Restore() {
+    cpu::force_simd_target(target_);
+    set_thread_count(0);
+  }
+
+ private:
+  std::string target_ = cpu::simd_target();
+};
+
+enum class Data {
+  kRandom, kFewValues, kZeros, kHuge, kTiny, kNearTies, kOffset, kMixedScales, kIdentical, kCount
+};
+
+const char* name_of(Data data) {
+  constexpr const char* kNames[] = {"random",    "few values", "zeros",        "huge",     "tiny",
+                                    "near ties", "offset",     "mixed scales", "identical"};
+  return kNames[static_cast<int>(data)];
+}
+
+using Random = std::mt19937_64;
+
+double uniform(Random& random) { return std::uniform_real_distribution<double>(-1, 1)(random); }
+
+// One row as real numbers; `base` is common to all rows of the case.
+std::vector<double> make_row(Data data, const std::vector<double>& base, Random& random) {
+  std::vector<double> row(base.size());
+  const double scale = std::pow(10.0, 15 * uniform(random));
+  const bool empty = random() % 3 == 0;
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    const double noise = uniform(random);
+    switch (data) {
+      case Data::kFewValues: row[i] = static_cast<double>(random() % 2); break;
+      case Data::kZeros: row[i] = empty || random() % 2 == 0 ? 0.0 : noise; break;
+      case Data::kHuge: row[i] = noise * (random() % 4 == 0 ? 3.3e38 : 1e18); break;
+      case Data::kTiny: row[i] = noise * (random() % 2 == 0 ? 1e-38 : 1e-43); break;
+      case Data::kNearTies: row[i] = base[i] * (1 + static_cast<double>(random() % 3) * 0x1p-23); break;
+      case Data::kOffset: row[i] = 1e6 + noise; break;
+      case Data::kMixedScales: row[i] = noise * scale; break;
+      case Data::kIdentical: row[i] = base[i]; break;
+      default: row[i] = noise;
+    }
+  }
+  return row;
+}
+
+// The finite element nearest to `value`, or one of that spirit.
+void put(ElementType type, double value, std::size_t i, std::byte* to) {
+  if (type == ElementType::kFloat32) {
+    const float element = static_cast<float>(std::clamp(value, -3.4e38, 3.4e38));
+    std::memcpy(to + i * 4, &element, 4);
+  } else if (type == ElementType::kFloat16) {
+    const std::uint16_t element =
+        float_to_half(static_cast<float>(std::clamp(value, -65504.0, 65504.0)));
+    std::memcpy(to + i * 2, &element, 2);
+  } else if (type == ElementType::kInt8) {
+    to[i] = static_cast<std::byte>(
+        static_cast<std::int8_t>(std::clamp(std::round(value * 127), -128.0, 127.0)));
+  } else if (value > 0.5) {
+    to[i / 8] |= static_cast<std::byte>(1u << (i % 8));
+  }
+}
+
+// What a case is; everything is derived from it and the seed.
+struct Shape {
+  ElementType type;
+  Distance distance;
+  std::uint32_t dim;
+  Data data;
+  std::vector<std::uint32_t> block_rows;
+  std::size_t queries;
+  std::size_t k;
+  int filter = 0;      // 0: none; n: about one row in n lives; −1: none lives
+  int range = 0;       // 0: none; 1: high; 2: low and high, open; 3: low
+  bool after = false;  // one query only
+  std::uint64_t seed = 1;
+};
+
+struct BlockData {
+  std::shared_ptr<std::vector<std::byte>> bytes;
+  std::vector<RowId> rowids;
+  std::vector<std::uint64_t> live;
+  std::uint32_t live_rows;
+  std::size_t offset;  // of the first vector: rows need no alignment
+};
+
+class Case {
+ public:
+  explicit Case(const Shape& shape) : shape_(shape), random_(shape.seed) {
+    base_.resize(shape.dim);
+    for (double& value : base_) value = uniform(random_);
+    for (std::uint32_t rows : shape.block_rows) make_block(rows);
+    make_queries();
+    make_range();
+  }
+
+  // Runs `nearest` and `within` on a device and compares.
+  void check(const Candidate& candidate) {
+    candidate.prepare();
+    std::vector<std::shared_ptr<const Buffer>> buffers(blocks_.size());
+    for (std::size_t b = 0; b < blocks_.size(); ++b) {
+      const BlockData& data = blocks_[b];
+      HostBytes bytes{data.bytes, data.bytes->data() + data.offset,
+                      data.bytes->size() - data.offset};
+      REQUIRE(candidate.device->make_resident(bytes, &buffers[b]).ok());
+      host_[b].block.vectors = buffers[b].get();
+    }
+    REQUIRE(candidate.device->supports(shape_.type, shape_.distance));
+    check_nearest(*candidate.device);
+    check_within(*candidate.device);
+  }
+
+  // Both results by the reference, once for all devices.
+  void expect() {
+    compute::HitTable best(shape_.queries, shape_.k);
+    reference_nearest(work_, host_, best);
+    for (std::size_t q = 0; q < shape_.queries; ++q) nearest_.push_back(best.sorted(q));
+    within_.resize(shape_.queries);
+    reference_within(work_, host_, within_);
+    for (auto& hits : within_) std::sort(hits.begin(), hits.end());
+  }
+
+ private:
+  void make_block(std::uint32_t rows) {
+    const std::size_t stride = bytes_per_vector(shape_.type, shape_.dim);
+    BlockData data;
+    data.offset = shape_.seed % 4;
+    data.bytes = std::make_shared<std::vector<std::byte>>(rows * stride + data.offset);
+    for (std::uint32_t row = 0; row < rows; ++row) {
+      const std::vector<double> values = make_row(shape_.data, base_, random_);
+      std::byte* to = data.bytes->data() + data.offset + row * stride;
+      for (std::size_t i = 0; i < values.size(); ++i) put(shape_.type, values[i], i, to);
+      data.rowids.push_back(static_cast<RowId>(1000000 * blocks_.size() + row * 3));
+    }
+    if (blocks_.size() % 2 == 1) std::shuffle(data.rowids.begin(), data.rowids.end(), random_);
+    data.live.assign((rows + 63) / 64, 0);
+    data.live_rows = 0;
+    for (std::uint32_t row = 0; row < rows; ++row) {
+      if (shape_.filter < 0 || (shape_.filter > 0 && random_() % shape_.filter != 0)) continue;
+      data.live[row / 64] |= std::uint64_t{1} << (row % 64);
+      ++data.live_rows;
+    }
+    blocks_.push_back(std::move(data));
+    add_host_block(rows);
+  }
+
+  void add_host_block(std::uint32_t rows) {
+    BlockData& data = blocks_.back();
+    HostBlock host;
+    host.block.rows = rows;
+    host.block.id = static_cast<std::uint32_t>(7 + blocks_.size());
+    host.block.rowids.list = data.rowids.data();
+    if (blocks_.size() % 2 == 0) {
+      host.block.rowids = {-1000000 * static_cast<RowId>(blocks_.size()), nullptr};
+    }
+    host.block.live = shape_.filter == 0 ? nullptr : data.live.data();
+    host.block.live_rows = shape_.filter == 0 ? rows : data.live_rows;
+    host.vectors = data.bytes->data() + data.offset;
+    host_.push_back(host);
+  }
+
+  void make_queries() {
+    const std::size_t stride = bytes_per_vector(shape_.type, shape_.dim);
+    queries_.resize(shape_.queries * stride);
+    for (std::size_t q = 0; q < shape_.queries; ++q) {
+      std::byte* to = queries_.data() + q * stride;
+      if (q % 5 == 1 && host_[0].block.rows > 0) {
+        std::memcpy(to, host_[0].vectors + random_() % host_[0].block.rows * stride, stride);
+        continue;
+      }
+      const std::vector<double> values = make_row(shape_.data, base_, random_);
+      for (std::size_t i = 0; i < values.size(); ++i) put(shape_.type, values[i], i, to);
+    }
+    work_.distance = shape_.distance;
+    work_.queries = {queries_.data(), shape_.queries, shape_.dim, shape_.type};
+  }
+
+  // Bounds that are distances of rows, so that being open or closed matters.
+  void make_range() {
+    if (shape_.range == 0 && !shape_.after) return;
+    std::vector<Hit> all;
+    for (const HostBlock& host : host_) {
+      for (std::uint32_t row = 0; row < host.block.rows; ++row) {
+        all.push_back({canonical_distance(shape_.distance, shape_.type, shape_.dim,
+                                          queries_.data(),
+                                          host.vectors + row * work_.queries.stride()),
+                       host.block.rowids[row], 0, row});
+      }
+    }
+    if (all.empty()) return;
+    std::sort(all.begin(), all.end());
+    if (shape_.range == 1 || shape_.range == 2) work_.range.high = all[all.size() / 3].distance;
+    if (shape_.range >= 2) work_.range.low = all[all.size() / 10].distance;
+    work_.range.low_open = work_.range.high_open = shape_.range == 2;
+    if (!shape_.after) return;
+    work_.has_after = true;
+    work_.after_distance = all[all.size() / 4].distance;
+    work_.after_rowid = all[all.size() / 4].rowid;
+  }
+
+  void set_blocks(std::size_t begin, std::size_t end) {
+    given_.clear();
+    for (std::size_t b = begin; b < end; ++b) given_.push_back(host_[b].block);
+    work_.blocks = given_;
+  }
+
+  // The blocks in two calls, as one table: thresholds carry over.
+  void check_nearest(Device& device) {
+    compute::HitTable best(shape_.queries, shape_.k);
+    const std::size_t half = blocks_.size() / 2;
+    for (auto [begin, end] : {std::pair(std::size_t{0}, half), std::pair(half, blocks_.size())}) {
+      set_blocks(begin, end);
+      const Status status = device.nearest(work_, best);
+      REQUIRE_MESSAGE(status.ok(), status.message);
+    }
+    for (std::size_t q = 0; q < shape_.queries; ++q) compare(nearest_[q], best.sorted(q), q);
+  }
+
+  void check_within(Device& device) {
+    HitLists lists(shape_.queries);
+    set_blocks(0, blocks_.size());
+    const Status status = device.within(work_, lists);
+    REQUIRE_MESSAGE(status.ok(), status.message);
+    for (std::size_t q = 0; q < shape_.queries; ++q) {
+      std::sort(lists[q].begin(), lists[q].end());
+      compare(within_[q], lists[q], q);
+    }
+  }
+
+  void compare(const std::vector<Hit>& expected, const std::vector<Hit>& found, std::size_t query) {
+    REQUIRE(expected.size() == found.size());
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      const Hit &a = expected[i], &b = found[i];
+      if (std::bit_cast<std::uint64_t>(a.distance) == std::bit_cast<std::uint64_t>(b.distance) &&
+          a.rowid == b.rowid && a.block == b.block && a.row == b.row) {
+        continue;
+      }
+      FAIL("query ", query, " hit ", i, " expected ", a.distance, " row ", a.rowid, " found ",
+           b.distance, " row ", b.rowid);
+    }
+  }
+
+  Shape shape_;
+  Random random_;
+  std::vector<double> base_;
+  std::vector<BlockData> blocks_;
+  std::vector<HostBlock> host_;
+  std::vector<std::byte> queries_;
+  Workload work_;
+  std::vector<Block> given_;
+  std::vector<std::vector<Hit>> nearest_;
+  HitLists within_;
+};
+
+std::string describe(const Shape& shape) {
+  std::ostringstream text;
+  text << info(shape.distance).name << " type " << static_cast<int>(shape.type) << " dim "
+       << shape.dim << " data " << name_of(shape.data) << " rows";
+  for (std::uint32_t rows : shape.block_rows) text << " " << rows;
+  text << " queries " << shape.queries << " k " << shape.k << " filter " << shape.filter
+       << " range " << shape.range << (shape.after ? " after" : "") << " seed " << shape.seed;
+  return text.str();
+}
+
+void check_everywhere(const Shape& shape) {
+  static const std::vector<Candidate> all = devices();
+  const std::string description = describe(shape);
+  Case current(shape);
+  current.expect();
+  for (const Candidate& candidate : all) {
+    INFO(candidate.name, ": ", description);
+    current.check(candidate);
+  }
+}
+
+struct Pair {
+  ElementType type;
+  Distance distance;
+};
+
+std::vector<Pair> all_pairs() {
+  std::vector<Pair> pairs;
+  for (auto type : {ElementType::kFloat32, ElementType::kFloat16, ElementType::kInt8,
+                    ElementType::kBit}) {
+    for (const DistanceInfo& row : kDistances) {
+      if (applies(row.distance, type)) pairs.push_back({type, row.distance});
+    }
+  }
+  return pairs;
+}
+
+// Values that take turns, so that many combinations occur without all being run.
+template <class T>
+T turn(std::initializer_list<T> values, std::uint64_t n) {
+  return values.begin()[n % values.size()];
+}
+
+}  // namespace
+
+TEST_CASE("devices: every dimension gives the reference's bits") {
+  const Restore restore;
+  std::vector<std::uint32_t> dims;
+  for (std::uint32_t dim = 1; dim <= 70; dim += 1 + dim / 24) dims.push_back(dim);
+  for (std::uint32_t dim : {64u, 96u, 100u, 128u, 384u, 768u, 1000u}) dims.push_back(dim);
+  std::uint64_t n = 0;
+  for (const Pair& pair : all_pairs()) {
+    for (std::uint32_t dim : dims) {
+      ++n;
+      Shape shape{pair.type, pair.distance, pair.type == ElementType::kBit ? dim * 8 : dim,
+                  static_cast<Data>(n % static_cast<std::uint64_t>(Data::kCount)),
+                  {turn<std::uint32_t>({63, 64, 65, 127, 128, 130, 255, 257}, n),
+                   turn<std::uint32_t>({1, 15, 16, 17, 33, 0}, n)},
+                  turn<std::size_t>({1, 2, 5, 17, 7}, n), turn<std::size_t>({1, 10, 3, 1000}, n)};
+      shape.filter = turn({0, 0, 2, 3}, n / 5);
+      shape.range = turn({0, 1, 0, 2, 0, 3}, n / 7);
+      shape.after = shape.queries == 1 && n % 3 == 0;
+      shape.seed = n;
+      check_everywhere(shape);
+    }
+  }
+}
+
+TEST_CASE("devices: every kind of data in batches") {
+  const Restore restore;
+  std::uint64_t n = 0;
+  for (const Pair& pair : all_pairs()) {
+    for (int data = 0; data < static_cast<int>(Data::kCount); ++data) {
+      for (std::size_t queries : {1, 3, 33, 100}) {
+        ++n;
+        Shape shape{pair.type, pair.distance, turn<std::uint32_t>({24, 40, 72, 8}, n),
+                    static_cast<Data>(data),
+                    {turn<std::uint32_t>({300, 511, 513, 200}, n), 190},
+                    queries, turn<std::size_t>({1, 10, 5}, n)};
+        shape.filter = turn({0, 2, 0, 20, 0}, n);
+        shape.range = turn({0, 0, 0, 1, 2, 3}, n);
+        shape.seed = 1000 + n;
+        check_everywhere(shape);
+      }
+    }
+  }
+}
+
+TEST_CASE("devices: tables large enough for several threads") {
+  const Restore restore;
+  std::uint64_t n = 0;
+  for (const Pair& pair : all_pairs()) {
+    for (std::size_t queries : {1, 40}) {
+      ++n;
+      Shape shape{pair.type, pair.distance, turn<std::uint32_t>({96, 128}, n),
+                  turn<Data>({Data::kRandom, Data::kNearTies, Data::kFewValues}, n),
+                  queries == 1 ? std::vector<std::uint32_t>{9000, 8192, 4000}
+                               : std::vector<std::uint32_t>{1500, 700},
+                  queries, turn<std::size_t>({10, 100, 1}, n)};
+      shape.filter = turn({0, 3}, n / 2);
+      shape.seed = 5000 + n;
+      check_everywhere(shape);
+    }
+  }
+  for (Distance distance : {Distance::kL2, Distance::kCosine, Distance::kInnerProduct}) {
+    Shape shape{ElementType::kFloat32, distance, 20, Data::kRandom, {5000, 3000, 1}, 300, 100};
+    shape.seed = 6000;
+    check_everywhere(shape);
+    shape.data = Data::kOffset;
+    shape.range = 1;
+    shape.queries = 20;
+    check_everywhere(shape);
+  }
+}
+
+TEST_CASE("devices: nothing lives, nothing is there, k of zero") {
+  const Restore restore;
+  for (const Pair& pair : all_pairs()) {
+    for (std::size_t queries : {std::size_t{1}, std::size_t{20}}) {
+      Shape shape{pair.type, pair.distance, 16, Data::kRandom, {100, 200}, queries, 10};
+      shape.filter = -1;
+      check_everywhere(shape);
+      shape.filter = 0;
+      shape.block_rows = {0, 0};
+      check_everywhere(shape);
+      shape.block_rows = {70, 50};
+      shape.k = 0;
+      check_everywhere(shape);
+    }
+  }
+}
+
+TEST_CASE("devices: vectors of 65,536 elements do not overflow integer sums") {
+  const Restore restore;
+  for (const Pair& pair : all_pairs()) {
+    Shape shape{pair.type, pair.distance, 65536, Data::kFewValues, {5, 4}, 2, 3};
+    check_everywhere(shape);
+  }
+}
+
+namespace {
+
+class CountingCancellation : public Cancellation {
+ public:
+  explicit CountingCancellation(int allowed) : allowed_(allowed) {}
+  bool requested() override { return ++asked_ > allowed_; }
+  int asked() const { return asked_; }
+
+ private:
+  int allowed_;
+  int asked_ = 0;
+};
+
+}  // namespace
+
+TEST_CASE("devices: a cancelled search ends soon and says so") {
+  const Restore restore;
+  constexpr std::uint32_t kRows = 20000, kDim = 256;
+  auto bytes = std::make_shared<std::vector<std::byte>>(kRows * kDim * 4);
+  Random random(3);
+  for (std::size_t i = 0; i < kRows * kDim; ++i) {
+    put(ElementType::kFloat32, uniform(random), i, bytes->data());
+  }
+  for (const Candidate& candidate : devices()) {
+    INFO(candidate.name);
+    candidate.prepare();
+    std::shared_ptr<const Buffer> buffer;
+    REQUIRE(candidate.device->make_resident({bytes, bytes->data(), bytes->size()}, &buffer).ok());
+    const Block block{buffer.get(), kRows, 1, {}, nullptr, kRows};
+    for (Distance distance : {Distance::kL2, Distance::kL1}) {
+      CountingCancellation cancellation(2);
+      Workload work;
+      work.distance = distance;
+      work.queries = {bytes->data(), 10000, kDim, ElementType::kFloat32};
+      work.blocks = {&block, 1};
+      work.cancellation = &cancellation;
+      compute::HitTable best(work.queries.rows, 10);
+      const auto begin = std::chrono::steady_clock::now();
+      const Status status = candidate.device->nearest(work, best);
+      const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
+      CHECK(status.kind == ErrorKind::kInterrupted);
+      CHECK(status.message == "interrupted");
+      CHECK(cancellation.asked() == 3);
+      CHECK(time.count() < 2.0);
+    }
+  }
+}
+
+TEST_CASE("devices: each SIMD target can be forced, and unknown ones are refused") {
+  const Restore restore;
+  REQUIRE(!cpu::simd_targets().empty());
+  const std::unique_ptr<Device> device = cpu::make_cpu_device();
+  for (const std::string& target : cpu::simd_targets()) {
+    cpu::force_simd_target(target);
+    CHECK(cpu::simd_target() == target);
+    CHECK(device->describe().description.starts_with(target + ","));
+  }
+  CHECK_THROWS_AS(cpu::force_simd_target("MMX"), Error);
+}
+
+TEST_CASE("devices: buffers are counted while they live and share the host's bytes") {
+  const std::unique_ptr<Device> device = cpu::make_cpu_device();
+  auto bytes = std::make_shared<std::vector<std::byte>>(1000);
+  std::shared_ptr<const Buffer> buffer;
+  REQUIRE(device->make_resident({bytes, bytes->data(), bytes->size()}, &buffer).ok());
+  CHECK(buffer->size() == 1000);
+  CHECK(device->describe().memory_used == 1000);
+  CHECK(bytes.use_count() == 2);
+  buffer.reset();
+  CHECK(device->describe().memory_used == 0);
+  CHECK(bytes.use_count() == 1);
+}

@@ -1,0 +1,80 @@
+"""SQLite as the oracle needs it: the standard library's module, or apsw for a newer SQLite."""
+import sqlite3
+
+
+class SqlError(Exception):
+    pass
+
+
+class StandardConnection:
+    """Python's own sqlite3 module."""
+
+    name = 'sqlite3 ' + sqlite3.sqlite_version
+
+    def __init__(self, path, extension=None):
+        self.db = sqlite3.connect(path, isolation_level=None)
+        if extension:
+            self.db.enable_load_extension(True)
+            self.db.load_extension(extension)
+
+    def execute(self, sql, parameters=()):
+        try:
+            return self.db.execute(sql, parameters).fetchall()
+        except sqlite3.Error as error:
+            raise SqlError(str(error)) from None
+
+    def executemany(self, sql, rows):
+        try:
+            self.db.executemany(sql, rows)
+        except sqlite3.Error as error:
+            raise SqlError(str(error)) from None
+
+    def in_transaction(self):
+        return self.db.in_transaction
+
+    def close(self):
+        self.db.close()
+
+
+def apsw_connection():
+    """The class for apsw, or None where it is not installed."""
+    try:
+        import apsw
+    except ImportError:
+        return None
+
+    class ApswConnection:
+        name = 'apsw, SQLite ' + apsw.sqlite_lib_version()
+
+        def __init__(self, path, extension=None):
+            self.db = apsw.Connection(path)
+            if extension:
+                self.db.enable_load_extension(True)
+                self.db.load_extension(extension)
+
+        def execute(self, sql, parameters=()):
+            try:
+                return list(self.db.cursor().execute(sql, parameters))
+            except apsw.Error as error:
+                raise SqlError(str(error)) from None
+
+        def executemany(self, sql, rows):
+            try:
+                self.db.cursor().executemany(sql, rows)
+            except apsw.Error as error:
+                raise SqlError(str(error)) from None
+
+        def in_transaction(self):
+            return not self.db.get_autocommit()
+
+        def close(self):
+            self.db.close(True)
+
+    return ApswConnection
+
+
+def available():
+    """Every driver that can load an extension here."""
+    drivers = [StandardConnection] if hasattr(sqlite3.Connection, 'load_extension') else []
+    newer = apsw_connection()
+    return drivers + ([newer] if newer else [])

@@ -1,0 +1,83 @@
+"""Random WHERE terms on plain columns and rowids, as text that means the same on both tables."""
+from tables import WORDS
+
+
+def literal(value):
+    if value is None:
+        return 'NULL'
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    return repr(value)
+
+
+def random_literal(rng, column):
+    """Mostly of the column's type, sometimes as other types spell it. Text columns get text
+    only here: against a number SQLite applies the term itself."""
+    value = column.random_value(rng)
+    if column.type == 'TEXT' or value is None or rng.random() < 0.8:
+        return literal(value)
+    return rng.choice((literal(str(value)), literal(float(value)), literal(value + 0.5), "'abc'"))
+
+
+def on_plain(rng, column):
+    """A term that SQLite offers to the table: a filter before k counts."""
+    name, kind = column.name, rng.randrange(10)
+    if kind < 4:
+        collate = ''
+        if column.type == 'TEXT' and rng.random() < 0.3:
+            collate = ' COLLATE ' + rng.choice(('NOCASE', 'RTRIM', 'BINARY'))
+        op = rng.choice(('=', '<>', '<', '<=', '>', '>=', 'IS', 'IS NOT'))
+        if rng.random() < 0.1 and not op.startswith('IS'):
+            return f'{random_literal(rng, column)} {op} {name}{collate}'
+        return f'{name} {op} {random_literal(rng, column)}{collate}'
+    if kind == 4:
+        return f'{name} BETWEEN {random_literal(rng, column)} AND {random_literal(rng, column)}'
+    if kind == 5:
+        return name + rng.choice((' IS NULL', ' IS NOT NULL'))
+    if kind < 8:
+        values = ', '.join(random_literal(rng, column) for _ in range(rng.randint(0, 5)))
+        return f'{name} IN ({values})'
+    if column.type != 'TEXT':
+        return f'{name} >= {random_literal(rng, column)}'
+    word = rng.choice(WORDS)
+    if kind == 8:
+        pattern = rng.choice((word, word + '%', '%' + word[1:], '%p%', '_' + word[1:], '%'))
+        return f'{name} LIKE {literal(pattern)}'
+    pattern = rng.choice((word, word + '*', '*p*', '[a-c]*', '?pple', '[^a]*', '*'))
+    return f'{name} GLOB {literal(pattern)}'
+
+
+def on_rowid(rng, low, high):
+    a, b = sorted((rng.randint(low, high), rng.randint(low, high)))
+    return rng.choice((f'id >= {a}', f'id < {b}', f'id BETWEEN {a} AND {b}', f'id = {a}',
+                       f'id IN ({a}, {b}, {(a + b) // 2})', 'id IN (SELECT ref FROM o)',
+                       f'id <> {a}', f'id > {a}.5', f'id IS NOT {b}',
+                       f'id IN (SELECT ref FROM o WHERE tag > {rng.randint(0, 5)})'))
+
+
+def applied_by_sqlite(rng, table):
+    """A term that no version of SQLite offers: LIMIT counts what passes, k does not."""
+    column = rng.choice(table.plains)
+    other = rng.choice(table.plains)
+    name = column.name
+    value = random_literal(rng, column)
+    terms = [f'{name} NOT IN ({value}, {random_literal(rng, column)})',
+             f'{name} NOT BETWEEN {value} AND {random_literal(rng, column)}',
+             f'NOT ({name} = {value})', f'{name} = {value} OR {other.name} IS NULL',
+             f'({name} > {value} OR {other.name} <= {random_literal(rng, other)})',
+             f'+{name} > {value}', f'{name} < {other.name}', 'id % 3 = 1', f'length({name}) > 2',
+             f'({name}, id) > ({value}, 5)', f'({name} > {value}) IS TRUE',
+             f"{name} NOT LIKE '%p%'", f'coalesce({name}, 1) = 1',
+             'NOT EXISTS (SELECT 1 FROM o WHERE o.ref + 0 = t.id)']
+    terms += [f'{c.name} = {random_literal(rng, c)}' for c in table.aux]
+    return '(' + rng.choice(terms) + ')'
+
+
+def random_filters(rng, table, low, high, most=3):
+    terms = []
+    for _ in range(rng.choice((0, 1, 1, 2, most))):
+        if rng.random() < 0.25:
+            terms.append(on_rowid(rng, low, high))
+        else:
+            terms.append(on_plain(rng, rng.choice(table.plains)))
+    return terms

@@ -1,0 +1,86 @@
+"""A random warp table and its mirror: an ordinary table that gets the same changes.
+
+SQLite evaluates every predicate on the mirror; Python computes the distances.
+"""
+import vectors
+
+PLAIN_TYPES = ('INTEGER', 'REAL', 'TEXT', 'BOOLEAN')
+WORDS = ('apple', 'Apple', 'banana', 'apple pie', '', 'x', 'B', 'b ', 'å', '20', '-3', '1e2')
+
+
+class VectorColumn:
+    def __init__(self, name, kind, dim, distance):
+        self.name, self.kind, self.dim, self.distance = name, kind, dim, distance
+
+    def declaration(self):
+        return f'{self.name} {self.kind}[{self.dim}] distance={self.distance}'
+
+
+class PlainColumn:
+    def __init__(self, name, type_name, partition=False, aux=False):
+        self.name, self.type, self.partition, self.aux = name, type_name, partition, aux
+
+    def declaration(self):
+        if self.aux:
+            return f'+{self.name} {self.type}'
+        return f'{self.name} {self.type}' + (' PARTITION KEY' if self.partition else '')
+
+    def random_value(self, rng):
+        if rng.random() < 0.15:
+            return None
+        if self.type == 'INTEGER':
+            return rng.choice((rng.randint(-3, 9), rng.randint(-3, 9), 2**53 + rng.randint(0, 2),
+                               -2**63, 2**63 - 1))
+        if self.type == 'REAL':
+            return rng.choice((rng.randint(-3, 9) / 2, float(rng.randint(-3, 9)), 1e300, 2.0**53))
+        if self.type == 'TEXT':
+            return rng.choice(WORDS)
+        return rng.randint(0, 1)
+
+
+class Table:
+    """The two declarations, and random rows for both."""
+
+    def __init__(self, rng):
+        self.vectors = []
+        for i in range(rng.choice((1, 1, 2, 3))):
+            kind = rng.choice(tuple(vectors.DISTANCES))
+            dim = 8 * rng.randint(1, 5) if kind == 'BIT' else rng.choice((1, 2, 3, 7, 16, 17, 40))
+            self.vectors.append(
+                VectorColumn(f'v{i}', kind, dim, rng.choice(vectors.DISTANCES[kind])))
+        self.plains = [PlainColumn(f'c{i}', rng.choice(PLAIN_TYPES))
+                       for i in range(rng.randint(1, 4))]
+        if rng.random() < 0.4:
+            self.plains.append(PlainColumn('p', rng.choice(('INTEGER', 'TEXT')), partition=True))
+        self.aux = [PlainColumn('a', rng.choice(('INTEGER', 'TEXT')), aux=True)]
+        if rng.random() < 0.5:
+            self.aux = []
+        self.columns = self.vectors + self.plains + self.aux
+        rng.shuffle(self.columns)
+        self.names = ', '.join(c.name for c in self.columns)
+
+    def create_warp(self):
+        columns = ', '.join(c.declaration() for c in self.columns)
+        return f'CREATE VIRTUAL TABLE t USING warp(id INTEGER PRIMARY KEY, {columns})'
+
+    def create_mirror(self):
+        columns = ', '.join(c.name + (' BLOB' if isinstance(c, VectorColumn) else f' {c.type}')
+                            for c in self.columns)
+        return f'CREATE TABLE t(id INTEGER PRIMARY KEY, {columns})'
+
+    def random_cells(self, rng, columns, known_blobs=()):
+        """(cells for the warp table, cells for the mirror)."""
+        warp, mirror = [], []
+        for column in columns:
+            if isinstance(column, PlainColumn):
+                value = column.random_value(rng)
+                warp.append(value)
+                mirror.append(value)
+            elif rng.random() < 0.08:
+                warp.append(None)
+                mirror.append(None)
+            else:
+                blob = vectors.random_blob(rng, column.kind, column.dim)
+                warp.append(vectors.as_input(rng, column.kind, blob))
+                mirror.append(blob)
+        return warp, mirror

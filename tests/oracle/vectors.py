@@ -1,0 +1,98 @@
+"""Vectors and their canonical distances, in Python floats, which are IEEE doubles.
+
+The definition: sixteen accumulators, element i goes to accumulator i mod 16 in increasing i,
+then a[j] += a[j + s] for s = 8, 4, 2, 1; nothing is fused.
+"""
+import json
+import math
+import struct
+
+DISTANCES = {'FLOAT': ('l2', 'cosine', 'ip', 'l1'), 'FLOAT16': ('l2', 'cosine', 'ip', 'l1'),
+             'INT8': ('l2', 'cosine', 'ip', 'l1'), 'BIT': ('hamming',)}
+
+
+def canonical_sum(terms):
+    lanes = [0.0] * 16
+    for i, term in enumerate(terms):
+        lanes[i & 15] += term
+    for s in (8, 4, 2, 1):
+        for j in range(s):
+            lanes[j] += lanes[j + s]
+    return lanes[0]
+
+
+def negated(x):
+    return 0.0 if x == 0 else -x
+
+
+def distance(name, x, y):
+    """x and y as decode() gives them."""
+    if name == 'hamming':
+        return float(sum(bin(a ^ b).count('1') for a, b in zip(x, y)))
+    if name == 'l2':
+        return math.sqrt(canonical_sum([(a - b) * (a - b) for a, b in zip(x, y)]))
+    if name == 'l1':
+        return float(canonical_sum([abs(a - b) for a, b in zip(x, y)]))
+    dot = canonical_sum([a * b for a, b in zip(x, y)])
+    if name == 'ip':
+        return negated(dot)
+    xx = canonical_sum([a * a for a in x])
+    yy = canonical_sum([b * b for b in y])
+    return 1.0 if xx == 0 or yy == 0 else max(0.0, 1.0 - dot / math.sqrt(xx * yy))
+
+
+def encode(kind, values):
+    """The stored bytes. BIT: values are zeros and ones, least significant bit first."""
+    if kind == 'FLOAT':
+        return struct.pack('<%df' % len(values), *values)
+    if kind == 'FLOAT16':
+        return struct.pack('<%de' % len(values), *values)
+    if kind == 'INT8':
+        return struct.pack('<%db' % len(values), *values)
+    return bytes(sum(bit << i for i, bit in enumerate(values[at:at + 8]))
+                 for at in range(0, len(values), 8))
+
+
+def decode(kind, blob):
+    if kind == 'FLOAT':
+        return struct.unpack('<%df' % (len(blob) // 4), blob)
+    if kind == 'FLOAT16':
+        return struct.unpack('<%de' % (len(blob) // 2), blob)
+    if kind == 'INT8':
+        return tuple(float(v) for v in struct.unpack('<%db' % len(blob), blob))
+    return tuple(blob)
+
+
+def random_values(rng, kind, dim):
+    """Small whole numbers more often than not: they make ties."""
+    if kind == 'BIT':
+        density = rng.choice((0.0, 0.1, 0.5, 1.0))
+        return [int(rng.random() < density) for _ in range(dim)]
+    if kind == 'INT8':
+        limit = rng.choice((1, 3, 128))
+        return [rng.randint(-limit, limit - (limit == 128)) for _ in range(dim)]
+    style = rng.random()
+    if style < 0.5:
+        return [float(rng.randint(-2, 2)) for _ in range(dim)]
+    if style < 0.55:
+        return [0.0] * dim
+    scale = 1.0
+    if style > 0.9:
+        scale = rng.choice((1e-30, 1e18, 1e30) if kind == 'FLOAT' else (1e-4, 1e3))
+    return [rng.gauss(0, 1) * scale for _ in range(dim)]
+
+
+def random_blob(rng, kind, dim):
+    return encode(kind, random_values(rng, kind, dim))
+
+
+def as_input(rng, kind, blob):
+    """The same vector as something a user might write: a blob or JSON text."""
+    if kind == 'FLOAT16' and rng.random() < 0.3:
+        return encode('FLOAT', decode(kind, blob))
+    if rng.random() < 0.6:
+        return blob
+    if kind == 'BIT':
+        return json.dumps([byte >> i & 1 for byte in blob for i in range(8)])
+    values = decode(kind, blob)
+    return json.dumps([int(v) for v in values] if kind == 'INT8' else list(values))
