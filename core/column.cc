@@ -6,6 +6,25 @@
 
 namespace warplite {
 
+Column Column::of_integers(PlainType type, std::vector<std::int64_t> values, Bitmap nulls) {
+  Column column(type, values.size(), std::move(nulls));
+  column.integers_ = std::move(values);
+  return column;
+}
+
+Column Column::of_reals(std::vector<double> values, Bitmap nulls) {
+  Column column(PlainType::kReal, values.size(), std::move(nulls));
+  column.reals_ = std::move(values);
+  return column;
+}
+
+Column Column::of_texts(std::vector<std::uint32_t> ends, std::string bytes, Bitmap nulls) {
+  Column column(PlainType::kText, ends.size(), std::move(nulls));
+  column.ends_ = std::move(ends);
+  column.bytes_ = std::move(bytes);
+  return column;
+}
+
 Cell Column::cell(std::size_t row) const {
   if (is_null(row)) return Cell::null();
   switch (type_) {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/bitmap.h"
@@ -17,6 +18,12 @@ namespace warplite {
 class Column {
  public:
   explicit Column(PlainType type) : type_(type) {}
+
+  // Columns made of decoded parts. `nulls` is empty when no row is NULL.
+  // REQUIRES: the parts are as append() would leave them (NULL rows hold 0 or no text).
+  static Column of_integers(PlainType type, std::vector<std::int64_t> values, Bitmap nulls);
+  static Column of_reals(std::vector<double> values, Bitmap nulls);
+  static Column of_texts(std::vector<std::uint32_t> ends, std::string bytes, Bitmap nulls);
 
   PlainType type() const { return type_; }
   std::size_t size() const { return size_; }
@@ -43,12 +50,15 @@ class Column {
 
   std::size_t memory() const;
 
-  // Raw parts, for the block codec (storage/column_codec.cc).
+  // Raw parts, for the block codec (storage/column_encode.cc).
   const Bitmap& nulls() const { return nulls_; }
   const std::vector<std::uint32_t>& text_ends() const { return ends_; }
   const std::string& text_bytes() const { return bytes_; }
 
  private:
+  Column(PlainType type, std::size_t size, Bitmap nulls)
+      : type_(type), size_(size), null_count_(nulls.count()), nulls_(std::move(nulls)) {}
+
   PlainType type_;
   std::size_t size_ = 0;
   std::size_t null_count_ = 0;

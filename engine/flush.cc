@@ -4,12 +4,20 @@
 #include <map>
 #include <span>
 
+#include "engine/partition.h"
 #include "engine/rows.h"
 
 namespace warplite::engine {
 namespace {
 
 using storage::RowRef;
+
+struct RowRefAccess {
+  RowId rowid(const RowRef& ref) const { return ref.chunk->rowids()[ref.row]; }
+  Cell cell(const RowRef& ref, std::size_t column) const {
+    return ref.chunk->plain(column).cell(ref.row);
+  }
+};
 
 // One flush. Everything is read before anything is written, and memory is changed last.
 class Flusher {
@@ -229,7 +237,9 @@ void Flusher::write_rows() {
   }
   const Tail old_tail = tail_;  // keeps the rows alive that loose_ names
   take_tail_rows();
-  const std::vector<std::size_t> cuts = cut_into_segments(layout_, loose_);
+  const RowRefAccess access;
+  const std::vector<std::size_t> cuts =
+      SegmentCutter<RowRef, RowRefAccess>(layout_, access).cut(loose_);
   if (old_tail.live > 0) store_.clear_tail(next_->state);
   tail_ = Tail{};
   std::span<const RowRef> rows = loose_;

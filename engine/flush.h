@@ -24,9 +24,4 @@ struct FlushResult {
 FlushResult flush(storage::Store& store, const TableOptions& options, const Snapshot& base,
                   const Pending& pending, FlushScope scope);
 
-// Cuts rows into segments: rows of one partition together where there are enough of them, all
-// in ascending rowid order within a segment. Reorders `rows`; returns the length of each segment.
-std::vector<std::size_t> cut_into_segments(const Layout& layout,
-                                           std::vector<storage::RowRef>& rows);
-
 }  // namespace warplite::engine

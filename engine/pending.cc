@@ -27,8 +27,7 @@ std::uint64_t next_version() {
 }  // namespace
 
 std::size_t Pending::bytes() const {
-  const std::size_t row = layout_->row_bytes() + 8 * (layout_->plains.size() + 1);
-  return rows_ * row + extra_bytes_ + log_.size() * sizeof(Erasure);
+  return rows_ * row_bytes_ + extra_bytes_ + log_.size() * sizeof(Erasure);
 }
 
 void Pending::append(const RowView& row) {
@@ -88,6 +87,7 @@ void Pending::erase_pending(std::uint64_t row) {
 void Pending::apply(const Erasure& erasure) {
   if (erasure.source == kTail) {
     tail_.insert(erasure.row);
+    ++committed_erasures_;
     tail_version_ = next_version();
     return;
   }
@@ -96,6 +96,7 @@ void Pending::apply(const Erasure& erasure) {
     const auto row = static_cast<std::size_t>(erasure.row);
     if (segment.rows.size() <= row) segment.rows.resize((row / 512 + 1) * 512);
     segment.rows.set(row);
+    ++committed_erasures_;
     ++segment.count;
     segment.version = next_version();
     return;
@@ -110,11 +111,13 @@ void Pending::apply(const Erasure& erasure) {
 void Pending::undo(const Erasure& erasure) noexcept {
   if (erasure.source == kTail) {
     tail_.erase(erasure.row);
+    --committed_erasures_;
     tail_version_ = next_version();
   } else if (erasure.source != kPending) {
     SegmentErasures& segment = segments_.find(erasure.source)->second;
     segment.rows.reset(static_cast<std::size_t>(erasure.row));
     --segment.count;
+    --committed_erasures_;
     segment.version = next_version();
   } else {
     Slot& slot = slots_[static_cast<std::uint64_t>(erasure.row) / capacity()];

@@ -65,11 +65,14 @@ class Pending {
   };
 
   // `layout` outlives this object and every chunk it makes.
-  explicit Pending(const Layout& layout) : layout_(&layout) {}
+  explicit Pending(const Layout& layout)
+      : layout_(&layout), row_bytes_(layout.row_bytes() + 8 * (layout.plains.size() + 1)) {}
   Pending(Pending&&) = default;
   Pending& operator=(Pending&&) = default;
 
   bool empty() const { return rows_ == 0 && log_.empty(); }
+  // False when a flush would change nothing: all that was appended was erased again.
+  bool has_changes() const { return live_rows() != 0 || committed_erasures_ != 0; }
   std::uint64_t live_rows() const { return rows_ - dead_rows_; }
   // Memory that a flush would free, roughly.
   std::size_t bytes() const;
@@ -115,10 +118,12 @@ class Pending {
   std::uint32_t capacity() const { return layout_->segment_rows; }
 
   const Layout* layout_;
+  std::size_t row_bytes_;
   std::vector<Slot> slots_;
   std::vector<Erasure> log_;
   std::uint64_t rows_ = 0;
   std::uint64_t dead_rows_ = 0;
+  std::size_t committed_erasures_ = 0;
   std::size_t extra_bytes_ = 0;  // texts and +columns
   std::unordered_map<std::int64_t, SegmentErasures> segments_;
   std::unordered_set<std::int64_t> tail_;

@@ -89,6 +89,10 @@ void Transaction::check_writable() const {
   }
 }
 
+void Transaction::check_readable() const {
+  if (failure_ != Failure::kUnmarked) check_writable();
+}
+
 std::shared_ptr<const Pending::Frozen> Transaction::freeze() const {
   // Marks grow with n: the newest savepoint of these rows needs most.
   if (savepoints_.empty() || savepoints_.back().frozen != nullptr) return nullptr;

@@ -35,6 +35,8 @@ class Transaction {
 
   // Throws when something went wrong that only a rollback can mend. Comes before every write.
   void check_writable() const;
+  // The same for reading, which a savepoint that could not be recorded does not prevent.
+  void check_readable() const;
   // The shadow tables may be half-written: nothing more is written until they are rolled back.
   void mark_torn() noexcept { failure_ = Failure::kTorn; }
 

@@ -73,4 +73,4 @@ DELETE FROM words WHERE letters < 9;
 SELECT count(*) FROM words;
 ROLLBACK;
 SELECT count(*) FROM words;
-PRAGMA integrity_check;
+INSERT INTO words(words) VALUES ('integrity-check');

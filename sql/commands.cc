@@ -3,6 +3,7 @@
 #include <string>
 
 #include "core/error.h"
+#include "sql/argument_lexer.h"
 
 namespace warplite::sql {
 namespace {
@@ -39,9 +40,10 @@ constexpr Command kCommands[] = {
 }  // namespace
 
 void run_command(engine::Collection& collection, std::string_view command) {
+  const std::string lower = ascii_lower(command);
   std::string known;
   for (const Command& row : kCommands) {
-    if (row.name == command) return row.run(collection);
+    if (row.name == lower) return row.run(collection);
     known += (known.empty() ? "'" : ", '") + std::string(row.name) + "'";
   }
   throw Error(ErrorKind::kInvalid, collection.table() + ": unknown command '" +

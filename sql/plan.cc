@@ -218,11 +218,10 @@ void Planner::classify_filter(int i) {
   Filter filter{{rowid ? engine::Predicate::kRowId : at, *op, Collation::kBinary}, {i, true}, true};
   const bool null_test = *op == Comparison::kIsNull || *op == Comparison::kIsNotNull;
   filter.known = null_test || is_known(i);
-  if (!null_test) {
-    const bool text = !rowid && filtered->plain == PlainType::kText;
-    if (text ? !text_filter(i, filter) : *op == Comparison::kLike || *op == Comparison::kGlob) {
-      return;
-    }
+  if (*op == Comparison::kLike || *op == Comparison::kGlob) {
+    filter.use.omit = false;  // like() and glob() may be overloaded
+  } else if (!null_test && !rowid && filtered->plain == PlainType::kText) {
+    if (!text_filter(i, filter)) return;
   }
   if (is_point(filter)) point_ = static_cast<int>(filters_.size());
   filters_.push_back(filter);
@@ -234,10 +233,6 @@ bool Planner::text_filter(int i, Filter& filter) const {
   sqlite3_value* value = nullptr;
   const bool known = sqlite3_vtab_rhs_value(info_, i, &value) == SQLITE_OK && value != nullptr;
   const int type = known ? sqlite3_value_type(value) : SQLITE_NULL;
-  if (filter.term.op == Comparison::kLike || filter.term.op == Comparison::kGlob) {
-    filter.use.omit = false;
-    return true;
-  }
   if (type == SQLITE_INTEGER || type == SQLITE_FLOAT) return false;
   filter.use.omit = known;
   const std::string collation = ascii_lower(sqlite3_vtab_collation(info_, i));

@@ -25,7 +25,11 @@ std::string_view columns_of(std::string_view suffix) {
   return ", key BLOB NOT NULL UNIQUE";
 }
 
-std::string braced(std::string_view suffix) { return "{" + std::string(suffix) + "}"; }
+// The table's name in a pattern for Statements::expand().
+std::string braced(std::string_view suffix) {
+  std::string name("{");
+  return name.append(suffix).append("}");
+}
 
 }  // namespace
 

@@ -22,6 +22,7 @@ class Selection {
       std::sort(sorted_.begin(), sorted_.end(), before);
       rows_ = sorted_;
     }
+    for (std::size_t i = 1; i < rows_.size(); ++i) WARP_CHECK(before(rows_[i - 1], rows_[i]));
     const Chunk* chunk = rows_.front().chunk;
     bool whole = chunk->size() == rows_.size();
     for (std::size_t i = 0; whole && i < rows_.size(); ++i) {

@@ -8,7 +8,8 @@
 namespace warplite::sql {
 namespace {
 
-constexpr const char* kExpected = "one SELECT without parameters that returns (id, vector)";
+constexpr const char* kExpected =
+    "one read-only SELECT of two columns, (id, vector), without parameters";
 
 // Text after white space and comments.
 std::string_view skip_comments(std::string_view text) {
@@ -34,10 +35,11 @@ std::string first_word(std::string_view text) {
   return word;
 }
 
-// SQLite counts COMMIT, BEGIN, ATTACH and PRAGMA as read-only: the first word decides, too.
+// SQLite counts COMMIT, BEGIN, ATTACH and PRAGMA as read-only: the first word decides, too. A PRAGMA
+// may act while it is prepared, so that it is refused before.
 Statement prepare_queries(const Call& call, int parameter, const std::string& text) {
   const std::string word = first_word(text);
-  if (word != "select" && word != "values" && word != "with") call.refuse(parameter, kExpected);
+  if (word == "pragma") call.refuse(parameter, kExpected);
   std::string_view rest;
   Statement statement = prepare(call.context().db(), text, &rest);
   while (!rest.empty()) {
@@ -45,7 +47,8 @@ Statement prepare_queries(const Call& call, int parameter, const std::string& te
     if (!rest.starts_with(";")) break;
     rest.remove_prefix(1);
   }
-  if (!rest.empty() || statement == nullptr || !sqlite3_stmt_readonly(statement.get()) ||
+  const bool selects = word == "select" || word == "values" || word == "with";
+  if (!selects || !rest.empty() || statement == nullptr || !sqlite3_stmt_readonly(statement.get()) ||
       sqlite3_column_count(statement.get()) != 2 ||
       sqlite3_bind_parameter_count(statement.get()) != 0) {
     call.refuse(parameter, kExpected);

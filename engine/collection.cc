@@ -1,0 +1,474 @@
+#include "engine/collection.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "engine/flush.h"
+#include "engine/integrity.h"
+#include "engine/rewrite.h"
+#include "engine/transaction.h"
+
+namespace warplite::engine {
+namespace {
+
+constexpr int kHostFull = 13;      // SQLITE_FULL
+constexpr int kHostAborted = 516;  // SQLITE_ABORT_ROLLBACK
+constexpr RowId kLargestRowid = std::numeric_limits<RowId>::max();
+
+TableOptions checked(TableOptions options) {
+  Layout& layout = options.layout;
+  if (layout.segment_rows == 0) layout.segment_rows = default_segment_rows(layout);
+  options.tail_rows = std::clamp<std::uint32_t>(options.tail_rows, 1, layout.segment_rows);
+  return options;
+}
+
+std::vector<std::unique_ptr<index::Index>> make_indexes(const TableOptions& options) {
+  std::vector<std::unique_ptr<index::Index>> indexes;
+  for (std::size_t i = 0; i < options.vectors.size(); ++i) {
+    const Layout::Vector& shape = options.layout.vectors[i];
+    const TableOptions::VectorColumn& column = options.vectors[i];
+    indexes.push_back(
+        index::make_index(column.index, {shape.type, shape.dim, column.distance}));
+  }
+  return indexes;
+}
+
+}  // namespace
+
+struct Collection::Impl {
+  Impl(sqlite3* db, const std::string& schema, const std::string& table, TableOptions given)
+      : options(checked(std::move(given))),
+        store(db, schema, table, options.layout),
+        indexes(make_indexes(options)),
+        transaction(options.layout) {}
+
+  // A live row, wherever it is.
+  struct Place {
+    bool pending;
+    std::uint64_t number;    // pending: its number
+    CommittedRow committed;  // otherwise
+  };
+
+  Pending& pending() { return transaction.pending(); }
+  void refresh();
+  void prepare_write();
+  std::shared_ptr<const View> make_view();
+  std::shared_ptr<const Part> overlay(std::int64_t source, std::uint64_t version,
+                                      const std::shared_ptr<const Part>& base);
+
+  std::optional<Place> locate(RowId rowid);
+  std::optional<RowId> find_key(std::string_view key);
+  RowId next_rowid();
+  void erase(RowId rowid, const Place& place);
+  std::optional<RowId> conflicting_key(const NewRow& row, std::optional<RowId> self);
+  bool clear_conflicts(const NewRow& row, std::optional<RowId> self, OnConflict conflict);
+  bool clear_conflict(RowId other, const std::string& column, OnConflict conflict);
+  void append(RowId rowid, const NewRow& row);
+  template <typename Body>
+  void write_or_undo(const Body& body);
+  template <typename Write>
+  void write_tables(const Write& write);
+  void flush_pending(FlushScope scope);
+  void rewrite_segments(RewriteScope scope);
+  void roll_back() noexcept;
+  void forget_view() noexcept {
+    view = nullptr;
+    largest = std::nullopt;
+  }
+
+  const TableOptions options;
+  storage::Store store;
+  std::vector<std::unique_ptr<index::Index>> indexes;
+  Transaction transaction;
+  bool base_current = false;           // base was compared with the file in this transaction
+  std::shared_ptr<const View> view;    // of base and pending as they are; null when unknown
+  std::optional<RowId> largest;        // live rowid; unset when unknown
+  struct Overlay {
+    std::uint64_t version;
+    std::shared_ptr<const Part> part;
+  };
+  std::unordered_map<std::int64_t, Overlay> overlays;  // by Erasure::source
+  bool busy = false;             // shadow tables are being written
+  bool rollback_waits = false;   // the host rolled back meanwhile
+};
+
+// --- reading ---------------------------------------------------------------
+
+// Makes base the snapshot of the host's transaction.
+void Collection::Impl::refresh() {
+  transaction.check_readable();
+  const std::shared_ptr<const Snapshot> known = transaction.base();
+  std::shared_ptr<const Snapshot> now;
+  try {
+    now = read_snapshot(store, options, known);
+  } catch (...) {
+    if (pending().empty()) transaction.set_base(nullptr);
+    forget_view();
+    throw;
+  }
+  if (now == known) return;
+  if (known != nullptr && !pending().empty()) {
+    throw Error(ErrorKind::kInvalid, store.schema() + "." + store.table() +
+                                         " was changed by somebody else within a transaction "
+                                         "that has unwritten rows; ROLLBACK first");
+  }
+  transaction.set_base(std::move(now));
+  forget_view();
+}
+
+std::shared_ptr<const Part> Collection::Impl::overlay(std::int64_t source, std::uint64_t version,
+                                                      const std::shared_ptr<const Part>& base) {
+  Overlay& known = overlays[source];
+  if (known.part != nullptr && known.version == version) return known.part;
+  Bitmap alive = copy_alive(*base);
+  if (source == Pending::kTail) {
+    const Tail& tail = transaction.base()->tail;
+    for (std::int64_t sequence : pending().tail()) alive.reset(*tail.find_sequence(sequence));
+  } else {
+    const Bitmap& erased = pending().segment(source)->rows;
+    const std::size_t common = std::min(alive.word_count(), erased.word_count());
+    for (std::size_t i = 0; i < common; ++i) alive.words()[i] &= ~erased.words()[i];
+  }
+  known = {version, std::make_shared<OverlayPart>(base, std::move(alive))};
+  return known.part;
+}
+
+std::shared_ptr<const View> Collection::Impl::make_view() {
+  const Snapshot& base = *transaction.base();
+  std::vector<std::shared_ptr<const Part>> parts;
+  parts.reserve(base.segments.size() + 1 + pending().slots().size());
+  for (const auto& segment : base.segments) {
+    const auto* erased = pending().segment(segment->info().id);
+    if (erased == nullptr) {
+      parts.push_back(segment);
+    } else {
+      parts.push_back(overlay(segment->info().id, erased->version, segment));
+    }
+  }
+  if (base.tail.part != nullptr) {
+    parts.push_back(pending().tail().empty()
+                        ? std::static_pointer_cast<const Part>(base.tail.part)
+                        : overlay(Pending::kTail, pending().tail_version(), base.tail.part));
+  }
+  for (const Pending::Slot& slot : pending().slots()) {
+    if (slot.used == 0) continue;
+    std::shared_ptr<Bitmap> alive;
+    if (slot.dead_rows != 0) {
+      alive = std::make_shared<Bitmap>(slot.used, true);
+      for (std::size_t i = 0; i < alive->word_count(); ++i) {
+        alive->words()[i] &= ~slot.dead.words()[i];
+      }
+    }
+    parts.push_back(std::make_shared<ChunkPart>(
+        slot.chunk, ChunkPart::Shape{slot.used, slot.min_rowid, slot.max_rowid, true}, alive));
+  }
+  return std::make_shared<View>(options.layout, store, std::move(parts));
+}
+
+std::optional<Collection::Impl::Place> Collection::Impl::locate(RowId rowid) {
+  if (const auto number = pending().find(rowid)) return Place{true, *number, {}};
+  const std::optional<CommittedRow> row = transaction.base()->find(rowid);
+  if (!row || pending().erased(row->source, row->row)) return std::nullopt;
+  return Place{false, 0, *row};
+}
+
+std::optional<RowId> Collection::Impl::find_key(std::string_view key) {
+  if (const auto number = pending().find_key(key)) return pending().rowid(*number);
+  const std::optional<RowId> rowid = store.find_key(key);
+  if (!rowid) return std::nullopt;
+  // The row may have been deleted, or replaced by a pending one with another key.
+  const std::optional<CommittedRow> row = transaction.base()->find(*rowid);
+  if (!row || pending().erased(row->source, row->row)) return std::nullopt;
+  return rowid;
+}
+
+// --- writing ---------------------------------------------------------------
+
+void Collection::Impl::prepare_write() {
+  transaction.check_writable();
+  if (base_current && transaction.base() != nullptr) return;
+  refresh();
+  base_current = true;
+}
+
+// One more than the largest; random ones when that is the last there is, as SQLite does.
+RowId Collection::Impl::next_rowid() {
+  if (!largest) {
+    if (view == nullptr) view = make_view();
+    largest = view->max_rowid();
+    if (!largest) return 1;
+  }
+  if (*largest != kLargestRowid) return *largest + 1;
+  constexpr int kAttempts = 100;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    const auto rowid = static_cast<RowId>(new_stamp().low >> 2) + 1;
+    if (!locate(rowid)) return rowid;
+  }
+  throw Error(ErrorKind::kHost, kHostFull, "no free rowid was found for " + store.table());
+}
+
+void Collection::Impl::erase(RowId rowid, const Place& place) {
+  if (place.pending) {
+    pending().erase_pending(place.number);
+  } else {
+    pending().erase_committed({place.committed.source, place.committed.row, rowid});
+  }
+  view = nullptr;
+  if (largest == rowid) largest = std::nullopt;
+}
+
+// The row other than `self` that has the new row's text key.
+std::optional<RowId> Collection::Impl::conflicting_key(const NewRow& row,
+                                                       std::optional<RowId> self) {
+  if (options.layout.text_key < 0) return std::nullopt;
+  const Cell& key = row.plains[options.layout.text_key];
+  if (key.is_null()) {
+    throw Error(ErrorKind::kConstraint,
+                "NOT NULL constraint failed: " + store.table() + "." +
+                    options.plain_names[static_cast<std::size_t>(options.layout.text_key)]);
+  }
+  const std::optional<RowId> other = find_key(key.bytes);
+  return other == self ? std::nullopt : other;
+}
+
+// Makes room for a row whose place is taken; false when the new row is to be ignored.
+bool Collection::Impl::clear_conflict(RowId other, const std::string& column,
+                                      OnConflict conflict) {
+  if (conflict == OnConflict::kIgnore) return false;
+  if (conflict == OnConflict::kAbort) {
+    throw Error(ErrorKind::kConstraint,
+                "UNIQUE constraint failed: " + store.table() + "." + column);
+  }
+  if (const std::optional<Place> place = locate(other)) erase(other, *place);
+  return true;
+}
+
+// `self`: the row that is being replaced, if any.
+bool Collection::Impl::clear_conflicts(const NewRow& row, std::optional<RowId> self,
+                                       OnConflict conflict) {
+  if (row.rowid && row.rowid != self) {
+    const RowId bound = std::max(transaction.base()->rowid_bound, pending().rowid_bound());
+    if (*row.rowid <= bound && locate(*row.rowid) &&
+        !clear_conflict(*row.rowid, options.rowid_name, conflict)) {
+      return false;
+    }
+  }
+  const std::optional<RowId> other = conflicting_key(row, self);
+  if (!other) return true;
+  const auto key = static_cast<std::size_t>(options.layout.text_key);
+  return clear_conflict(*other, options.plain_names[key], conflict);
+}
+
+void Collection::Impl::append(RowId rowid, const NewRow& row) {
+  pending().append({rowid, row.vectors, row.plains, row.aux});
+  view = nullptr;
+  if (largest && rowid > *largest) largest = rowid;
+}
+
+// Runs `body` (which changes pending rows) wholly or not at all.
+template <typename Body>
+void Collection::Impl::write_or_undo(const Body& body) {
+  const Pending::Mark mark = pending().mark();
+  try {
+    body();
+  } catch (...) {
+    pending().truncate(mark);
+    forget_view();
+    throw;
+  }
+  if (pending().bytes() >= options.flush_bytes) flush_pending(FlushScope::kFullChunks);
+}
+
+// Runs `write` (a FlushResult()), which changes the shadow tables, and publishes its result.
+template <typename Write>
+void Collection::Impl::write_tables(const Write& write) {
+  std::shared_ptr<const Pending::Frozen> frozen = transaction.freeze();
+  busy = true;
+  forget_view();
+  try {
+    FlushResult result = write();
+    if (rollback_waits) {
+      throw Error(ErrorKind::kHost, kHostAborted,
+                  store.table() + ": the transaction was rolled back while it was written");
+    }
+    transaction.finish_flush(std::move(frozen), std::move(result.rest),
+                             std::move(result.snapshot));
+    overlays.clear();
+  } catch (...) {
+    busy = false;
+    transaction.mark_torn();
+    if (rollback_waits) roll_back();
+    throw;
+  }
+  busy = false;
+}
+
+void Collection::Impl::flush_pending(FlushScope scope) {
+  if (pending().has_changes()) {
+    write_tables([&] { return flush(store, options, *transaction.base(), pending(), scope); });
+  } else if (!pending().empty()) {
+    transaction.finish_flush(transaction.freeze(), Pending(options.layout), transaction.base());
+    forget_view();
+  }
+}
+
+void Collection::Impl::rewrite_segments(RewriteScope scope) {
+  prepare_write();
+  flush_pending(FlushScope::kAll);
+  write_tables([&] {
+    return FlushResult{rewrite(store, options, transaction.base(), scope),
+                       Pending(options.layout)};
+  });
+}
+
+void Collection::Impl::roll_back() noexcept {
+  rollback_waits = false;
+  base_current = false;
+  view = nullptr;  // first: what holds no chunk lets it be used again
+  overlays.clear();
+  transaction.rollback();
+  forget_view();
+}
+
+// --- the interface -----------------------------------------------------------
+
+Collection::Collection(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Collection::~Collection() = default;
+
+std::shared_ptr<Collection> Collection::create(sqlite3* db, const std::string& schema,
+                                               const std::string& table, TableOptions options) {
+  auto impl = std::make_unique<Impl>(db, schema, table, std::move(options));
+  impl->store.create_tables();
+  return std::shared_ptr<Collection>(new Collection(std::move(impl)));
+}
+
+std::shared_ptr<Collection> Collection::open(sqlite3* db, const std::string& schema,
+                                             const std::string& table, TableOptions options) {
+  auto impl = std::make_unique<Impl>(db, schema, table, std::move(options));
+  impl->store.read_state();
+  return std::shared_ptr<Collection>(new Collection(std::move(impl)));
+}
+
+const TableOptions& Collection::options() const { return impl_->options; }
+const std::string& Collection::schema() const { return impl_->store.schema(); }
+const std::string& Collection::table() const { return impl_->store.table(); }
+
+const index::Index& Collection::index(std::size_t vector_column) const {
+  return *impl_->indexes[vector_column];
+}
+
+void Collection::drop() {
+  impl_->roll_back();
+  impl_->store.drop_tables();
+}
+
+void Collection::rename(const std::string& new_table) {
+  sync();
+  impl_->store.rename_tables(new_table);
+}
+
+std::shared_ptr<const View> Collection::view() {
+  impl_->refresh();
+  if (impl_->view == nullptr) impl_->view = impl_->make_view();
+  return impl_->view;
+}
+
+std::optional<RowId> Collection::find_key(std::string_view key) {
+  impl_->refresh();
+  return impl_->find_key(key);
+}
+
+std::optional<RowId> Collection::insert(const NewRow& row, OnConflict conflict) {
+  impl_->prepare_write();
+  std::optional<RowId> inserted;
+  impl_->write_or_undo([&] {
+    if (!impl_->clear_conflicts(row, std::nullopt, conflict)) return;
+    const RowId rowid = row.rowid ? *row.rowid : impl_->next_rowid();
+    impl_->append(rowid, row);
+    inserted = rowid;
+  });
+  return inserted;
+}
+
+bool Collection::update(RowId old, const NewRow& row, OnConflict conflict) {
+  impl_->prepare_write();
+  bool done = true;
+  impl_->write_or_undo([&] {
+    if (!impl_->locate(old)) return;
+    done = impl_->clear_conflicts(row, old, conflict);
+    if (!done) return;
+    impl_->erase(old, *impl_->locate(old));
+    impl_->append(*row.rowid, row);
+  });
+  return done;
+}
+
+bool Collection::erase(RowId rowid) {
+  impl_->prepare_write();
+  bool found = false;
+  impl_->write_or_undo([&] {
+    const auto place = impl_->locate(rowid);
+    found = place.has_value();
+    if (found) impl_->erase(rowid, *place);
+  });
+  return found;
+}
+
+void Collection::begin() {
+  impl_->transaction.begin();
+  impl_->base_current = false;
+}
+
+void Collection::sync() {
+  impl_->transaction.check_readable();
+  if (impl_->pending().empty()) return;
+  impl_->prepare_write();
+  impl_->flush_pending(FlushScope::kAll);
+}
+
+void Collection::commit() noexcept {
+  impl_->transaction.commit();
+  impl_->base_current = false;
+}
+
+void Collection::rollback() noexcept {
+  if (impl_->busy) {
+    impl_->rollback_waits = true;  // the flush that is under way does it
+    return;
+  }
+  impl_->roll_back();
+}
+
+// Statements that write the shadow tables open savepoints of their own; those are not ours.
+void Collection::savepoint(int n) noexcept {
+  if (!impl_->busy) impl_->transaction.savepoint(n);
+}
+
+void Collection::release(int n) noexcept {
+  if (!impl_->busy) impl_->transaction.release(n);
+}
+
+void Collection::rollback_to(int n) noexcept {
+  if (impl_->busy) return;
+  impl_->base_current = false;
+  impl_->forget_view();
+  impl_->overlays.clear();
+  impl_->transaction.rollback_to(n);
+}
+
+void Collection::optimize() { impl_->rewrite_segments(RewriteScope::kWorthwhile); }
+void Collection::rebuild() { impl_->rewrite_segments(RewriteScope::kEverything); }
+
+std::vector<std::string> Collection::integrity_check() {
+  constexpr std::size_t kMostFaults = 100;
+  std::vector<std::string> faults = impl_->store.check(kMostFaults);
+  try {
+    check_view(*view(), *this, kMostFaults, faults);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kCorrupt) throw;
+    faults.push_back(error.what());
+  }
+  return faults;
+}
+
+}  // namespace warplite::engine

@@ -1,0 +1,17 @@
+// Invariants across parts that no single block shows.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "engine/collection.h"
+
+namespace warplite::engine {
+
+// Appends one sentence per fault, until there are `limit`: a rowid that is alive twice, live
+// counts that disagree, a text key that does not lead to its row.
+void check_view(const View& view, Collection& collection, std::size_t limit,
+                std::vector<std::string>& faults);
+
+}  // namespace warplite::engine

@@ -1,0 +1,176 @@
+#include "engine/rewrite.h"
+
+#include <algorithm>
+#include <span>
+
+#include "engine/partition.h"
+
+namespace warplite::engine {
+namespace {
+
+// A row by the part it is in; parts are numbered as they were chosen.
+struct SourceRow {
+  std::uint32_t source;
+  std::uint32_t row;
+  RowId rowid;
+};
+
+// Partition values of the chosen parts, for sorting.
+class SourceAccess {
+ public:
+  SourceAccess(const Layout& layout, const std::vector<std::shared_ptr<const Part>>& sources)
+      : layout_(layout) {
+    for (const auto& source : sources) {
+      auto& columns = columns_.emplace_back(layout.plains.size());
+      for (int column : layout.partitions) {
+        const auto at = static_cast<std::size_t>(column);
+        columns[at] = source->plain(at);
+      }
+    }
+  }
+  RowId rowid(const SourceRow& row) const { return row.rowid; }
+  Cell cell(const SourceRow& row, std::size_t column) const {
+    const Column* values = columns_[row.source][column].get();
+    return values == nullptr ? Cell::null() : values->cell(row.row);
+  }
+
+ private:
+  const Layout& layout_;
+  std::vector<std::vector<std::shared_ptr<const Column>>> columns_;
+};
+
+// More than one value of the first partition key, as far as bounds tell.
+bool is_mixed(const storage::ZoneMap& zone) {
+  if (zone.all_null) return false;
+  return zone.has_null || compare_cells(zone.low.cell(), zone.high.cell()) != 0;
+}
+
+// True when segments shared by several partitions overlap, so that sorting would part them.
+bool partitions_overlap(const Layout& layout, const Snapshot& base) {
+  if (layout.partitions.empty()) return false;
+  const auto column = static_cast<std::size_t>(layout.partitions[0]);
+  std::vector<const storage::ZoneMap*> zones;
+  for (const auto& segment : base.segments) {
+    const storage::ZoneMap& zone = segment->info().zones[column];
+    if (is_mixed(zone)) zones.push_back(&zone);
+  }
+  std::sort(zones.begin(), zones.end(), [](const auto* a, const auto* b) {
+    return compare_cells(a->low.cell(), b->low.cell()) < 0;
+  });
+  const storage::ZoneMap* widest = nullptr;
+  for (const storage::ZoneMap* zone : zones) {
+    if (widest != nullptr && compare_cells(zone->low.cell(), widest->high.cell()) < 0) return true;
+    if (widest == nullptr || compare_cells(widest->high.cell(), zone->high.cell()) < 0) {
+      widest = zone;
+    }
+  }
+  return false;
+}
+
+class Rewriter {
+ public:
+  Rewriter(storage::Store& store, const TableOptions& options, const Snapshot& base)
+      : store_(store), options_(options), layout_(options.layout), base_(base) {}
+
+  // False when nothing would change.
+  bool choose(RewriteScope scope) {
+    const bool everything = scope == RewriteScope::kEverything;
+    const bool mixed = !everything && partitions_overlap(layout_, base_);
+    bool dead = false;
+    std::uint64_t live = 0;
+    for (const auto& segment : base_.segments) {
+      const storage::SegmentInfo& info = segment->info();
+      const bool sparse = info.live_rows < info.rows - info.rows / 4;
+      const bool small = info.live_rows < layout_.segment_rows / 2;
+      const bool shared =
+          mixed && is_mixed(info.zones[static_cast<std::size_t>(layout_.partitions[0])]);
+      if (!everything && !sparse && !small && !shared) {
+        kept_.push_back(segment);
+        continue;
+      }
+      dead |= info.live_rows != info.rows;
+      live += info.live_rows;
+      sources_.push_back(segment);
+    }
+    chosen_segments_ = sources_.size();
+    if (base_.tail.live > 0) sources_.push_back(base_.tail.part);
+    const std::uint64_t needed = (live + layout_.segment_rows - 1) / layout_.segment_rows;
+    return everything ? !sources_.empty()
+                      : dead || mixed || base_.tail.live > 0 || needed < chosen_segments_;
+  }
+
+  std::shared_ptr<const Snapshot> run() {
+    auto next = std::make_shared<Snapshot>();
+    next->state = base_.state;
+    next->segments = kept_;
+    write_segments(*next);
+    for (std::size_t i = 0; i < chosen_segments_; ++i) {
+      store_.drop_segment(static_cast<const SegmentPart&>(*sources_[i]).info());
+    }
+    if (base_.tail.live > 0) store_.clear_tail(next->state);
+    next->set_rowid_bound();
+    store_.write_state(next->state);
+    return next;
+  }
+
+ private:
+  void write_segments(Snapshot& next) {
+    std::vector<SourceRow> rows = live_rows();
+    const SourceAccess access(layout_, sources_);
+    const std::vector<std::size_t> cuts =
+        SegmentCutter<SourceRow, SourceAccess>(layout_, access).cut(rows);
+    std::span<SourceRow> rest = rows;
+    for (std::size_t count : cuts) {
+      storage::SegmentInfo info = write_segment(rest.first(count), next.state);
+      next.segments.push_back(std::make_shared<SegmentPart>(store_, options_, std::move(info)));
+      rest = rest.subspan(count);
+    }
+  }
+
+  std::vector<SourceRow> live_rows() const {
+    std::vector<SourceRow> rows;
+    for (std::size_t i = 0; i < sources_.size(); ++i) {
+      const Part& part = *sources_[i];
+      const RowIdView rowids = part.rowids();
+      for (std::uint32_t row = 0; row < part.rows(); ++row) {
+        if (is_alive(part, row)) rows.push_back({static_cast<std::uint32_t>(i), row, rowids[row]});
+      }
+    }
+    return rows;
+  }
+
+  // Source by source, so that only one of them is needed in memory at a time.
+  storage::SegmentInfo write_segment(std::span<SourceRow> rows, storage::State& state) {
+    std::stable_sort(rows.begin(), rows.end(), [](const SourceRow& a, const SourceRow& b) {
+      return a.source < b.source;
+    });
+    Chunk chunk(layout_, static_cast<std::uint32_t>(rows.size()), storage::kBlockHeader);
+    for (std::size_t i = 0; i < rows.size();) {
+      PartReader reader(layout_, *sources_[rows[i].source]);
+      const std::uint32_t source = rows[i].source;
+      for (; i < rows.size() && rows[i].source == source; ++i) reader.copy(rows[i].row, chunk);
+    }
+    std::vector<storage::RowRef> refs;
+    for (std::uint32_t row = 0; row < chunk.size(); ++row) refs.push_back({&chunk, row});
+    return store_.seal(state, refs);
+  }
+
+  storage::Store& store_;
+  const TableOptions& options_;
+  const Layout& layout_;
+  const Snapshot& base_;
+  std::vector<std::shared_ptr<const SegmentPart>> kept_;
+  std::vector<std::shared_ptr<const Part>> sources_;  // chosen segments, then the tail
+  std::size_t chosen_segments_ = 0;
+};
+
+}  // namespace
+
+std::shared_ptr<const Snapshot> rewrite(storage::Store& store, const TableOptions& options,
+                                        const std::shared_ptr<const Snapshot>& base,
+                                        RewriteScope scope) {
+  Rewriter rewriter(store, options, *base);
+  return rewriter.choose(scope) ? rewriter.run() : base;
+}
+
+}  // namespace warplite::engine

@@ -1,0 +1,51 @@
+"""What the crash tests share: connections, vectors, a tally."""
+import os
+import sqlite3
+import struct
+import sys
+
+
+def extension_path():
+    return os.path.splitext(os.path.abspath(sys.argv[1]))[0]
+
+
+def connect(path, extension, timeout=30.0):
+    db = sqlite3.connect(path, isolation_level=None, timeout=timeout)
+    db.enable_load_extension(True)
+    db.load_extension(extension)
+    return db
+
+
+def vector(*values):
+    return struct.pack('<%df' % len(values), *values)
+
+
+class Tally:
+    """Counts checks; a failed one is printed and the test goes on."""
+
+    def __init__(self):
+        self.passed = self.failed = 0
+
+    def check(self, holds, what):
+        if holds:
+            self.passed += 1
+        else:
+            self.failed += 1
+            print('FAILED: ' + what, flush=True)
+        return holds
+
+    def finish(self):
+        print(f'{self.passed} passed, {self.failed} failed')
+        sys.exit(1 if self.failed else 0)
+
+
+def integrity_fault(db, table='t'):
+    """None, or what is wrong with the file or the table."""
+    rows = [row[0] for row in db.execute('PRAGMA integrity_check')]
+    if rows != ['ok']:
+        return '; '.join(rows)
+    try:
+        db.execute(f"INSERT INTO {table}({table}) VALUES ('integrity-check')")
+    except sqlite3.Error as error:
+        return str(error)
+    return None

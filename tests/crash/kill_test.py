@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+"""kill -9 at random moments of writing transactions.
+
+usage: kill_test.py path/to/warplite.so [rounds [seed]]
+
+A child commits numbered transactions and prints each number after its COMMIT. The parent kills
+it, opens the file again and expects the rows of exactly the transactions that were printed,
+plus at most the one that was being committed.
+"""
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+import common
+
+DIMENSIONS = 24
+
+
+def transaction(i):
+    """What transaction i does: (kind, first rowid, count) steps, the same in every process."""
+    rng = random.Random(i)
+    size = rng.choice((1, 1, 3, 20, 200, 3000))
+    steps = [('insert', i * 10000, size)]
+    if i % 3 == 0:
+        steps.append(('delete', rng.randint(max(1, i - 20), i) * 10000, rng.choice((1, 10, 3000))))
+    if i % 4 == 0:
+        steps.append(('update', rng.randint(max(1, i - 20), i) * 10000, rng.choice((1, 5, 100))))
+    return steps
+
+
+def row(i, rowid):
+    values = [float((rowid * 7 + i + j) % 101) for j in range(DIMENSIONS)]
+    return rowid, common.vector(*values), i, f'note {i} of {rowid}'
+
+
+def apply_to_model(i, rows):
+    for kind, first, count in transaction(i):
+        if kind == 'insert':
+            rows.update((rowid, row(i, rowid)) for rowid in range(first, first + count))
+        else:
+            for rowid in range(first, first + count):
+                if rowid in rows and kind == 'delete':
+                    del rows[rowid]
+                elif rowid in rows:
+                    rows[rowid] = row(i, rowid)
+
+
+def apply_to_table(i, db):
+    for kind, first, count in transaction(i):
+        if kind == 'insert':
+            db.executemany('INSERT INTO t(id, e, a, note) VALUES (?, ?, ?, ?)',
+                           (row(i, rowid) for rowid in range(first, first + count)))
+        elif kind == 'delete':
+            db.execute('DELETE FROM t WHERE id >= ? AND id < ?', (first, first + count))
+        else:
+            found = db.execute('SELECT id FROM t WHERE id >= ? AND id < ?', (first, first + count))
+            for (rowid,) in found.fetchall():
+                _, e, a, note = row(i, rowid)
+                db.execute('UPDATE t SET e = ?, a = ?, note = ? WHERE id = ?', (e, a, note, rowid))
+
+
+def child(path, extension, start):
+    db = common.connect(path, extension)
+    for i in range(start, start + 100000):
+        db.execute('BEGIN')
+        apply_to_table(i, db)
+        db.execute('INSERT INTO log VALUES (?)', (i,))
+        if i % 17 == 0:
+            db.execute("INSERT INTO t(t) VALUES ('optimize')")
+        db.execute('COMMIT')
+        print(i, flush=True)
+
+
+def run_until_killed(path, extension, start, seconds):
+    """The last transaction that the child reported."""
+    process = subprocess.Popen([sys.executable, __file__, '--child', path, extension, str(start)],
+                               stdout=subprocess.PIPE, text=True)
+    first = process.stdout.readline()  # the extension is loaded and the first COMMIT is done
+    time.sleep(seconds)
+    process.kill()
+    rest = process.stdout.read()
+    process.wait()
+    lines = [line for line in (first + rest).split('\n')[:-1] if line]
+    return int(lines[-1]) if lines else start - 1
+
+
+def verify(path, extension, reported, model, tally, title):
+    """Checks the file against the model; returns the last committed transaction."""
+    db = common.connect(path, extension)
+    committed = db.execute('SELECT coalesce(max(i), 0) FROM log').fetchone()[0]
+    tally.check(reported <= committed <= reported + 1,
+                f'{title}: {reported} transactions were reported, {committed} are there')
+    for i in range(model['at'] + 1, committed + 1):
+        apply_to_model(i, model['rows'])
+    model['at'] = committed
+    rows = db.execute('SELECT id, e, a, note FROM t ORDER BY id').fetchall()
+    expected = [model['rows'][rowid] for rowid in sorted(model['rows'])]
+    tally.check(rows == expected, f'{title}: {len(rows)} rows differ from the {len(expected)} expected')
+    query = common.vector(*([50.0] * DIMENSIONS))
+    hits = db.execute('SELECT count(*) FROM t WHERE e MATCH ?', (query,)).fetchone()[0]
+    tally.check(hits == len(expected), f'{title}: a search finds {hits} of {len(expected)} rows')
+    fault = common.integrity_fault(db)
+    tally.check(fault is None, f'{title}: {fault}')
+    db.close()
+    return committed
+
+
+def main():
+    extension = common.extension_path()
+    rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 10
+    rng = random.Random(int(sys.argv[3]) if len(sys.argv) > 3 else 1)
+    tally = common.Tally()
+    for mode in ('wal', 'delete'):
+        directory = tempfile.mkdtemp(prefix='warplite-kill-')
+        path = os.path.join(directory, 'test.db')
+        db = common.connect(path, extension)
+        db.execute(f'PRAGMA journal_mode = {mode}')
+        db.execute(f'CREATE VIRTUAL TABLE t USING warp(id INTEGER PRIMARY KEY, '
+                   f'e FLOAT[{DIMENSIONS}], a INTEGER, +note)')
+        db.execute('CREATE TABLE log(i INTEGER PRIMARY KEY)')
+        db.close()
+        model, committed = {'at': 0, 'rows': {}}, 0
+        for number in range(rounds):
+            seconds = rng.choice((0.0, 0.02, 0.1, 0.3, 0.6))
+            reported = run_until_killed(path, extension, committed + 1, seconds)
+            title = f'{mode}, round {number}'
+            committed = verify(path, extension, reported, model, tally, title)
+        print(f'{mode}: {committed} transactions, {len(model["rows"])} rows after {rounds} kills')
+        shutil.rmtree(directory, ignore_errors=True)
+    tally.finish()
+
+
+if __name__ == '__main__':
+    if sys.argv[1] == '--child':
+        child(sys.argv[2], sys.argv[3], int(sys.argv[4]))
+    else:
+        main()
