@@ -48,9 +48,10 @@ int run(int argc, char** argv) {
     transactions.push_back(one.ms());
   }
   const double ms = all.ms();
-  std::printf("{\"rows\": %zu, \"total_ms\": %.3f, \"rows_per_second\": %.1f, "
-              "\"transaction_ms\": %.5f}\n",
-              rows, ms, static_cast<double>(rows) / ms * 1e3, median(transactions));
+  std::printf(
+      "{\"rows\": %zu, \"total_ms\": %.3f, \"rows_per_second\": %.1f, "
+      "\"transaction_ms\": %.5f}\n",
+      rows, ms, static_cast<double>(rows) / ms * 1e3, median(transactions));
   return 0;
 }
 

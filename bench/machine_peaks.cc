@@ -156,7 +156,7 @@ double streaming_read_seconds(std::size_t bytes, int threads, int runs) {
   constexpr std::size_t kHugePage = std::size_t{1} << 21;
   const std::size_t size = (bytes + kHugePage - 1) / kHugePage * kHugePage;
   const std::unique_ptr<void, decltype(&std::free)> memory(std::aligned_alloc(kHugePage, size),
-                                                          &std::free);
+                                                           &std::free);
   if (memory == nullptr) throw std::bad_alloc();
 #if defined(MADV_HUGEPAGE)
   madvise(memory.get(), size, MADV_HUGEPAGE);  // a hint: smaller pages only cost a few per cent

@@ -73,5 +73,13 @@ class Peers:
 
     def faiss_batch(self, base: Path, queries: Path, k: int, runs: int):
         """Milliseconds of a batch by number of threads, the sum of distances, the version."""
-        command = [str(self.python), "-c", FAISS_PROGRAM, str(base), str(queries), str(k), str(runs)]
+        command = [
+            str(self.python),
+            "-c",
+            FAISS_PROGRAM,
+            str(base),
+            str(queries),
+            str(k),
+            str(runs),
+        ]
         return json.loads(subprocess.check_output(command, text=True))

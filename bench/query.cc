@@ -32,7 +32,8 @@ void print(const Timed& timed) {
 int run(int argc, char** argv) {
   const Arguments arguments(argc, argv);
   const std::vector<std::string>& positional = arguments.positional();
-  if (positional.size() < 2) throw std::runtime_error("usage: bench_query DB [options] STATEMENT...");
+  if (positional.size() < 2)
+    throw std::runtime_error("usage: bench_query DB [options] STATEMENT...");
   const std::string queries_path = arguments.get("queries", "");
   Vectors queries = queries_path.empty() ? Vectors() : Vectors::read(queries_path);
   const std::size_t warm = arguments.number("warm", 3), runs = arguments.number("runs", 30);
@@ -73,11 +74,12 @@ int run(int argc, char** argv) {
     floor = again < floor ? again : floor;
   }
 
-  std::printf("{\"first_answer_ms\": %.3f, \"resident_before\": %llu, \"resident_after\": %llu, "
-              "\"resident_peak\": %llu, \"floor_ms\": %.5f, \"statements\": [",
-              first_ms, static_cast<unsigned long long>(resident_before),
-              static_cast<unsigned long long>(resident_after),
-              static_cast<unsigned long long>(resident_peak), floor * 1e3);
+  std::printf(
+      "{\"first_answer_ms\": %.3f, \"resident_before\": %llu, \"resident_after\": %llu, "
+      "\"resident_peak\": %llu, \"floor_ms\": %.5f, \"statements\": [",
+      first_ms, static_cast<unsigned long long>(resident_before),
+      static_cast<unsigned long long>(resident_after),
+      static_cast<unsigned long long>(resident_peak), floor * 1e3);
   for (std::size_t s = 0; s < statements.size(); ++s) {
     if (s != 0) std::printf(", ");
     print(statements[s]);

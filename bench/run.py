@@ -17,7 +17,9 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-import figures
+import search_figures
+import write_figures
+from lab import Lab
 from peers import Peers
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -49,27 +51,58 @@ def times(value):
 
 def table(records):
     """The records as an aligned table."""
-    header = ["figure", "ours", "unit", "peer", "its value", "we are", "floor", "of it", "target", "met"]
+    header = [
+        "figure",
+        "ours",
+        "unit",
+        "peer",
+        "its value",
+        "we are",
+        "floor",
+        "of it",
+        "target",
+        "met",
+    ]
     rows = [header]
     for r in records:
         share = r.get("of_floor")
-        rows.append([r["figure"], number(r["value"]), r["unit"], r.get("peer", ""),
-                     number(r.get("peer_value")), times(r.get("ratio")), number(r.get("floor")),
-                     "" if share is None else f"{share:.0%}", r.get("target", ""),
-                     {True: "yes", False: "NO", None: ""}[r.get("met")]])
+        rows.append(
+            [
+                r["figure"],
+                number(r["value"]),
+                r["unit"],
+                r.get("peer", ""),
+                number(r.get("peer_value")),
+                times(r.get("ratio")),
+                number(r.get("floor")),
+                "" if share is None else f"{share:.0%}",
+                r.get("target", ""),
+                {True: "yes", False: "NO", None: ""}[r.get("met")],
+            ]
+        )
     widths = [max(len(row[i]) for row in rows) for i in range(len(header))]
-    return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(row, widths)).rstrip() for row in rows)
+    return "\n".join(
+        "  ".join(cell.ljust(w) for cell, w in zip(row, widths)).rstrip() for row in rows
+    )
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--only", default="", help="part of a figure function's name")
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of the floors")
-    parser.add_argument("--build", type=Path, help="an existing build folder, instead of build/release")
-    parser.add_argument("--work", type=Path, default=ROOT / "build" / "bench",
-                        help="where data, databases and results go")
+    parser.add_argument(
+        "--build", type=Path, help="an existing build folder, instead of build/release"
+    )
+    parser.add_argument(
+        "--work",
+        type=Path,
+        default=ROOT / "build" / "bench",
+        help="where data, databases and results go",
+    )
     options = parser.parse_args()
     if options.build is None:
         options.build = ROOT / "build" / "release"
@@ -77,12 +110,18 @@ def main():
             subprocess.run(step, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
     options.work.mkdir(parents=True, exist_ok=True)
 
-    lab = figures.Lab(options.build.resolve(), options.work.resolve(), Peers(options.work.resolve()),
-                      options.rows, options.rounds, options.threads)
+    lab = Lab(
+        options.build.resolve(),
+        options.work.resolve(),
+        Peers(options.work.resolve()),
+        options.rows,
+        options.rounds,
+        options.threads,
+    )
     where = machine()
     records = []
     with open(options.work / "results.jsonl", "w", encoding="utf-8") as out:
-        for figure in figures.FIGURES:
+        for figure in search_figures.FIGURES + write_figures.FIGURES:
             if options.only not in figure.__name__:
                 continue
             for record in figure(lab):

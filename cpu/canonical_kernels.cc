@@ -115,14 +115,28 @@ HWY_INLINE void add_sixteen(const double* query, const std::byte* row, Sum* sums
   }
 }
 
+// Memory is asked for in bursts of cache lines: measured faster than line by line.
+constexpr std::size_t kBurst = 512;
+
+HWY_INLINE void ask_for(const std::byte* from) {
+  HWY_UNROLL(16)
+  for (std::size_t at = 0; at < kBurst; at += 64) __builtin_prefetch(from + at);
+}
+
 // Sums of kRows rows at once: their chains of additions overlap and share the query's
-// loads. A partial last group is padded with zeros, which add nothing.
+// loads. A partial last group is padded with zeros, which add nothing. `soon` are rows
+// to be read next, asked for step by step.
 template <class Element, std::size_t kRows, class... Terms>
-HWY_INLINE void sum_rows(const PreparedQuery& query, const std::byte* const* rows, double* out) {
+HWY_INLINE void sum_rows(const PreparedQuery& query, const std::byte* const* rows,
+                         const std::byte* const* soon, double* out) {
   constexpr std::size_t kTerms = sizeof...(Terms);
   Sum sums[kRows][kTerms];
   const std::size_t whole = query.dim / kAccumulators * kAccumulators;
   for (std::size_t i = 0; i < whole; i += kAccumulators) {
+    if (i * Element::kBytes % kBurst == 0) {
+      HWY_UNROLL(4)
+      for (std::size_t r = 0; r < kRows; ++r) ask_for(soon[r] + i * Element::kBytes);
+    }
     HWY_UNROLL(4)
     for (std::size_t r = 0; r < kRows; ++r) {
       add_sixteen<Element, Terms...>(query.reals + i, rows[r] + i * Element::kBytes, sums[r]);
@@ -161,13 +175,23 @@ struct CosineScore {
   }
 };
 
-// How far ahead the next rows are asked for: they may be anywhere when rows are filtered.
-constexpr std::size_t kAhead = 4;
+// The row whose bytes are asked for while rows[i] is read, about kAheadBytes away: rows
+// may be anywhere when they are filtered. Of long rows, a later part of the same row.
+constexpr std::size_t kAheadBytes = 3072;
+constexpr std::size_t kLongRow = 4096;
 
-HWY_INLINE void prefetch_row(const std::byte* row, std::size_t bytes) {
-  for (std::size_t at = 0; at < bytes && at < 512; at += 64) {
-    __builtin_prefetch(row + at, 0, 3);
+HWY_INLINE const std::byte* row_soon(const PreparedQuery& query, const std::byte* base,
+                                     const std::uint32_t* rows, std::size_t n, std::size_t i,
+                                     std::size_t ahead) {
+  if (query.stride >= kLongRow || i + ahead >= n) {
+    return base + rows[i] * query.stride + kAheadBytes;
   }
+  return base + rows[i + ahead] * query.stride;
+}
+
+HWY_INLINE std::size_t rows_ahead(std::size_t stride, std::size_t together) {
+  const std::size_t rows = kAheadBytes / stride;
+  return rows > together ? rows : together;
 }
 
 template <class Score, class Element, std::size_t kRows, class... Terms>
@@ -176,18 +200,19 @@ void score_real(const PreparedQuery& query, const std::byte* base, const std::ui
   constexpr std::size_t kTerms = sizeof...(Terms);
   std::size_t i = 0;
   double sums[kRows * kTerms];
+  const std::size_t ahead = rows_ahead(query.stride, kRows);
+  const std::byte *at[kRows], *soon[kRows];
   for (; i + kRows <= n; i += kRows) {
-    const std::byte* at[kRows];
-    for (std::size_t r = 0; r < kRows; ++r) at[r] = base + rows[i + r] * query.stride;
-    for (std::size_t r = i + kAhead; r < i + kAhead + kRows && r < n; ++r) {
-      prefetch_row(base + rows[r] * query.stride, query.stride);
+    for (std::size_t r = 0; r < kRows; ++r) {
+      at[r] = base + rows[i + r] * query.stride;
+      soon[r] = row_soon(query, base, rows, n, i + r, ahead);
     }
-    sum_rows<Element, kRows, Terms...>(query, at, sums);
+    sum_rows<Element, kRows, Terms...>(query, at, soon, sums);
     for (std::size_t r = 0; r < kRows; ++r) scores[i + r] = Score::of(query, sums + r * kTerms);
   }
   for (; i < n; ++i) {
-    const std::byte* at = base + rows[i] * query.stride;
-    sum_rows<Element, 1, Terms...>(query, &at, sums);
+    at[0] = soon[0] = base + rows[i] * query.stride;
+    sum_rows<Element, 1, Terms...>(query, at, soon, sums);
     scores[i] = Score::of(query, sums);
   }
 }
@@ -200,7 +225,8 @@ struct Int8Sums {
 
 #if HWY_TARGET == HWY_SCALAR
 template <Distance kDistance>
-void add_int8(const std::byte* x, const std::byte* y, std::size_t n, Int8Sums& sums) {
+void add_int8(const std::byte* x, const std::byte* y, const std::byte*, std::size_t n,
+              Int8Sums& sums) {
   std::int32_t l2 = 0, l1 = 0, dot = 0, yy = 0;
   for (std::size_t i = 0; i < n; ++i) {
     const std::int32_t a = static_cast<std::int8_t>(x[i]), b = static_cast<std::int8_t>(y[i]);
@@ -262,11 +288,15 @@ struct Int8Lanes {
 };
 
 template <Distance kDistance>
-HWY_INLINE void add_int8(const std::byte* x, const std::byte* y, std::size_t n, Int8Sums& sums) {
+HWY_INLINE void add_int8(const std::byte* x, const std::byte* y, const std::byte* soon,
+                         std::size_t n, Int8Sums& sums) {
   constexpr std::size_t kStep = hn::MaxLanes(Shorts());
   Int8Lanes<kDistance> lanes;
   std::size_t i = 0;
-  for (; i + kStep <= n; i += kStep) lanes.add(x + i, y + i);
+  for (; i + kStep <= n; i += kStep) {
+    __builtin_prefetch(soon + i);
+    lanes.add(x + i, y + i);
+  }
   if (i < n) {
     std::byte a[kStep] = {}, b[kStep] = {};
     std::memcpy(a, x + i, n - i);
@@ -284,13 +314,14 @@ HWY_INLINE void add_int8(const std::byte* x, const std::byte* y, std::size_t n, 
 template <Distance kDistance>
 void score_int8(const PreparedQuery& query, const std::byte* base, const std::uint32_t* rows,
                 std::size_t n, double* scores) {
+  const std::size_t ahead = rows_ahead(query.stride, 1);
   for (std::size_t i = 0; i < n; ++i) {
     const std::byte* row = base + rows[i] * query.stride;
-    if (i + kAhead < n) prefetch_row(base + rows[i + kAhead] * query.stride, query.stride);
+    const std::byte* soon = row_soon(query, base, rows, n, i, ahead);
     Int8Sums sums;
     for (std::size_t at = 0; at < query.dim; at += kChunk) {
       const std::size_t count = query.dim - at < kChunk ? query.dim - at : kChunk;
-      add_int8<kDistance>(query.bytes + at, row + at, count, sums);
+      add_int8<kDistance>(query.bytes + at, row + at, soon + at, count, sums);
     }
     switch (kDistance) {
       case Distance::kL2: scores[i] = static_cast<double>(sums.l2); break;
@@ -303,23 +334,34 @@ void score_int8(const PreparedQuery& query, const std::byte* base, const std::ui
   }
 }
 
-HWY_INLINE std::uint64_t differing_bits(const std::byte* x, const std::byte* y, std::size_t n) {
-  std::uint64_t a = 0, b = 0;
-  std::memcpy(&a, x, n);
-  std::memcpy(&b, y, n);
-  return static_cast<std::uint64_t>(__builtin_popcountll(a ^ b));
-}
-
 void score_bits(const PreparedQuery& query, const std::byte* base, const std::uint32_t* rows,
                 std::size_t n, double* scores) {
+  using Words = hn::ScalableTag<std::uint64_t>;
+  constexpr Words kWords;
+  constexpr std::size_t kStep = hn::MaxLanes(kWords) * sizeof(std::uint64_t);
+  const std::size_t ahead = rows_ahead(query.stride, 1);
+  const std::size_t whole = query.stride / kStep * kStep, rest = query.stride - whole;
   for (std::size_t i = 0; i < n; ++i) {
     const std::byte* row = base + rows[i] * query.stride;
-    std::uint64_t bits = 0;
-    std::size_t at = 0;
-    for (; at + 8 <= query.stride; at += 8) bits += differing_bits(query.bytes + at, row + at, 8);
-    if (at < query.stride) {
-      bits += differing_bits(query.bytes + at, row + at, query.stride - at);
+    const std::byte* soon = row_soon(query, base, rows, n, i, ahead);
+    auto counts = hn::Zero(kWords);
+    const auto add = [&](const std::byte* x, const std::byte* y) HWY_ATTR {
+      counts = hn::Add(counts, hn::PopulationCount(hn::Xor(load(kWords, x), load(kWords, y))));
+    };
+    for (std::size_t at = 0; at < whole; at += kStep) {
+      __builtin_prefetch(soon + at);
+      add(query.bytes + at, row + at);
     }
+    if (rest != 0) {
+      std::byte x[kStep] = {}, y[kStep] = {};
+      std::memcpy(x, query.bytes + whole, rest);
+      std::memcpy(y, row + whole, rest);
+      add(x, y);
+    }
+    HWY_ALIGN std::uint64_t lanes[hn::MaxLanes(kWords)];
+    hn::Store(counts, kWords, lanes);
+    std::uint64_t bits = 0;
+    for (const std::uint64_t lane : lanes) bits += lane;
     scores[i] = static_cast<double>(bits);
   }
 }

@@ -53,6 +53,7 @@ struct Collection::Impl {
   void refresh();
   void prepare_write();
   std::shared_ptr<const View> make_view();
+  void remember_view();
   std::shared_ptr<const Part> overlay(std::int64_t source, std::uint64_t version,
                                       const std::shared_ptr<const Part>& base);
 
@@ -70,6 +71,7 @@ struct Collection::Impl {
   void write_tables(const Write& write);
   void flush_pending(FlushScope scope);
   void rewrite_segments(RewriteScope scope);
+  std::vector<std::shared_ptr<const View>> readers() const;
   void roll_back() noexcept;
   void forget_view() noexcept {
     view = nullptr;
@@ -82,6 +84,7 @@ struct Collection::Impl {
   Transaction transaction;
   bool base_current = false;           // base was compared with the file in this transaction
   std::shared_ptr<const View> view;    // of base and pending as they are; null when unknown
+  std::vector<std::weak_ptr<const View>> held;  // views that somebody may still hold
   std::optional<RowId> largest;        // live rowid; unset when unknown
   struct Overlay {
     std::uint64_t version;
@@ -163,6 +166,21 @@ std::shared_ptr<const View> Collection::Impl::make_view() {
         slot.chunk, ChunkPart::Shape{slot.used, slot.min_rowid, slot.max_rowid, true}, alive));
   }
   return std::make_shared<View>(options.layout, store, std::move(parts));
+}
+
+// Notes that the current view is handed out.
+void Collection::Impl::remember_view() {
+  if (!held.empty() && held.back().lock() == view) return;
+  std::erase_if(held, [](const auto& known) { return known.expired(); });
+  held.push_back(view);
+}
+
+std::vector<std::shared_ptr<const View>> Collection::Impl::readers() const {
+  std::vector<std::shared_ptr<const View>> views;
+  for (const auto& known : held) {
+    if (auto view_in_use = known.lock()) views.push_back(std::move(view_in_use));
+  }
+  return views;
 }
 
 std::optional<Collection::Impl::Place> Collection::Impl::locate(RowId rowid) {
@@ -279,14 +297,14 @@ void Collection::Impl::write_or_undo(const Body& body) {
   if (pending().bytes() >= options.flush_bytes) flush_pending(FlushScope::kFullChunks);
 }
 
-// Runs `write` (a FlushResult()), which changes the shadow tables, and publishes its result.
+// Runs `write` (a FlushResult(const WriteContext&)), which changes the shadow tables, and publishes its result.
 template <typename Write>
 void Collection::Impl::write_tables(const Write& write) {
   std::shared_ptr<const Pending::Frozen> frozen = transaction.freeze();
   busy = true;
   forget_view();
   try {
-    FlushResult result = write();
+    FlushResult result = write(WriteContext{store, options, transaction.base(), readers()});
     if (rollback_waits) {
       throw Error(ErrorKind::kHost, kHostAborted,
                   store.table() + ": the transaction was rolled back while it was written");
@@ -305,7 +323,7 @@ void Collection::Impl::write_tables(const Write& write) {
 
 void Collection::Impl::flush_pending(FlushScope scope) {
   if (pending().has_changes()) {
-    write_tables([&] { return flush(store, options, *transaction.base(), pending(), scope); });
+    write_tables([&](const WriteContext& context) { return flush(context, pending(), scope); });
   } else if (!pending().empty()) {
     transaction.finish_flush(transaction.freeze(), Pending(options.layout), transaction.base());
     forget_view();
@@ -315,9 +333,8 @@ void Collection::Impl::flush_pending(FlushScope scope) {
 void Collection::Impl::rewrite_segments(RewriteScope scope) {
   prepare_write();
   flush_pending(FlushScope::kAll);
-  write_tables([&] {
-    return FlushResult{rewrite(store, options, transaction.base(), scope),
-                       Pending(options.layout)};
+  write_tables([&](const WriteContext& context) {
+    return FlushResult{rewrite(context, scope), Pending(options.layout)};
   });
 }
 
@@ -370,6 +387,7 @@ void Collection::rename(const std::string& new_table) {
 std::shared_ptr<const View> Collection::view() {
   impl_->refresh();
   if (impl_->view == nullptr) impl_->view = impl_->make_view();
+  impl_->remember_view();
   return impl_->view;
 }
 

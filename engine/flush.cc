@@ -22,16 +22,16 @@ struct RowRefAccess {
 // One flush. Everything is read before anything is written, and memory is changed last.
 class Flusher {
  public:
-  Flusher(storage::Store& store, const TableOptions& options, const Snapshot& base,
-          const Pending& pending, FlushScope scope)
-      : store_(store),
-        options_(options),
-        layout_(options.layout),
-        base_(base),
+  Flusher(const WriteContext& context, const Pending& pending, FlushScope scope)
+      : store_(context.store),
+        options_(context.options),
+        layout_(context.options.layout),
+        base_(*context.base),
+        readers_(context.readers),
         pending_(pending),
         scope_(scope),
-        next_(std::make_shared<Snapshot>(base)),
-        tail_(base.tail) {}
+        next_(std::make_shared<Snapshot>(base_)),
+        tail_(base_.tail) {}
 
   FlushResult run() {
     plan_deletions();
@@ -48,6 +48,7 @@ class Flusher {
     Bitmap alive;
     std::uint32_t live;
     bool dissolved;
+    bool leaves() const { return live == 0 || dissolved; }
   };
 
   void plan_deletions();
@@ -66,6 +67,7 @@ class Flusher {
   const TableOptions& options_;
   const Layout& layout_;
   const Snapshot& base_;
+  const std::vector<std::shared_ptr<const View>>& readers_;
   const Pending& pending_;
   const FlushScope scope_;
   std::shared_ptr<Snapshot> next_;
@@ -100,6 +102,12 @@ void Flusher::plan_deletions() {
     touched.dissolved = true;
     dissolve(segment, touched.alive);
   }
+  std::vector<std::int64_t> changed, leaving;
+  for (const Touched& touched : touched_) {
+    (touched.leaves() ? leaving : changed).push_back(base_.segments[touched.position]->info().id);
+  }
+  keep_for(readers_, changed, Part::Loss::kAliveRows);
+  keep_for(readers_, leaving, Part::Loss::kEverything);
 }
 
 void Flusher::dissolve(const SegmentPart& segment, const Bitmap& alive) {
@@ -140,7 +148,7 @@ void Flusher::delete_rows() {
   for (const Touched& touched : touched_) {
     storage::SegmentInfo info = base_.segments[touched.position]->info();
     std::shared_ptr<SegmentPart> part;
-    if (touched.live == 0 || touched.dissolved) {
+    if (touched.leaves()) {
       store_.drop_segment(info);
     } else {
       store_.write_alive(info, touched.alive);
@@ -265,9 +273,8 @@ FlushResult Flusher::finish() {
 
 }  // namespace
 
-FlushResult flush(storage::Store& store, const TableOptions& options, const Snapshot& base,
-                  const Pending& pending, FlushScope scope) {
-  return Flusher(store, options, base, pending, scope).run();
+FlushResult flush(const WriteContext& context, const Pending& pending, FlushScope scope) {
+  return Flusher(context, pending, scope).run();
 }
 
 }  // namespace warplite::engine

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "engine/pending.h"
 #include "engine/snapshot.h"
@@ -19,9 +20,15 @@ struct FlushResult {
   Pending rest;                              // what is still pending
 };
 
-// REQUIRES: `base` is the current state of the tables. On an exception they may be
-// half-written; `base` and `pending` are as before.
-FlushResult flush(storage::Store& store, const TableOptions& options, const Snapshot& base,
-                  const Pending& pending, FlushScope scope);
+// What a flush or a rewrite starts from.
+struct WriteContext {
+  storage::Store& store;
+  const TableOptions& options;
+  std::shared_ptr<const Snapshot> base;  // the current state of the tables
+  std::vector<std::shared_ptr<const View>> readers;  // views in use, which stay readable
+};
+
+// On an exception the tables may be half-written; `base` and `pending` are as before.
+FlushResult flush(const WriteContext& context, const Pending& pending, FlushScope scope);
 
 }  // namespace warplite::engine

@@ -46,6 +46,29 @@ std::optional<std::uint32_t> SegmentPart::find(RowId rowid) const {
   return static_cast<std::uint32_t>(at - ids.list);
 }
 
+std::shared_ptr<const ResidentVectors> SegmentPart::resident(std::size_t column) const {
+  if (pinned_ != nullptr) return pinned_->vectors[column];
+  if (vector_owners_.empty()) {
+    for (const TableOptions::VectorColumn& vector : options_->vectors) {
+      vector_owners_.push_back(owner(vector.name));
+    }
+  }
+  return Residency::instance().vectors(info_.vectors[column], vector_owners_[column],
+                                       [&] { return store_->load_vectors(info_, column); });
+}
+
+void SegmentPart::keep(std::span<const std::int64_t> segments, Loss loss) const {
+  if (pinned_ != nullptr) return;
+  if (!std::binary_search(segments.begin(), segments.end(), info_.id)) return;
+  alive();
+  if (loss == Loss::kAliveRows) return;
+  auto pinned = std::make_unique<Pinned>();
+  rowids();
+  for (std::size_t i = 0; i < info_.vectors.size(); ++i) pinned->vectors.push_back(vectors(i).resident);
+  for (std::size_t i = 0; i < info_.plains.size(); ++i) pinned->columns.push_back(plain(i));
+  pinned_ = std::move(pinned);
+}
+
 Part::Vectors SegmentPart::vectors(std::size_t column) const {
   Vectors out;
   out.stamp = info_.vectors[column];
@@ -53,13 +76,7 @@ Part::Vectors SegmentPart::vectors(std::size_t column) const {
     out.all_null = true;
     return out;
   }
-  if (vector_owners_.empty()) {
-    for (const TableOptions::VectorColumn& vector : options_->vectors) {
-      vector_owners_.push_back(owner(vector.name));
-    }
-  }
-  out.resident = Residency::instance().vectors(
-      out.stamp, vector_owners_[column], [&] { return store_->load_vectors(info_, column); });
+  out.resident = resident(column);
   out.owner = out.resident;
   out.data = out.resident->block.vectors;
   if (out.resident->block.present.size() != 0) out.present = &out.resident->block.present;
@@ -74,6 +91,7 @@ std::size_t SegmentPart::vector_bytes(std::size_t column) const {
 std::shared_ptr<const Column> SegmentPart::plain(std::size_t column) const {
   const Stamp& stamp = info_.plains[column];
   if (stamp.is_null()) return nullptr;
+  if (pinned_ != nullptr) return pinned_->columns[column];
   if (auto known = columns_[column].lock()) return known;
   auto loaded = Residency::instance().column(stamp, owner(options_->plain_names[column]), [&] {
     return store_->load_plain(info_, column);
@@ -121,6 +139,13 @@ OverlayPart::OverlayPart(std::shared_ptr<const Part> base, Bitmap alive)
     : base_(std::move(base)),
       alive_(std::move(alive)),
       live_(static_cast<std::uint32_t>(alive_.count())) {}
+
+void keep_for(const std::vector<std::shared_ptr<const View>>& views,
+              std::span<const std::int64_t> segments, Part::Loss loss) {
+  for (const auto& view : views) {
+    for (std::size_t i = 0; i < view->parts(); ++i) view->part(i).keep(segments, loss);
+  }
+}
 
 Bitmap copy_alive(const Part& part) {
   const Bitmap* alive = part.alive();

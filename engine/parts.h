@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -33,9 +34,11 @@ class SegmentPart : public Part {
   std::shared_ptr<const Column> plain(std::size_t column) const override;
   const storage::ZoneMap* zone(std::size_t column) const override { return &info_.zones[column]; }
   const Chunk* chunk() const override { return nullptr; }
+  void keep(std::span<const std::int64_t> segments, Loss loss) const override;
 
  private:
   std::string owner(const std::string& what) const;
+  std::shared_ptr<const ResidentVectors> resident(std::size_t column) const;
 
   storage::Store* store_;
   const TableOptions* options_;
@@ -45,6 +48,11 @@ class SegmentPart : public Part {
   mutable std::vector<std::string> vector_owners_;
   // What was used last, for as long as the cache keeps it: saves the look-up for each row.
   mutable std::vector<std::weak_ptr<const Column>> columns_;
+  struct Pinned {
+    std::vector<std::shared_ptr<const ResidentVectors>> vectors;
+    std::vector<std::shared_ptr<const Column>> columns;
+  };
+  mutable std::unique_ptr<Pinned> pinned_;
 };
 
 // The first `rows` rows of a chunk, which may grow meanwhile.
@@ -72,6 +80,7 @@ class ChunkPart : public Part {
   std::shared_ptr<const Column> plain(std::size_t column) const override;
   const storage::ZoneMap* zone(std::size_t) const override { return nullptr; }
   const Chunk* chunk() const override { return shape_.has_aux ? chunk_.get() : nullptr; }
+  void keep(std::span<const std::int64_t>, Loss) const override {}
 
  private:
   std::shared_ptr<const Chunk> chunk_;
@@ -102,6 +111,9 @@ class OverlayPart : public Part {
   }
   const storage::ZoneMap* zone(std::size_t column) const override { return base_->zone(column); }
   const Chunk* chunk() const override { return base_->chunk(); }
+  void keep(std::span<const std::int64_t> segments, Loss loss) const override {
+    base_->keep(segments, loss);
+  }
 
  private:
   std::shared_ptr<const Part> base_;
@@ -113,6 +125,10 @@ inline bool is_alive(const Part& part, std::uint32_t row) {
   const Bitmap* alive = part.alive();
   return alive == nullptr || alive->test(row);
 }
+
+// Has the parts of all views keep what the file loses.
+void keep_for(const std::vector<std::shared_ptr<const View>>& views,
+              std::span<const std::int64_t> segments, Part::Loss loss);
 
 // The alive bitmap of a part, as a copy of its own.
 Bitmap copy_alive(const Part& part);

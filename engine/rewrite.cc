@@ -69,8 +69,12 @@ bool partitions_overlap(const Layout& layout, const Snapshot& base) {
 
 class Rewriter {
  public:
-  Rewriter(storage::Store& store, const TableOptions& options, const Snapshot& base)
-      : store_(store), options_(options), layout_(options.layout), base_(base) {}
+  explicit Rewriter(const WriteContext& context)
+      : store_(context.store),
+        options_(context.options),
+        layout_(context.options.layout),
+        base_(*context.base),
+        readers_(context.readers) {}
 
   // False when nothing would change.
   bool choose(RewriteScope scope) {
@@ -103,10 +107,11 @@ class Rewriter {
     auto next = std::make_shared<Snapshot>();
     next->state = base_.state;
     next->segments = kept_;
+    std::vector<std::int64_t> leaving;
+    for (std::size_t i = 0; i < chosen_segments_; ++i) leaving.push_back(segment(i).info().id);
+    keep_for(readers_, leaving, Part::Loss::kEverything);
     write_segments(*next);
-    for (std::size_t i = 0; i < chosen_segments_; ++i) {
-      store_.drop_segment(static_cast<const SegmentPart&>(*sources_[i]).info());
-    }
+    for (std::size_t i = 0; i < chosen_segments_; ++i) store_.drop_segment(segment(i).info());
     if (base_.tail.live > 0) store_.clear_tail(next->state);
     next->set_rowid_bound();
     store_.write_state(next->state);
@@ -114,6 +119,11 @@ class Rewriter {
   }
 
  private:
+  // REQUIRES: i < chosen_segments_
+  const SegmentPart& segment(std::size_t i) const {
+    return static_cast<const SegmentPart&>(*sources_[i]);
+  }
+
   void write_segments(Snapshot& next) {
     std::vector<SourceRow> rows = live_rows();
     const SourceAccess access(layout_, sources_);
@@ -159,6 +169,7 @@ class Rewriter {
   const TableOptions& options_;
   const Layout& layout_;
   const Snapshot& base_;
+  const std::vector<std::shared_ptr<const View>>& readers_;
   std::vector<std::shared_ptr<const SegmentPart>> kept_;
   std::vector<std::shared_ptr<const Part>> sources_;  // chosen segments, then the tail
   std::size_t chosen_segments_ = 0;
@@ -166,11 +177,9 @@ class Rewriter {
 
 }  // namespace
 
-std::shared_ptr<const Snapshot> rewrite(storage::Store& store, const TableOptions& options,
-                                        const std::shared_ptr<const Snapshot>& base,
-                                        RewriteScope scope) {
-  Rewriter rewriter(store, options, *base);
-  return rewriter.choose(scope) ? rewriter.run() : base;
+std::shared_ptr<const Snapshot> rewrite(const WriteContext& context, RewriteScope scope) {
+  Rewriter rewriter(context);
+  return rewriter.choose(scope) ? rewriter.run() : context.base;
 }
 
 }  // namespace warplite::engine

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "engine/snapshot.h"
+#include "engine/flush.h"
 
 namespace warplite::engine {
 
@@ -13,10 +13,8 @@ enum class RewriteScope {
 };
 
 // Merges live rows into full segments, holding one of them in memory at a time, and writes the
-// state record last. Returns `base` when there is nothing to do. REQUIRES: `base` is the
-// current state of the tables. On an exception they may be half-written.
-std::shared_ptr<const Snapshot> rewrite(storage::Store& store, const TableOptions& options,
-                                        const std::shared_ptr<const Snapshot>& base,
-                                        RewriteScope scope);
+// state record last. Returns the base when there is nothing to do. On an exception the tables
+// may be half-written.
+std::shared_ptr<const Snapshot> rewrite(const WriteContext& context, RewriteScope scope);
 
 }  // namespace warplite::engine

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -53,6 +54,12 @@ class Part {
   virtual const storage::ZoneMap* zone(std::size_t column) const = 0;
   // Set when +columns are at hand (pending rows); else they are read from NAME_aux.
   virtual const Chunk* chunk() const = 0;
+
+  // Before the file loses blocks of a segment that a view may still read: if this part is one
+  // of the segments (ascending ids), it takes into memory what will be lost, so that it stays
+  // readable.
+  enum class Loss { kAliveRows, kEverything };
+  virtual void keep(std::span<const std::int64_t> segments, Loss loss) const = 0;
 };
 
 struct Location {

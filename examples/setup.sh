@@ -16,11 +16,21 @@ have_header() {
   fi
 }
 
+# Not every python3 can load extensions; the distribution's can, and the tests prefer it.
+have_python() {
+  for python in /usr/bin/python3 python3; do
+    have_command "$python" &&
+      "$python" -c 'import sqlite3; sqlite3.Connection.enable_load_extension' 2>/dev/null &&
+      return
+  done
+  return 1
+}
+
 have_command c++ || need g++
 have_command cmake || need cmake
 have_command ninja || need ninja-build
 have_command sqlite3 || need sqlite3
-have_command python3 || need python3
+have_python || need python3
 have_header sqlite3ext.h || need libsqlite3-dev
 have_header nlohmann/json.hpp || need nlohmann-json3-dev
 have_header doctest/doctest.h || need doctest-dev

@@ -1,6 +1,7 @@
 #include "extension/registrations.h"
 
 #include <memory>
+#include <string_view>
 
 #include "compute/device.h"
 #include "cpu/cpu_device.h"
@@ -10,18 +11,24 @@
 #include "sql/guard.h"
 #include "sql/match_function.h"
 #include "sql/scalar_functions.h"
+#include "sql/statement.h"
 #include "sql/table_functions/table_functions.h"
 #include "sql/warp_table.h"
 
 namespace warplite {
 namespace {
 
-// Loading the extension twice must leave the connection's tables, which know their context, alone.
+// Loading the extension twice must leave the connection's tables, which know their context,
+// alone. (Asking for a function that does not exist would leave an error on the connection.)
 bool is_registered(sqlite3* db) {
-  sqlite3_stmt* statement = nullptr;
-  const int code = sqlite3_prepare_v2(db, "SELECT warp_version()", -1, &statement, nullptr);
-  sqlite3_finalize(statement);
-  return code == SQLITE_OK;
+  const sql::Statement modules = sql::prepare(db, "PRAGMA module_list");
+  while (sql::step(modules.get())) {
+    const unsigned char* name = sqlite3_column_text(modules.get(), 0);
+    if (name != nullptr && std::string_view(reinterpret_cast<const char*>(name)) == "warp") {
+      return true;
+    }
+  }
+  return false;
 }
 
 }  // namespace

@@ -293,7 +293,7 @@ class TableBuilder {
     const std::string lower = ascii_lower(column.name);
     if (std::find(std::begin(kHiddenNames), std::end(kHiddenNames), lower) !=
         std::end(kHiddenNames)) {
-      parser.fail("the name " + lower + " belongs to a hidden column of every warp table");
+      parser.fail("the name \"" + lower + "\" belongs to a hidden column of every warp table");
     }
     if (lower == ascii_lower(definition_.table)) {
       parser.fail("a column cannot have its table's name, which belongs to the hidden column "

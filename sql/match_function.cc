@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "sql/guard.h"
 #include "sql/warp_cursor.h"
 #include "sql/warp_table.h"
 
@@ -15,13 +16,14 @@ void unusable(sqlite3_context* context, int, sqlite3_value**) {
   sqlite3_result_error(context, "unable to use function MATCH in the requested context", -1);
 }
 
-void match(sqlite3_context* context, int, sqlite3_value** argv) {
+// REQUIRES: the column of argv[1] was read last, from the row that is asked about.
+void answer(sqlite3_context* context, sqlite3_value** argv) {
   if (sqlite3_value_type(argv[0]) == SQLITE_NULL || sqlite3_value_type(argv[1]) == SQLITE_NULL) {
     return;  // NULL MATCH …: neither true nor false, and the row of an outer join
   }
   const auto* table = static_cast<const WarpTable*>(sqlite3_user_data(context));
   const WarpCursor* cursor = table->last_reader;
-  if (cursor != nullptr && cursor->searches(table->last_column)) {
+  if (cursor != nullptr && cursor->found(table->last_column, argv[0])) {
     sqlite3_result_int(context, 1);
     return;
   }
@@ -36,6 +38,10 @@ void match(sqlite3_context* context, int, sqlite3_value** argv) {
       "(each branch of an OR may have its own MATCH and k), and not on the side of a LEFT, RIGHT or "
       "FULL JOIN that may be missing; then it belongs in the ON clause";
   sqlite3_result_error(context, message.c_str(), -1);
+}
+
+void match(sqlite3_context* context, int, sqlite3_value** argv) {
+  guarded(context, [&] { answer(context, argv); });
 }
 
 }  // namespace

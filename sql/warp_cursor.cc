@@ -1,6 +1,8 @@
 #include "sql/warp_cursor.h"
 
+#include <algorithm>
 #include <bit>
+#include <span>
 #include <utility>
 
 #include "sql/arguments.h"
@@ -124,6 +126,15 @@ void WarpCursor::next() {
 
 RowId WarpCursor::rowid() const {
   return state_ == State::kMatch ? match_->hit().rowid : reader_.view().rowid(at_);
+}
+
+bool WarpCursor::found(int column, sqlite3_value* query) const {
+  if (state_ != State::kMatch || plan_.column != column) return false;
+  const TableDefinition& table = table_.definition();
+  const ColumnDefinition& searched = table.columns[static_cast<std::size_t>(column)];
+  const VectorInput vector =
+      vector_for_column(query, searched.element, searched.dim, Place(table.table, searched.name));
+  return std::ranges::equal(std::span(vector.data, vector.size), match_->question().query);
 }
 
 void WarpCursor::column(sqlite3_context* context, int column) {

@@ -26,10 +26,8 @@ class WarpCursor : public sqlite3_vtab_cursor {
   RowId rowid() const;
   void column(sqlite3_context* context, int column);
 
-  // True when the current row is one that a search of this column found.
-  bool searches(int column) const {
-    return state_ == State::kMatch && plan_.column == column;
-  }
+  // True when the current row was found by a search of this column with this query.
+  bool found(int column, sqlite3_value* query) const;
 
  private:
   enum class State { kEnd, kPoint, kScan, kMatch };

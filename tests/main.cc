@@ -8,6 +8,8 @@
 
 #include <cstdio>
 
+#include "tests/failing_allocator.h"
+
 extern "C" int sqlite3_warplite_init(sqlite3* db, char** message, const void* api);
 
 namespace {
@@ -46,6 +48,7 @@ REGISTER_LISTENER("tally", 1, Tally);
 }  // namespace
 
 int main(int argc, char** argv) {
+  warplite::testing::install_failing_allocator();
   const auto init = reinterpret_cast<void (*)()>(sqlite3_warplite_init);
   if (sqlite3_auto_extension(init) != SQLITE_OK) {
     std::fprintf(stderr, "sqlite3_auto_extension failed\n");

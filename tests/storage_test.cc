@@ -986,4 +986,182 @@ TEST_CASE("storage: another connection reads what was committed") {
   for (const char* suffix : {"", "-wal", "-shm"}) std::remove((path + suffix).c_str());
 }
 
+namespace {
+
+// Writes, reads and rolls back once more; the first half may fail at any point.
+void flush_and_read(Filled& table, const Chunk& chunk, const Chunk& tail) {
+  State state = table.store.read_state();
+  SegmentInfo info = table.store.seal(state, refs(chunk));
+  table.store.write_alive(info, Bitmap(chunk.size(), true));
+  table.store.append_tail(state, new_stamp(), refs(tail));
+  table.store.put_aux(refs(chunk));
+  table.store.put_aux(refs(tail));
+  table.store.put_keys(refs(chunk));
+  table.store.put_keys(refs(tail));
+  table.store.write_state(state);
+  table.store.load_vectors(info, 0);
+  table.store.load_plain(info, 2);
+  table.store.load_alive(info);
+  table.store.read_aux(1, 0);
+}
+
+std::vector<Row> keyed_rows(const Layout& layout, RowId first, std::size_t n) {
+  Generator generator(layout, static_cast<unsigned>(first));
+  std::vector<Row> rows = generator.rows(first, n);
+  for (Row& row : rows) row.plains[2] = Value(Cell::text("key" + std::to_string(row.rowid)));
+  return rows;
+}
+
+}  // namespace
+
+TEST_CASE("storage: a full disk is reported, and rollback leaves a sound table") {
+  Database db;
+  Filled table(db);
+  const Chunk chunk = make_chunk(table.layout, keyed_rows(table.layout, 1000, 300));
+  const Chunk tail = make_chunk(table.layout, keyed_rows(table.layout, 2000, 20));
+  const int pages = std::stoi(db.value("PRAGMA page_count"));
+  int failures = 0;
+  for (int limit = pages;; ++limit) {
+    db.run("PRAGMA max_page_count = " + std::to_string(limit));
+    db.run("BEGIN");
+    bool full = false;
+    try {
+      flush_and_read(table, chunk, tail);
+    } catch (const Error& error) {
+      full = true;
+      CHECK(error.kind() == ErrorKind::kHost);
+      CHECK(error.host_code() == SQLITE_FULL);
+      ++failures;
+    }
+    // SQLite may have ended the transaction already.
+    if (sqlite3_get_autocommit(db.get()) == 0) db.run(full ? "ROLLBACK" : "COMMIT");
+    REQUIRE(table.store.check(10) == std::vector<std::string>{});
+    if (!full) break;
+  }
+  CHECK(failures > 3);
+  CHECK(table.store.read_segments().size() == 2);
+}
+
+TEST_CASE("storage: SQLite out of memory is reported, and rollback leaves a sound table") {
+  Database db;
+  Filled table(db);
+  const Chunk chunk = make_chunk(table.layout, keyed_rows(table.layout, 1000, 300));
+  const Chunk tail = make_chunk(table.layout, keyed_rows(table.layout, 2000, 20));
+  int failures = 0;
+  for (sqlite3_int64 room = 0;; room += 1024) {
+    table.store.check(0);  // what this prepares and caches is there in every round
+    Store fresh(db.get(), "main", "papers", table.layout);
+    db.run("BEGIN");
+    bool failed = false;
+    sqlite3_hard_heap_limit64(sqlite3_memory_used() + room);
+    try {
+      flush_and_read(table, chunk, tail);
+      fresh.read_state();
+    } catch (const Error& error) {
+      failed = true;
+      ++failures;
+      CHECK(error.kind() == ErrorKind::kHost);
+      CHECK((error.host_code() & 0xff) == SQLITE_NOMEM);
+    }
+    sqlite3_hard_heap_limit64(0);
+    if (sqlite3_get_autocommit(db.get()) == 0) db.run("ROLLBACK");
+    REQUIRE(table.store.check(10) == std::vector<std::string>{});
+    if (!failed) break;
+  }
+  CHECK(failures > 3);
+}
+
+// Random flushes, deaths, drops and rollbacks, against a model in memory.
+TEST_CASE("storage: a long random history agrees with a model") {
+  struct Model {
+    std::map<std::int64_t, std::pair<SegmentInfo, std::vector<Row>>> segments;
+    std::map<std::int64_t, Row> tail;  // by sequence
+  };
+  Database db;
+  Layout layout = rich_layout();
+  layout.aux = 0;
+  Store store = make_store(db, layout);
+  store.create_tables();
+  Generator generator(layout, 5);
+  std::mt19937 random(11);
+  Model committed;
+  RowId next_rowid = 1;
+  for (int round = 0; round < 150; ++round) {
+    Model model = committed;
+    const Stamp before = store.read_generation();
+    db.run("BEGIN");
+    State state = store.read_state();
+    for (unsigned step = random() % 3 + 1; step > 0; --step) {
+      const unsigned action = random() % 5;
+      if (action < 2) {
+        const std::vector<Row> rows = generator.rows(next_rowid, random() % 40 + 1, 1 + round % 2);
+        next_rowid = rows.back().rowid + 1;
+        const Chunk chunk = make_chunk(layout, rows, round % 3 == 0 ? 0 : kBlockHeader);
+        if (action == 0) {
+          const SegmentInfo info = store.seal(state, refs(chunk));
+          model.segments[info.id] = {info, rows};
+        } else {
+          const std::int64_t first = state.last_sequence + 1;
+          store.append_tail(state, new_stamp(), refs(chunk));
+          for (std::size_t i = 0; i < rows.size(); ++i) {
+            model.tail[first + static_cast<std::int64_t>(i)] = rows[i];
+          }
+        }
+      } else if (action == 2 && !model.segments.empty()) {
+        SegmentInfo& info = model.segments.begin()->second.first;
+        Bitmap alive(info.rows, true);
+        for (std::uint32_t row = 0; row < info.rows; row += random() % 3 + 1) alive.reset(row);
+        store.write_alive(info, alive);
+      } else if (action == 3 && model.segments.size() > 3) {
+        store.drop_segment(model.segments.begin()->second.first);
+        model.segments.erase(model.segments.begin());
+      } else if (action == 4 && random() % 4 == 0) {
+        store.clear_tail(state);
+        model.tail.clear();
+      } else if (!model.tail.empty()) {
+        const std::int64_t gone[] = {model.tail.rbegin()->first, model.tail.begin()->first};
+        store.erase_tail(state, gone);
+        for (std::int64_t sequence : gone) model.tail.erase(sequence);
+      }
+    }
+    store.write_state(state);
+    const bool keep = random() % 3 != 0;
+    db.run(keep ? "COMMIT" : "ROLLBACK");
+    CHECK((store.read_generation() == before) == !keep);
+    if (keep) committed = std::move(model);
+
+    REQUIRE(store.check(10) == std::vector<std::string>{});
+    const std::vector<SegmentInfo> segments = store.read_segments();
+    REQUIRE(segments.size() == committed.segments.size());
+    for (const SegmentInfo& info : segments) {
+      REQUIRE(info.live_rows == committed.segments[info.id].first.live_rows);
+      check_segment(store, info, committed.segments[info.id].second);
+    }
+    REQUIRE(store.read_state().tail_rows == static_cast<std::int64_t>(committed.tail.size()));
+    Chunk chunk(layout, static_cast<std::uint32_t>(committed.tail.size()));
+    std::vector<std::int64_t> sequences;
+    const Stamp newest = store.read_tail(0, chunk, sequences);
+    CHECK(newest == store.read_state().last_flush);
+    std::vector<Row> rows;
+    for (const auto& [sequence, row] : committed.tail) rows.push_back(row);
+    check_chunk(chunk, 0, rows);
+  }
+}
+
+TEST_CASE("storage: a statement of the host's that is open changes nothing") {
+  Database db;
+  Filled table(db);
+  db.run("CREATE TABLE t(x); INSERT INTO t VALUES(1), (2)");
+  sqlite3_stmt* open = nullptr;
+  REQUIRE(sqlite3_prepare_v2(db.get(), "SELECT x FROM t", -1, &open, nullptr) == SQLITE_OK);
+  REQUIRE(sqlite3_step(open) == SQLITE_ROW);
+  table.read_all();
+  State state = table.store.read_state();
+  table.store.write_state(state);
+  CHECK(table.store.read_generation() == state.generation);
+  CHECK(sqlite3_step(open) == SQLITE_ROW);
+  sqlite3_finalize(open);
+  table.store.drop_tables();
+}
+
 }  // namespace warplite::storage

@@ -19,7 +19,9 @@ def main():
     db.load_extension(str(ROOT / "build" / "release" / "warplite"))
     db.enable_load_extension(False)
 
-    db.execute("CREATE VIRTUAL TABLE words USING warp(embedding FLOAT[100] distance=cosine, word TEXT)")
+    db.execute(
+        "CREATE VIRTUAL TABLE words USING warp(embedding FLOAT[100] distance=cosine, word TEXT)"
+    )
     words = (ROOT / "examples/data/glove10k_words.txt").read_text(encoding="utf-8").splitlines()
     vectors = array("f")
     with open(ROOT / "examples/data/glove10k.fvecs", "rb") as file:
@@ -29,7 +31,9 @@ def main():
 
     # A vector is a BLOB of little-endian float32 values: array('f').tobytes(), or numpy's
     # array.astype('<f4').tobytes(). JSON text such as '[0.1, 0.2, …]' will do as well.
-    rows = ((i + 1, vectors[100 * i:100 * i + 100].tobytes(), word) for i, word in enumerate(words))
+    rows = (
+        (i + 1, vectors[100 * i : 100 * i + 100].tobytes(), word) for i, word in enumerate(words)
+    )
     with db:  # one transaction
         db.executemany("INSERT INTO words(rowid, embedding, word) VALUES (?, ?, ?)", rows)
 
@@ -38,7 +42,9 @@ def main():
         sys.exit(f"{word!r} is not among the words")
     nearest = db.execute(
         "SELECT word, distance FROM words WHERE embedding MATCH ? AND word <> ? "
-        "ORDER BY distance LIMIT 5", (query[0], word))
+        "ORDER BY distance LIMIT 5",
+        (query[0], word),
+    )
     for neighbour, distance in nearest:
         print(f"{neighbour:16} {distance:.4f}")
 

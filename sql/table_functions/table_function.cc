@@ -236,7 +236,7 @@ std::int64_t Call::count(int parameter) const {
   const Value number = compare_operand(cell_of(value(parameter)), PlainType::kInteger);
   const Cell cell = number.cell();
   if (cell.kind == CellKind::kInteger && cell.integer >= 0) return cell.integer;
-  if (cell.kind == CellKind::kReal && cell.real >= 0 && cell.real < 9e15 &&
+  if (cell.kind == CellKind::kReal && cell.real >= 0 && cell.real < 9.2e18 &&
       cell.real == static_cast<double>(static_cast<std::int64_t>(cell.real))) {
     return static_cast<std::int64_t>(cell.real);
   }

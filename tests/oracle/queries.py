@@ -64,10 +64,10 @@ class Questioner:
     def filters(self, most=3):
         return predicates.random_filters(self.rng, self.table, self.low, self.high, most)
 
-    def late_filters(self):
+    def late_filters(self, with_k=False):
         if self.rng.random() < 0.6:
             return []
-        return [predicates.applied_by_sqlite(self.rng, self.table)]
+        return [predicates.applied_by_sqlite(self.rng, self.table, with_k)]
 
     def bounds(self):
         rng = self.rng
@@ -98,7 +98,7 @@ class Questioner:
 
     def knn(self):
         self.choose_query()
-        early, late, k = self.filters() + self.bounds(), self.late_filters(), self.random_k()
+        early, late, k = self.filters() + self.bounds(), self.late_filters(True), self.random_k()
         where = self.shuffled([self.match(), f'k = {k}'] + early + late)
         order = self.rng.choice(('', '', ' ORDER BY distance'))
         expected = self.nearest(early, f'LIMIT {k}')

@@ -1,0 +1,47 @@
+#include "tests/fuzz/fuzz_database.h"
+
+#include <cstdio>
+#include <cstdlib>
+
+extern "C" int sqlite3_warplite_init(sqlite3* db, char** message, const void* api);
+
+namespace warplite::fuzzing {
+
+sqlite3* database() {
+  static sqlite3* const db = [] {
+    sqlite3_auto_extension(reinterpret_cast<void (*)()>(sqlite3_warplite_init));
+    sqlite3* opened = nullptr;
+    require(sqlite3_open(":memory:", &opened) == SQLITE_OK, "cannot open a database");
+    return opened;
+  }();
+  return db;
+}
+
+void require(bool holds, const std::string& message) {
+  if (holds) return;
+  std::fprintf(stderr, "%s\n", message.c_str());
+  std::abort();
+}
+
+bool run(sqlite3* db, const std::string& sql) {
+  return sqlite3_exec(db, sql.c_str(), nullptr, nullptr, nullptr) == SQLITE_OK;
+}
+
+std::string answer(sqlite3* db, const std::string& sql) {
+  sqlite3_stmt* statement = nullptr;
+  sqlite3_prepare_v2(db, sql.c_str(), -1, &statement, nullptr);
+  const int code = sqlite3_step(statement);
+  std::string text = "error: ";
+  if (code == SQLITE_ROW) {
+    const unsigned char* value = sqlite3_column_text(statement, 0);
+    text = value == nullptr ? "NULL" : reinterpret_cast<const char*>(value);
+  } else if (code == SQLITE_DONE) {
+    text = "no row";
+  } else {
+    text += sqlite3_errmsg(db);
+  }
+  sqlite3_finalize(statement);
+  return text;
+}
+
+}  // namespace warplite::fuzzing
