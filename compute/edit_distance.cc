@@ -31,7 +31,7 @@ std::size_t sequence_length(std::string_view text) {
 }
 
 CodePoints decode(std::string_view text) {
-  constexpr std::uint32_t kInvalidByte = 0x80000000u;  // outside Unicode: equal only to the same byte
+  constexpr std::uint32_t kInvalidByte = 0x80000000u;  // outside Unicode: equals only itself
   CodePoints points;
   points.reserve(text.size());
   while (!text.empty()) {
@@ -120,7 +120,9 @@ std::size_t edit_distance(std::string_view a, std::string_view b, Cancellation* 
   for (std::size_t i = begin; i < text_end; ++i) {
     const std::uint64_t* equal = occurrences.of(y[i]);
     int carry = 1;  // the first row counts the columns
-    for (std::size_t j = 0; j + 1 < blocks.size(); ++j) carry = blocks[j].advance(equal[j], carry, 63);
+    for (std::size_t j = 0; j + 1 < blocks.size(); ++j) {
+      carry = blocks[j].advance(equal[j], carry, 63);
+    }
     carry = blocks.back().advance(equal[blocks.size() - 1], carry, last_row);
     distance = static_cast<std::size_t>(static_cast<std::ptrdiff_t>(distance) + carry);
     work += blocks.size();

@@ -26,6 +26,7 @@ class TopK {
 
   void push(const Hit& hit) {
     if (!(hit.distance <= threshold_) || k_ == 0) return;
+    if (hits_.capacity() == 0) hits_.reserve(std::min<std::size_t>(limit_, kReserved));
     hits_.push_back(hit);
     if (hits_.size() >= limit_) shrink();
   }
@@ -33,7 +34,7 @@ class TopK {
   // The k nearest so far, nearest first. The object remains usable.
   const std::vector<Hit>& sorted() {
     if (hits_.size() > k_) shrink();
-    std::sort(hits_.begin(), hits_.end());
+    std::sort(hits_.begin(), hits_.end(), nearer);
     if (hits_.size() == k_ && k_ > 0) threshold_ = std::min(threshold_, hits_.back().distance);
     return hits_;
   }
@@ -43,9 +44,17 @@ class TopK {
   }
 
  private:
+  static constexpr std::size_t kReserved = 1 << 16;
+
+  // Hit's order without a branch, which selection could not predict.
+  static bool nearer(const Hit& a, const Hit& b) {
+    return static_cast<int>(a.distance < b.distance) |
+           (static_cast<int>(a.distance == b.distance) & static_cast<int>(a.rowid < b.rowid));
+  }
+
   void shrink() {
     auto kth = hits_.begin() + static_cast<std::ptrdiff_t>(k_ - 1);
-    std::nth_element(hits_.begin(), kth, hits_.end());
+    std::nth_element(hits_.begin(), kth, hits_.end(), nearer);
     threshold_ = std::min(threshold_, kth->distance);
     hits_.resize(k_);
   }

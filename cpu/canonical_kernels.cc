@@ -42,18 +42,38 @@ HWY_INLINE hn::VFromD<Tag> load(Tag tag, const std::byte* from) {
 #endif
 }
 
+// Sixteen elements as doubles.
 struct Float32 {
   static constexpr std::size_t kBytes = 4;
-  static HWY_INLINE DoubleVector at(const std::byte* from) {
-    return hn::PromoteTo(kDoubles, load(FloatTag(), from));
+  static HWY_INLINE void load_sixteen(const std::byte* from, DoubleVector* to) {
+    HWY_UNROLL(16)
+    for (std::size_t v = 0; v < kVectors; ++v) {
+      to[v] = hn::PromoteTo(kDoubles, load(FloatTag(), from + v * kLanes * kBytes));
+    }
   }
 };
 
 struct Float16 {
   static constexpr std::size_t kBytes = 2;
-  static HWY_INLINE DoubleVector at(const std::byte* from) {
-    const hn::Rebind<hwy::float16_t, Doubles> tag;
-    return hn::PromoteTo(kDoubles, hn::PromoteTo(FloatTag(), load(tag, from)));
+  static HWY_INLINE void load_sixteen(const std::byte* from, DoubleVector* to) {
+#if HWY_TARGET == HWY_AVX2
+    // Eight at a time: half as many conversions as by FloatTag.
+    const hn::FixedTag<float, 8> floats;
+    const hn::FixedTag<hwy::float16_t, 8> halves;
+    HWY_UNROLL(2)
+    for (std::size_t v = 0; v < kVectors; v += 2) {
+      const auto eight = hn::PromoteTo(floats, load(halves, from + v * kLanes * kBytes));
+      to[v] = hn::PromoteTo(kDoubles, hn::LowerHalf(FloatTag(), eight));
+      to[v + 1] = hn::PromoteTo(kDoubles, hn::UpperHalf(FloatTag(), eight));
+    }
+#else
+    const hn::Rebind<hwy::float16_t, Doubles> halves;
+    HWY_UNROLL(16)
+    for (std::size_t v = 0; v < kVectors; ++v) {
+      const auto floats = hn::PromoteTo(FloatTag(), load(halves, from + v * kLanes * kBytes));
+      to[v] = hn::PromoteTo(kDoubles, floats);
+    }
+#endif
   }
 };
 
@@ -75,6 +95,18 @@ struct RowSquare {
   static HWY_INLINE DoubleVector of(DoubleVector, DoubleVector y) { return hn::Mul(y, y); }
 };
 
+// a[j] += a[j + s] for s = half the lanes, … 2, 1.
+template <class Tag>
+HWY_INLINE double fold(Tag tag, hn::VFromD<Tag> a) {
+#if HWY_TARGET != HWY_SCALAR
+  if constexpr (hn::MaxLanes(tag) > 1) {
+    const hn::Half<Tag> half;
+    return fold(half, hn::Add(hn::LowerHalf(half, a), hn::UpperHalf(half, a)));
+  }
+#endif
+  return hn::GetLane(a);
+}
+
 // Sixteen accumulators; add() takes one vector of terms.
 class Sum {
  public:
@@ -89,14 +121,7 @@ class Sum {
       HWY_UNROLL(16)
       for (std::size_t v = 0; v < s; ++v) lanes_[v] = hn::Add(lanes_[v], lanes_[v + s]);
     }
-    HWY_ALIGN double a[kLanes];
-    hn::Store(lanes_[0], kDoubles, a);
-    HWY_UNROLL(16)
-    for (std::size_t s = kLanes / 2; s > 0; s /= 2) {
-      HWY_UNROLL(16)
-      for (std::size_t j = 0; j < s; ++j) a[j] += a[j + s];
-    }
-    return a[0];
+    return fold(kDoubles, lanes_[0]);
   }
 
  private:
@@ -106,53 +131,44 @@ class Sum {
 // Adds the terms of sixteen elements of one row to its sums, one per Term.
 template <class Element, class... Terms>
 HWY_INLINE void add_sixteen(const double* query, const std::byte* row, Sum* sums) {
+  DoubleVector elements[kVectors];
+  Element::load_sixteen(row, elements);
   HWY_UNROLL(16)
   for (std::size_t v = 0; v < kVectors; ++v) {
-    const DoubleVector x = hn::LoadU(kDoubles, query + v * kLanes);
-    const DoubleVector y = Element::at(row + v * kLanes * Element::kBytes);
+    const DoubleVector x = hn::LoadU(kDoubles, query + v * kLanes), y = elements[v];
     std::size_t term = 0;
     (sums[term++].add(v, Terms::of(x, y)), ...);
   }
 }
 
-// Memory is asked for in bursts of cache lines: measured faster than line by line.
-constexpr std::size_t kBurst = 512;
+// Memory is asked for in bursts of cache lines, ahead of its use.
+constexpr std::size_t kBurst = 256;
 
 HWY_INLINE void ask_for(const std::byte* from) {
-  HWY_UNROLL(16)
+  HWY_UNROLL(4)
   for (std::size_t at = 0; at < kBurst; at += 64) __builtin_prefetch(from + at);
 }
 
-// Sums of kRows rows at once: their chains of additions overlap and share the query's
-// loads. A partial last group is padded with zeros, which add nothing. `soon` are rows
-// to be read next, asked for step by step.
-template <class Element, std::size_t kRows, class... Terms>
-HWY_INLINE void sum_rows(const PreparedQuery& query, const std::byte* const* rows,
-                         const std::byte* const* soon, double* out) {
+// The sums of one row, one per Term. One row at a time: its four or more chains of
+// additions keep the units busy, and memory is read as a single stream, which is
+// measured twice as fast as two. A partial last group is padded with zeros, which add
+// nothing. `soon` is the row to be read later.
+template <class Element, class... Terms>
+HWY_INLINE void sum_row(const PreparedQuery& query, const std::byte* row, const std::byte* soon,
+                        double* out) {
   constexpr std::size_t kTerms = sizeof...(Terms);
-  Sum sums[kRows][kTerms];
+  Sum sums[kTerms];
   const std::size_t whole = query.dim / kAccumulators * kAccumulators;
   for (std::size_t i = 0; i < whole; i += kAccumulators) {
-    if (i * Element::kBytes % kBurst == 0) {
-      HWY_UNROLL(4)
-      for (std::size_t r = 0; r < kRows; ++r) ask_for(soon[r] + i * Element::kBytes);
-    }
-    HWY_UNROLL(4)
-    for (std::size_t r = 0; r < kRows; ++r) {
-      add_sixteen<Element, Terms...>(query.reals + i, rows[r] + i * Element::kBytes, sums[r]);
-    }
+    if (i * Element::kBytes % kBurst == 0) ask_for(soon + i * Element::kBytes);
+    add_sixteen<Element, Terms...>(query.reals + i, row + i * Element::kBytes, sums);
   }
   if (whole != query.dim) {
-    for (std::size_t r = 0; r < kRows; ++r) {
-      std::byte padded[kAccumulators * Element::kBytes] = {};
-      std::memcpy(padded, rows[r] + whole * Element::kBytes,
-                  (query.dim - whole) * Element::kBytes);
-      add_sixteen<Element, Terms...>(query.reals + whole, padded, sums[r]);
-    }
+    std::byte padded[kAccumulators * Element::kBytes] = {};
+    std::memcpy(padded, row + whole * Element::kBytes, (query.dim - whole) * Element::kBytes);
+    add_sixteen<Element, Terms...>(query.reals + whole, padded, sums);
   }
-  for (std::size_t r = 0; r < kRows; ++r) {
-    for (std::size_t t = 0; t < kTerms; ++t) out[r * kTerms + t] = sums[r][t].total();
-  }
+  for (std::size_t t = 0; t < kTerms; ++t) out[t] = sums[t].total();
 }
 
 double cosine_of_sums(double dot, double xx, double yy) {
@@ -177,7 +193,7 @@ struct CosineScore {
 
 // The row whose bytes are asked for while rows[i] is read, about kAheadBytes away: rows
 // may be anywhere when they are filtered. Of long rows, a later part of the same row.
-constexpr std::size_t kAheadBytes = 3072;
+constexpr std::size_t kAheadBytes = 2048;
 constexpr std::size_t kLongRow = 4096;
 
 HWY_INLINE const std::byte* row_soon(const PreparedQuery& query, const std::byte* base,
@@ -189,30 +205,19 @@ HWY_INLINE const std::byte* row_soon(const PreparedQuery& query, const std::byte
   return base + rows[i + ahead] * query.stride;
 }
 
-HWY_INLINE std::size_t rows_ahead(std::size_t stride, std::size_t together) {
+HWY_INLINE std::size_t rows_ahead(std::size_t stride) {
   const std::size_t rows = kAheadBytes / stride;
-  return rows > together ? rows : together;
+  return rows > 1 ? rows : 1;
 }
 
-template <class Score, class Element, std::size_t kRows, class... Terms>
+template <class Score, class Element, class... Terms>
 void score_real(const PreparedQuery& query, const std::byte* base, const std::uint32_t* rows,
                 std::size_t n, double* scores) {
-  constexpr std::size_t kTerms = sizeof...(Terms);
-  std::size_t i = 0;
-  double sums[kRows * kTerms];
-  const std::size_t ahead = rows_ahead(query.stride, kRows);
-  const std::byte *at[kRows], *soon[kRows];
-  for (; i + kRows <= n; i += kRows) {
-    for (std::size_t r = 0; r < kRows; ++r) {
-      at[r] = base + rows[i + r] * query.stride;
-      soon[r] = row_soon(query, base, rows, n, i + r, ahead);
-    }
-    sum_rows<Element, kRows, Terms...>(query, at, soon, sums);
-    for (std::size_t r = 0; r < kRows; ++r) scores[i + r] = Score::of(query, sums + r * kTerms);
-  }
-  for (; i < n; ++i) {
-    at[0] = soon[0] = base + rows[i] * query.stride;
-    sum_rows<Element, 1, Terms...>(query, at, soon, sums);
+  const std::size_t ahead = rows_ahead(query.stride);
+  for (std::size_t i = 0; i < n; ++i) {
+    double sums[sizeof...(Terms)];
+    sum_row<Element, Terms...>(query, base + rows[i] * query.stride,
+                               row_soon(query, base, rows, n, i, ahead), sums);
     scores[i] = Score::of(query, sums);
   }
 }
@@ -294,7 +299,7 @@ HWY_INLINE void add_int8(const std::byte* x, const std::byte* y, const std::byte
   Int8Lanes<kDistance> lanes;
   std::size_t i = 0;
   for (; i + kStep <= n; i += kStep) {
-    __builtin_prefetch(soon + i);
+    if (i % kBurst == 0) ask_for(soon + i);
     lanes.add(x + i, y + i);
   }
   if (i < n) {
@@ -314,7 +319,7 @@ HWY_INLINE void add_int8(const std::byte* x, const std::byte* y, const std::byte
 template <Distance kDistance>
 void score_int8(const PreparedQuery& query, const std::byte* base, const std::uint32_t* rows,
                 std::size_t n, double* scores) {
-  const std::size_t ahead = rows_ahead(query.stride, 1);
+  const std::size_t ahead = rows_ahead(query.stride);
   for (std::size_t i = 0; i < n; ++i) {
     const std::byte* row = base + rows[i] * query.stride;
     const std::byte* soon = row_soon(query, base, rows, n, i, ahead);
@@ -339,7 +344,7 @@ void score_bits(const PreparedQuery& query, const std::byte* base, const std::ui
   using Words = hn::ScalableTag<std::uint64_t>;
   constexpr Words kWords;
   constexpr std::size_t kStep = hn::MaxLanes(kWords) * sizeof(std::uint64_t);
-  const std::size_t ahead = rows_ahead(query.stride, 1);
+  const std::size_t ahead = rows_ahead(query.stride);
   const std::size_t whole = query.stride / kStep * kStep, rest = query.stride - whole;
   for (std::size_t i = 0; i < n; ++i) {
     const std::byte* row = base + rows[i] * query.stride;
@@ -349,7 +354,7 @@ void score_bits(const PreparedQuery& query, const std::byte* base, const std::ui
       counts = hn::Add(counts, hn::PopulationCount(hn::Xor(load(kWords, x), load(kWords, y))));
     };
     for (std::size_t at = 0; at < whole; at += kStep) {
-      __builtin_prefetch(soon + at);
+      if (at % kBurst == 0) ask_for(soon + at);
       add(query.bytes + at, row + at);
     }
     if (rest != 0) {
@@ -366,20 +371,16 @@ void score_bits(const PreparedQuery& query, const std::byte* base, const std::ui
   }
 }
 
-// Rows summed together: as many as their accumulators leave in registers.
-constexpr std::size_t kTogether = kVectors <= 2 ? 4 : kVectors <= 4 ? 2 : 1;
-constexpr std::size_t kTogetherCosine = kVectors <= 2 ? 2 : 1;
-
 template <class Element>
 void fill_real(ScoreRows* scores) {
   scores[static_cast<int>(Distance::kL2)] =
-      score_real<SameScore, Element, kTogether, SquaredDifference>;
+      score_real<SameScore, Element, SquaredDifference>;
   scores[static_cast<int>(Distance::kL1)] =
-      score_real<SameScore, Element, kTogether, AbsoluteDifference>;
+      score_real<SameScore, Element, AbsoluteDifference>;
   scores[static_cast<int>(Distance::kInnerProduct)] =
-      score_real<NegatedScore, Element, kTogether, Product>;
+      score_real<NegatedScore, Element, Product>;
   scores[static_cast<int>(Distance::kCosine)] =
-      score_real<CosineScore, Element, kTogetherCosine, Product, RowSquare>;
+      score_real<CosineScore, Element, Product, RowSquare>;
 }
 
 }  // namespace

@@ -24,7 +24,12 @@ class Collector {
     collector.best_->tighten(bound);
     return collector;
   }
-  static Collector within(double bound) { return Collector(bound); }
+  // All of them; about `expected` are to come.
+  static Collector within(double bound, std::size_t expected) {
+    Collector collector(bound);
+    collector.hits_.reserve(expected);
+    return collector;
+  }
 
   // Hits farther than this are of no use; at this distance they may be.
   double threshold() const { return best_ ? best_->threshold() : bound_; }

@@ -87,6 +87,10 @@ std::size_t survivors(const float* HWY_RESTRICT dots, const float* HWY_RESTRICT 
 // first-level cache until they are transposed.
 constexpr std::size_t kStrip = 64;
 
+void ask_for(const std::byte* from, std::size_t bytes) {
+  for (std::size_t at = 0; at < bytes; at += 64) __builtin_prefetch(from + at);
+}
+
 template <class T>
 T element(const std::byte* vector, std::size_t i) {
   T value;
@@ -113,37 +117,56 @@ void convert(ElementType type, const std::byte* vector, std::size_t begin, std::
   }
 }
 
+// Strips are padded with zeros to whole vectors.
 double sum_of_squares(const float* values, std::size_t n) {
-  double sums[8] = {};
-  std::size_t i = 0;
-  for (; i + 8 <= n; i += 8) {
-    for (std::size_t j = 0; j < 8; ++j) {
-      const double value = values[i + j];
-      sums[j] += value * value;
-    }
+  const hn::CappedTag<double, 8> doubles;
+  const hn::Rebind<float, decltype(doubles)> floats;
+  constexpr std::size_t kStep = hn::MaxLanes(doubles);
+  auto even = hn::Zero(doubles), odd = hn::Zero(doubles);
+  for (std::size_t i = 0; i < n; i += 2 * kStep) {
+    const auto a = hn::PromoteTo(doubles, hn::LoadU(floats, values + i));
+    const auto b = hn::PromoteTo(doubles, hn::LoadU(floats, values + i + kStep));
+    even = hn::MulAdd(a, a, even);
+    odd = hn::MulAdd(b, b, odd);
   }
-  for (; i < n; ++i) sums[0] += static_cast<double>(values[i]) * values[i];
-  return ((sums[0] + sums[4]) + (sums[1] + sums[5])) + ((sums[2] + sums[6]) + (sums[3] + sums[7]));
+  return hn::GetLane(hn::SumOfLanes(doubles, hn::Add(even, odd)));
+}
+
+void clear_rest(float* strip, std::size_t n) {
+  for (std::size_t i = n; i < kStrip && i < n + 16; ++i) strip[i] = 0;
 }
 
 double squared_norm(const PackSource& source, const std::byte* vector) {
-  float strip[kStrip];
+  HWY_ALIGN float strip[kStrip] = {};
   double sum = 0;
   for (std::size_t at = 0; at < source.dim; at += kStrip) {
     const std::size_t n = source.dim - at < kStrip ? source.dim - at : kStrip;
     convert(source.type, vector, at, n, strip);
+    clear_rest(strip, n);
     sum += sum_of_squares(strip, n);
   }
   return sum;
 }
 
-void shift_and_scale(const PackSource& source, std::size_t at, std::size_t n, float* strip) {
-  if (source.centre != nullptr) {
-    const float* centre = source.centre + at;
-    for (std::size_t i = 0; i < n; ++i) strip[i] = (strip[i] - centre[i]) * source.scale;
-  } else {
-    for (std::size_t i = 0; i < n; ++i) strip[i] *= source.scale;
+// (strip − centre) · scale
+void shift_and_scale(const float* centre, float scale, std::size_t n, float* strip) {
+  const FloatVector factor = hn::Set(kFloats, scale);
+  std::size_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    FloatVector value = hn::LoadU(kFloats, strip + i);
+    if (centre != nullptr) value = hn::Sub(value, hn::LoadU(kFloats, centre + i));
+    hn::StoreU(hn::Mul(value, factor), kFloats, strip + i);
   }
+  for (; i < n; ++i) strip[i] = (strip[i] - (centre != nullptr ? centre[i] : 0)) * scale;
+}
+
+// A factor that float32 holds to its full precision is applied there, another in double.
+void divide_by_norm(double inverse, std::size_t n, float* strip) {
+  if (inverse > 0x1p-100 && inverse < 0x1p100) {
+    shift_and_scale(nullptr, static_cast<float>(inverse), n, strip);
+    return;
+  }
+  for (std::size_t i = 0; i < n; ++i) strip[i] = static_cast<float>(strip[i] * inverse);
 }
 
 // packed[i][v] = strips[v][i]
@@ -153,16 +176,19 @@ void transpose(const float* strips, std::size_t n, std::size_t width, float* pac
   const hn::FixedTag<float, 4> d;
   for (; v + 4 <= width; v += 4) {
     const float* from = strips + v * kStrip;
-    for (std::size_t i = 0; i < n; i += 4) {  // strips are whole, so the last may run over
+    for (std::size_t i = 0; i + 4 <= n; i += 4) {
       const auto a = hn::LoadU(d, from + i), b = hn::LoadU(d, from + i + kStrip);
       const auto e = hn::LoadU(d, from + i + 2 * kStrip), f = hn::LoadU(d, from + i + 3 * kStrip);
       const auto ab = hn::InterleaveLower(d, a, b), ef = hn::InterleaveLower(d, e, f);
       const auto ab2 = hn::InterleaveUpper(d, a, b), ef2 = hn::InterleaveUpper(d, e, f);
       float* to = packed + i * width + v;
       hn::StoreU(hn::ConcatLowerLower(d, ef, ab), d, to);
-      if (i + 1 < n) hn::StoreU(hn::ConcatUpperUpper(d, ef, ab), d, to + width);
-      if (i + 2 < n) hn::StoreU(hn::ConcatLowerLower(d, ef2, ab2), d, to + 2 * width);
-      if (i + 3 < n) hn::StoreU(hn::ConcatUpperUpper(d, ef2, ab2), d, to + 3 * width);
+      hn::StoreU(hn::ConcatUpperUpper(d, ef, ab), d, to + width);
+      hn::StoreU(hn::ConcatLowerLower(d, ef2, ab2), d, to + 2 * width);
+      hn::StoreU(hn::ConcatUpperUpper(d, ef2, ab2), d, to + 3 * width);
+    }
+    for (std::size_t i = n / 4 * 4; i < n; ++i) {
+      for (std::size_t j = 0; j < 4; ++j) packed[i * width + v + j] = from[j * kStrip + i];
     }
   }
 #endif
@@ -181,16 +207,24 @@ void pack(const PackSource& source, const std::byte* const* vectors, std::size_t
     squares[v] = source.unit && vectors[v] != nullptr ? squared_norm(source, vectors[v]) : 0;
     if (squares[v] > 0) inverse[v] = 1 / std::sqrt(squares[v]);
   }
+  const std::size_t stride = bytes_per_vector(source.type, source.dim);
+  const std::size_t strip_bytes = bytes_per_vector(source.type, kStrip);
   for (std::size_t at = 0; at < source.dim; at += kStrip) {
     const std::size_t n = source.dim - at < kStrip ? source.dim - at : kStrip;
     for (std::size_t v = 0; v < width; ++v) {
       if (vectors[v] == nullptr) continue;
+      // The strip after this one; after the last, what is most often packed next.
+      const bool last = at + kStrip >= source.dim;
+      ask_for(last ? vectors[v] + width * stride
+                   : vectors[v] + bytes_per_vector(source.type, at + kStrip), strip_bytes);
       float* strip = strips + v * kStrip;
       convert(source.type, vectors[v], at, n, strip);
       if (source.unit) {
-        for (std::size_t i = 0; i < n; ++i) strip[i] = static_cast<float>(strip[i] * inverse[v]);
+        divide_by_norm(inverse[v], n, strip);
       } else {
-        shift_and_scale(source, at, n, strip);
+        shift_and_scale(source.centre != nullptr ? source.centre + at : nullptr, source.scale, n,
+                        strip);
+        clear_rest(strip, n);
         squares[v] += sum_of_squares(strip, n);
       }
     }

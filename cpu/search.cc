@@ -33,6 +33,14 @@ std::vector<Span> cut(const compute::Workload& work) {
   return spans;
 }
 
+// Every live row, when the range admits them all. Memory that is not written costs
+// little, so each thread may be ready for the whole.
+std::size_t expected_hits(const compute::Workload& work, std::size_t live_rows) {
+  constexpr std::size_t kMost = std::size_t{1} << 26;  // over all queries
+  if (!work.range.unbounded() || work.has_after) return 0;
+  return live_rows * work.queries.rows <= kMost ? live_rows : 0;
+}
+
 std::size_t count_live_rows(const compute::Workload& work) {
   std::size_t rows = 0;
   for (const compute::Block& block : work.blocks) rows += block.live_rows;
@@ -47,10 +55,11 @@ class Search {
       : work_(work),
         queries_(work_, kernels),
         thresholds_(work_.queries.rows),
-        context_{work_, kernels, queries_, thresholds_, k},
+        context_{work_, kernels, queries_, thresholds_, k, 0},
         spans_(cut(work_)) {
     for (std::size_t q = 0; q < bounds.size(); ++q) thresholds_.set(q, bounds[q]);
     const std::size_t live = count_live_rows(work_);
+    if (k == 0) context_.expected = expected_hits(work_, live);
     if (Nominator::suits(work_, k, live)) nominator_.emplace(context_);
     const std::size_t useful = live * work_.queries.stride() * work_.queries.rows / kThreadBytes;
     threads_ = static_cast<unsigned>(std::clamp<std::size_t>(

@@ -51,12 +51,12 @@ Worker::Worker(SearchContext& context, bool calling)
   for (std::size_t q = 0; q < queries; ++q) {
     const double bound = context.thresholds.get(q);
     collectors_.push_back(context.k != 0 ? Collector::nearest(context.k, bound)
-                                         : Collector::within(bound));
+                                         : Collector::within(bound, context.expected));
   }
 }
 
 bool Worker::stopped() {
-  if (calling_ && context_.work.cancellation != nullptr) {
+  if (calling_ && context_.work.cancellation != nullptr && !context_.stop) {
     const Clock::time_point now = Clock::now();
     if (now - asked_ >= std::chrono::milliseconds(2)) {
       asked_ = now;

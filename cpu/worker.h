@@ -39,7 +39,8 @@ struct SearchContext {
   const Kernels& kernels;
   const QuerySet& queries;
   SharedThresholds& thresholds;
-  std::size_t k;  // 0: all within the range
+  std::size_t k;         // 0: all within the range
+  std::size_t expected;  // hits of each query when all are wanted; 0: unknown
   std::atomic<bool> stop{false};
 };
 

@@ -139,8 +139,8 @@ std::shared_ptr<const Part> Collection::Impl::overlay(std::int64_t source, std::
 std::shared_ptr<const View> Collection::Impl::make_view() {
   const Snapshot& base = *transaction.base();
   std::vector<std::shared_ptr<const Part>> parts;
-  parts.reserve(base.segments.size() + 1 + pending().slots().size());
-  for (const auto& segment : base.segments) {
+  parts.reserve(base.segments().size() + 1 + pending().slots().size());
+  for (const auto& segment : base.segments()) {
     const auto* erased = pending().segment(segment->info().id);
     if (erased == nullptr) {
       parts.push_back(segment);
@@ -265,7 +265,7 @@ bool Collection::Impl::clear_conflict(RowId other, const std::string& column,
 bool Collection::Impl::clear_conflicts(const NewRow& row, std::optional<RowId> self,
                                        OnConflict conflict) {
   if (row.rowid && row.rowid != self) {
-    const RowId bound = std::max(transaction.base()->rowid_bound, pending().rowid_bound());
+    const RowId bound = std::max(transaction.base()->rowid_bound(), pending().rowid_bound());
     if (*row.rowid <= bound && locate(*row.rowid) &&
         !clear_conflict(*row.rowid, options.rowid_name, conflict)) {
       return false;
@@ -302,7 +302,7 @@ template <typename Write>
 void Collection::Impl::write_tables(const Write& write) {
   std::shared_ptr<const Pending::Frozen> frozen = transaction.freeze();
   busy = true;
-  forget_view();
+  view = nullptr;  // so that only others' views count as readers
   try {
     FlushResult result = write(WriteContext{store, options, transaction.base(), readers()});
     if (rollback_waits) {
@@ -314,6 +314,7 @@ void Collection::Impl::write_tables(const Write& write) {
     overlays.clear();
   } catch (...) {
     busy = false;
+    forget_view();
     transaction.mark_torn();
     if (rollback_waits) roll_back();
     throw;

@@ -31,6 +31,7 @@ class Flusher {
         pending_(pending),
         scope_(scope),
         next_(std::make_shared<Snapshot>(base_)),
+        segments_(base_.segments()),
         tail_(base_.tail) {}
 
   FlushResult run() {
@@ -44,7 +45,7 @@ class Flusher {
 
  private:
   struct Touched {
-    std::size_t position;  // in base_.segments
+    std::size_t position;  // in base_.segments()
     Bitmap alive;
     std::uint32_t live;
     bool dissolved;
@@ -71,7 +72,8 @@ class Flusher {
   const Pending& pending_;
   const FlushScope scope_;
   std::shared_ptr<Snapshot> next_;
-  Tail tail_;  // becomes next_->tail
+  SegmentList::Parts segments_;  // become next_->list
+  Tail tail_;                    // becomes next_->tail
   bool rest_ = false;  // the last slot stays pending
   std::vector<Touched> touched_;
   std::vector<std::unique_ptr<Chunk>> dissolved_chunks_;
@@ -81,8 +83,8 @@ class Flusher {
 };
 
 void Flusher::plan_deletions() {
-  for (std::size_t i = 0; i < base_.segments.size(); ++i) {
-    const SegmentPart& segment = *base_.segments[i];
+  for (std::size_t i = 0; i < base_.segments().size(); ++i) {
+    const SegmentPart& segment = *base_.segments()[i];
     const Pending::SegmentErasures* erased = pending_.segment(segment.info().id);
     if (erased == nullptr) continue;
     Bitmap alive = copy_alive(segment);
@@ -96,7 +98,7 @@ void Flusher::plan_deletions() {
   constexpr std::size_t kMostDissolved = 4;
   std::size_t budget = kMostDissolved * layout_.segment_rows;
   for (Touched& touched : touched_) {
-    const SegmentPart& segment = *base_.segments[touched.position];
+    const SegmentPart& segment = *base_.segments()[touched.position];
     if (touched.live == 0 || touched.live >= segment.rows() / 4 || touched.live > budget) continue;
     budget -= touched.live;
     touched.dissolved = true;
@@ -104,7 +106,7 @@ void Flusher::plan_deletions() {
   }
   std::vector<std::int64_t> changed, leaving;
   for (const Touched& touched : touched_) {
-    (touched.leaves() ? leaving : changed).push_back(base_.segments[touched.position]->info().id);
+    (touched.leaves() ? leaving : changed).push_back(base_.segments()[touched.position]->info().id);
   }
   keep_for(readers_, changed, Part::Loss::kAliveRows);
   keep_for(readers_, leaving, Part::Loss::kEverything);
@@ -146,7 +148,7 @@ void Flusher::collect_rows() {
 
 void Flusher::delete_rows() {
   for (const Touched& touched : touched_) {
-    storage::SegmentInfo info = base_.segments[touched.position]->info();
+    storage::SegmentInfo info = base_.segments()[touched.position]->info();
     std::shared_ptr<SegmentPart> part;
     if (touched.leaves()) {
       store_.drop_segment(info);
@@ -155,9 +157,9 @@ void Flusher::delete_rows() {
       part = std::make_shared<SegmentPart>(store_, options_, std::move(info));
       part->adopt_alive(std::make_shared<Bitmap>(touched.alive));
     }
-    next_->segments[touched.position] = std::move(part);
+    segments_[touched.position] = std::move(part);
   }
-  std::erase(next_->segments, nullptr);
+  std::erase(segments_, nullptr);
 
   if (pending_.tail().empty()) return;
   std::vector<std::int64_t> sequences(pending_.tail().begin(), pending_.tail().end());
@@ -196,7 +198,7 @@ void Flusher::write_side_tables() {
 
 void Flusher::seal(std::span<const RowRef> rows) {
   storage::SegmentInfo info = store_.seal(next_->state, rows);
-  next_->segments.push_back(std::make_shared<SegmentPart>(store_, options_, std::move(info)));
+  segments_.push_back(std::make_shared<SegmentPart>(store_, options_, std::move(info)));
 }
 
 void Flusher::append_tail(std::span<const RowRef> rows) {
@@ -265,7 +267,9 @@ void Flusher::write_rows() {
 FlushResult Flusher::finish() {
   tail_.seal();
   next_->tail = std::move(tail_);
-  next_->set_rowid_bound();
+  if (segments_ != base_.segments()) {
+    next_->list = std::make_shared<SegmentList>(std::move(segments_));
+  }
   Pending rest = rest_ ? pending_.last_slot_only() : Pending(layout_);
   store_.write_state(next_->state);
   return {next_, std::move(rest)};

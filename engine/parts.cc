@@ -60,11 +60,22 @@ std::shared_ptr<const ResidentVectors> SegmentPart::resident(std::size_t column)
 void SegmentPart::keep(std::span<const std::int64_t> segments, Loss loss) const {
   if (pinned_ != nullptr) return;
   if (!std::binary_search(segments.begin(), segments.end(), info_.id)) return;
-  alive();
-  if (loss == Loss::kAliveRows) return;
+  try {
+    alive();
+    if (loss == Loss::kEverything) pin();
+  } catch (const Error& error) {
+    // A rollback took this segment away before, and its number was given to another: whoever
+    // still reads the view finds out.
+    if (error.kind() != ErrorKind::kCorrupt) throw;
+  }
+}
+
+void SegmentPart::pin() const {
   auto pinned = std::make_unique<Pinned>();
   rowids();
-  for (std::size_t i = 0; i < info_.vectors.size(); ++i) pinned->vectors.push_back(vectors(i).resident);
+  for (std::size_t i = 0; i < info_.vectors.size(); ++i) {
+    pinned->vectors.push_back(vectors(i).resident);
+  }
   for (std::size_t i = 0; i < info_.plains.size(); ++i) pinned->columns.push_back(plain(i));
   pinned_ = std::move(pinned);
 }

@@ -39,6 +39,7 @@ class SegmentPart : public Part {
  private:
   std::string owner(const std::string& what) const;
   std::shared_ptr<const ResidentVectors> resident(std::size_t column) const;
+  void pin() const;
 
   storage::Store* store_;
   const TableOptions* options_;

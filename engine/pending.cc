@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <limits>
+#include <new>
 
 #include "core/error.h"
 #include "engine/rows.h"
@@ -49,8 +50,9 @@ void Pending::append(const RowView& row) {
 Pending::Slot& Pending::open_slot() {
   if (slots_.empty() || slots_.back().used == capacity()) {
     Slot slot;
-    if (spare_ != nullptr) {
-      slot.chunk = std::move(spare_);
+    if (!spares_.empty()) {
+      slot.chunk = std::move(spares_.back());
+      spares_.pop_back();
     } else {
       slot.chunk = std::make_shared<Chunk>(*layout_, capacity(), storage::kBlockHeader);
     }
@@ -268,16 +270,24 @@ Pending Pending::last_slot_only() const {
 
 void Pending::become(Pending&& next) noexcept {
   constexpr std::size_t kLargestSpare = std::size_t{16} << 20;
-  std::shared_ptr<Chunk> spare = std::move(spare_);
+  std::vector<std::shared_ptr<Chunk>> spares = std::move(spares_);
   std::vector<Slot> old = std::move(slots_);
   *this = std::move(next);
   for (Slot& slot : old) {
-    if (spare != nullptr) break;
+    if (spares.size() == kMostSpares) break;
     if (slot.chunk.use_count() != 1 || slot.chunk->memory() > kLargestSpare) continue;
     slot.chunk->truncate(0);
-    spare = std::move(slot.chunk);
+    try {
+      spares.push_back(std::move(slot.chunk));
+    } catch (const std::bad_alloc&) {
+      break;
+    }
   }
-  if (spare_ == nullptr) spare_ = std::move(spare);
+  spares_ = std::move(spares);
+}
+
+void Pending::drop_spares() noexcept {
+  if (spares_.size() > 1) spares_.resize(1);
 }
 
 }  // namespace warplite::engine

@@ -107,8 +107,11 @@ class Pending {
   static Pending restored(const Layout& layout, const Frozen& frozen, const Mark& mark);
   // The rows of the last slot alone, as a new object.
   Pending last_slot_only() const;
-  // Takes the contents of `next`; keeps one unused chunk of its own for later.
+  // Takes the contents of `next`; keeps chunks of its own that nobody holds for later rows,
+  // since new memory costs more than copying a row into it.
   void become(Pending&& next) noexcept;
+  // Keeps one such chunk: enough for a small transaction.
+  void drop_spares() noexcept;
 
  private:
   Slot& open_slot();
@@ -130,7 +133,8 @@ class Pending {
   std::uint64_t tail_version_ = 0;
   std::unordered_map<std::string, std::uint64_t> keys_;  // the last row with each key
   bool keys_stale_ = false;
-  std::shared_ptr<Chunk> spare_;
+  static constexpr std::size_t kMostSpares = 8;
+  std::vector<std::shared_ptr<Chunk>> spares_;
 };
 
 }  // namespace warplite::engine

@@ -50,7 +50,7 @@ bool partitions_overlap(const Layout& layout, const Snapshot& base) {
   if (layout.partitions.empty()) return false;
   const auto column = static_cast<std::size_t>(layout.partitions[0]);
   std::vector<const storage::ZoneMap*> zones;
-  for (const auto& segment : base.segments) {
+  for (const auto& segment : base.segments()) {
     const storage::ZoneMap& zone = segment->info().zones[column];
     if (is_mixed(zone)) zones.push_back(&zone);
   }
@@ -82,7 +82,7 @@ class Rewriter {
     const bool mixed = !everything && partitions_overlap(layout_, base_);
     bool dead = false;
     std::uint64_t live = 0;
-    for (const auto& segment : base_.segments) {
+    for (const auto& segment : base_.segments()) {
       const storage::SegmentInfo& info = segment->info();
       const bool sparse = info.live_rows < info.rows - info.rows / 4;
       const bool small = info.live_rows < layout_.segment_rows / 2;
@@ -106,14 +106,13 @@ class Rewriter {
   std::shared_ptr<const Snapshot> run() {
     auto next = std::make_shared<Snapshot>();
     next->state = base_.state;
-    next->segments = kept_;
     std::vector<std::int64_t> leaving;
     for (std::size_t i = 0; i < chosen_segments_; ++i) leaving.push_back(segment(i).info().id);
     keep_for(readers_, leaving, Part::Loss::kEverything);
     write_segments(*next);
     for (std::size_t i = 0; i < chosen_segments_; ++i) store_.drop_segment(segment(i).info());
     if (base_.tail.live > 0) store_.clear_tail(next->state);
-    next->set_rowid_bound();
+    next->list = std::make_shared<SegmentList>(std::move(kept_));
     store_.write_state(next->state);
     return next;
   }
@@ -132,7 +131,7 @@ class Rewriter {
     std::span<SourceRow> rest = rows;
     for (std::size_t count : cuts) {
       storage::SegmentInfo info = write_segment(rest.first(count), next.state);
-      next.segments.push_back(std::make_shared<SegmentPart>(store_, options_, std::move(info)));
+      kept_.push_back(std::make_shared<SegmentPart>(store_, options_, std::move(info)));
       rest = rest.subspan(count);
     }
   }
@@ -170,7 +169,7 @@ class Rewriter {
   const Layout& layout_;
   const Snapshot& base_;
   const std::vector<std::shared_ptr<const View>>& readers_;
-  std::vector<std::shared_ptr<const SegmentPart>> kept_;
+  SegmentList::Parts kept_;  // and what was written
   std::vector<std::shared_ptr<const Part>> sources_;  // chosen segments, then the tail
   std::size_t chosen_segments_ = 0;
 };

@@ -1,7 +1,6 @@
 #include "engine/snapshot.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "engine/rows.h"
 
@@ -16,21 +15,25 @@ bool same_blocks(const storage::SegmentInfo& a, const storage::SegmentInfo& b) {
          a.alive == b.alive && a.vectors == b.vectors && a.plains == b.plains;
 }
 
-void read_segments(storage::Store& store, const TableOptions& options, const Snapshot* known,
-                   Snapshot& out) {
-  std::size_t old = 0;
+std::shared_ptr<const SegmentList> read_segments(storage::Store& store,
+                                                 const TableOptions& options,
+                                                 const Snapshot* known) {
+  static const SegmentList::Parts kNone;
+  const SegmentList::Parts& old = known != nullptr ? known->segments() : kNone;
+  SegmentList::Parts parts;
+  std::size_t at = 0;
+  bool same = known != nullptr;
   for (storage::SegmentInfo& info : store.read_segments()) {
-    while (known != nullptr && old < known->segments.size() &&
-           known->segments[old]->info().id < info.id) {
-      ++old;
-    }
-    if (known != nullptr && old < known->segments.size() &&
-        same_blocks(known->segments[old]->info(), info)) {
-      out.segments.push_back(known->segments[old]);
+    while (at < old.size() && old[at]->info().id < info.id) ++at;
+    if (at < old.size() && same_blocks(old[at]->info(), info)) {
+      parts.push_back(old[at]);
     } else {
-      out.segments.push_back(std::make_shared<SegmentPart>(store, options, std::move(info)));
+      parts.push_back(std::make_shared<SegmentPart>(store, options, std::move(info)));
+      same = false;
     }
   }
+  if (same && parts.size() == old.size()) return known->list;
+  return std::make_shared<SegmentList>(std::move(parts));
 }
 
 // True when the rows of `tail` are still the first ones of the table's tail.
@@ -105,29 +108,36 @@ void Tail::seal() {
                                      ChunkPart::Shape{count, *low, *high, false}, alive);
 }
 
-void Snapshot::set_rowid_bound() {
-  rowid_bound = std::numeric_limits<RowId>::min();
-  for (const auto& segment : segments) rowid_bound = std::max(rowid_bound, segment->max_rowid());
-  if (tail.part != nullptr) rowid_bound = std::max(rowid_bound, tail.part->max_rowid());
+SegmentList::SegmentList(Parts parts) : parts_(std::move(parts)) {
+  rowids_.reserve(parts_.size());
+  for (std::size_t i = 0; i < parts_.size(); ++i) {
+    rowids_.add(parts_[i]->min_rowid(), parts_[i]->max_rowid(), static_cast<std::uint32_t>(i));
+  }
+  rowids_.build();
+}
+
+RowId Snapshot::rowid_bound() const {
+  const RowId bound = list->rowids().bound();
+  return tail.part == nullptr ? bound : std::max(bound, tail.part->max_rowid());
 }
 
 std::optional<CommittedRow> Snapshot::find(RowId rowid) const {
-  if (rowid > rowid_bound) return std::nullopt;
   if (tail.part != nullptr) {
     const std::optional<std::uint32_t> row = tail.part->find(rowid);
     if (row && is_alive(*tail.part, *row)) {
       return CommittedRow{0, tail.rows->sequences[*row], tail.part.get(), *row};
     }
   }
-  for (std::size_t i = segments.size(); i-- > 0;) {
-    const SegmentPart& segment = *segments[i];
-    if (rowid < segment.min_rowid() || rowid > segment.max_rowid()) continue;
+  std::optional<CommittedRow> found;
+  list->rowids().find(rowid, [&](std::uint32_t i) {
+    const SegmentPart& segment = *segments()[i];
     const std::optional<std::uint32_t> row = segment.find(rowid);
     if (row && is_alive(segment, *row)) {
-      return CommittedRow{segment.info().id, *row, &segment, *row};
+      found = CommittedRow{segment.info().id, *row, &segment, *row};
     }
-  }
-  return std::nullopt;
+    return found.has_value();
+  });
+  return found;
 }
 
 void make_room(const TableOptions& options, Tail& tail, std::uint32_t more) {
@@ -157,9 +167,8 @@ std::shared_ptr<const Snapshot> read_snapshot(storage::Store& store, const Table
     if (known != nullptr && known->state.generation == generation) return known;
     auto snapshot = std::make_shared<Snapshot>();
     snapshot->state = store.read_state();
-    read_segments(store, options, known.get(), *snapshot);
+    snapshot->list = read_segments(store, options, known.get());
     read_tail(store, options, known.get(), *snapshot);
-    snapshot->set_rowid_bound();
     generation = store.read_generation();
     if (snapshot->state.generation == generation) return snapshot;
   }

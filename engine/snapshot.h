@@ -42,13 +42,29 @@ struct CommittedRow {
   std::uint32_t position;  // within the part
 };
 
+// The segments of a table, shared by snapshots between which none changed.
+class SegmentList {
+ public:
+  using Parts = std::vector<std::shared_ptr<const SegmentPart>>;
+  SegmentList() = default;
+  explicit SegmentList(Parts parts);
+
+  const Parts& parts() const { return parts_; }
+  const RowIdIndex& rowids() const { return rowids_; }
+
+ private:
+  Parts parts_;  // ascending id
+  RowIdIndex rowids_;
+};
+
 struct Snapshot {
   storage::State state;
-  std::vector<std::shared_ptr<const SegmentPart>> segments;  // ascending id
+  std::shared_ptr<const SegmentList> list = std::make_shared<SegmentList>();
   Tail tail;
-  RowId rowid_bound;  // no row, dead ones included, has a larger rowid
 
-  void set_rowid_bound();
+  const SegmentList::Parts& segments() const { return list->parts(); }
+  // No row, dead ones included, has a larger rowid.
+  RowId rowid_bound() const;
   std::optional<CommittedRow> find(RowId rowid) const;
 };
 

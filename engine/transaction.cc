@@ -11,6 +11,7 @@ void Transaction::begin() noexcept {
 }
 
 void Transaction::clear() noexcept {
+  pending_.drop_spares();
   savepoints_.clear();
   first_base_ = nullptr;
   flushed_ = false;

@@ -15,14 +15,31 @@ std::uint64_t View::live_rows() const {
 }
 
 std::optional<Location> View::find(RowId rowid) const {
-  // Newest rows last: they are asked for most often.
-  for (std::size_t i = parts_.size(); i-- > 0;) {
+  std::optional<Location> found;
+  const auto test = [&](std::uint32_t i) {
     const Part& part = *parts_[i];
-    if (rowid < part.min_rowid() || rowid > part.max_rowid()) continue;
     const std::optional<std::uint32_t> row = part.find(rowid);
-    if (row && is_alive(part, *row)) return Location{static_cast<std::uint32_t>(i), *row};
+    if (row && is_alive(part, *row)) found = Location{i, *row};
+    return found.has_value();
+  };
+  const auto count = static_cast<std::uint32_t>(parts_.size());
+  if (++finds_ == 2) {
+    rowids_.reserve(count);
+    for (std::uint32_t i = 0; i < count; ++i) {
+      rowids_.add(parts_[i]->min_rowid(), parts_[i]->max_rowid(), i);
+    }
+    rowids_.build();
   }
-  return std::nullopt;
+  if (finds_ >= 2) {
+    rowids_.find(rowid, test);
+    return found;
+  }
+  // Newest rows last: they are asked for most often.
+  for (std::uint32_t i = count; i-- > 0;) {
+    if (rowid < parts_[i]->min_rowid() || rowid > parts_[i]->max_rowid()) continue;
+    if (test(i)) break;
+  }
+  return found;
 }
 
 std::optional<RowId> View::max_rowid() const {

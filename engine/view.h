@@ -16,6 +16,7 @@
 #include "core/column.h"
 #include "core/types.h"
 #include "engine/residency.h"
+#include "engine/rowid_index.h"
 #include "storage/storage.h"
 
 namespace warplite::engine {
@@ -91,6 +92,8 @@ class View {
   const Layout* layout_;
   storage::Store* store_;
   std::vector<std::shared_ptr<const Part>> parts_;
+  mutable RowIdIndex rowids_;  // made by the second find(): many views are asked once
+  mutable int finds_ = 0;
 };
 
 }  // namespace warplite::engine

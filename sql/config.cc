@@ -113,7 +113,8 @@ const Setting& find_setting(std::string_view name) {
     names += (names.empty() ? "" : ", ") + std::string(setting.name);
   }
   throw Error(ErrorKind::kInvalid,
-              "warp_config: unknown setting '" + std::string(name) + "'; the settings are: " + names);
+              "warp_config: unknown setting '" + std::string(name) +
+                  "'; the settings are: " + names);
 }
 
 }  // namespace

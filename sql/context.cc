@@ -90,7 +90,8 @@ std::optional<std::string> what_is(sqlite3* db, const std::string& schema,
   if (sqlite3_txn_state(db, schema.c_str()) < 0) return std::nullopt;  // no such schema
   const Statement query =
       prepare(db, "SELECT type, sql LIKE 'CREATE VIRTUAL%' FROM " + quoted_name(schema) +
-                      ".sqlite_schema WHERE name = ?1 COLLATE NOCASE AND type IN ('table', 'view')");
+                      ".sqlite_schema "
+                      "WHERE name = ?1 COLLATE NOCASE AND type IN ('table', 'view')");
   bind_text(query.get(), 1, table);
   if (!step(query.get())) return std::nullopt;
   if (sqlite3_column_int(query.get(), 1) != 0) return kVirtualTable;

@@ -1,5 +1,5 @@
 // What the modules and functions of one connection share: its warp tables by name.
-// Ownership: created by registration, freed with the last module (sqlite3_create_module_v2's destructor).
+// Ownership: created by registration, freed with the module (sqlite3_create_module_v2's destructor).
 // Threads: as the connection.
 #pragma once
 
@@ -29,9 +29,10 @@ class Context {
   void add(const std::shared_ptr<OpenTable>& table);
   void remove(const OpenTable& table);  // by schema and table name, when it is this object
 
-  // "papers" or "schema.papers" (either part may be "quoted" or [quoted]); ASCII case-insensitive; without a schema: temp, main, then
-  // the attached ones. Connects the table when this connection has not used it yet. Throws Error{kInvalid}
-  // "no such warp table: …", or that says what the name is instead.
+  // "papers" or "schema.papers" (either part may be "quoted", [quoted] or `quoted`); ASCII
+  // case-insensitive; without a schema: temp, main, then the attached ones. Connects the table when
+  // this connection has not used it yet, and notices what other connections did to the schema.
+  // Throws Error{kInvalid} "no such warp table: …", or that says what the name is instead.
   std::shared_ptr<OpenTable> find(const std::string& name);
 
  private:

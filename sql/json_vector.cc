@@ -43,7 +43,8 @@ class Handler : public Json::json_sax_t {
                    const nlohmann::detail::exception& error) override {
     // 406: a number beyond the range of double; the others are errors of syntax.
     problem_ = error.id == 406
-                   ? "got a number that is too large at byte " + std::to_string(position) + ": " + token
+                   ? "got a number that is too large at byte " + std::to_string(position) + ": " +
+                         token
                    : "got malformed JSON at byte " + std::to_string(position);
     return false;
   }

@@ -11,7 +11,7 @@
 namespace warplite::sql {
 
 struct JsonVector {
-  std::vector<std::byte> bytes;  // of the element type; the last byte of BIT is filled with zero bits
+  std::vector<std::byte> bytes;  // of the element type; BIT fills the last byte with zeros
   std::size_t count = 0;         // elements
 };
 

@@ -36,29 +36,17 @@ std::string expectation(ElementType type, std::uint32_t dim) {
               where.text() + ": expected " + expectation(type, dim) + ", got " + got);
 }
 
-// True when an element's exponent is all ones (NaN or infinity). Adding one to the
-// exponent carries into the cleared sign bit; fixed blocks let the compiler vectorise.
+// True when an element's exponent is all ones (NaN or infinity): adding one to the exponent then
+// carries into the cleared sign bit. Without a branch, so that the compiler vectorises.
 template <typename Word, Word kMagnitude, Word kExponentOne>
 bool any_special(const std::byte* data, std::size_t count) {
-  constexpr std::size_t kBlock = 64 / sizeof(Word);
-  constexpr Word kSign = static_cast<Word>(~kMagnitude);
-  Word seen[kBlock] = {};
-  Word words[kBlock];
-  std::size_t i = 0;
-  for (; i + kBlock <= count; i += kBlock) {
-    std::memcpy(words, data + i * sizeof(Word), sizeof words);
-    for (std::size_t j = 0; j < kBlock; ++j) {
-      seen[j] = static_cast<Word>(seen[j] | static_cast<Word>((words[j] & kMagnitude) + kExponentOne));
-    }
-  }
-  Word all = 0;
-  for (; i < count; ++i) {
+  Word seen = 0;
+  for (std::size_t i = 0; i < count; ++i) {
     Word word;
     std::memcpy(&word, data + i * sizeof(Word), sizeof word);
-    all = static_cast<Word>(all | static_cast<Word>((word & kMagnitude) + kExponentOne));
+    seen = static_cast<Word>(seen | static_cast<Word>((word & kMagnitude) + kExponentOne));
   }
-  for (Word word : seen) all = static_cast<Word>(all | word);
-  return (all & kSign) != 0;
+  return (seen & static_cast<Word>(~kMagnitude)) != 0;
 }
 
 float element_as_float(ElementType type, const std::byte* data, std::size_t i) {
@@ -315,7 +303,8 @@ std::string describe(const Cell& cell) {
     case CellKind::kInteger: return "the integer " + std::to_string(cell.integer);
     case CellKind::kReal: {
       char number[64];
-      return std::string("the real ") + sqlite3_snprintf(sizeof number, number, "%!.15g", cell.real);
+      return std::string("the real ") +
+             sqlite3_snprintf(sizeof number, number, "%!.15g", cell.real);
     }
     case CellKind::kText:
       if (cell.bytes.size() > kShown) {

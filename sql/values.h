@@ -56,9 +56,9 @@ struct VectorInput {
 };
 
 // A value for a column (or a query on it) of a declared type and dimension. BLOB: little-endian
-// elements of exactly the declared size (FLOAT16 also takes dim float32 values, rounded); a BLOB whose
-// subtype says another element type is refused. TEXT: a JSON array of numbers (INT8: integers −128…127;
-// BIT: dim zeros and ones). Refuses NaN, infinity, wrong lengths, other types. Not for NULL.
+// elements of exactly the declared size (FLOAT16 also takes dim float32 values, rounded); a BLOB
+// whose subtype says another element type is refused. TEXT: a JSON array of numbers (INT8: integers
+// −128…127; BIT: dim zeros and ones). Refuses NaN, infinity, wrong lengths, other types. Not for NULL.
 VectorInput vector_for_column(sqlite3_value* value, ElementType type, std::uint32_t dim,
                               const Place& where);
 
@@ -66,7 +66,8 @@ VectorInput vector_for_column(sqlite3_value* value, ElementType type, std::uint3
 // TEXT is a JSON array of float32.
 VectorInput vector_argument(sqlite3_value* value, const Place& where);
 
-// The same, as a given type and of any dimension (vec_int8(x)); a subtype that says another type is refused.
+// The same, as a given type and of any dimension (vec_int8(x)); a subtype that says another type
+// is refused.
 VectorInput vector_of_type(sqlite3_value* value, ElementType type, const Place& where);
 
 // For a warp_knn_join row or a cell that has no sqlite3_value: the same checks over raw cells.
@@ -88,13 +89,14 @@ void result_cell(sqlite3_context* context, const Cell& cell);
 // "a BLOB of 12 bytes", "the text 'abc'", "5", "NULL": what came, for error messages.
 std::string describe(const Cell& cell);
 
-// Stores into a plain column as a STRICT table would: '2020' and 2020.0 become 2020 for INTEGER, 5 becomes
-// '5' for TEXT, 2 becomes 2.0 for REAL; what cannot be converted without loss is Error{kConstraint}
-// "cannot store TEXT value in INTEGER column t.c". BOOLEAN takes 0 and 1. `storage` owns converted text.
+// Stores into a plain column as a STRICT table would: '2020' and 2020.0 become 2020 for INTEGER,
+// 5 becomes '5' for TEXT, 2 becomes 2.0 for REAL; what cannot be converted without loss is
+// Error{kConstraint} "cannot store TEXT value in INTEGER column t.c". BOOLEAN takes 0 and 1.
+// `storage` owns converted text.
 Cell to_column(const Cell& cell, PlainType type, const Place& where, std::string& storage);
 
-// SQLite's affinity for comparisons with a plain column (datatype3.html §4.2): numeric columns turn numeric-looking text into
-// numbers and leave other text alone; nothing is applied for TEXT columns here.
+// SQLite's affinity for comparisons with a plain column (datatype3.html §4.2): numeric columns turn
+// numeric-looking text into numbers and leave other text alone; nothing is applied for TEXT columns.
 Value compare_operand(const Cell& cell, PlainType type);
 
 }  // namespace warplite::sql

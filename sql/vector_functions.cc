@@ -214,8 +214,9 @@ void quantize_binary(sqlite3_context* context, sqlite3_value** arguments) {
   constexpr const char* kName = "vec_quantize_binary";
   const VectorInput vector = vector_argument(arguments[0], kName);
   if (vector.type == ElementType::kBit || vector.dim % 8 != 0) {
-    refuse(kName, "expected a float32, float16 or int8 vector whose dimension is a multiple of 8, got " +
-                      shape(vector));
+    refuse(kName,
+           "expected a float32, float16 or int8 vector whose dimension is a multiple of 8, got " +
+               shape(vector));
   }
   const std::vector<float> values = floats_of(vector);
   std::vector<std::uint8_t> bits(vector.dim / 8);

@@ -10,10 +10,10 @@ set(edges_gpu compute core)
 set(edges_index compute core)
 set(edges_storage core)
 set(edges_engine storage index compute core)
-set(edges_sql engine storage core)
+set(edges_sql engine storage compute core)
 set(edges_extension sql engine storage index cpu compute core)
-# Single headers beyond those edges: a search is cancelled through all layers.
-set(headers_sql compute/ops.h)
+# Single headers beyond those edges: a declaration names an index kind.
+set(headers_sql index/index.h)
 
 set(folders core compute cpu gpu index storage engine sql extension)
 set(hosts storage sql extension)   # may include SQLite

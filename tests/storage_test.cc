@@ -214,6 +214,11 @@ void check_segment(Store& store, const SegmentInfo& info, const std::vector<Row>
     REQUIRE(values.size() == rows.size());
     for (std::size_t i = 0; i < rows.size(); ++i) {
       REQUIRE(same(values.cell(i), rows[i].plains[column].cell()));
+      if (!values.is_null(i)) continue;
+      // Filters scan the raw values: those of NULL rows are as Column promises.
+      if (!values.integers().empty()) REQUIRE(values.integers()[i] == 0);
+      if (!values.reals().empty()) REQUIRE(values.reals()[i] == 0);
+      if (values.type() == PlainType::kText) REQUIRE(values.text(i).empty());
     }
   }
 }
@@ -460,6 +465,8 @@ TEST_CASE("storage: zones bound every value, texts by a prefix") {
     CHECK(zone.high.cell().bytes >= text);
     CHECK(zone.low.kind() == CellKind::kText);
   }
+  CHECK(zone_of({"x" + ff16}).high.cell().bytes == "y");
+  CHECK(zone_of({ff16 + "\xff\x01z"}).high.cell().bytes == ff16 + "\xff\x02");
   Column nulls(PlainType::kReal);
   nulls.append(Cell::null());
   CHECK(make_zone(nulls).all_null);
@@ -772,6 +779,16 @@ TEST_CASE("storage: a stale block under an old stamp is refused") {
   db.put("UPDATE papers_blocks SET data = ? WHERE id = 4097", old);
   CHECK(thrown(ErrorKind::kCorrupt, [&] { table.read_all(); }) ==
         "papers: segment 1, alive bitmap: stamp differs from the segment's");
+}
+
+TEST_CASE("storage: live rows are counted against the bitmap") {
+  Database db;
+  Filled table(db);
+  SegmentInfo info = table.info;
+  ++info.live_rows;
+  db.put("UPDATE papers_segments SET info = ?", encode_segment(info, table.layout));
+  CHECK(thrown(ErrorKind::kCorrupt, [&] { table.read_all(); }) ==
+        "papers: segment 1, alive bitmap: 11 rows are alive, expected 12");
 }
 
 // Damage under a right checksum: decoding alone must stay in bounds.

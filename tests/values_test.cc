@@ -147,7 +147,8 @@ TEST_CASE("JSON: what is no flat array of fitting numbers is refused") {
   for (const Case& test : cases) {
     const std::string error =
         error_of([&] { parse_json_vector(test.json, test.type, "t.c"); });
-    INFO(std::string(test.json) + " -> " + error);
+    const std::string shown = std::string(test.json) + " -> " + error;
+    INFO(shown);
     if (test.problem[0] == '\0') {
       CHECK(error.empty());
     } else {
@@ -188,27 +189,30 @@ TEST_CASE("JSON: bits are least significant first") {
 
 const char* const kLiterals[] = {
     "0", "1", "-1", "2", "5", "9007199254740993", "9223372036854775807", "-9223372036854775808",
-    "0.0", "1.0", "2020.0", "1.5", "-2.5", "1e3", "1e18", "9.2e18", "9.3e18", "-9.3e18", "1e300", "1e-300",
-    "9223372036854774784.0", "9223372036854775808.0", "-9223372036854775808.0", "0.1", "123456789.125",
-    "''", "' '", "'0'", "'1'", "'2020'", "' 12 '", "'\t12\n'", "'+5'", "'-5'", "'+-5'", "'--5'", "'1e3'",
-    "'1E3'", "'1e'", "'1e+'", "'1e+2'", "'0x10'", "'9223372036854775807'", "'9223372036854775808'",
-    "'-9223372036854775808'", "'-9223372036854775809'", "'12abc'", "'abc'", "'.5'", "'5.'", "'.'", "'-.5'",
-    "'12.0'", "'12.5'", "'1 2'", "'1_000'", "'inf'", "'nan'", "'Infinity'", "'1e400'", "'-1e400'", "'1e-400'",
-    "'0.000e999'", "'00012'", "'true'", "'TRUE'", "'0.1'", "'1234567890123456789012345'", "'\u00a05'",
-    "'1e0000000000000000000001'", "'-0'", "'-0.0'", "x''", "x'31'", "x'00ff'",
+    "0.0", "1.0", "2020.0", "1.5", "-2.5", "1e3", "1e18", "9.2e18", "9.3e18", "-9.3e18", "1e300",
+    "1e-300", "9223372036854774784.0", "9223372036854775808.0", "-9223372036854775808.0", "0.1",
+    "123456789.125", "''", "' '", "'0'", "'1'", "'2020'", "' 12 '", "'\t12\n'", "'+5'", "'-5'",
+    "'+-5'", "'--5'", "'1e3'", "'1E3'", "'1e'", "'1e+'", "'1e+2'", "'0x10'",
+    "'9223372036854775807'", "'9223372036854775808'", "'-9223372036854775808'",
+    "'-9223372036854775809'", "'12abc'", "'abc'", "'.5'", "'5.'", "'.'", "'-.5'", "'12.0'",
+    "'12.5'", "'1 2'", "'1_000'", "'inf'", "'nan'", "'Infinity'", "'1e400'", "'-1e400'", "'1e-400'",
+    "'0.000e999'", "'00012'", "'true'", "'TRUE'", "'0.1'", "'1234567890123456789012345'",
+    "'\u00a05'", "'1e0000000000000000000001'", "'-0'", "'-0.0'", "x''", "x'31'", "x'00ff'",
 };
 
 // A value as "type|text", so that 1, 1.0 and '1' differ.
 std::string rendered(const Cell& cell) {
   SqlSession session(":memory:");
   sqlite3_stmt* statement = nullptr;
-  sqlite3_prepare_v2(session.db(), "SELECT typeof(?1) || '|' || quote(?1)", -1, &statement, nullptr);
+  sqlite3_prepare_v2(session.db(), "SELECT typeof(?1) || '|' || quote(?1)", -1, &statement,
+                     nullptr);
   switch (cell.kind) {
     case CellKind::kNull: break;
     case CellKind::kInteger: sqlite3_bind_int64(statement, 1, cell.integer); break;
     case CellKind::kReal: sqlite3_bind_double(statement, 1, cell.real); break;
     case CellKind::kText:
-      sqlite3_bind_text64(statement, 1, cell.bytes.data(), cell.bytes.size(), SQLITE_STATIC, SQLITE_UTF8);
+      sqlite3_bind_text64(statement, 1, cell.bytes.data(), cell.bytes.size(), SQLITE_STATIC,
+                          SQLITE_UTF8);
       break;
     case CellKind::kBlob:
       sqlite3_bind_blob64(statement, 1, cell.bytes.data(), cell.bytes.size(), SQLITE_STATIC);
@@ -222,7 +226,8 @@ std::string rendered(const Cell& cell) {
 
 Value literal(const SqlSession& session, const std::string& text) {
   sqlite3_stmt* statement = nullptr;
-  REQUIRE(sqlite3_prepare_v2(session.db(), ("SELECT " + text).c_str(), -1, &statement, nullptr) == SQLITE_OK);
+  REQUIRE(sqlite3_prepare_v2(session.db(), ("SELECT " + text).c_str(), -1, &statement, nullptr) ==
+          SQLITE_OK);
   REQUIRE(sqlite3_step(statement) == SQLITE_ROW);
   const Value value(column_cell(statement, 0));
   sqlite3_finalize(statement);
@@ -238,11 +243,14 @@ TEST_CASE("plain columns store what STRICT tables store") {
   for (const auto& [table, type] : columns) {
     for (const char* text : kLiterals) {
       const std::string name = table;
-      const bool stored = session.run("DELETE FROM " + name + "; INSERT INTO " + name + " VALUES (" + text + ")").ok();
+      session.must_run("DELETE FROM " + name);
+      const bool stored = session.run("INSERT INTO " + name + " VALUES (" + text + ")").ok();
       std::string ours, storage;
       const Value value = literal(session, text);
-      const std::string error = error_of([&] { ours = rendered(to_column(value.cell(), type, "t.c", storage)); });
-      INFO(name + " " + text + " -> " + ours + error);
+      const std::string error = error_of(
+          [&] { ours = rendered(to_column(value.cell(), type, "t.c", storage)); });
+      const std::string shown = name + " " + text + " -> " + ours + error;
+      INFO(shown);
       REQUIRE(error.empty() == stored);
       if (!stored) {
         CHECK(error.starts_with("cannot store "));
@@ -273,8 +281,9 @@ TEST_CASE("BOOLEAN columns take 0 and 1") {
 // affinity with our operand must say the same.
 TEST_CASE("comparison operands follow SQLite's affinity") {
   const SqlSession session(":memory:");
-  const std::pair<const char*, PlainType> columns[] = {
-      {"INTEGER", PlainType::kInteger}, {"REAL", PlainType::kReal}, {"BOOLEAN", PlainType::kBoolean}};
+  const std::pair<const char*, PlainType> columns[] = {{"INTEGER", PlainType::kInteger},
+                                                       {"REAL", PlainType::kReal},
+                                                       {"BOOLEAN", PlainType::kBoolean}};
   for (const auto& [declared, type] : columns) {
     session.must_run(std::string("DROP TABLE IF EXISTS t; CREATE TABLE t(x ") + declared + ", y)");
     for (const char* text : kLiterals) {
@@ -288,7 +297,8 @@ TEST_CASE("comparison operands follow SQLite's affinity") {
       if (quoted.ends_with("Inf")) quoted.replace(quoted.size() - 3, 3, "9e999");
       for (const char* op : {"=", "<", "<=", ">", ">=", "IS"}) {
         const std::string condition = std::string(" ") + op + " ";
-        INFO(std::string(declared) + " " + op + " " + text + " as " + ours);
+        const std::string shown = std::string(declared) + condition + text + " as " + ours;
+        INFO(shown);
         CHECK(session.must_run("SELECT rowid FROM t WHERE x" + condition + text) ==
               session.must_run("SELECT rowid FROM t WHERE y" + condition + quoted));
       }

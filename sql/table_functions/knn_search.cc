@@ -50,7 +50,9 @@ const TableFunction kKnnSearch{
     .column_count = Output::kCount,
     .parameters = {{"table"}, {"column"}, {"query"}, {"k"}, {"options", false}},
     .run = run,
-    .orders = {{Output::kRank}, {Output::kDistance, Output::kRowId}, {Output::kDistance, Output::kRank}},
+    .orders = {{Output::kRank},
+               {Output::kDistance, Output::kRowId},
+               {Output::kDistance, Output::kRank}},
 };
 
 }  // namespace warplite::sql

@@ -35,8 +35,8 @@ std::string first_word(std::string_view text) {
   return word;
 }
 
-// SQLite counts COMMIT, BEGIN, ATTACH and PRAGMA as read-only: the first word decides, too. A PRAGMA
-// may act while it is prepared, so that it is refused before.
+// SQLite counts COMMIT, BEGIN, ATTACH and PRAGMA as read-only: the first word decides, too.
+// A PRAGMA may act while it is prepared, so that it is refused before.
 Statement prepare_queries(const Call& call, int parameter, const std::string& text) {
   const std::string word = first_word(text);
   if (word == "pragma") call.refuse(parameter, kExpected);
@@ -48,8 +48,8 @@ Statement prepare_queries(const Call& call, int parameter, const std::string& te
     rest.remove_prefix(1);
   }
   const bool selects = word == "select" || word == "values" || word == "with";
-  if (!selects || !rest.empty() || statement == nullptr || !sqlite3_stmt_readonly(statement.get()) ||
-      sqlite3_column_count(statement.get()) != 2 ||
+  if (!selects || !rest.empty() || statement == nullptr ||
+      !sqlite3_stmt_readonly(statement.get()) || sqlite3_column_count(statement.get()) != 2 ||
       sqlite3_bind_parameter_count(statement.get()) != 0) {
     call.refuse(parameter, kExpected);
   }

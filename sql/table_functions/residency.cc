@@ -21,7 +21,9 @@ class ResidentBlocks : public Rows {
     switch (column) {
       case Output::kOwner: result_cell(context, Cell::text(entry.owner)); break;
       case Output::kDevice: result_cell(context, Cell::text(entry.device)); break;
-      case Output::kBytes: sqlite3_result_int64(context, static_cast<sqlite3_int64>(entry.bytes)); break;
+      case Output::kBytes:
+        sqlite3_result_int64(context, static_cast<sqlite3_int64>(entry.bytes));
+        break;
       case Output::kInUse: sqlite3_result_int(context, entry.in_use ? 1 : 0); break;
     }
   }

@@ -68,7 +68,9 @@ class Call {
   Context& context() const { return context_; }
   const char* function() const { return function_.name; }
 
-  sqlite3_value* value(int parameter) const { return arguments_[static_cast<std::size_t>(parameter)]; }
+  sqlite3_value* value(int parameter) const {
+    return arguments_[static_cast<std::size_t>(parameter)];
+  }
   // Absent or NULL.
   bool is_null(int parameter) const;
   // Numbers are taken as a column of that type takes them ('10' is 10). Throw Error{kInvalid}

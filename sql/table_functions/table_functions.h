@@ -6,7 +6,8 @@
 
 namespace warplite::sql {
 
-// Registers all of them on a connection; `context` outlives its use by SQL. Returns a SQLite result code.
+// Registers all of them on a connection; `context` lives as long as it. Returns a SQLite result
+// code.
 int register_table_functions(sqlite3* db, Context* context);
 
 }  // namespace warplite::sql

@@ -234,7 +234,8 @@ std::unique_ptr<VectorFile> open_vector_file(const std::string& path) {
   if (extension == ".npy") return open_npy(Reader(path));
   throw Error(ErrorKind::kInvalid,
               "warp_vectors_file: " + path +
-                  ": expected a name that ends in .fvecs, .bvecs, .ivecs, .npy, .fbin, .u8bin or .i8bin");
+                  ": expected a name that ends in .fvecs, .bvecs, .ivecs, .npy, .fbin, .u8bin or "
+                  ".i8bin");
 }
 
 }  // namespace warplite::sql

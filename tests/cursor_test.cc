@@ -1,0 +1,136 @@
+// What SQL text cannot show: cursors that stay open while the table changes, prepared statements
+// used again, interruption.
+#include <doctest/doctest.h>
+#include <sqlite3.h>
+
+#include <chrono>
+#include <map>
+#include <string>
+#include <thread>
+
+#include "engine/residency.h"
+#include "tests/sql_session.h"
+
+namespace warplite::testing {
+namespace {
+
+class Statement {
+ public:
+  Statement(const SqlSession& session, const std::string& sql) {
+    REQUIRE(sqlite3_prepare_v2(session.db(), sql.c_str(), -1, &statement_, nullptr) == SQLITE_OK);
+  }
+  ~Statement() { sqlite3_finalize(statement_); }
+  Statement(const Statement&) = delete;
+  Statement& operator=(const Statement&) = delete;
+
+  sqlite3_stmt* get() const { return statement_; }
+  bool step() { return sqlite3_step(statement_) == SQLITE_ROW; }
+  std::string text(int column) const {
+    const auto* value = sqlite3_column_text(statement_, column);
+    return value == nullptr ? "NULL" : reinterpret_cast<const char*>(value);
+  }
+
+ private:
+  sqlite3_stmt* statement_ = nullptr;
+};
+
+constexpr const char* kSetUp =
+    "CREATE VIRTUAL TABLE t USING warp(id INTEGER PRIMARY KEY, e FLOAT[2], s TEXT, +note);"
+    "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 2500) "
+    "INSERT INTO t SELECT x, '[' || x || ',1]', 's' || x, 'note' || x FROM c;"
+    "INSERT INTO t(t) VALUES ('optimize');"
+    "INSERT INTO t SELECT id + 2500, '[' || (id + 2500) || ',1]', 's' || (id + 2500), 'note' || (id + 2500) "
+    "FROM t WHERE id <= 20";
+
+// Reads the rest of a cursor over (id, s, note) and checks that every row is as it was set up.
+void check_original_rows(Statement& cursor, int already, int expected) {
+  int rows = already;
+  while (cursor.step()) {
+    ++rows;
+    const std::string id = cursor.text(0);
+    REQUIRE(cursor.text(1) == "s" + id);
+    REQUIRE(cursor.text(2) == "note" + id);
+  }
+  CHECK(rows == expected);
+}
+
+}  // namespace
+
+TEST_CASE("a cursor keeps the rows it began with while the table changes") {
+  const SqlSession session(":memory:");
+  session.must_run(kSetUp);
+  for (const char* query : {"SELECT id, s, note FROM t WHERE e MATCH '[0,1]'", "SELECT id, s, note FROM t",
+                            "SELECT id, s, note FROM t WHERE e MATCH '[0,1]' AND s >= 's' AND k = 100000"}) {
+    for (const char* change :
+         {"DELETE FROM t WHERE id BETWEEN 100 AND 2510", "INSERT INTO t(t) VALUES ('rebuild')",
+          "UPDATE t SET s = 'other', note = 'other', e = '[0,0]'", "DELETE FROM t",
+          "UPDATE t SET id = -id", "INSERT OR REPLACE INTO t(id, e) SELECT id, e FROM t",
+          "BEGIN; DELETE FROM t; INSERT INTO t(t) VALUES ('optimize'); ROLLBACK"}) {
+      SUBCASE((std::string(query) + "; " + change).c_str()) {
+        Statement cursor(session, query);
+        REQUIRE(cursor.step());
+        REQUIRE(cursor.step());
+        const SqlResult changed = session.run(change);
+        INFO(changed.message);
+        // A rollback may abort the reading statement instead; it may never change its rows.
+        if (!changed.ok()) session.run("ROLLBACK");
+        engine::Residency::instance().clear();
+        if (changed.ok() && std::string(change).find("ROLLBACK") == std::string::npos) {
+          check_original_rows(cursor, 2, 2520);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a prepared statement sees what happened since its last run") {
+  const SqlSession session(":memory:");
+  session.must_run(kSetUp);
+  Statement search(session, "SELECT id, distance FROM t WHERE e MATCH ?1 AND id >= ?2 AND k = ?3");
+  const auto nearest = [&](const char* vector, int from, int k) {
+    sqlite3_reset(search.get());
+    sqlite3_bind_text(search.get(), 1, vector, -1, SQLITE_STATIC);
+    sqlite3_bind_int(search.get(), 2, from);
+    sqlite3_bind_int(search.get(), 3, k);
+    std::string ids;
+    while (search.step()) ids += search.text(0) + " ";
+    return ids;
+  };
+  CHECK(nearest("[0,1]", 1, 3) == "1 2 3 ");
+  CHECK(nearest("[0,1]", 700, 2) == "700 701 ");
+  session.must_run("DELETE FROM t WHERE id = 2");
+  CHECK(nearest("[0,1]", 1, 3) == "1 3 4 ");
+  session.must_run("BEGIN; INSERT INTO t(id, e) VALUES (9000, '[0,1]')");
+  CHECK(nearest("[0,1]", 1, 2) == "9000 1 ");
+  session.must_run("ROLLBACK");
+  CHECK(nearest("[0,1]", 1, 2) == "1 3 ");
+  session.must_run("ALTER TABLE t RENAME TO u; ALTER TABLE u RENAME TO t");
+  CHECK(nearest("[0,1]", 1, 2) == "1 3 ");
+  session.must_run("DROP TABLE t; CREATE VIRTUAL TABLE t USING warp(id INTEGER PRIMARY KEY, e FLOAT[2])");
+  CHECK(nearest("[0,1]", 1, 2).empty());
+}
+
+TEST_CASE("an interrupted search ends soon and leaves the connection usable") {
+  const SqlSession session(":memory:");
+  session.must_run(
+      "CREATE VIRTUAL TABLE t USING warp(e FLOAT[256]); BEGIN;"
+      "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 20000) "
+      "INSERT INTO t(rowid, e) SELECT x, zeroblob(1000) || CAST(printf('%024d', x) AS BLOB) FROM c; COMMIT");
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point asked;
+  std::thread other([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    asked = Clock::now();
+    sqlite3_interrupt(session.db());
+  });
+  const SqlResult result =
+      session.run("SELECT count(*) FROM warp_knn_join('t', 'e', 'SELECT rowid, e FROM t', 10)");
+  const auto ended = Clock::now();
+  other.join();
+  CHECK(result.code == SQLITE_INTERRUPT);
+  // 50 ms are promised; a machine that runs other things at once may take longer.
+  CHECK(ended - asked < std::chrono::milliseconds(500));
+  CHECK(session.must_run("SELECT count(*) FROM t WHERE e MATCH (SELECT e FROM t WHERE rowid = 5) AND k = 2")[0] == "2");
+}
+
+}  // namespace warplite::testing
