@@ -97,7 +97,7 @@ struct RowSquare {
 
 // a[j] += a[j + s] for s = half the lanes, … 2, 1.
 template <class Tag>
-HWY_INLINE double fold(Tag tag, hn::VFromD<Tag> a) {
+HWY_INLINE double fold([[maybe_unused]] Tag tag, hn::VFromD<Tag> a) {
 #if HWY_TARGET != HWY_SCALAR
   if constexpr (hn::MaxLanes(tag) > 1) {
     const hn::Half<Tag> half;

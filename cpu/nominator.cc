@@ -10,7 +10,7 @@ namespace {
 constexpr double kUnit = 0x1p-24;           // rounding of float32
 constexpr double kLargestSquare = 0x1p80;   // of a norm that cannot overflow
 constexpr double kFloor = 0x1p-40;
-constexpr std::size_t kFewestQueries = 4;   // measured: below, the canonical loops win
+constexpr std::size_t kFewestQueries = 3;   // measured: below, the canonical loops win
 constexpr std::size_t kFewestRows = 64;
 constexpr std::uint32_t kLargestDim = 1u << 16;
 constexpr std::size_t kDepth = 512;         // elements multiplied between visits of the sums
@@ -202,7 +202,7 @@ void Nominator::pack_rows(const compute::Block& block, Tile& tile) const {
       tile.norms[first + i] =
           usable ? to_float(std::sqrt(square) * (1 + 0x1p-20) + kFloor) : 1.0f;
       tile.halves[first + i] = to_float(!usable ? -kInfinity
-                                        : l2    ? square / 2 * (1 - 16 * kUnit)
+                                        : l2    ? square / 2 * (1 - 32 * kUnit)
                                                 : 0);
     }
   }
@@ -237,7 +237,7 @@ float Nominator::offset(std::size_t query, double threshold) const {
     value = 1 - threshold;
   } else {
     const double scaled = threshold * row_scale_;
-    value = q.square / 2 * (1 - 16 * kUnit) - scaled * scaled / 2 * (1 + 0x1p-28);
+    value = q.square / 2 * (1 - 32 * kUnit) - scaled * scaled / 2 * (1 + 0x1p-28);
   }
   return to_float(value - 8 * kUnit * std::fabs(value));
 }
@@ -250,7 +250,7 @@ double Nominator::farthest(std::size_t query, double key) const {
     }
     case Distance::kCosine: return std::max(0.0, 1 + key);
     default: {
-      const double half = queries_[query].square / 2 * (1 + 16 * kUnit) + key;
+      const double half = queries_[query].square / 2 * (1 + 40 * kUnit) + key;
       return std::sqrt(std::max(0.0, 2 * half)) * (1 + 0x1p-20) / row_scale_;
     }
   }
@@ -262,7 +262,7 @@ void Nominator::tighten(Worker& worker, std::size_t query, const float* dots, Ti
   for (const std::uint32_t r : tile.found) {
     const double half = tile.halves[r];
     if (half == -kInfinity) continue;
-    tile.keys.push_back(half * (1 + 40 * kUnit) - dots[r] +
+    tile.keys.push_back(half * (1 + 80 * kUnit) - dots[r] +
                         static_cast<double>(queries_[query].slack) * tile.norms[r]);
   }
   if (tile.keys.size() < k) return;

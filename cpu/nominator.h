@@ -11,12 +11,12 @@
 // is dropped only if
 //   dot' + slack·norm < half + offset,  slack ≥ (γ + 16u)(‖x'‖ + 2^-40),
 //                                       norm  ≥ ‖y'‖ + 2^-40,
-//   l2:     half = (1 − 16u)·‖y'‖²/2,  offset = (1 − 16u)·‖x'‖²/2 − (1 + 2^-28)·(sT)²/2
+//   l2:     half = (1 − 32u)·‖y'‖²/2,  offset = (1 − 32u)·‖x'‖²/2 − (1 + 2^-28)·(sT)²/2
 //   ip:     half = 0,                  offset = −s·s_x·T
 //   cosine: half = 0,                  offset = 1 − T
 // with offset lowered by 8u of itself, T the query's threshold. For l2, ‖x−y‖ ≤ sT means
-// ‖x'−y'‖² ≤ (sT)² + 8.6u(‖x'‖² + ‖y'‖²), which the factors 1 − 16u cover together with
-// the two roundings on that side. The 2^-40 make slack·norm at least 2^-104·dim, more than
+// ‖x'−y'‖² ≤ (sT)² + 8.6u(‖x'‖² + ‖y'‖²), which the factors 1 − 32u cover together with
+// the 16u by which the squared norms are rounded and the two roundings on that side. The 2^-40 make slack·norm at least 2^-104·dim, more than
 // dim products can lose by underflow (2^-126 each even where denormals are flushed).
 // Norms above 2^40 could overflow: such a row has half = −∞, such a query offset = −∞,
 // and the test is false for NaN, so they are re-scored canonically.

@@ -1,19 +1,12 @@
 #include "engine/collection.h"
 
 #include <algorithm>
-#include <unordered_map>
 
-#include "engine/flush.h"
+#include "engine/collection_impl.h"
 #include "engine/integrity.h"
-#include "engine/rewrite.h"
-#include "engine/transaction.h"
 
 namespace warplite::engine {
 namespace {
-
-constexpr int kHostFull = 13;      // SQLITE_FULL
-constexpr int kHostAborted = 516;  // SQLITE_ABORT_ROLLBACK
-constexpr RowId kLargestRowid = std::numeric_limits<RowId>::max();
 
 TableOptions checked(TableOptions options) {
   Layout& layout = options.layout;
@@ -35,67 +28,12 @@ std::vector<std::unique_ptr<index::Index>> make_indexes(const TableOptions& opti
 
 }  // namespace
 
-struct Collection::Impl {
-  Impl(sqlite3* db, const std::string& schema, const std::string& table, TableOptions given)
-      : options(checked(std::move(given))),
-        store(db, schema, table, options.layout),
-        indexes(make_indexes(options)),
-        transaction(options.layout) {}
-
-  // A live row, wherever it is.
-  struct Place {
-    bool pending;
-    std::uint64_t number;    // pending: its number
-    CommittedRow committed;  // otherwise
-  };
-
-  Pending& pending() { return transaction.pending(); }
-  void refresh();
-  void prepare_write();
-  std::shared_ptr<const View> make_view();
-  void remember_view();
-  std::shared_ptr<const Part> overlay(std::int64_t source, std::uint64_t version,
-                                      const std::shared_ptr<const Part>& base);
-
-  std::optional<Place> locate(RowId rowid);
-  std::optional<RowId> find_key(std::string_view key);
-  RowId next_rowid();
-  void erase(RowId rowid, const Place& place);
-  std::optional<RowId> conflicting_key(const NewRow& row, std::optional<RowId> self);
-  bool clear_conflicts(const NewRow& row, std::optional<RowId> self, OnConflict conflict);
-  bool clear_conflict(RowId other, const std::string& column, OnConflict conflict);
-  void append(RowId rowid, const NewRow& row);
-  template <typename Body>
-  void write_or_undo(const Body& body);
-  template <typename Write>
-  void write_tables(const Write& write);
-  void flush_pending(FlushScope scope);
-  void rewrite_segments(RewriteScope scope);
-  std::vector<std::shared_ptr<const View>> readers() const;
-  void roll_back() noexcept;
-  void forget_view() noexcept {
-    view = nullptr;
-    largest = std::nullopt;
-  }
-
-  const TableOptions options;
-  storage::Store store;
-  std::vector<std::unique_ptr<index::Index>> indexes;
-  Transaction transaction;
-  bool base_current = false;           // base was compared with the file in this transaction
-  std::shared_ptr<const View> view;    // of base and pending as they are; null when unknown
-  std::vector<std::weak_ptr<const View>> held;  // views that somebody may still hold
-  std::optional<RowId> largest;        // live rowid; unset when unknown
-  struct Overlay {
-    std::uint64_t version;
-    std::shared_ptr<const Part> part;
-  };
-  std::unordered_map<std::int64_t, Overlay> overlays;  // by Erasure::source
-  bool busy = false;             // shadow tables are being written
-  bool rollback_waits = false;   // the host rolled back meanwhile
-};
-
-// --- reading ---------------------------------------------------------------
+Collection::Impl::Impl(sqlite3* db, const std::string& schema, const std::string& table,
+                       TableOptions given)
+    : options(checked(std::move(given))),
+      store(db, schema, table, options.layout),
+      indexes(make_indexes(options)),
+      transaction(options.layout) {}
 
 // Makes base the snapshot of the host's transaction.
 void Collection::Impl::refresh() {
@@ -198,154 +136,6 @@ std::optional<RowId> Collection::Impl::find_key(std::string_view key) {
   const std::optional<CommittedRow> row = transaction.base()->find(*rowid);
   if (!row || pending().erased(row->source, row->row)) return std::nullopt;
   return rowid;
-}
-
-// --- writing ---------------------------------------------------------------
-
-void Collection::Impl::prepare_write() {
-  transaction.check_writable();
-  if (base_current && transaction.base() != nullptr) return;
-  refresh();
-  base_current = true;
-}
-
-// One more than the largest; random ones when that is the last there is, as SQLite does.
-RowId Collection::Impl::next_rowid() {
-  if (!largest) {
-    if (view == nullptr) view = make_view();
-    largest = view->max_rowid();
-    if (!largest) return 1;
-  }
-  if (*largest != kLargestRowid) return *largest + 1;
-  constexpr int kAttempts = 100;
-  for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    const auto rowid = static_cast<RowId>(new_stamp().low >> 2) + 1;
-    if (!locate(rowid)) return rowid;
-  }
-  throw Error(ErrorKind::kHost, kHostFull, "no free rowid was found for " + store.table());
-}
-
-void Collection::Impl::erase(RowId rowid, const Place& place) {
-  if (place.pending) {
-    pending().erase_pending(place.number);
-  } else {
-    pending().erase_committed({place.committed.source, place.committed.row, rowid});
-  }
-  view = nullptr;
-  if (largest == rowid) largest = std::nullopt;
-}
-
-// The row other than `self` that has the new row's text key.
-std::optional<RowId> Collection::Impl::conflicting_key(const NewRow& row,
-                                                       std::optional<RowId> self) {
-  if (options.layout.text_key < 0) return std::nullopt;
-  const Cell& key = row.plains[options.layout.text_key];
-  if (key.is_null()) {
-    throw Error(ErrorKind::kConstraint,
-                "NOT NULL constraint failed: " + store.table() + "." +
-                    options.plain_names[static_cast<std::size_t>(options.layout.text_key)]);
-  }
-  const std::optional<RowId> other = find_key(key.bytes);
-  return other == self ? std::nullopt : other;
-}
-
-// Makes room for a row whose place is taken; false when the new row is to be ignored.
-bool Collection::Impl::clear_conflict(RowId other, const std::string& column,
-                                      OnConflict conflict) {
-  if (conflict == OnConflict::kIgnore) return false;
-  if (conflict == OnConflict::kAbort) {
-    throw Error(ErrorKind::kConstraint,
-                "UNIQUE constraint failed: " + store.table() + "." + column);
-  }
-  if (const std::optional<Place> place = locate(other)) erase(other, *place);
-  return true;
-}
-
-// `self`: the row that is being replaced, if any.
-bool Collection::Impl::clear_conflicts(const NewRow& row, std::optional<RowId> self,
-                                       OnConflict conflict) {
-  if (row.rowid && row.rowid != self) {
-    const RowId bound = std::max(transaction.base()->rowid_bound(), pending().rowid_bound());
-    if (*row.rowid <= bound && locate(*row.rowid) &&
-        !clear_conflict(*row.rowid, options.rowid_name, conflict)) {
-      return false;
-    }
-  }
-  const std::optional<RowId> other = conflicting_key(row, self);
-  if (!other) return true;
-  const auto key = static_cast<std::size_t>(options.layout.text_key);
-  return clear_conflict(*other, options.plain_names[key], conflict);
-}
-
-void Collection::Impl::append(RowId rowid, const NewRow& row) {
-  pending().append({rowid, row.vectors, row.plains, row.aux});
-  view = nullptr;
-  if (largest && rowid > *largest) largest = rowid;
-}
-
-// Runs `body` (which changes pending rows) wholly or not at all.
-template <typename Body>
-void Collection::Impl::write_or_undo(const Body& body) {
-  const Pending::Mark mark = pending().mark();
-  try {
-    body();
-  } catch (...) {
-    pending().truncate(mark);
-    forget_view();
-    throw;
-  }
-  if (pending().bytes() >= options.flush_bytes) flush_pending(FlushScope::kFullChunks);
-}
-
-// Runs `write` (a FlushResult(const WriteContext&)), which changes the shadow tables, and publishes its result.
-template <typename Write>
-void Collection::Impl::write_tables(const Write& write) {
-  std::shared_ptr<const Pending::Frozen> frozen = transaction.freeze();
-  busy = true;
-  view = nullptr;  // so that only others' views count as readers
-  try {
-    FlushResult result = write(WriteContext{store, options, transaction.base(), readers()});
-    if (rollback_waits) {
-      throw Error(ErrorKind::kHost, kHostAborted,
-                  store.table() + ": the transaction was rolled back while it was written");
-    }
-    transaction.finish_flush(std::move(frozen), std::move(result.rest),
-                             std::move(result.snapshot));
-    overlays.clear();
-  } catch (...) {
-    busy = false;
-    forget_view();
-    transaction.mark_torn();
-    if (rollback_waits) roll_back();
-    throw;
-  }
-  busy = false;
-}
-
-void Collection::Impl::flush_pending(FlushScope scope) {
-  if (pending().has_changes()) {
-    write_tables([&](const WriteContext& context) { return flush(context, pending(), scope); });
-  } else if (!pending().empty()) {
-    transaction.finish_flush(transaction.freeze(), Pending(options.layout), transaction.base());
-    forget_view();
-  }
-}
-
-void Collection::Impl::rewrite_segments(RewriteScope scope) {
-  prepare_write();
-  flush_pending(FlushScope::kAll);
-  write_tables([&](const WriteContext& context) {
-    return FlushResult{rewrite(context, scope), Pending(options.layout)};
-  });
-}
-
-void Collection::Impl::roll_back() noexcept {
-  rollback_waits = false;
-  base_current = false;
-  view = nullptr;  // first: what holds no chunk lets it be used again
-  overlays.clear();
-  transaction.rollback();
-  forget_view();
 }
 
 // --- the interface -----------------------------------------------------------

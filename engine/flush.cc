@@ -270,6 +270,7 @@ FlushResult Flusher::finish() {
   if (segments_ != base_.segments()) {
     next_->list = std::make_shared<SegmentList>(std::move(segments_));
   }
+  next_->state.directory = next_->directory();
   Pending rest = rest_ ? pending_.last_slot_only() : Pending(layout_);
   store_.write_state(next_->state);
   return {next_, std::move(rest)};

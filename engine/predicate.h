@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "engine/filter.h"
+#include "engine/integer_set.h"
 
 namespace warplite::engine {
 
@@ -22,21 +23,6 @@ struct Interval {
   T high;
   bool empty() const { return !(low <= high); }
   bool contains(T value) const { return value >= low && value <= high; }
-};
-
-// Open addressing, for IN: faster than a node-based set by several times.
-class IntegerSet {
- public:
-  explicit IntegerSet(const std::vector<std::int64_t>& values);
-  bool contains(std::int64_t value) const;
-
- private:
-  static std::size_t hash(std::int64_t value) {
-    return static_cast<std::size_t>(static_cast<std::uint64_t>(value) * 0x9e3779b97f4a7c15u >> 20);
-  }
-  std::vector<std::int64_t> slots_;
-  std::vector<std::uint8_t> filled_;
-  std::size_t mask_;
 };
 
 class CompiledPredicate {
@@ -89,10 +75,19 @@ class CompiledPredicate {
   std::unordered_set<std::string> texts_;  // canonical under the collation
 };
 
-// Text as the collation sees it: equal exactly when equal under it.
-std::string canonical_text(std::string_view text, Collation collation);
-// Order of two texts under a collation: negative, 0 or positive.
-int compare_text(std::string_view a, std::string_view b, Collation collation);
+// A cell as SQLite prints it, for LIKE and GLOB.
+std::string print_cell(const Cell& cell);
+
+// Whether a value that compares with the operand as `order` says satisfies the comparison.
+constexpr bool satisfies(Comparison op, int order) {
+  switch (op) {
+    case Comparison::kLess: return order < 0;
+    case Comparison::kLessEqual: return order <= 0;
+    case Comparison::kGreater: return order > 0;
+    case Comparison::kGreaterEqual: return order >= 0;
+    default: return order == 0;
+  }
+}
 
 // The integers, and the doubles, that satisfy `value op operand` for =, <, <=, > and >=.
 Interval<std::int64_t> integer_interval(Comparison op, const Cell& operand);

@@ -121,6 +121,12 @@ RowId Snapshot::rowid_bound() const {
   return tail.part == nullptr ? bound : std::max(bound, tail.part->max_rowid());
 }
 
+storage::DirectorySummary Snapshot::directory() const {
+  storage::DirectorySummary directory;
+  for (const auto& segment : segments()) directory.add(segment->info());
+  return directory;
+}
+
 std::optional<CommittedRow> Snapshot::find(RowId rowid) const {
   if (tail.part != nullptr) {
     const std::optional<std::uint32_t> row = tail.part->find(rowid);
@@ -170,7 +176,9 @@ std::shared_ptr<const Snapshot> read_snapshot(storage::Store& store, const Table
     snapshot->list = read_segments(store, options, known.get());
     read_tail(store, options, known.get(), *snapshot);
     generation = store.read_generation();
-    if (snapshot->state.generation == generation) return snapshot;
+    if (snapshot->state.generation != generation) continue;
+    store.verify_directory(snapshot->state, snapshot->directory());
+    return snapshot;
   }
   throw Error(ErrorKind::kHost, kHostBusy,
               store.schema() + "." + store.table() + " keeps changing while it is read");

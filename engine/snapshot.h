@@ -66,6 +66,7 @@ struct Snapshot {
   // No row, dead ones included, has a larger rowid.
   RowId rowid_bound() const;
   std::optional<CommittedRow> find(RowId rowid) const;
+  storage::DirectorySummary directory() const;
 };
 
 // The snapshot of the current transaction: `known` itself when nothing changed, else what

@@ -180,7 +180,7 @@ std::optional<MatchQuestion> read_question(const Plan& plan, const TableDefiniti
     satisfiable = narrow(question.range, op, *arguments++) && satisfiable;
   }
   if (plan.k) question.k = read_count(table, "k", 0, *arguments++);
-  if (plan.nprobe) read_count(table, "nprobe", 1, *arguments++);  // exact kinds search everything
+  if (plan.nprobe) question.nprobe = read_count(table, "nprobe", 1, *arguments++);
   question.first = first_rows(plan, arguments);
   if (!possible || !satisfiable) return std::nullopt;
   return question;

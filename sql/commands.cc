@@ -1,9 +1,11 @@
 #include "sql/commands.h"
 
 #include <string>
+#include <string_view>
 
 #include "core/error.h"
 #include "sql/argument_lexer.h"
+#include "sql/values.h"
 
 namespace warplite::sql {
 namespace {
@@ -39,15 +41,15 @@ constexpr Command kCommands[] = {
 
 }  // namespace
 
-void run_command(engine::Collection& collection, std::string_view command) {
-  const std::string lower = ascii_lower(command);
+void run_command(engine::Collection& collection, const Cell& command) {
+  const std::string lower = command.kind == CellKind::kText ? ascii_lower(command.bytes) : "";
   std::string known;
   for (const Command& row : kCommands) {
     if (row.name == lower) return row.run(collection);
     known += (known.empty() ? "'" : ", '") + std::string(row.name) + "'";
   }
-  throw Error(ErrorKind::kInvalid, collection.table() + ": unknown command '" +
-                                       std::string(command) + "'; expected one of " + known);
+  throw Error(ErrorKind::kInvalid, collection.table() + ": expected a command, one of " +
+                                       known + "; got " + describe(command));
 }
 
 }  // namespace warplite::sql

@@ -1,14 +1,13 @@
 // INSERT INTO t(t) VALUES ('…'): what a warp table can be told to do.
 #pragma once
 
-#include <string_view>
-
+#include "core/value.h"
 #include "engine/collection.h"
 
 namespace warplite::sql {
 
 // Throws Error{kInvalid} that lists the commands, or what the command met:
 // 'integrity-check' is Error{kCorrupt} with the first faults.
-void run_command(engine::Collection& collection, std::string_view command);
+void run_command(engine::Collection& collection, const Cell& command);
 
 }  // namespace warplite::sql

@@ -46,7 +46,7 @@ engine::SearchRequest request(const MatchQuestion& question, compute::Cancellati
 
 bool operator==(const MatchQuestion& a, const MatchQuestion& b) {
   return a.column == b.column && a.query == b.query && a.range == b.range && a.k == b.k &&
-         a.first == b.first &&
+         a.nprobe == b.nprobe && a.first == b.first &&
          std::equal(a.filter.begin(), a.filter.end(), b.filter.begin(), b.filter.end(),
                     [](const auto& x, const auto& y) { return same(x, y); });
 }

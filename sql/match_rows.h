@@ -27,6 +27,7 @@ struct MatchQuestion {
   DistanceRange range;
   engine::Filter filter;
   std::optional<std::uint64_t> k;  // none: all rows, as far as they are read
+  std::optional<std::uint64_t> nprobe;  // as given; exact kinds have no use for it
   std::uint64_t first = 0;         // without k: rows to fetch at first; 0: all in one go
 
   friend bool operator==(const MatchQuestion&, const MatchQuestion&);

@@ -23,8 +23,11 @@
 // estimated rows do not depend on filters: then the plan that needs fewer tables is at least as
 // good in every respect, and SQLite drops the others before it looks at joins.
 //
-// A branch of an OR is offered without the terms around it: `e MATCH ? AND (id = 1 OR id = 2)`
-// looks like two point look-ups. So every plan with MATCH costs less than any without.
+// A branch of an OR is offered right after the table itself, without the terms around it:
+// `e MATCH ? AND (id = 1 OR year = 2)` looks like two cheap scans, which cannot answer MATCH. So a plan
+// without MATCH, for the columns of a table that was just offered with one, costs more than any
+// with MATCH. Other plans without MATCH cost what they cost: a factor on all of them
+// would hide the costs of the tables they are joined with.
 #include "sql/plan.h"
 
 #include <algorithm>
@@ -44,14 +47,20 @@ constexpr double kUnknownPenalty = 1e12;
 constexpr int kMaxPenalties = 12;
 constexpr double kWithoutMatch = 1e155;  // above the dearest plan with MATCH
 constexpr double kTableRows = 1e6;       // what a table is taken to hold
+// In SQLite's unit, about a step of its own: 3 for each row it reads, 20 for a look-up by rowid.
 constexpr double kSearchCost = 1e5;
+constexpr double kFilterCost = kTableRows / 100;
+constexpr double kRowCost = 3;
+constexpr double kPointCost = 20;
 
 class Planner {
  public:
-  Planner(const TableDefinition& table, sqlite3_index_info* info) : table_(table), info_(info) {}
+  Planner(const TableDefinition& table, SearchMemo& memo, sqlite3_index_info* info)
+      : table_(table), memo_(memo), info_(info) {}
 
   int run() {
     for (int i = 0; i < info_->nConstraint; ++i) classify(i);
+    remember();
     if (matches_ > 1) {
       throw Error(ErrorKind::kInvalid, table_.table + ": one MATCH at a time, found " +
                                            std::to_string(matches_) + " on one table");
@@ -93,6 +102,7 @@ class Planner {
     return sqlite3_vtab_rhs_value(info_, i, &value) == SQLITE_OK && value != nullptr;
   }
 
+  void remember();
   void classify(int i);
   void classify_match(int i);
   void classify_single(int i, int& slot);
@@ -117,6 +127,7 @@ class Planner {
   }
 
   const TableDefinition& table_;
+  SearchMemo& memo_;
   sqlite3_index_info* info_;
   Plan plan_;
   std::vector<Use> uses_;  // in the order of xFilter's arguments
@@ -126,7 +137,18 @@ class Planner {
   int point_ = -1;  // index into filters_
   bool refused_ = false;
   bool needs_match_ = false;
+  double factor_ = 1;  // of plans without MATCH
 };
+
+void Planner::remember() {
+  if (matches_ > 0) {
+    memo_ = info_->colUsed;
+  } else if (memo_ == info_->colUsed) {
+    factor_ = kWithoutMatch;
+  } else {
+    memo_.reset();
+  }
+}
 
 void Planner::classify(int i) {
   const auto& c = constraint(i);
@@ -289,7 +311,7 @@ void Planner::plan_point() {
   if (rowid || filter.use.omit) info_->idxFlags |= SQLITE_INDEX_SCAN_UNIQUE;
   uses_.push_back(filter.use);
   info_->estimatedRows = 1;
-  info_->estimatedCost = kWithoutMatch * (rowid ? 10 : 20);
+  info_->estimatedCost = factor_ * (rowid ? kPointCost : 2 * kPointCost);
 }
 
 void Planner::plan_scan() {
@@ -303,7 +325,7 @@ void Planner::plan_scan() {
   }
   rows = std::max(rows, 10.0);
   info_->estimatedRows = static_cast<sqlite3_int64>(rows);
-  info_->estimatedCost = kWithoutMatch * (kTableRows / 100 + rows * 10);
+  info_->estimatedCost = factor_ * (kFilterCost + rows * kRowCost);
 }
 
 // Results are in ascending (distance, rowid), exactly.
@@ -336,8 +358,8 @@ void Planner::emit() {
 
 }  // namespace
 
-int best_index(const TableDefinition& table, sqlite3_index_info* info) {
-  return Planner(table, info).run();
+int best_index(const TableDefinition& table, SearchMemo& memo, sqlite3_index_info* info) {
+  return Planner(table, memo, info).run();
 }
 
 }  // namespace warplite::sql

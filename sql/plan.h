@@ -12,6 +12,7 @@
 // Threads: as the connection. Errors: thrown.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -43,7 +44,11 @@ struct Plan {
   static Plan parse(std::string_view text, const TableDefinition& table);
 };
 
+// What planning one statement remembers from call to call: the colUsed of the table that was
+// offered last with a MATCH. Forgotten when a statement opens the table.
+using SearchMemo = std::optional<sqlite3_uint64>;
+
 // xBestIndex. Returns SQLITE_OK or SQLITE_CONSTRAINT; throws for what can never work.
-int best_index(const TableDefinition& table, sqlite3_index_info* info);
+int best_index(const TableDefinition& table, SearchMemo& memo, sqlite3_index_info* info);
 
 }  // namespace warplite::sql

@@ -148,11 +148,21 @@ void WarpCursor::column(sqlite3_context* context, int column) {
       table_.last_column = column;
     }
     declared_column(context, definition.columns[i]);
-  } else if (state_ == State::kMatch && column == definition.hidden(kDistance)) {
-    sqlite3_result_double(context, match_->hit().distance);
-  } else if (state_ == State::kMatch && column == definition.hidden(kK) &&
-             match_->question().k.has_value()) {
-    sqlite3_result_int64(context, static_cast<sqlite3_int64>(*match_->question().k));
+  } else if (state_ == State::kMatch) {
+    hidden_column(context, static_cast<HiddenColumn>(column - definition.hidden(kDistance)));
+  }
+}
+
+// k and nprobe read as they were asked for: SQLite may check `k = 3` again.
+void WarpCursor::hidden_column(sqlite3_context* context, HiddenColumn column) const {
+  const auto given = [context](std::optional<std::uint64_t> count) {
+    if (count) sqlite3_result_int64(context, static_cast<sqlite3_int64>(*count));
+  };
+  switch (column) {
+    case kDistance: sqlite3_result_double(context, match_->hit().distance); break;
+    case kK: given(match_->question().k); break;
+    case kNprobe: given(match_->question().nprobe); break;
+    default: break;
   }
 }
 
@@ -180,7 +190,9 @@ WarpCursor& cursor_of(sqlite3_vtab_cursor* cursor) { return *static_cast<WarpCur
 
 int warp_open(sqlite3_vtab* vtab, sqlite3_vtab_cursor** cursor) {
   return guarded(vtab, [&] {
-    *cursor = new WarpCursor(*static_cast<WarpTable*>(vtab));
+    auto* table = static_cast<WarpTable*>(vtab);
+    table->memo.reset();
+    *cursor = new WarpCursor(*table);
     return SQLITE_OK;
   });
 }

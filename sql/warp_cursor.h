@@ -39,6 +39,7 @@ class WarpCursor : public sqlite3_vtab_cursor {
   void show(std::optional<engine::Location> at);
   void skip_to_live();
   void declared_column(sqlite3_context* context, const ColumnDefinition& column);
+  void hidden_column(sqlite3_context* context, HiddenColumn column) const;
 
   WarpTable& table_;
   std::string plan_text_;

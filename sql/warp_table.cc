@@ -66,7 +66,10 @@ int warp_destroy(sqlite3_vtab* vtab) {
 }
 
 int warp_best_index(sqlite3_vtab* vtab, sqlite3_index_info* info) {
-  return guarded(vtab, [&] { return best_index(table_of(vtab).definition(), info); });
+  return guarded(vtab, [&] {
+    WarpTable& table = table_of(vtab);
+    return best_index(table.definition(), table.memo, info);
+  });
 }
 
 // SQLite connects the table anew afterwards, under its new name.

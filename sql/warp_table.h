@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "sql/context.h"
+#include "sql/plan.h"
 #include "sql/values.h"
 #include "storage/sqlite_api.h"
 
@@ -36,6 +37,7 @@ struct WarpTable : sqlite3_vtab {
   std::shared_ptr<OpenTable> open;
   Interrupt interrupt;
   RowBuffer row;
+  SearchMemo memo;
   // The cursor that gave a vector last, and its column: match() is called right after.
   const WarpCursor* last_reader = nullptr;
   int last_column = -1;

@@ -49,6 +49,9 @@ class Checker {
     State state;
     guard([&] { state = store_.read_state(); });
     const std::vector<SegmentInfo> segments = read_directory();
+    DirectorySummary directory;
+    for (const SegmentInfo& segment : segments) directory.add(segment);
+    if (faults_.empty()) guard([&] { store_.verify_directory(state, directory); });
     for (const SegmentInfo& segment : segments) check_segment(segment, state);
     check_blocks(segments);
     check_tail(state);

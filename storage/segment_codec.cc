@@ -143,6 +143,8 @@ std::string encode_state(const State& state) {
   body.put(state.last_sequence);
   body.put(state.next_segment);
   body.put(state.tail_rows);
+  body.put(state.directory.segments);
+  body.put(state.directory.digest);
   return seal_record(kStateMagic, body.take());
 }
 
@@ -155,6 +157,8 @@ State decode_state(std::span<const std::byte> record) {
   state.last_sequence = body.get<std::int64_t>();
   state.next_segment = body.get<std::int64_t>();
   state.tail_rows = body.get<std::int64_t>();
+  state.directory.segments = body.get<std::int64_t>();
+  state.directory.digest = body.get<std::uint64_t>();
   body.finish();
   require(!state.generation.is_null(), "generation is null");
   require(state.last_sequence >= 0, "last sequence is negative");
@@ -169,6 +173,20 @@ State decode_state(std::span<const std::byte> record) {
 Stamp decode_generation(std::span<const std::byte> record) {
   Envelope envelope;
   return open_record(kStateMagic, record, envelope).get<Stamp>();
+}
+
+void DirectorySummary::add(const SegmentInfo& segment) {
+  Writer named;
+  named.put(segment.id);
+  named.put(segment.rows);
+  named.put(segment.live_rows);
+  named.put(segment.rowids);
+  named.put(segment.alive);
+  for (const Stamp& stamp : segment.vectors) named.put(stamp);
+  for (const Stamp& stamp : segment.plains) named.put(stamp);
+  const std::string bytes = named.take();
+  ++segments;
+  digest += checksum(as_bytes(bytes), kSegmentMagic);
 }
 
 std::string encode_segment(const SegmentInfo& info, const Layout& layout) {

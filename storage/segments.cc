@@ -91,6 +91,17 @@ std::vector<SegmentInfo> Store::read_segments() {
   return segments;
 }
 
+void Store::verify_directory(const State& state, const DirectorySummary& found) const {
+  if (found.segments != state.directory.segments) {
+    impl_->corrupt("directory", "has " + std::to_string(found.segments) +
+                                    " segments where the state record says " +
+                                    std::to_string(state.directory.segments));
+  }
+  if (found != state.directory) {
+    impl_->corrupt("directory", "is not the one that the state record describes");
+  }
+}
+
 VectorBlock Store::load_vectors(const SegmentInfo& segment, std::size_t column) {
   const Layout::Vector& shape = impl_->layout.vectors[column];
   if (segment.vectors[column].is_null()) {

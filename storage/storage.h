@@ -40,6 +40,18 @@ namespace warplite::storage {
 // be sealed leaves this much room before its vectors.
 inline constexpr std::size_t kBlockHeader = 64;
 
+struct SegmentInfo;
+
+// What the state record says of the directory, so that an entry that vanished or is of
+// another time is noticed: the number of entries and a sum over what they name.
+struct DirectorySummary {
+  std::int64_t segments = 0;
+  std::uint64_t digest = 0;
+
+  void add(const SegmentInfo& segment);
+  friend bool operator==(const DirectorySummary&, const DirectorySummary&) = default;
+};
+
 struct State {
   Stamp generation;             // random; fresh at every flush
   Stamp tail_epoch;             // changes when a tail row is removed; appends keep it
@@ -47,6 +59,7 @@ struct State {
   Stamp last_flush;             // NAME_tail.flush of the newest tail row, null when empty
   std::int64_t next_segment = 1;
   std::int64_t tail_rows = 0;
+  DirectorySummary directory;   // of all segments; the engine keeps it in step
 };
 
 // Smallest and largest value in a plain column's block, to skip segments. Text
@@ -108,6 +121,8 @@ class Store {
   Stamp read_generation();
   State read_state();
   std::vector<SegmentInfo> read_segments();  // ascending id
+  // Throws Error{kCorrupt} unless `found` is what `state` says of the directory.
+  void verify_directory(const State& state, const DirectorySummary& found) const;
   // Appends to `rows` the tail rows with sequence > `after`, in sequence order, and
   // their sequence numbers. Returns the flush stamp of the last row read (or null).
   // REQUIRES: rows has room for State::tail_rows rows.

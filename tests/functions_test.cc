@@ -242,6 +242,18 @@ TEST_CASE("arguments come from any table of a join, and a missing one is named")
                          "(rank = 1 OR rank = 2)") == Rows{expected[0], expected[1]});
   CHECK(session.must_run("SELECT k, \"table\", options FROM "
                          "warp_knn_search('t', 'e', '[1,1,1]', 1)") == Rows{"1|t|NULL"});
+  // The inner loop of a join is asked again with the same arguments, row by row.
+  const std::string calls[] = {"warp_knn_search('t', 'e', '[1,1,1]', 30)",
+                               "warp_range_search('t', 'e', '[1,1,1]', 3)",
+                               "warp_knn_join('t', 'e', 'VALUES (1, ''[1,1,1]''), (2, NULL)', 30)",
+                               "warp_range_join('t', 'e', 'VALUES (1, ''[1,1,1]'')', 3)"};
+  for (const std::string& call : calls) {
+    session.must_run("DROP TABLE IF EXISTS once; CREATE TABLE once AS SELECT * FROM " + call);
+    const std::string join = " s ON s.rowid = p.rowid ORDER BY p.rowid";
+    CHECK(session.must_run("SELECT p.rowid, s.distance FROM t p LEFT JOIN " + call + join) ==
+          session.must_run("SELECT p.rowid, s.distance FROM t p LEFT JOIN (SELECT \"rowid\", "
+                           "distance FROM once)" + join));
+  }
   check_error(session, "SELECT * FROM warp_knn_search('t', 'e', '[1,1,1]')",
               {"warp_knn_search", "argument k is missing"});
   check_error(session, "SELECT * FROM warp_knn_search", {"argument table is missing"});

@@ -275,6 +275,22 @@ TEST_CASE("plan: other tables keep their indexes") {
   }
 }
 
+TEST_CASE("plan: without MATCH the cheaper side of a join is outermost") {
+  const SqlSession db(":memory:");
+  fill(db);
+  const char* const by_rowid = "SELECT p.id, p.e FROM p JOIN a ON p.id = a.paper";
+  CHECK(plan_of(db, by_rowid) == "3:rowid=");
+  CHECK(is_outermost(db, by_rowid, "a"));
+  // Also after a statement that searched the same columns.
+  db.must_run("SELECT id, e FROM p WHERE e MATCH '[1]' LIMIT 1");
+  CHECK(plan_of(db, by_rowid) == "3:rowid=");
+  const char* const by_year = "SELECT p.id, q.id FROM p JOIN q ON p.year = q.year";
+  CHECK(plan_of(db, by_year) == "0:scan filter(year=)");
+  CHECK(sorted(db.must_run(by_year)) == Rows{"10|2", "1|3", "2|1"});
+  CHECK(plan_of(db, "SELECT a.name FROM a JOIN q ON q.id = a.paper JOIN p ON p.id = q.id") ==
+        "3:rowid=");
+}
+
 TEST_CASE("plan: branches of an OR") {
   const SqlSession db(":memory:");
   fill(db);
@@ -288,6 +304,10 @@ TEST_CASE("plan: branches of an OR") {
                     "ORDER BY distance") == Rows{"4", "3"});
   CHECK(sorted(db.must_run("SELECT q.id, p.id FROM q, p WHERE p.e MATCH q.e AND "
                            "(p.id = 3 OR p.year = 2009) AND p.k = 3")) == Rows{"1|3", "2|9"});
+  const char* const among_others =
+      "SELECT p.id FROM q, p WHERE p.e MATCH q.e AND p.year > ? AND p.score < ? AND p.k = 3 AND "
+      "(p.id = ? OR p.venue = ?)";
+  CHECK(plan_of(db, among_others) == "1:knn(e flat) filter(year>,score<) k");
   // Without k every row with a vector matches.
   CHECK(db.must_run("SELECT count(*) FROM p WHERE e MATCH '[1]' OR id = 3") == Rows{"20"});
 }
@@ -333,6 +353,8 @@ TEST_CASE("plan: MATCH and filters beyond the sixteenth constraint") {
         Rows{"6|5.0", "7|6.0"});
   CHECK(db.must_run("SELECT id FROM p WHERE " + where + "e MATCH '[1]' AND venue IN ('A') AND k = 2") ==
         Rows{"9", "13"});
+  CHECK(db.must_run("SELECT id FROM p WHERE " + where + "e MATCH '[1]' AND nprobe = 2 AND "
+                    "distance < 7 AND k = '3'") == Rows{"6", "7"});
   for (int i = 0; i < 24; ++i) where += "year <> " + std::to_string(2001 + i % 5) + " AND ";
   CHECK(db.must_run("SELECT id FROM p WHERE " + where + "venue IN ('A', 'B') AND e MATCH '[1]' "
                     "ORDER BY distance LIMIT 2") == Rows{"6", "9"});
@@ -450,6 +472,37 @@ TEST_CASE("plan: views and triggers work with trusted_schema off") {
   CHECK(db.must_run("SELECT * FROM near") == Rows{"5|0.0", "4|1.0"});
   db.must_run("INSERT INTO ask VALUES ('[12.4]'), ('[3]')");
   CHECK(db.must_run("SELECT id FROM log") == Rows{"12", "3"});
+}
+
+TEST_CASE("plan: a table is searched with its own rows") {
+  const SqlSession db(":memory:");
+  fill(db);
+  CHECK(db.must_run("SELECT id FROM p WHERE e MATCH (SELECT e FROM p WHERE id = 7) AND k = 2") ==
+        Rows{"7", "6"});
+  CHECK(sorted(db.must_run("SELECT a.id, b.id FROM p a JOIN p b ON b.e MATCH a.e AND b.k = 2 AND "
+                           "b.id <> a.id WHERE a.id IN (1, 9)")) ==
+        Rows{"1|2", "1|3", "9|10", "9|8"});
+}
+
+TEST_CASE("plan: an inner loop that asks the same again") {
+  const SqlSession db(":memory:");
+  fill(db);
+  CHECK(db.must_run("SELECT a.name, p.id FROM a CROSS JOIN p WHERE p.e MATCH '[5]' AND p.k = 2 AND "
+                    "a.country = 'NO' ORDER BY a.name, p.distance, p.id") ==
+        Rows{"w|5", "w|4", "x|5", "x|4", "z|5", "z|4"});
+  // The same question after a write has another answer.
+  CHECK(db.must_run("SELECT count(*), sum(near) FROM (SELECT (SELECT group_concat(id) FROM (SELECT id "
+                    "FROM p WHERE p.e MATCH '[5]' AND k = 1)) AS near FROM a)") == Rows{"4|20"});
+  db.must_run("UPDATE p SET e = '[100]' WHERE id = 5");
+  CHECK(db.must_run("SELECT id FROM p WHERE e MATCH '[5]' AND k = 1") == Rows{"4"});
+}
+
+TEST_CASE("plan: UPDATE FROM a search") {
+  const SqlSession db(":memory:");
+  fill(db);
+  db.must_run("UPDATE p SET year = q.year + 1000 FROM q WHERE p.e MATCH q.e AND p.k = 1");
+  CHECK(db.must_run("SELECT id, year, notes FROM p WHERE year > 3000 ORDER BY id") ==
+        Rows{"1|3002|note 1", "9|3010|note 9", "20|3001|note 20"});
 }
 
 TEST_CASE("plan: a cursor keeps its rows while the table changes") {

@@ -28,6 +28,11 @@ class JoinedNeighbors : public Rows {
     hits_ = nullptr;
     return false;
   }
+  bool rewind() override {
+    hits_ = nullptr;
+    started_ = 0;
+    return true;
+  }
 
   void column(sqlite3_context* context, int column) const override {
     const Hit& hit = (*hits_)[rank_ - 1];

@@ -17,6 +17,10 @@ class Neighbors : public Rows {
   explicit Neighbors(std::vector<Hit> hits) : hits_(std::move(hits)) {}
 
   bool next() override { return ++rank_ <= hits_.size(); }
+  bool rewind() override {
+    rank_ = 0;
+    return true;
+  }
   void column(sqlite3_context* context, int column) const override {
     const Hit& hit = hits_[rank_ - 1];
     switch (column) {

@@ -26,6 +26,11 @@ class JoinedWithin : public Rows {
     }
     return query_ < lists_.size();
   }
+  bool rewind() override {
+    query_ = 0;
+    hit_ = 0;
+    return true;
+  }
 
   void column(sqlite3_context* context, int column) const override {
     const Hit& hit = lists_[query_][hit_ - 1];

@@ -17,6 +17,10 @@ class RowsWithin : public Rows {
   explicit RowsWithin(std::vector<Hit> hits) : hits_(std::move(hits)) {}
 
   bool next() override { return ++returned_ <= hits_.size(); }
+  bool rewind() override {
+    returned_ = 0;
+    return true;
+  }
   void column(sqlite3_context* context, int column) const override {
     const Hit& hit = hits_[returned_ - 1];
     if (column == Output::kRowId) {

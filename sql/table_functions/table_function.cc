@@ -38,6 +38,21 @@ struct Cursor : sqlite3_vtab_cursor {
 
 Cursor& cursor_of(sqlite3_vtab_cursor* cursor) { return *static_cast<Cursor*>(cursor); }
 
+bool same_value(sqlite3_value* a, sqlite3_value* b) {
+  if (sqlite3_value_type(a) != sqlite3_value_type(b) ||
+      sqlite3_value_subtype(a) != sqlite3_value_subtype(b)) {
+    return false;
+  }
+  const Cell x = cell_of(a);
+  const Cell y = cell_of(b);
+  switch (x.kind) {
+    case CellKind::kNull: return true;
+    case CellKind::kInteger: return x.integer == y.integer;
+    case CellKind::kReal: return x.real == y.real;
+    default: return x.bytes == y.bytes;
+  }
+}
+
 std::string signature(const TableFunction& function) {
   std::string text = std::string(function.name) + "(";
   std::string closing = ")";
@@ -140,24 +155,46 @@ int next(sqlite3_vtab_cursor* base) {
   });
 }
 
+// A join may ask again with the same arguments, for every row of another table.
+bool is_repeated(const Cursor& cursor, const std::vector<sqlite3_value*>& values) {
+  if (cursor.arguments.size() != values.size()) return false;
+  for (std::size_t p = 0; p < values.size(); ++p) {
+    sqlite3_value* before = cursor.arguments[p].get();
+    if ((before == nullptr) != (values[p] == nullptr)) return false;
+    if (before != nullptr && !same_value(before, values[p])) return false;
+  }
+  return true;
+}
+
+// Per parameter, null for one that is not given.
+std::vector<sqlite3_value*> given_values(const TableFunction& function, int given,
+                                         sqlite3_value** argv) {
+  std::vector<sqlite3_value*> values;
+  for (std::size_t p = 0; p < function.parameters.size(); ++p) {
+    const bool present = (given >> p & 1) != 0;
+    if (!present && function.parameters[p].required) {
+      throw Error(ErrorKind::kInvalid, std::string(function.name) + ": argument " +
+                                           function.parameters[p].name + " is missing; expected " +
+                                           signature(function));
+    }
+    values.push_back(present ? *argv++ : nullptr);
+  }
+  return values;
+}
+
 int filter(sqlite3_vtab_cursor* base, int given, const char*, int, sqlite3_value** argv) {
   Cursor& cursor = cursor_of(base);
-  const TableFunction& function = cursor.function();
   const int code = guarded(base->pVtab, [&] {
-    cursor.rows.reset();
+    const TableFunction& function = cursor.function();
+    std::vector<sqlite3_value*> values = given_values(function, given, argv);
     cursor.at_row = false;
+    if (cursor.rows != nullptr && is_repeated(cursor, values) && cursor.rows->rewind()) {
+      return SQLITE_OK;
+    }
+    cursor.rows.reset();
     cursor.arguments.clear();
-    std::vector<sqlite3_value*> values(function.parameters.size(), nullptr);
-    for (std::size_t p = 0; p < values.size(); ++p) {
-      cursor.arguments.emplace_back();
-      if ((given >> p & 1) == 0) {
-        if (!function.parameters[p].required) continue;
-        throw Error(ErrorKind::kInvalid, std::string(function.name) + ": argument " +
-                                             function.parameters[p].name +
-                                             " is missing; expected " + signature(function));
-      }
-      values[p] = *argv++;
-      cursor.arguments.back().reset(sqlite3_value_dup(values[p]));
+    for (sqlite3_value* value : values) {
+      cursor.arguments.emplace_back(value != nullptr ? sqlite3_value_dup(value) : nullptr);
     }
     Call call(*static_cast<Table*>(base->pVtab)->module.context, function, cursor.cache,
               std::move(values));

@@ -26,6 +26,8 @@ class Rows {
   virtual ~Rows() = default;
   // Goes to the first, then to the next row. False: there is none.
   virtual bool next() = 0;
+  // Goes back before the first row. False: the call must be made again.
+  virtual bool rewind() { return false; }
   // Sets the value of a visible column of the current row.
   virtual void column(sqlite3_context* context, int column) const = 0;
 };

@@ -13,6 +13,10 @@ class Elements : public Rows {
       : type_(vector.type), dim_(vector.dim), data_(vector.data, vector.data + vector.size) {}
 
   bool next() override { return ++returned_ <= dim_; }
+  bool rewind() override {
+    returned_ = 0;
+    return true;
+  }
   void column(sqlite3_context* context, int) const override {
     const std::size_t i = returned_ - 1;
     switch (type_) {

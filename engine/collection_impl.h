@@ -1,0 +1,74 @@
+// The inside of a Collection: collection.cc reads, collection_write.cc writes.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "engine/collection.h"
+#include "engine/flush.h"
+#include "engine/rewrite.h"
+#include "engine/transaction.h"
+
+namespace warplite::engine {
+
+struct Collection::Impl {
+  Impl(sqlite3* db, const std::string& schema, const std::string& table, TableOptions given);
+
+  // A live row, wherever it is.
+  struct Place {
+    bool pending;
+    std::uint64_t number;    // pending: its number
+    CommittedRow committed;  // otherwise
+  };
+
+  Pending& pending() { return transaction.pending(); }
+  void refresh();
+  void prepare_write();
+  std::shared_ptr<const View> make_view();
+  void remember_view();
+  std::shared_ptr<const Part> overlay(std::int64_t source, std::uint64_t version,
+                                      const std::shared_ptr<const Part>& base);
+
+  std::optional<Place> locate(RowId rowid);
+  std::optional<RowId> find_key(std::string_view key);
+  RowId next_rowid();
+  void erase(RowId rowid, const Place& place);
+  std::optional<RowId> conflicting_key(const NewRow& row, std::optional<RowId> self);
+  bool clear_conflicts(const NewRow& row, std::optional<RowId> self, OnConflict conflict);
+  bool clear_conflict(RowId other, const std::string& column, OnConflict conflict);
+  void append(RowId rowid, const NewRow& row);
+  template <typename Body>
+  void write_or_undo(const Body& body);
+  template <typename Write>
+  void write_tables(const Write& write);
+  void flush_pending(FlushScope scope);
+  void rewrite_segments(RewriteScope scope);
+  std::vector<std::shared_ptr<const View>> readers() const;
+  void roll_back() noexcept;
+  void forget_view() noexcept {
+    view = nullptr;
+    largest = std::nullopt;
+  }
+
+  const TableOptions options;
+  storage::Store store;
+  std::vector<std::unique_ptr<index::Index>> indexes;
+  Transaction transaction;
+  bool base_current = false;           // base was compared with the file in this transaction
+  std::shared_ptr<const View> view;    // of base and pending as they are; null when unknown
+  std::vector<std::weak_ptr<const View>> held;  // views that somebody may still hold
+  std::optional<RowId> largest;        // live rowid; unset when unknown
+  struct Overlay {
+    std::uint64_t version;
+    std::shared_ptr<const Part> part;
+  };
+  std::unordered_map<std::int64_t, Overlay> overlays;  // by Erasure::source
+  bool busy = false;             // shadow tables are being written
+  bool rollback_waits = false;   // the host rolled back meanwhile
+};
+
+}  // namespace warplite::engine
