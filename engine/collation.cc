@@ -6,14 +6,18 @@
 namespace warplite::engine {
 namespace {
 
-char fold(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c; }
+char fold(char c) {
+  return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c;
+}
 
 std::string_view without_trailing_spaces(std::string_view text) {
   const std::size_t last = text.find_last_not_of(' ');
   return last == std::string_view::npos ? std::string_view() : text.substr(0, last + 1);
 }
 
-int sign_of(std::ptrdiff_t difference) { return difference < 0 ? -1 : difference > 0; }
+int sign_of(std::ptrdiff_t difference) {
+  return difference < 0 ? -1 : difference > 0;
+}
 
 }  // namespace
 

@@ -20,8 +20,7 @@ std::vector<std::unique_ptr<index::Index>> make_indexes(const TableOptions& opti
   for (std::size_t i = 0; i < options.vectors.size(); ++i) {
     const Layout::Vector& shape = options.layout.vectors[i];
     const TableOptions::VectorColumn& column = options.vectors[i];
-    indexes.push_back(
-        index::make_index(column.index, {shape.type, shape.dim, column.distance}));
+    indexes.push_back(index::make_index(column.index, {shape.type, shape.dim, column.distance}));
   }
   return indexes;
 }
@@ -157,9 +156,15 @@ std::shared_ptr<Collection> Collection::open(sqlite3* db, const std::string& sch
   return std::shared_ptr<Collection>(new Collection(std::move(impl)));
 }
 
-const TableOptions& Collection::options() const { return impl_->options; }
-const std::string& Collection::schema() const { return impl_->store.schema(); }
-const std::string& Collection::table() const { return impl_->store.table(); }
+const TableOptions& Collection::options() const {
+  return impl_->options;
+}
+const std::string& Collection::schema() const {
+  return impl_->store.schema();
+}
+const std::string& Collection::table() const {
+  return impl_->store.table();
+}
 
 const index::Index& Collection::index(std::size_t vector_column) const {
   return *impl_->indexes[vector_column];
@@ -186,87 +191,6 @@ std::optional<RowId> Collection::find_key(std::string_view key) {
   impl_->refresh();
   return impl_->find_key(key);
 }
-
-std::optional<RowId> Collection::insert(const NewRow& row, OnConflict conflict) {
-  impl_->prepare_write();
-  std::optional<RowId> inserted;
-  impl_->write_or_undo([&] {
-    if (!impl_->clear_conflicts(row, std::nullopt, conflict)) return;
-    const RowId rowid = row.rowid ? *row.rowid : impl_->next_rowid();
-    impl_->append(rowid, row);
-    inserted = rowid;
-  });
-  return inserted;
-}
-
-bool Collection::update(RowId old, const NewRow& row, OnConflict conflict) {
-  impl_->prepare_write();
-  bool done = true;
-  impl_->write_or_undo([&] {
-    if (!impl_->locate(old)) return;
-    done = impl_->clear_conflicts(row, old, conflict);
-    if (!done) return;
-    impl_->erase(old, *impl_->locate(old));
-    impl_->append(*row.rowid, row);
-  });
-  return done;
-}
-
-bool Collection::erase(RowId rowid) {
-  impl_->prepare_write();
-  bool found = false;
-  impl_->write_or_undo([&] {
-    const auto place = impl_->locate(rowid);
-    found = place.has_value();
-    if (found) impl_->erase(rowid, *place);
-  });
-  return found;
-}
-
-void Collection::begin() {
-  impl_->transaction.begin();
-  impl_->base_current = false;
-}
-
-void Collection::sync() {
-  impl_->transaction.check_readable();
-  if (impl_->pending().empty()) return;
-  impl_->prepare_write();
-  impl_->flush_pending(FlushScope::kAll);
-}
-
-void Collection::commit() noexcept {
-  impl_->transaction.commit();
-  impl_->base_current = false;
-}
-
-void Collection::rollback() noexcept {
-  if (impl_->busy) {
-    impl_->rollback_waits = true;  // the flush that is under way does it
-    return;
-  }
-  impl_->roll_back();
-}
-
-// Statements that write the shadow tables open savepoints of their own; those are not ours.
-void Collection::savepoint(int n) noexcept {
-  if (!impl_->busy) impl_->transaction.savepoint(n);
-}
-
-void Collection::release(int n) noexcept {
-  if (!impl_->busy) impl_->transaction.release(n);
-}
-
-void Collection::rollback_to(int n) noexcept {
-  if (impl_->busy) return;
-  impl_->base_current = false;
-  impl_->forget_view();
-  impl_->overlays.clear();
-  impl_->transaction.rollback_to(n);
-}
-
-void Collection::optimize() { impl_->rewrite_segments(RewriteScope::kWorthwhile); }
-void Collection::rebuild() { impl_->rewrite_segments(RewriteScope::kEverything); }
 
 std::vector<std::string> Collection::integrity_check() {
   constexpr std::size_t kMostFaults = 100;

@@ -58,17 +58,17 @@ struct Collection::Impl {
   storage::Store store;
   std::vector<std::unique_ptr<index::Index>> indexes;
   Transaction transaction;
-  bool base_current = false;           // base was compared with the file in this transaction
-  std::shared_ptr<const View> view;    // of base and pending as they are; null when unknown
+  bool base_current = false;         // base was compared with the file in this transaction
+  std::shared_ptr<const View> view;  // of base and pending as they are; null when unknown
   std::vector<std::weak_ptr<const View>> held;  // views that somebody may still hold
-  std::optional<RowId> largest;        // live rowid; unset when unknown
+  std::optional<RowId> largest;                 // live rowid; unset when unknown
   struct Overlay {
     std::uint64_t version;
     std::shared_ptr<const Part> part;
   };
   std::unordered_map<std::int64_t, Overlay> overlays;  // by Erasure::source
-  bool busy = false;             // shadow tables are being written
-  bool rollback_waits = false;   // the host rolled back meanwhile
+  bool busy = false;                                   // shadow tables are being written
+  bool rollback_waits = false;                         // the host rolled back meanwhile
 };
 
 }  // namespace warplite::engine

@@ -60,8 +60,7 @@ std::optional<RowId> Collection::Impl::conflicting_key(const NewRow& row,
 }
 
 // Makes room for a row whose place is taken; false when the new row is to be ignored.
-bool Collection::Impl::clear_conflict(RowId other, const std::string& column,
-                                      OnConflict conflict) {
+bool Collection::Impl::clear_conflict(RowId other, const std::string& column, OnConflict conflict) {
   if (conflict == OnConflict::kIgnore) return false;
   if (conflict == OnConflict::kAbort) {
     throw Error(ErrorKind::kConstraint,
@@ -107,7 +106,8 @@ void Collection::Impl::write_or_undo(const Body& body) {
   if (pending().bytes() >= options.flush_bytes) flush_pending(FlushScope::kFullChunks);
 }
 
-// Runs `write` (a FlushResult(const WriteContext&)), which changes the shadow tables, and publishes its result.
+// Runs `write` (a FlushResult(const WriteContext&)), which changes the shadow tables, and publishes
+// its result.
 template <typename Write>
 void Collection::Impl::write_tables(const Write& write) {
   std::shared_ptr<const Pending::Frozen> frozen = transaction.freeze();
@@ -119,8 +119,7 @@ void Collection::Impl::write_tables(const Write& write) {
       throw Error(ErrorKind::kHost, kHostAborted,
                   store.table() + ": the transaction was rolled back while it was written");
     }
-    transaction.finish_flush(std::move(frozen), std::move(result.rest),
-                             std::move(result.snapshot));
+    transaction.finish_flush(std::move(frozen), std::move(result.rest), std::move(result.snapshot));
     overlays.clear();
   } catch (...) {
     busy = false;
@@ -156,6 +155,93 @@ void Collection::Impl::roll_back() noexcept {
   overlays.clear();
   transaction.rollback();
   forget_view();
+}
+
+// --- the interface ---------------------------------------------------------
+
+std::optional<RowId> Collection::insert(const NewRow& row, OnConflict conflict) {
+  impl_->prepare_write();
+  std::optional<RowId> inserted;
+  impl_->write_or_undo([&] {
+    if (!impl_->clear_conflicts(row, std::nullopt, conflict)) return;
+    const RowId rowid = row.rowid ? *row.rowid : impl_->next_rowid();
+    impl_->append(rowid, row);
+    inserted = rowid;
+  });
+  return inserted;
+}
+
+bool Collection::update(RowId old, const NewRow& row, OnConflict conflict) {
+  impl_->prepare_write();
+  bool done = true;
+  impl_->write_or_undo([&] {
+    if (!impl_->locate(old)) return;
+    done = impl_->clear_conflicts(row, old, conflict);
+    if (!done) return;
+    impl_->erase(old, *impl_->locate(old));
+    impl_->append(*row.rowid, row);
+  });
+  return done;
+}
+
+bool Collection::erase(RowId rowid) {
+  impl_->prepare_write();
+  bool found = false;
+  impl_->write_or_undo([&] {
+    const auto place = impl_->locate(rowid);
+    found = place.has_value();
+    if (found) impl_->erase(rowid, *place);
+  });
+  return found;
+}
+
+void Collection::begin() {
+  impl_->transaction.begin();
+  impl_->base_current = false;
+}
+
+void Collection::sync() {
+  impl_->transaction.check_readable();
+  if (impl_->pending().empty()) return;
+  impl_->prepare_write();
+  impl_->flush_pending(FlushScope::kAll);
+}
+
+void Collection::commit() noexcept {
+  impl_->transaction.commit();
+  impl_->base_current = false;
+}
+
+void Collection::rollback() noexcept {
+  if (impl_->busy) {
+    impl_->rollback_waits = true;  // the flush that is under way does it
+    return;
+  }
+  impl_->roll_back();
+}
+
+// Statements that write the shadow tables open savepoints of their own; those are not ours.
+void Collection::savepoint(int n) noexcept {
+  if (!impl_->busy) impl_->transaction.savepoint(n);
+}
+
+void Collection::release(int n) noexcept {
+  if (!impl_->busy) impl_->transaction.release(n);
+}
+
+void Collection::rollback_to(int n) noexcept {
+  if (impl_->busy) return;
+  impl_->base_current = false;
+  impl_->forget_view();
+  impl_->overlays.clear();
+  impl_->transaction.rollback_to(n);
+}
+
+void Collection::optimize() {
+  impl_->rewrite_segments(RewriteScope::kWorthwhile);
+}
+void Collection::rebuild() {
+  impl_->rewrite_segments(RewriteScope::kEverything);
 }
 
 }  // namespace warplite::engine

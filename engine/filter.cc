@@ -18,10 +18,9 @@ std::vector<CompiledPredicate> compile(const Layout& layout, const Filter& filte
     compiled.emplace_back(predicate, type);
   }
   // Cheap ones first: they may leave nothing for the others to read.
-  std::stable_sort(compiled.begin(), compiled.end(),
-                   [](const CompiledPredicate& a, const CompiledPredicate& b) {
-                     return a.cost() < b.cost();
-                   });
+  std::stable_sort(
+      compiled.begin(), compiled.end(),
+      [](const CompiledPredicate& a, const CompiledPredicate& b) { return a.cost() < b.cost(); });
   return compiled;
 }
 

@@ -74,7 +74,7 @@ class Flusher {
   std::shared_ptr<Snapshot> next_;
   SegmentList::Parts segments_;  // become next_->list
   Tail tail_;                    // becomes next_->tail
-  bool rest_ = false;  // the last slot stays pending
+  bool rest_ = false;            // the last slot stays pending
   std::vector<Touched> touched_;
   std::vector<std::unique_ptr<Chunk>> dissolved_chunks_;
   std::vector<RowRef> dissolved_;
@@ -114,8 +114,8 @@ void Flusher::plan_deletions() {
 
 void Flusher::dissolve(const SegmentPart& segment, const Bitmap& alive) {
   const auto live = static_cast<std::uint32_t>(alive.count());
-  auto& chunk = dissolved_chunks_.emplace_back(
-      std::make_unique<Chunk>(layout_, live, storage::kBlockHeader));
+  auto& chunk =
+      dissolved_chunks_.emplace_back(std::make_unique<Chunk>(layout_, live, storage::kBlockHeader));
   PartReader reader(layout_, segment);
   for (std::uint32_t row = 0; row < segment.rows(); ++row) {
     if (!alive.test(row)) continue;

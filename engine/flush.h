@@ -11,8 +11,8 @@
 namespace warplite::engine {
 
 enum class FlushScope {
-  kAll,        // at the end of a transaction, or before the table is rewritten
-  kFullChunks, // within one: what is not a whole segment yet stays pending
+  kAll,         // at the end of a transaction, or before the table is rewritten
+  kFullChunks,  // within one: what is not a whole segment yet stays pending
 };
 
 struct FlushResult {
@@ -24,7 +24,7 @@ struct FlushResult {
 struct WriteContext {
   storage::Store& store;
   const TableOptions& options;
-  std::shared_ptr<const Snapshot> base;  // the current state of the tables
+  std::shared_ptr<const Snapshot> base;              // the current state of the tables
   std::vector<std::shared_ptr<const View>> readers;  // views in use, which stay readable
 };
 

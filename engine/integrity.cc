@@ -42,8 +42,8 @@ class ViewChecker {
       if (view_.layout().text_key >= 0) check_key({i, row}, rowids[row]);
     }
     if (live != part.live_rows()) {
-      report("part " + std::to_string(i) + " has " + std::to_string(live) +
-             " live rows where " + std::to_string(part.live_rows()) + " are recorded");
+      report("part " + std::to_string(i) + " has " + std::to_string(live) + " live rows where " +
+             std::to_string(part.live_rows()) + " are recorded");
     }
   }
 

@@ -69,10 +69,14 @@ double first_from(const Cell& bound, bool strict) {
 
 Interval<std::int64_t> integer_interval(Comparison op, const Cell& operand) {
   switch (op) {
-    case Comparison::kLess: return at_most(operand, true);
-    case Comparison::kLessEqual: return at_most(operand, false);
-    case Comparison::kGreater: return at_least(operand, true);
-    case Comparison::kGreaterEqual: return at_least(operand, false);
+    case Comparison::kLess:
+      return at_most(operand, true);
+    case Comparison::kLessEqual:
+      return at_most(operand, false);
+    case Comparison::kGreater:
+      return at_least(operand, true);
+    case Comparison::kGreaterEqual:
+      return at_least(operand, false);
     default: {
       const Interval<std::int64_t> from = at_least(operand, false);
       const Interval<std::int64_t> to = at_most(operand, false);
@@ -88,12 +92,15 @@ Interval<double> real_interval(Comparison op, const Cell& operand) {
     case Comparison::kLess:
       if (!integer && operand.real == -kInfinity) return {0, -1};
       return {-kInfinity, last_up_to(operand, true)};
-    case Comparison::kLessEqual: return {-kInfinity, last_up_to(operand, false)};
+    case Comparison::kLessEqual:
+      return {-kInfinity, last_up_to(operand, false)};
     case Comparison::kGreater:
       if (!integer && operand.real == kInfinity) return {0, -1};
       return {first_from(operand, true), kInfinity};
-    case Comparison::kGreaterEqual: return {first_from(operand, false), kInfinity};
-    default: return {first_from(operand, false), last_up_to(operand, false)};
+    case Comparison::kGreaterEqual:
+      return {first_from(operand, false), kInfinity};
+    default:
+      return {first_from(operand, false), last_up_to(operand, false)};
   }
 }
 

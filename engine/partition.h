@@ -13,11 +13,15 @@ namespace warplite::engine {
 inline int compare_cells(const Cell& a, const Cell& b) {
   if (a.kind != b.kind) return a.kind < b.kind ? -1 : 1;
   switch (a.kind) {
-    case CellKind::kInteger: return a.integer < b.integer ? -1 : a.integer > b.integer;
-    case CellKind::kReal: return a.real < b.real ? -1 : a.real > b.real;
+    case CellKind::kInteger:
+      return a.integer < b.integer ? -1 : a.integer > b.integer;
+    case CellKind::kReal:
+      return a.real < b.real ? -1 : a.real > b.real;
     case CellKind::kText:
-    case CellKind::kBlob: return a.bytes.compare(b.bytes);
-    case CellKind::kNull: return 0;
+    case CellKind::kBlob:
+      return a.bytes.compare(b.bytes);
+    case CellKind::kNull:
+      return 0;
   }
   return 0;
 }

@@ -104,9 +104,8 @@ std::shared_ptr<const Column> SegmentPart::plain(std::size_t column) const {
   if (stamp.is_null()) return nullptr;
   if (pinned_ != nullptr) return pinned_->columns[column];
   if (auto known = columns_[column].lock()) return known;
-  auto loaded = Residency::instance().column(stamp, owner(options_->plain_names[column]), [&] {
-    return store_->load_plain(info_, column);
-  });
+  auto loaded = Residency::instance().column(stamp, owner(options_->plain_names[column]),
+                                             [&] { return store_->load_plain(info_, column); });
   columns_[column] = loaded;
   return loaded;
 }
@@ -178,8 +177,8 @@ void PartReader::copy(std::uint32_t row, Chunk& to) {
     const Part::Vectors& vectors = vectors_[i];
     vector_cells_[i] = Cell::null();
     if (vectors.all_null || (vectors.present != nullptr && !vectors.present->test(row))) continue;
-    vector_cells_[i] = Cell::blob(
-        {reinterpret_cast<const char*>(vectors.data.row(row)), vectors.data.stride()});
+    vector_cells_[i] =
+        Cell::blob({reinterpret_cast<const char*>(vectors.data.row(row)), vectors.data.stride()});
   }
   for (std::size_t i = 0; i < columns_.size(); ++i) {
     plain_cells_[i] = columns_[i] == nullptr ? Cell::null() : columns_[i]->cell(row);

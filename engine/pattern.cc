@@ -41,7 +41,9 @@ class Cursor {
   const char* end_;
 };
 
-std::uint32_t fold(std::uint32_t c) { return c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c; }
+std::uint32_t fold(std::uint32_t c) {
+  return c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c;
+}
 
 struct Like {
   static constexpr std::uint32_t kAny = '%';

@@ -45,7 +45,7 @@ class Pending {
     std::uint32_t used = 0;  // rows that are ours; the chunk may hold later ones of another time
     RowId min_rowid = 0;     // bounds of all rows, perhaps wider
     RowId max_rowid = 0;
-    Bitmap dead;             // empty while no row was erased
+    Bitmap dead;  // empty while no row was erased
     std::uint32_t dead_rows = 0;
 
     bool alive(std::uint32_t row) const { return dead_rows == 0 || !dead.test(row); }

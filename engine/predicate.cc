@@ -61,10 +61,7 @@ CompiledPredicate::Verdict judge_text(Comparison op, std::string_view text, std:
 }  // namespace
 
 CompiledPredicate::CompiledPredicate(const Predicate& predicate, PlainType type)
-    : column_(predicate.column),
-      op_(predicate.op),
-      type_(type),
-      collation_(predicate.collation) {
+    : column_(predicate.column), op_(predicate.op), type_(type), collation_(predicate.collation) {
   compile(predicate);
 }
 
@@ -155,12 +152,24 @@ CompiledPredicate::Verdict CompiledPredicate::judge_values(const storage::ZoneMa
   const Cell high = zone.high.cell();
   Verdict verdict = Verdict::kSome;
   switch (test_) {
-    case Test::kNothing: verdict = Verdict::kNone; break;
-    case Test::kEverything: verdict = Verdict::kAll; break;
-    case Test::kIntegers: verdict = judge_interval(integers_, low.integer, high.integer); break;
-    case Test::kReals: verdict = judge_interval(reals_, low.real, high.real); break;
-    case Test::kIntegerSet: verdict = judge_set(sorted_, low.integer, high.integer); break;
-    case Test::kRealSet: verdict = judge_set(sorted_reals_, low.real, high.real); break;
+    case Test::kNothing:
+      verdict = Verdict::kNone;
+      break;
+    case Test::kEverything:
+      verdict = Verdict::kAll;
+      break;
+    case Test::kIntegers:
+      verdict = judge_interval(integers_, low.integer, high.integer);
+      break;
+    case Test::kReals:
+      verdict = judge_interval(reals_, low.real, high.real);
+      break;
+    case Test::kIntegerSet:
+      verdict = judge_set(sorted_, low.integer, high.integer);
+      break;
+    case Test::kRealSet:
+      verdict = judge_set(sorted_reals_, low.real, high.real);
+      break;
     case Test::kTextCompare:
       if (collation_ == Collation::kBinary) verdict = judge_text(op_, text_, low.bytes, high.bytes);
       break;
@@ -172,7 +181,8 @@ CompiledPredicate::Verdict CompiledPredicate::judge_values(const storage::ZoneMa
         verdict = Verdict::kNone;
       }
       break;
-    case Test::kPattern: break;
+    case Test::kPattern:
+      break;
   }
   if (!negated_ || verdict == Verdict::kSome) return verdict;
   return verdict == Verdict::kAll ? Verdict::kNone : Verdict::kAll;

@@ -42,8 +42,17 @@ class CompiledPredicate {
 
  private:
   // How a value that is not NULL is tested; `negated_` inverts it.
-  enum class Test { kNothing, kEverything, kIntegers, kReals, kIntegerSet, kRealSet, kTextCompare,
-                    kTextSet, kPattern };
+  enum class Test {
+    kNothing,
+    kEverything,
+    kIntegers,
+    kReals,
+    kIntegerSet,
+    kRealSet,
+    kTextCompare,
+    kTextSet,
+    kPattern
+  };
 
   void compile(const Predicate& predicate);
   void compile_numeric(Comparison op, const Cell& operand);
@@ -70,8 +79,8 @@ class CompiledPredicate {
   Interval<double> reals_{0, -1};
   std::vector<std::int64_t> sorted_;  // of kIntegerSet
   std::unique_ptr<IntegerSet> integer_set_;
-  std::vector<double> sorted_reals_;  // of kRealSet
-  std::string text_;                  // operand of kTextCompare, kPattern
+  std::vector<double> sorted_reals_;       // of kRealSet
+  std::string text_;                       // operand of kTextCompare, kPattern
   std::unordered_set<std::string> texts_;  // canonical under the collation
 };
 
@@ -81,11 +90,16 @@ std::string print_cell(const Cell& cell);
 // Whether a value that compares with the operand as `order` says satisfies the comparison.
 constexpr bool satisfies(Comparison op, int order) {
   switch (op) {
-    case Comparison::kLess: return order < 0;
-    case Comparison::kLessEqual: return order <= 0;
-    case Comparison::kGreater: return order > 0;
-    case Comparison::kGreaterEqual: return order >= 0;
-    default: return order == 0;
+    case Comparison::kLess:
+      return order < 0;
+    case Comparison::kLessEqual:
+      return order <= 0;
+    case Comparison::kGreater:
+      return order > 0;
+    case Comparison::kGreaterEqual:
+      return order >= 0;
+    default:
+      return order == 0;
   }
 }
 

@@ -66,9 +66,12 @@ void cut_range(Bitmap& rows, std::size_t first, std::size_t last, bool inverted)
 
 std::string print_cell(const Cell& cell) {
   switch (cell.kind) {
-    case CellKind::kInteger: return std::to_string(cell.integer);
-    case CellKind::kReal: return print_real(cell.real);
-    default: return std::string(cell.bytes);
+    case CellKind::kInteger:
+      return std::to_string(cell.integer);
+    case CellKind::kReal:
+      return print_real(cell.real);
+    default:
+      return std::string(cell.bytes);
   }
 }
 
@@ -107,8 +110,10 @@ void CompiledPredicate::apply_to_column(const Column& column, Bitmap& out) const
   const std::int64_t* integers = column.integers().data();
   const double* reals = column.reals().data();
   switch (test_) {
-    case Test::kNothing: return cut([](std::size_t, std::size_t) { return std::uint64_t{0}; });
-    case Test::kEverything: return cut([](std::size_t, std::size_t) { return ~std::uint64_t{0}; });
+    case Test::kNothing:
+      return cut([](std::size_t, std::size_t) { return std::uint64_t{0}; });
+    case Test::kEverything:
+      return cut([](std::size_t, std::size_t) { return ~std::uint64_t{0}; });
     case Test::kIntegers:
       return cut([&](std::size_t first, std::size_t count) {
         return interval_mask(integers + first, count, integers_);
@@ -119,9 +124,8 @@ void CompiledPredicate::apply_to_column(const Column& column, Bitmap& out) const
       });
     case Test::kIntegerSet:
       return cut([&](std::size_t first, std::size_t count) {
-        return each_mask(count, [&](std::size_t i) {
-          return integer_set_->contains(integers[first + i]);
-        });
+        return each_mask(
+            count, [&](std::size_t i) { return integer_set_->contains(integers[first + i]); });
       });
     case Test::kRealSet:
       return cut([&](std::size_t first, std::size_t count) {
@@ -130,11 +134,13 @@ void CompiledPredicate::apply_to_column(const Column& column, Bitmap& out) const
         });
       });
     case Test::kTextCompare:
-    case Test::kTextSet: return cut_tested([&](std::size_t row) { return tests_text(column.text(row)); });
-    case Test::kPattern: return cut_tested([&](std::size_t row) {
-      return type_ == PlainType::kText ? tests_text(column.text(row))
-                                       : tests_text(print_cell(column.cell(row)));
-    });
+    case Test::kTextSet:
+      return cut_tested([&](std::size_t row) { return tests_text(column.text(row)); });
+    case Test::kPattern:
+      return cut_tested([&](std::size_t row) {
+        return type_ == PlainType::kText ? tests_text(column.text(row))
+                                         : tests_text(print_cell(column.cell(row)));
+      });
   }
 }
 
@@ -143,8 +149,10 @@ bool CompiledPredicate::tests_text(std::string_view text) const {
     case Test::kTextCompare:
       if (op_ == Comparison::kEqual && collation_ == Collation::kBinary) return text == text_;
       return satisfies(op_, compare_text(text, text_, collation_));
-    case Test::kTextSet: return texts_.contains(canonical_text(text, collation_));
-    default: return op_ == Comparison::kLike ? like_match(text_, text) : glob_match(text_, text);
+    case Test::kTextSet:
+      return texts_.contains(canonical_text(text, collation_));
+    default:
+      return op_ == Comparison::kLike ? like_match(text_, text) : glob_match(text_, text);
   }
 }
 

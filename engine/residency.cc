@@ -68,9 +68,15 @@ std::size_t machine_memory() {
 std::size_t bytes_of(const ResidentVectors& vectors) {
   return vectors.block.memory.size() + vectors.block.present.word_count() * 8;
 }
-std::size_t bytes_of(const Column& column) { return column.memory(); }
-std::size_t bytes_of(const std::vector<RowId>& rowids) { return rowids.size() * sizeof(RowId); }
-std::size_t bytes_of(const Bitmap& bits) { return bits.word_count() * 8; }
+std::size_t bytes_of(const Column& column) {
+  return column.memory();
+}
+std::size_t bytes_of(const std::vector<RowId>& rowids) {
+  return rowids.size() * sizeof(RowId);
+}
+std::size_t bytes_of(const Bitmap& bits) {
+  return bits.word_count() * 8;
+}
 
 }  // namespace
 

@@ -151,9 +151,8 @@ class Rewriter {
 
   // Source by source, so that only one of them is needed in memory at a time.
   storage::SegmentInfo write_segment(std::span<SourceRow> rows, storage::State& state) {
-    std::stable_sort(rows.begin(), rows.end(), [](const SourceRow& a, const SourceRow& b) {
-      return a.source < b.source;
-    });
+    std::stable_sort(rows.begin(), rows.end(),
+                     [](const SourceRow& a, const SourceRow& b) { return a.source < b.source; });
     Chunk chunk(layout_, static_cast<std::uint32_t>(rows.size()), storage::kBlockHeader);
     for (std::size_t i = 0; i < rows.size();) {
       PartReader reader(layout_, *sources_[rows[i].source]);
@@ -170,7 +169,7 @@ class Rewriter {
   const Layout& layout_;
   const Snapshot& base_;
   const std::vector<std::shared_ptr<const View>>& readers_;
-  SegmentList::Parts kept_;  // and what was written
+  SegmentList::Parts kept_;                           // and what was written
   std::vector<std::shared_ptr<const Part>> sources_;  // chosen segments, then the tail
   std::size_t chosen_segments_ = 0;
 };

@@ -15,7 +15,9 @@ namespace warplite::engine {
 class RowIdIndex {
  public:
   void reserve(std::size_t parts) { ranges_.reserve(parts); }
-  void add(RowId low, RowId high, std::uint32_t part) { ranges_.push_back({low, high, high, part}); }
+  void add(RowId low, RowId high, std::uint32_t part) {
+    ranges_.push_back({low, high, high, part});
+  }
   // Comes after the last add() and before the first lookup.
   void build() {
     const auto by_low = [](const Range& a, const Range& b) { return a.low < b.low; };

@@ -15,8 +15,7 @@ bool same_blocks(const storage::SegmentInfo& a, const storage::SegmentInfo& b) {
          a.alive == b.alive && a.vectors == b.vectors && a.plains == b.plains;
 }
 
-std::shared_ptr<const SegmentList> read_segments(storage::Store& store,
-                                                 const TableOptions& options,
+std::shared_ptr<const SegmentList> read_segments(storage::Store& store, const TableOptions& options,
                                                  const Snapshot* known) {
   static const SegmentList::Parts kNone;
   const SegmentList::Parts& old = known != nullptr ? known->segments() : kNone;
@@ -71,10 +70,9 @@ void read_tail(storage::Store& store, const TableOptions& options, const Snapsho
   }
   tail.seal();
   if (tail.live != state.tail_rows || tail.rows->sequences.size() != tail.rows->chunk.size()) {
-    throw Error(ErrorKind::kCorrupt,
-                store.schema() + "." + store.table() + ": the tail has " +
-                    std::to_string(tail.live) + " rows where the state says " +
-                    std::to_string(state.tail_rows));
+    throw Error(ErrorKind::kCorrupt, store.schema() + "." + store.table() + ": the tail has " +
+                                         std::to_string(tail.live) + " rows where the state says " +
+                                         std::to_string(state.tail_rows));
   }
 }
 

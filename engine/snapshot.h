@@ -76,7 +76,8 @@ struct Snapshot {
 std::shared_ptr<const Snapshot> read_snapshot(storage::Store& store, const TableOptions& options,
                                               const std::shared_ptr<const Snapshot>& known);
 
-// A tail with room for `more` rows after its `count` ones: the same chunk, or a copy without dead rows.
+// A tail with room for `more` rows after its `count` ones: the same chunk, or a copy without dead
+// rows.
 void make_room(const TableOptions& options, Tail& tail, std::uint32_t more);
 
 }  // namespace warplite::engine

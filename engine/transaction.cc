@@ -80,7 +80,8 @@ void Transaction::restore(const Savepoint& savepoint) noexcept {
 
 void Transaction::check_writable() const {
   switch (failure_) {
-    case Failure::kNone: return;
+    case Failure::kNone:
+      return;
     case Failure::kTorn:
       throw Error(ErrorKind::kInvalid,
                   "an earlier write of this transaction failed half-way; ROLLBACK first");

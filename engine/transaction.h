@@ -56,9 +56,9 @@ class Transaction {
   };
   enum class Failure {
     kNone,
-    kTorn,       // a flush failed half-way
-    kLost,       // rolling back to a savepoint ran out of memory
-    kUnmarked,   // a savepoint could not be recorded
+    kTorn,      // a flush failed half-way
+    kLost,      // rolling back to a savepoint ran out of memory
+    kUnmarked,  // a savepoint could not be recorded
   };
   void clear() noexcept;
   void restore(const Savepoint& savepoint) noexcept;

@@ -66,8 +66,8 @@ Value View::vector(Location at, std::size_t column) const {
   if (vectors.all_null || (vectors.present != nullptr && !vectors.present->test(at.row))) {
     return Value();
   }
-  return Value(Cell::blob({reinterpret_cast<const char*>(vectors.data.row(at.row)),
-                           vectors.data.stride()}));
+  return Value(
+      Cell::blob({reinterpret_cast<const char*>(vectors.data.row(at.row)), vectors.data.stride()}));
 }
 
 Value View::aux(Location at, std::size_t column) const {

@@ -83,19 +83,26 @@ inline Cell plain_cell(const std::optional<std::string>& text, PlainType type) {
   if (!text) return Cell::null();
   switch (type) {
     case PlainType::kInteger:
-    case PlainType::kBoolean: return Cell::of(static_cast<std::int64_t>(std::stoll(*text)));
-    case PlainType::kReal: return Cell::of(std::stod(*text));
-    case PlainType::kText: return Cell::text(*text);
+    case PlainType::kBoolean:
+      return Cell::of(static_cast<std::int64_t>(std::stoll(*text)));
+    case PlainType::kReal:
+      return Cell::of(std::stod(*text));
+    case PlainType::kText:
+      return Cell::text(*text);
   }
   return Cell::null();
 }
 
 inline std::optional<std::string> text_of(const Cell& cell) {
   switch (cell.kind) {
-    case CellKind::kNull: return std::nullopt;
-    case CellKind::kInteger: return std::to_string(cell.integer);
-    case CellKind::kReal: return std::to_string(cell.real);
-    default: return std::string(cell.bytes);
+    case CellKind::kNull:
+      return std::nullopt;
+    case CellKind::kInteger:
+      return std::to_string(cell.integer);
+    case CellKind::kReal:
+      return std::to_string(cell.real);
+    default:
+      return std::string(cell.bytes);
   }
 }
 

@@ -45,7 +45,10 @@ TableOptions make_options(const Variant& variant) {
 class Machine {
  public:
   Machine(unsigned seed, const Variant& variant)
-      : random_(seed), variant_(variant), options_(make_options(variant)), db_(file_.path()),
+      : random_(seed),
+        variant_(variant),
+        options_(make_options(variant)),
+        db_(file_.path()),
         other_db_(file_.path()) {
     if (seed % 2 == 0) db_.run("PRAGMA journal_mode = WAL");
     db_.run("BEGIN");
@@ -285,7 +288,9 @@ class Machine {
         held_ = nullptr;  // views do not outlive their collection
         table_ = Collection::open(db_.get(), "main", "t", options_);
         break;
-      case 3: check_integrity(); break;
+      case 3:
+        check_integrity();
+        break;
       case 4:
         held_ = table_->view();
         held_contents_ = now_;
@@ -294,7 +299,9 @@ class Machine {
         }
         held_in_transaction_ = in_transaction_;
         break;
-      case 5: Residency::instance().clear(); break;
+      case 5:
+        Residency::instance().clear();
+        break;
     }
   }
 
@@ -359,8 +366,10 @@ TEST_CASE("a collection does what a map does, through transactions and savepoint
     run_machine(seed, {}, 250);
     run_machine(100 + seed, {.text_key = true, .aux = 2}, 250);
     run_machine(200 + seed, {.partition = true, .aux = 1, .tail_rows = 4}, 250);
-    run_machine(300 + seed, {.text_key = true, .partition = true, .tail_rows = 16,
-                             .flush_bytes = std::size_t{1} << 20}, 250);
+    run_machine(
+        300 + seed,
+        {.text_key = true, .partition = true, .tail_rows = 16, .flush_bytes = std::size_t{1} << 20},
+        250);
     run_machine(400 + seed, {.tail_rows = 1, .flush_bytes = 200}, 250);
   }
 }
@@ -415,16 +424,20 @@ class Session {
 
 TEST_CASE("a full disk in the middle of a flush loses nothing that was committed") {
   Variant variant;
-  SUBCASE("at the end of the transaction") { variant.flush_bytes = std::size_t{1} << 30; }
-  SUBCASE("within an insert") { variant.flush_bytes = 4000; }
+  SUBCASE("at the end of the transaction") {
+    variant.flush_bytes = std::size_t{1} << 30;
+  }
+  SUBCASE("within an insert") {
+    variant.flush_bytes = 4000;
+  }
   Session session(make_options(variant));
   session.begin();
   for (int i = 0; i < 40; ++i) session.insert();
   session.commit();
   // SQLite rolls the transaction back by itself, and says so while the flush is on the stack.
-  sqlite3_rollback_hook(session.db().get(),
-                        [](void* table) { static_cast<Collection*>(table)->rollback(); },
-                        &session.table());
+  sqlite3_rollback_hook(
+      session.db().get(), [](void* table) { static_cast<Collection*>(table)->rollback(); },
+      &session.table());
   const std::int64_t pages = session.db().integer("PRAGMA page_count");
   session.db().run("PRAGMA max_page_count = " + std::to_string(pages + 4));
   session.begin();
@@ -459,8 +472,9 @@ TEST_CASE("a flush that fails half-way is refused until it is rolled back, and k
   session.table().savepoint(0);
   session.insert();
   session.table().erase(3);
-  session.db().run("CREATE TEMP TRIGGER refuse BEFORE INSERT ON main.t_segments "
-                   "BEGIN SELECT RAISE(FAIL, 'refused'); END");
+  session.db().run(
+      "CREATE TEMP TRIGGER refuse BEFORE INSERT ON main.t_segments "
+      "BEGIN SELECT RAISE(FAIL, 'refused'); END");
   CHECK_THROWS_AS(session.table().sync(), Error);
   CHECK_THROWS_AS(session.table().view(), Error);
   CHECK_THROWS_AS(session.insert(), Error);

@@ -18,24 +18,91 @@ constexpr std::int64_t kTwo53 = std::int64_t{1} << 53;
 constexpr double kTwo63 = 9223372036854775808.0;
 
 const std::vector<std::int64_t> kIntegers = {
-    kMin, kMin + 1, -kTwo53 - 1, -kTwo53, -100, -2, -1, 0, 1, 2, 3, 10, 19, 20, 100, 255,
-    kTwo53 - 1, kTwo53, kTwo53 + 1, kTwo53 + 2, kMax - 1024, kMax - 1, kMax};
-const std::vector<double> kReals = {
-    -std::numeric_limits<double>::infinity(), -1e308, -kTwo63 * 2, -kTwo63, -9007199254740993.0,
-    -100.5, -1.0, -0.5, -0.0, 0.0, 5e-324, 0.1, 0.5, 1.0, 1.5, 2.0, 10.0, 19.75, 20.0, 100.0,
-    9007199254740991.0, 9007199254740992.0, 9007199254740994.0, 9223372036854774784.0, kTwo63,
-    kTwo63 * 2, 1e20, 1.5e300, std::numeric_limits<double>::infinity()};
-const std::vector<std::string> kTexts = {
-    "", " ", "a", "A", "ab", "AB", "aB ", "ab  ", "abc", "ABC", "abd", "b", "Zz", "é", "É", "a\u0301",
-    "ümlaut", "日本語", "日本", "10", "1.5", "%", "_", "a_c", "a%c", "[", "]", "a]", "a-c", "^a", "*",
-    "?", std::string("a\0b", 3), std::string("a\0c", 3), std::string("A\0b", 3),
-    std::string("\0", 1), "\xff", "\xc3", "a\x80z", "\xed\xa0\x80", "\xf0\x9f\x98\x80",
-    std::string(200, 'x'), std::string(200, 'x') + "y", std::string(200, 'x') + "Y",
-    "zebra", "zebrA", "~tilde"};
+    kMin,       kMin + 1, -kTwo53 - 1, -kTwo53,    -100,        -2,       -1,  0,
+    1,          2,        3,           10,         19,          20,       100, 255,
+    kTwo53 - 1, kTwo53,   kTwo53 + 1,  kTwo53 + 2, kMax - 1024, kMax - 1, kMax};
+const std::vector<double> kReals = {-std::numeric_limits<double>::infinity(),
+                                    -1e308,
+                                    -kTwo63 * 2,
+                                    -kTwo63,
+                                    -9007199254740993.0,
+                                    -100.5,
+                                    -1.0,
+                                    -0.5,
+                                    -0.0,
+                                    0.0,
+                                    5e-324,
+                                    0.1,
+                                    0.5,
+                                    1.0,
+                                    1.5,
+                                    2.0,
+                                    10.0,
+                                    19.75,
+                                    20.0,
+                                    100.0,
+                                    9007199254740991.0,
+                                    9007199254740992.0,
+                                    9007199254740994.0,
+                                    9223372036854774784.0,
+                                    kTwo63,
+                                    kTwo63 * 2,
+                                    1e20,
+                                    1.5e300,
+                                    std::numeric_limits<double>::infinity()};
+const std::vector<std::string> kTexts = {"",
+                                         " ",
+                                         "a",
+                                         "A",
+                                         "ab",
+                                         "AB",
+                                         "aB ",
+                                         "ab  ",
+                                         "abc",
+                                         "ABC",
+                                         "abd",
+                                         "b",
+                                         "Zz",
+                                         "é",
+                                         "É",
+                                         "a\u0301",
+                                         "ümlaut",
+                                         "日本語",
+                                         "日本",
+                                         "10",
+                                         "1.5",
+                                         "%",
+                                         "_",
+                                         "a_c",
+                                         "a%c",
+                                         "[",
+                                         "]",
+                                         "a]",
+                                         "a-c",
+                                         "^a",
+                                         "*",
+                                         "?",
+                                         std::string("a\0b", 3),
+                                         std::string("a\0c", 3),
+                                         std::string("A\0b", 3),
+                                         std::string("\0", 1),
+                                         "\xff",
+                                         "\xc3",
+                                         "a\x80z",
+                                         "\xed\xa0\x80",
+                                         "\xf0\x9f\x98\x80",
+                                         std::string(200, 'x'),
+                                         std::string(200, 'x') + "y",
+                                         std::string(200, 'x') + "Y",
+                                         "zebra",
+                                         "zebrA",
+                                         "~tilde"};
 const std::vector<std::string> kPatterns = {
-    "", "%", "_", "a%", "%b", "%b%", "A_", "a\\_c", "a_c", "%é%", "_é", "日%", "日__", "1%", "%.%", "%0",
-    "*", "?", "a*", "[ab]*", "[^a]*", "[a-c]b", "[]]", "[^]]", "[a-", "[", "a]", "*[b-d]", "[-a]",
-    "[a-]", "??", "x*y", "x%Y", "%x%x%y", "*x*x*y", "\xff", "_\x80%", "%\xc3", "[é-ü]*", "10", "2_", "-1*"};
+    "",       "%",     "_",      "a%",     "%b",  "%b%",  "A_",     "a\\_c",  "a_c",
+    "%é%",    "_é",    "日%",    "日__",   "1%",  "%.%",  "%0",     "*",      "?",
+    "a*",     "[ab]*", "[^a]*",  "[a-c]b", "[]]", "[^]]", "[a-",    "[",      "a]",
+    "*[b-d]", "[-a]",  "[a-]",   "??",     "x*y", "x%Y",  "%x%x%y", "*x*x*y", "\xff",
+    "_\x80%", "%\xc3", "[é-ü]*", "10",     "2_",  "-1*"};
 
 enum ColumnId { kIntegerColumn, kRealColumn, kTextColumn, kBooleanColumn };
 const char* const kColumnNames[] = {"i", "r", "t", "b"};
@@ -87,7 +154,8 @@ class Twin {
     for (const Predicate& predicate : filter) sql += " AND " + to_sql(predicate, bound);
     sqlite3_stmt* statement = nullptr;
     REQUIRE(sqlite3_prepare_v2(db_.get(), sql.c_str(), -1, &statement, nullptr) == SQLITE_OK);
-    for (std::size_t i = 0; i < bound.size(); ++i) bind(statement, static_cast<int>(i) + 1, bound[i]);
+    for (std::size_t i = 0; i < bound.size(); ++i)
+      bind(statement, static_cast<int>(i) + 1, bound[i]);
     std::set<RowId> rows;
     while (sqlite3_step(statement) == SQLITE_ROW) rows.insert(sqlite3_column_int64(statement, 0));
     sqlite3_finalize(statement);
@@ -174,12 +242,14 @@ class Twin {
   }
 
   static std::string to_sql(const Predicate& predicate, std::vector<Value>& bound) {
-    static const char* const kOperators[] = {"=",  "<>", "<",       "<=",      ">",  ">=",   "IS",
-                                             "IS NOT", "IS NULL", "NOT NULL", "IN", "LIKE", "GLOB"};
+    static const char* const kOperators[] = {"=",  "<>",   "<",      "<=",      ">",
+                                             ">=", "IS",   "IS NOT", "IS NULL", "NOT NULL",
+                                             "IN", "LIKE", "GLOB"};
     static const char* const kCollations[] = {"BINARY", "NOCASE", "RTRIM"};
     const bool rowid = predicate.column == Predicate::kRowId;
     std::string sql = rowid ? "id" : kColumnNames[predicate.column];
-    if (!rowid) sql += std::string(" COLLATE ") + kCollations[static_cast<int>(predicate.collation)];
+    if (!rowid)
+      sql += std::string(" COLLATE ") + kCollations[static_cast<int>(predicate.collation)];
     sql += std::string(" ") + kOperators[static_cast<int>(predicate.op)];
     const auto bind_one = [&](const Value& value) {
       bound.push_back(value);
@@ -200,9 +270,15 @@ class Twin {
     const Cell cell = value.cell();
     const int size = static_cast<int>(cell.bytes.size());
     switch (cell.kind) {
-      case CellKind::kNull: sqlite3_bind_null(statement, at); break;
-      case CellKind::kInteger: sqlite3_bind_int64(statement, at, cell.integer); break;
-      case CellKind::kReal: sqlite3_bind_double(statement, at, cell.real); break;
+      case CellKind::kNull:
+        sqlite3_bind_null(statement, at);
+        break;
+      case CellKind::kInteger:
+        sqlite3_bind_int64(statement, at, cell.integer);
+        break;
+      case CellKind::kReal:
+        sqlite3_bind_double(statement, at, cell.real);
+        break;
       case CellKind::kText:
         sqlite3_bind_text(statement, at, cell.bytes.data(), size, SQLITE_TRANSIENT);
         break;
@@ -225,15 +301,19 @@ class Twin {
 std::string describe(const Value& value) {
   const Cell cell = value.cell();
   switch (cell.kind) {
-    case CellKind::kNull: return "NULL";
-    case CellKind::kInteger: return std::to_string(cell.integer);
+    case CellKind::kNull:
+      return "NULL";
+    case CellKind::kInteger:
+      return std::to_string(cell.integer);
     case CellKind::kReal: {
       char buffer[40];
       std::snprintf(buffer, sizeof buffer, "%.17g", cell.real);
       return buffer;
     }
-    case CellKind::kText: return "'" + std::string(cell.bytes) + "'";
-    case CellKind::kBlob: return "x'" + std::string(cell.bytes) + "'";
+    case CellKind::kText:
+      return "'" + std::string(cell.bytes) + "'";
+    case CellKind::kBlob:
+      return "x'" + std::string(cell.bytes) + "'";
   }
   return "";
 }
@@ -281,8 +361,8 @@ TEST_CASE("LIKE and GLOB match as SQLite's functions do") {
     for (const std::string& text : kTexts) check(pattern, text);
   }
   // Random strings over an alphabet in which wildcards are frequent.
-  const std::vector<std::string> alphabet = {"a", "B", "b", "%", "_", "*", "?", "[", "]", "^", "-",
-                                             "é", "日", "\xff", "\x80", "\xc3"};
+  const std::vector<std::string> alphabet = {"a", "B", "b", "%", "_",  "*",    "?",    "[",
+                                             "]", "^", "-", "é", "日", "\xff", "\x80", "\xc3"};
   std::mt19937 random(7);
   const auto any_string = [&](std::size_t letters) {
     std::string out;
@@ -298,8 +378,8 @@ TEST_CASE("texts compare under each collation as SQLite compares them") {
   Database db;
   const char* const names[] = {"BINARY", "NOCASE", "RTRIM"};
   for (int c = 0; c < 3; ++c) {
-    const std::string sql = std::string("SELECT (?1 < ?2 COLLATE ") + names[c] + ") - (?1 > ?2 COLLATE " +
-                            names[c] + ")";
+    const std::string sql = std::string("SELECT (?1 < ?2 COLLATE ") + names[c] +
+                            ") - (?1 > ?2 COLLATE " + names[c] + ")";
     sqlite3_stmt* statement = nullptr;
     REQUIRE(sqlite3_prepare_v2(db.get(), sql.c_str(), -1, &statement, nullptr) == SQLITE_OK);
     for (const std::string& a : kTexts) {

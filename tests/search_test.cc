@@ -116,8 +116,12 @@ void check_same(const std::vector<Hit>& got, std::vector<Hit> expected) {
 TEST_CASE("searches return what brute force over the view returns") {
   std::size_t limit = 0;
   SUBCASE("with room for everything") {}
-  SUBCASE("in groups of parts") { limit = 64 * kDim * 4 * 5 / 2; }
-  SUBCASE("part by part") { limit = 1; }
+  SUBCASE("in groups of parts") {
+    limit = 64 * kDim * 4 * 5 / 2;
+  }
+  SUBCASE("part by part") {
+    limit = 1;
+  }
   const LimitGuard guard(limit);
   for (unsigned seed = 1; seed <= 4; ++seed) {
     Vectors vectors(seed);
@@ -152,8 +156,8 @@ TEST_CASE("searches return what brute force over the view returns") {
       after.after_distance = all[all.size() / 3].distance;
       after.after_rowid = all[all.size() / 3].rowid;
       auto rest = nearest(*view, selection, vectors.table().index(0), after, 100000);
-      check_same(rest.sorted(0), {all.begin() + static_cast<std::ptrdiff_t>(all.size() / 3) + 1,
-                                  all.end()});
+      check_same(rest.sorted(0),
+                 {all.begin() + static_cast<std::ptrdiff_t>(all.size() / 3) + 1, all.end()});
     }
   }
 }
@@ -180,7 +184,8 @@ TEST_CASE("an unknown device is refused by name") {
   const std::vector<float> query = vectors.random_vector();
   SearchRequest request = request_for(query);
   request.device = "abacus";
-  CHECK_THROWS_AS(nearest(*view, Selection(*view, {}), vectors.table().index(0), request, 1), Error);
+  CHECK_THROWS_AS(nearest(*view, Selection(*view, {}), vectors.table().index(0), request, 1),
+                  Error);
   CHECK_THROWS_AS(set_default_device("abacus"), Error);
   const std::string before = default_device();
   set_default_device("cpu");
@@ -240,9 +245,8 @@ TEST_CASE("threads share the cache") {
       std::mt19937 random(t);
       for (int i = 0; i < 3000; ++i) {
         const std::size_t at = random() % stamps.size();
-        const auto column = residency.column(stamps[at], "test", [&] {
-          return column_of(static_cast<std::int64_t>(at));
-        });
+        const auto column = residency.column(
+            stamps[at], "test", [&] { return column_of(static_cast<std::int64_t>(at)); });
         wrong += column->integers()[random() % 1000] != static_cast<std::int64_t>(at);
         if (i % 100 == 0) residency.entries();
       }

@@ -252,8 +252,12 @@ TEST_CASE("a torn flush lets nothing be written until it is rolled back") {
   CHECK_THROWS_AS(transaction.check_writable(), Error);
   CHECK_THROWS_AS(transaction.check_readable(), Error);
   CHECK(transaction.pending().live_rows() == 1);
-  SUBCASE("to a savepoint") { transaction.rollback_to(0); }
-  SUBCASE("wholly") { transaction.rollback(); }
+  SUBCASE("to a savepoint") {
+    transaction.rollback_to(0);
+  }
+  SUBCASE("wholly") {
+    transaction.rollback();
+  }
   transaction.check_writable();
   transaction.check_readable();
   CHECK(transaction.pending().empty());
