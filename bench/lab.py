@@ -67,9 +67,10 @@ class Lab:
         )
 
     def database(self, name, *statements):
-        """A database made by `statements`, once."""
+        """A database made by `statements`, once for each build of the extension."""
         path = self.work / name
-        if not path.exists():
+        built = Path(self.extension + ".so").stat().st_mtime
+        if not path.exists() or path.stat().st_mtime < built:
             part = self.fresh(name + ".part")
             self.execute(part, *statements)
             part.rename(path)

@@ -193,8 +193,8 @@ struct CosineScore {
 
 // The row whose bytes are asked for while rows[i] is read, about kAheadBytes away: rows
 // may be anywhere when they are filtered. Of long rows, a later part of the same row.
-constexpr std::size_t kAheadBytes = 2048;
-constexpr std::size_t kLongRow = 4096;
+constexpr std::size_t kAheadBytes = 4096;
+constexpr std::size_t kLongRow = 8192;
 
 HWY_INLINE const std::byte* row_soon(const PreparedQuery& query, const std::byte* base,
                                      const std::uint32_t* rows, std::size_t n, std::size_t i,

@@ -17,6 +17,7 @@ constexpr std::size_t kDepth = 512;         // elements multiplied between visit
 constexpr std::size_t kTileBytes = 192 << 10;
 constexpr std::size_t kDotsBytes = 64 << 10;
 constexpr std::size_t kSampleRows = 64;
+constexpr std::size_t kGroupSteps = std::size_t{1} << 26;  // multiply-adds between looks at `stop`
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 std::size_t round_up(std::size_t n, std::size_t multiple) {
@@ -102,8 +103,9 @@ Nominator::Nominator(const SearchContext& context)
     : context_(context), gemm_(context.kernels.gemm), dim_(context.work.queries.dim) {
   const std::size_t fitting = kTileBytes / (dim_ * sizeof(float)) / gemm_.rows * gemm_.rows;
   tile_rows_ = std::clamp(fitting, gemm_.rows, std::size_t{256});
-  panel_group_ =
-      std::max<std::size_t>(1, kDotsBytes / (tile_rows_ * gemm_.queries * sizeof(float)));
+  const std::size_t panel_dots = tile_rows_ * gemm_.queries;
+  panel_group_ = std::max<std::size_t>(1, std::min(kDotsBytes / (panel_dots * sizeof(float)),
+                                                   kGroupSteps / (panel_dots * dim_)));
   choose_centre_and_scale();
   pack_queries();
 }
@@ -113,8 +115,9 @@ void Nominator::choose_centre_and_scale() {
   if (work.distance == Distance::kCosine) return;
   const auto rows = sample_rows(work);
   if (work.distance == Distance::kL2) centre_ = mean_of(work, rows);
-  std::vector<const std::byte*> queries(work.queries.rows);
-  for (std::size_t q = 0; q < queries.size(); ++q) queries[q] = work.queries.row(q);
+  std::vector<const std::byte*> queries;
+  const std::size_t step = work.queries.rows / kSampleRows + 1;
+  for (std::size_t q = 0; q < work.queries.rows; q += step) queries.push_back(work.queries.row(q));
   const double row_norm = largest_norm(work, rows, centre_);
   const double query_norm = largest_norm(work, queries, centre_);
   row_scale_ = scale_for(row_norm > 0 ? row_norm : query_norm);

@@ -15,6 +15,7 @@ namespace {
 
 // Queries searched together, which bounds the memory of a search.
 constexpr std::size_t kQueryGroup = 2048;
+constexpr std::size_t kQueryBytes = std::size_t{64} << 20;
 // Waking a thread costs about as much as comparing this many bytes.
 constexpr std::size_t kThreadBytes = std::size_t{1} << 20;
 constexpr std::size_t kSpanBytes = std::size_t{1} << 20;
@@ -141,10 +142,13 @@ class Search {
   std::exception_ptr failure_;
 };
 
+// The queries from `first` on that are searched together.
 compute::Workload group_of(const compute::Workload& work, std::size_t first) {
+  const std::size_t fitting = kQueryBytes / (work.queries.dim * sizeof(double));
   compute::Workload group = work;
   group.queries.data = work.queries.row(first);
-  group.queries.rows = std::min(kQueryGroup, work.queries.rows - first);
+  group.queries.rows = std::min(std::clamp<std::size_t>(fitting, 16, kQueryGroup),
+                                work.queries.rows - first);
   return group;
 }
 
@@ -152,8 +156,9 @@ compute::Workload group_of(const compute::Workload& work, std::size_t first) {
 
 void search_nearest(const compute::Workload& work, compute::HitTable& best) {
   if (best.k() == 0) return;
-  for (std::size_t first = 0; first < work.queries.rows; first += kQueryGroup) {
+  for (std::size_t first = 0, end = 0; first < work.queries.rows; first = end) {
     const compute::Workload group = group_of(work, first);
+    end = first + group.queries.rows;
     std::vector<double> bounds(group.queries.rows);
     for (std::size_t q = 0; q < bounds.size(); ++q) {
       bounds[q] = std::min(best.row(first + q).threshold(), work.range.high);
@@ -169,8 +174,9 @@ void search_nearest(const compute::Workload& work, compute::HitTable& best) {
 }
 
 void search_within(const compute::Workload& work, compute::HitLists& out) {
-  for (std::size_t first = 0; first < work.queries.rows; first += kQueryGroup) {
+  for (std::size_t first = 0, end = 0; first < work.queries.rows; first = end) {
     const compute::Workload group = group_of(work, first);
+    end = first + group.queries.rows;
     const std::vector<double> bounds(group.queries.rows, work.range.high);
     Search search(group, active_kernels(), 0, bounds);
     for (const auto& worker : search.run()) {

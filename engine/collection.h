@@ -40,7 +40,7 @@ struct TableOptions {
   // Rows that make the tail a segment (never more than layout.segment_rows), and pending
   // bytes that are flushed before the transaction ends.
   std::uint32_t tail_rows = 8192;
-  std::size_t flush_bytes = std::size_t{32} << 20;
+  std::size_t flush_bytes = std::size_t{8} << 20;
 };
 
 // A row to insert; cells are already of their column's type.

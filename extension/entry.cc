@@ -27,8 +27,9 @@ namespace {
 
 constexpr int kOldestLibrary = 3038000;
 
-// Worker threads run this library's code after the last connection is closed, so it must not be
-// unloaded. SQLITE_OK_LOAD_PERMANENTLY says so too, but sqlite3_auto_extension() takes it for a failure.
+// Worker threads run this library's code after the last connection is closed, so it must not
+// be unloaded. SQLITE_OK_LOAD_PERMANENTLY says so too, but sqlite3_auto_extension() takes it for
+// a failure.
 void stay_loaded() {
 #if defined(__unix__) || defined(__APPLE__)
   Dl_info self;

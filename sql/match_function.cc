@@ -1,6 +1,6 @@
 // `column MATCH query` is match(query, column). The virtual table answers it where it can: then
-// the function is not called, or, as SQLite believes `omit` for few constraints only, it is called to
-// check a row that the search found. Anywhere else it cannot know which rows are nearest.
+// the function is not called, or, as SQLite honours `omit` for few constraints only, it is called
+// to check a row that the search found. Anywhere else it cannot know which rows are nearest.
 #include "sql/match_function.h"
 
 #include <string>
@@ -34,9 +34,9 @@ void answer(sqlite3_context* context, sqlite3_value** argv) {
                                 : definition.table;
   const std::string message =
       "MATCH on " + place +
-      " cannot be answered here: it must be joined to the rest of WHERE by AND, outside OR and NOT "
-      "(each branch of an OR may have its own MATCH and k), and not on the side of a LEFT, RIGHT or "
-      "FULL JOIN that may be missing; then it belongs in the ON clause";
+      " cannot be answered here: it must be joined to the rest of WHERE by AND, outside OR and "
+      "NOT (each branch of an OR may have its own MATCH and k), and not on the side of a LEFT, "
+      "RIGHT or FULL JOIN that may be missing; then it belongs in the ON clause";
   sqlite3_result_error(context, message.c_str(), -1);
 }
 

@@ -13,7 +13,8 @@
 //   scan    no MATCH                            filters                           many
 //
 // SQLITE_CONSTRAINT ("not like this") when MATCH or k is there but not usable in this order of
-// tables, k or nprobe has anything but one =, or k, nprobe or distance is constrained without MATCH.
+// tables, when k or nprobe has anything but one =, and when k, nprobe or distance is
+// constrained without MATCH.
 //
 // A plan never changes an answer. With k, it matters whether a predicate filters before the k
 // are chosen or joins afterwards. It filters when its value is known wherever MATCH's arguments
@@ -24,10 +25,10 @@
 // good in every respect, and SQLite drops the others before it looks at joins.
 //
 // A branch of an OR is offered right after the table itself, without the terms around it:
-// `e MATCH ? AND (id = 1 OR year = 2)` looks like two cheap scans, which cannot answer MATCH. So a plan
-// without MATCH, for the columns of a table that was just offered with one, costs more than any
-// with MATCH. Other plans without MATCH cost what they cost: a factor on all of them
-// would hide the costs of the tables they are joined with.
+// `e MATCH ? AND (id = 1 OR year = 2)` looks like two cheap scans, which cannot answer MATCH.
+// So a plan without MATCH, for a table that was offered with one, costs more than any with
+// MATCH. Other plans without MATCH cost what they cost: a factor on all of them would hide the
+// costs of the tables they are joined with.
 #include "sql/plan.h"
 
 #include <algorithm>
@@ -55,8 +56,8 @@ constexpr double kPointCost = 20;
 
 class Planner {
  public:
-  Planner(const TableDefinition& table, SearchMemo& memo, sqlite3_index_info* info)
-      : table_(table), memo_(memo), info_(info) {}
+  Planner(sqlite3* db, const TableDefinition& table, SearchMemo& memo, sqlite3_index_info* info)
+      : db_(db), table_(table), memo_(memo), info_(info) {}
 
   int run() {
     for (int i = 0; i < info_->nConstraint; ++i) classify(i);
@@ -126,6 +127,7 @@ class Planner {
     }
   }
 
+  sqlite3* db_;
   const TableDefinition& table_;
   SearchMemo& memo_;
   sqlite3_index_info* info_;
@@ -140,14 +142,13 @@ class Planner {
   double factor_ = 1;  // of plans without MATCH
 };
 
+// The statement being prepared is the first of the connection's list.
 void Planner::remember() {
-  if (matches_ > 0) {
-    memo_ = info_->colUsed;
-  } else if (memo_ == info_->colUsed) {
-    factor_ = kWithoutMatch;
-  } else {
-    memo_.reset();
+  const sqlite3_stmt* statement = sqlite3_next_stmt(db_, nullptr);
+  if (memo_.statement != statement || memo_.columns != info_->colUsed) {
+    memo_ = {statement, info_->colUsed, matches_ > 0};
   }
+  if (matches_ == 0 && memo_.searched) factor_ = kWithoutMatch;
 }
 
 void Planner::classify(int i) {
@@ -321,7 +322,10 @@ void Planner::plan_scan() {
     const Comparison op = filter.term.op;
     const bool equality =
         op == Comparison::kEqual || op == Comparison::kIs || op == Comparison::kIsNull;
-    rows *= equality ? 0.01 : op == Comparison::kIn ? 0.05 : op == Comparison::kNotEqual ? 0.9 : 0.3;
+    rows *= equality                      ? 0.01
+            : op == Comparison::kIn       ? 0.05
+            : op == Comparison::kNotEqual ? 0.9
+                                          : 0.3;
   }
   rows = std::max(rows, 10.0);
   info_->estimatedRows = static_cast<sqlite3_int64>(rows);
@@ -358,8 +362,9 @@ void Planner::emit() {
 
 }  // namespace
 
-int best_index(const TableDefinition& table, SearchMemo& memo, sqlite3_index_info* info) {
-  return Planner(table, memo, info).run();
+int best_index(sqlite3* db, const TableDefinition& table, SearchMemo& memo,
+               sqlite3_index_info* info) {
+  return Planner(db, table, memo, info).run();
 }
 
 }  // namespace warplite::sql

@@ -12,7 +12,6 @@
 // Threads: as the connection. Errors: thrown.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -44,11 +43,16 @@ struct Plan {
   static Plan parse(std::string_view text, const TableDefinition& table);
 };
 
-// What planning one statement remembers from call to call: the colUsed of the table that was
-// offered last with a MATCH. Forgotten when a statement opens the table.
-using SearchMemo = std::optional<sqlite3_uint64>;
+// What planning remembers from call to call: was the table offered with a MATCH? A table of one
+// FROM is known by the statement being prepared and its colUsed; OR branches come after the whole.
+struct SearchMemo {
+  const sqlite3_stmt* statement = nullptr;
+  sqlite3_uint64 columns = 0;
+  bool searched = false;
+};
 
 // xBestIndex. Returns SQLITE_OK or SQLITE_CONSTRAINT; throws for what can never work.
-int best_index(const TableDefinition& table, SearchMemo& memo, sqlite3_index_info* info);
+int best_index(sqlite3* db, const TableDefinition& table, SearchMemo& memo,
+               sqlite3_index_info* info);
 
 }  // namespace warplite::sql

@@ -190,9 +190,7 @@ WarpCursor& cursor_of(sqlite3_vtab_cursor* cursor) { return *static_cast<WarpCur
 
 int warp_open(sqlite3_vtab* vtab, sqlite3_vtab_cursor** cursor) {
   return guarded(vtab, [&] {
-    auto* table = static_cast<WarpTable*>(vtab);
-    table->memo.reset();
-    *cursor = new WarpCursor(*table);
+    *cursor = new WarpCursor(*static_cast<WarpTable*>(vtab));
     return SQLITE_OK;
   });
 }

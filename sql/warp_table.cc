@@ -68,7 +68,7 @@ int warp_destroy(sqlite3_vtab* vtab) {
 int warp_best_index(sqlite3_vtab* vtab, sqlite3_index_info* info) {
   return guarded(vtab, [&] {
     WarpTable& table = table_of(vtab);
-    return best_index(table.definition(), table.memo, info);
+    return best_index(table.context->db(), table.definition(), table.memo, info);
   });
 }
 

@@ -151,7 +151,8 @@ TEST_CASE("definition: slots, declaration and layout") {
   CHECK(t.hidden(sql::kCommand) == 11);
   CHECK(t.declaration() ==
         "CREATE TABLE x(\"doi\" TEXT, \"e\" BLOB, \"year\" INTEGER, \"notes\" TEXT, \"b\" BLOB, "
-        "\"tenant\" TEXT, \"more\" , distance REAL HIDDEN, k INTEGER HIDDEN, nprobe INTEGER HIDDEN, "
+        "\"tenant\" TEXT, \"more\" , distance REAL HIDDEN, k INTEGER HIDDEN, nprobe INTEGER "
+        "HIDDEN, "
         "matches INTEGER HIDDEN, \"papers\" HIDDEN)");
   const engine::TableOptions options = t.options();
   CHECK(options.layout.text_key == 0);
@@ -172,7 +173,8 @@ TEST_CASE("definition: slots, declaration and layout") {
 TEST_CASE("definition: a vec0 statement works as it is") {
   const TableDefinition t = parse({"id integer primary key", "user_id integer partition key",
                                    "embedding float[768] distance_metric=cosine", "genre text",
-                                   "num_reviews int", "mean_rating float", "contains_violence boolean",
+                                   "num_reviews int", "mean_rating float", "contains_violence "
+                                                                           "boolean",
                                    "+contents text", "chunk_size=16"});
   CHECK(t.columns.size() == 8);
   CHECK(t.find("mean_rating")->plain == PlainType::kReal);
@@ -273,7 +275,8 @@ TEST_CASE("definition: what SQLite passes on") {
   CHECK(sqlite3_exec(db, "CREATE VIRTUAL TABLE t USING warp(e FLOAT[8] index=ivfpq(lists=4, m=2))",
                      nullptr, nullptr, &message) == SQLITE_ERROR);
   CHECK(std::string(message) ==
-        "t: \"e FLOAT[8] index=ivfpq(lists=4, m=2)\": index=ivfpq is not available in this version; "
+        "t: \"e FLOAT[8] index=ivfpq(lists=4, m=2)\": index=ivfpq is not available in this "
+        "version; "
         "available: flat");
   sqlite3_free(message);
   CHECK(sqlite3_close(db) == SQLITE_OK);

@@ -137,7 +137,7 @@ TEST_CASE("failed allocations leave the table whole") {
         for (const bool forever : {false, true}) {
           long nth = 0;
           while (!run_with_fault(image, scenario, course, allocator, nth, forever)) {
-            nth += 1 + nth / 24;
+            nth += 1 + nth / 16;
           }
           CHECK(nth > 3);
         }

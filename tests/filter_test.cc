@@ -5,8 +5,8 @@
 #include <limits>
 #include <set>
 
+#include "engine/collation.h"
 #include "engine/filter.h"
-#include "engine/predicate.h"
 #include "engine_fixture.h"
 
 namespace warplite::engine {

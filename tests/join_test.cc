@@ -65,7 +65,6 @@ struct Query {
   std::vector<Search> searches;
   std::vector<Term> terms;
 
-  // `known`: joins left of a CROSS JOIN are known too.
   std::string sql(const std::vector<int>& order) const {
     std::string text = "SELECT ";
     for (int t : tables) text += (t == tables[0] ? "" : ", ") + std::string(kNames[t]) + ".id";
@@ -190,7 +189,8 @@ void store(const SqlSession& db, const Data& data) {
     db.must_run("DROP TABLE IF EXISTS " + name);
     db.must_run(t < kP ? "CREATE TABLE " + name + "(id INTEGER PRIMARY KEY, e, x, y)"
                        : "CREATE VIRTUAL TABLE " + name +
-                             " USING warp(id INTEGER PRIMARY KEY, e FLOAT[1], x INTEGER, y INTEGER)");
+                             " USING warp(id INTEGER PRIMARY KEY, e FLOAT[1], x INTEGER, y "
+                             "INTEGER)");
     if (t == 1) db.must_run("CREATE INDEX r_x ON r(x)");
     for (const Row& row : data[t]) {
       const std::string e = std::to_string(row.e);

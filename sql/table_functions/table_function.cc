@@ -195,6 +195,7 @@ int filter(sqlite3_vtab_cursor* base, int given, const char*, int, sqlite3_value
     cursor.arguments.clear();
     for (sqlite3_value* value : values) {
       cursor.arguments.emplace_back(value != nullptr ? sqlite3_value_dup(value) : nullptr);
+      if (value != nullptr && cursor.arguments.back() == nullptr) throw std::bad_alloc();
     }
     Call call(*static_cast<Table*>(base->pVtab)->module.context, function, cursor.cache,
               std::move(values));

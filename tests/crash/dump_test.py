@@ -50,7 +50,7 @@ def main():
     directory = tempfile.mkdtemp(prefix='warplite-dump-')
     path, copy = os.path.join(directory, 'test.db'), os.path.join(directory, 'copy.db')
     expected = answers(build(path, extension))
-    dump = subprocess.run([shell, path, f'.load {extension}', '.dump'], stdout=subprocess.PIPE)
+    dump = subprocess.run([shell, path, f".load '{extension}'", '.dump'], stdout=subprocess.PIPE)
     tally.check(dump.returncode == 0 and b'USING warp' in dump.stdout, '.dump failed')
     restore = subprocess.run([shell, copy], input=dump.stdout, stdout=subprocess.PIPE,
                              stderr=subprocess.STDOUT)
