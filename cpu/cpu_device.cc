@@ -16,7 +16,9 @@ namespace {
 std::size_t machine_memory() {
 #if defined(_SC_PHYS_PAGES) && defined(_SC_PAGESIZE)
   const long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
-  if (pages > 0 && size > 0) return static_cast<std::size_t>(pages) * static_cast<std::size_t>(size);
+  if (pages > 0 && size > 0) {
+    return static_cast<std::size_t>(pages) * static_cast<std::size_t>(size);
+  }
 #endif
   return 0;
 }
@@ -40,9 +42,9 @@ class CpuDevice : public compute::Device {
  public:
   compute::DeviceInfo describe() const override {
     const unsigned threads = compute::thread_count();
-    return {"cpu",
-            simd_target() + ", " + std::to_string(threads) + (threads == 1 ? " thread" : " threads"),
-            "ready", true, machine_memory(), used_};
+    const std::string units = threads == 1 ? " thread" : " threads";
+    return {"cpu", simd_target() + ", " + std::to_string(threads) + units, "ready", true,
+            machine_memory(), used_};
   }
 
   bool supports(ElementType type, Distance distance) const override {

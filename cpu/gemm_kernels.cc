@@ -12,6 +12,8 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "cpu/simd_load-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace warplite::cpu {
 namespace HWY_NAMESPACE {
@@ -90,19 +92,6 @@ void ask_for(const std::byte* from, std::size_t bytes) {
   for (std::size_t at = 0; at < bytes; at += 64) __builtin_prefetch(from + at);
 }
 
-// Rows need no alignment; the one-lane target dereferences its pointer.
-template <class Tag>
-HWY_INLINE hn::VFromD<Tag> load(Tag tag, const std::byte* from) {
-  using T = hn::TFromD<Tag>;
-#if HWY_TARGET == HWY_SCALAR
-  T value;
-  std::memcpy(&value, from, sizeof value);
-  return hn::Set(tag, value);
-#else
-  return hn::LoadU(tag, reinterpret_cast<const T*>(from));
-#endif
-}
-
 // Elements as float32, a vector at a time.
 struct Float32 {
   static constexpr std::size_t kBytes = 4;
@@ -118,7 +107,8 @@ struct Int8 {
   static constexpr std::size_t kBytes = 1;
   static HWY_INLINE FloatVector at(const std::byte* from) {
     const hn::Rebind<std::int32_t, Floats> ints;
-    return hn::ConvertTo(kFloats, hn::PromoteTo(ints, load(hn::Rebind<std::int8_t, Floats>(), from)));
+    const hn::Rebind<std::int8_t, Floats> bytes;
+    return hn::ConvertTo(kFloats, hn::PromoteTo(ints, load(bytes, from)));
   }
 };
 

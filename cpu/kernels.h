@@ -1,5 +1,5 @@
 // The inner loops of the CPU device, as tables of function pointers: one table per
-// SIMD target, filled by canonical_kernels.cc and gemm_kernels.cc, chosen by
+// SIMD target, filled by the files named …_kernels.cc, chosen by
 // simd_targets.cc. Everything around these loops is ordinary C++.
 // Threads: tables are constant once filled; the functions keep no state.
 #pragma once
@@ -69,7 +69,8 @@ using FillKernels = void (*)(Kernels&);
 struct TargetExports {
   FillKernels avx3, avx2, sse4, neon, fallback;
 };
-TargetExports canonical_exports();
+TargetExports real_exports();
+TargetExports integer_exports();
 TargetExports gemm_exports();
 
 // The table in use. Valid for the life of the process.

@@ -23,7 +23,7 @@ constexpr std::size_t kGroupBytes = std::size_t{32} << 10;
 
 std::vector<Span> cut(const compute::Workload& work) {
   const std::size_t fitting = kSpanBytes / std::max<std::size_t>(1, work.queries.stride());
-  const auto rows = static_cast<std::uint32_t>(std::clamp<std::size_t>(fitting, 64, 8192)) / 64 * 64;
+  const auto rows = static_cast<std::uint32_t>(std::clamp<std::size_t>(fitting, 64, 8192) & ~63u);
   std::vector<Span> spans;
   for (const compute::Block& block : work.blocks) {
     if (block.live_rows == 0) continue;

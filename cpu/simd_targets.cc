@@ -59,20 +59,21 @@ struct Targets {
   Kernels tables[5];
   int count = 0;
 
-  void add(const char* name, bool runs, FillKernels canonical, FillKernels gemm) {
-    if (!runs || canonical == nullptr || gemm == nullptr) return;
+  void add(const char* name, bool runs, FillKernels TargetExports::*target) {
+    const FillKernels fills[] = {real_exports().*target, integer_exports().*target,
+                                 gemm_exports().*target};
+    for (const FillKernels fill : fills) runs = runs && fill != nullptr;
+    if (!runs) return;
     Kernels& kernels = tables[count++];
     kernels.name = name;
-    canonical(kernels);
-    gemm(kernels);
+    for (const FillKernels fill : fills) fill(kernels);
   }
   Targets() {
-    const TargetExports canonical = canonical_exports(), gemm = gemm_exports();
-    add("AVX3", machine_has_avx3(), canonical.avx3, gemm.avx3);
-    add("AVX2", machine_has_avx2(), canonical.avx2, gemm.avx2);
-    add("SSE4", machine_has_sse4(), canonical.sse4, gemm.sse4);
-    add("NEON", machine_has_neon(), canonical.neon, gemm.neon);
-    add(kFallbackName, find(kFallbackName) == nullptr, canonical.fallback, gemm.fallback);
+    add("AVX3", machine_has_avx3(), &TargetExports::avx3);
+    add("AVX2", machine_has_avx2(), &TargetExports::avx2);
+    add("SSE4", machine_has_sse4(), &TargetExports::sse4);
+    add("NEON", machine_has_neon(), &TargetExports::neon);
+    add(kFallbackName, find(kFallbackName) == nullptr, &TargetExports::fallback);
   }
   const Kernels* find(std::string_view name) const {
     for (int i = 0; i < count; ++i) {

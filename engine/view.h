@@ -53,7 +53,8 @@ class Part {
   virtual std::shared_ptr<const Column> plain(std::size_t column) const = 0;
   // Null when the part keeps none (tail, pending).
   virtual const storage::ZoneMap* zone(std::size_t column) const = 0;
-  // Set when +columns are at hand (pending rows); else they are read from NAME_aux.
+  // Set when +columns are at hand (pending rows); else they are read from NAME_aux when asked
+  // for: a row that this connection changed meanwhile shows its new ones, a deleted row NULL.
   virtual const Chunk* chunk() const = 0;
 
   // Before the file loses blocks of a segment that a view may still read: if this part is one

@@ -152,6 +152,17 @@ Cell to_column(const Cell& cell, PlainType type, const Place& where, std::string
   return number;
 }
 
+Cell apply_affinity(const Cell& cell, std::string_view declared, std::string& storage) {
+  if (cell.is_null() || cell.kind == CellKind::kBlob || declared == "BLOB") return cell;
+  if (declared == "TEXT") {
+    return cell.kind == CellKind::kText ? cell : to_text(cell, Place(declared), storage);
+  }
+  Cell number = cell;
+  if (cell.kind == CellKind::kText) number = number_of(cell.bytes).value_or(cell);
+  if (declared != "REAL") return prefer_integer(number);
+  return number.kind == CellKind::kInteger ? Cell::of(static_cast<double>(number.integer)) : number;
+}
+
 Value compare_operand(const Cell& cell, PlainType type) {
   if (type != PlainType::kText && cell.kind == CellKind::kText) {
     return Value(number_of(cell.bytes).value_or(cell));

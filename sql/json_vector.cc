@@ -123,15 +123,42 @@ const char* element_words(ElementType type) {
   return "numbers";
 }
 
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+// The parser passes over a byte order mark and ends at a NUL; neither belongs into JSON.
+bool is_plain_text(std::string_view text) {
+  return !text.starts_with("\xEF\xBB\xBF") && text.find('\0') == text.npos;
+}
+
+// '[.5, -.5]' is not JSON, but users of sqlite-vec write it: puts the zeros in.
+std::string with_leading_zeros(std::string_view text) {
+  std::string out;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool bare = text[i] == '.' && (i == 0 || !is_digit(text[i - 1])) &&
+                      i + 1 < text.size() && is_digit(text[i + 1]);
+    if (bare) out += '0';
+    out += text[i];
+  }
+  return out;
+}
+
 }  // namespace
 
 JsonVector parse_json_vector(std::string_view text, ElementType type, const Place& where) {
   Handler handler(type, text.size());
-  if (!Json::sax_parse(text.begin(), text.end(), &handler)) {
+  if (!is_plain_text(text)) {
+    throw Error(ErrorKind::kInvalid, where.text() + ": expected a JSON array of " +
+                                         element_words(type) +
+                                         ", got text with a byte order mark or a NUL");
+  }
+  if (Json::sax_parse(text.begin(), text.end(), &handler)) return handler.take();
+  const std::string mended = with_leading_zeros(text);
+  Handler again(type, mended.size());
+  if (mended.size() == text.size() || !Json::sax_parse(mended, &again)) {
     throw Error(ErrorKind::kInvalid, where.text() + ": expected a JSON array of " +
                                          element_words(type) + ", " + handler.problem());
   }
-  return handler.take();
+  return again.take();
 }
 
 }  // namespace warplite::sql

@@ -117,6 +117,7 @@ class Planner {
   void plan_point();
   void plan_scan();
   bool ordered_by_distance() const;
+  bool ordered_by_rowid() const;
   void emit();
 
   void use(int i, bool omit) { uses_.push_back({i, omit}); }
@@ -330,6 +331,14 @@ void Planner::plan_scan() {
   rows = std::max(rows, 10.0);
   info_->estimatedRows = static_cast<sqlite3_int64>(rows);
   info_->estimatedCost = factor_ * (kFilterCost + rows * kRowCost);
+  info_->orderByConsumed = ordered_by_rowid();
+}
+
+// Scans come in ascending rowid; what follows a unique key in ORDER BY decides nothing.
+bool Planner::ordered_by_rowid() const {
+  if (info_->nOrderBy < 1 || info_->aOrderBy[0].desc) return false;
+  const int column = info_->aOrderBy[0].iColumn;
+  return column < 0 || column == table_.rowid_column;
 }
 
 // Results are in ascending (distance, rowid), exactly.

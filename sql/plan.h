@@ -3,7 +3,7 @@
 //
 //   knn(embedding flat) filter(year>=,venue IN) distance<= k nprobe limit offset
 //   range(embedding flat) filter(…) distance<=     every row within the distance
-//   scan filter(…)                                  rows that pass, in storage order
+//   scan filter(…)                                  rows that pass, in ascending rowid
 //   rowid=                                          one row
 //   key(doi)                                        one row, by the TEXT PRIMARY KEY
 //

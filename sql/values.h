@@ -95,6 +95,10 @@ std::string describe(const Cell& cell);
 // `storage` owns converted text.
 Cell to_column(const Cell& cell, PlainType type, const Place& where, std::string& storage);
 
+// What an ordinary column declared INTEGER, REAL, TEXT, BOOLEAN or BLOB would store (+columns):
+// converts where that loses nothing and keeps the value otherwise. `storage` owns converted text.
+Cell apply_affinity(const Cell& cell, std::string_view declared, std::string& storage);
+
 // SQLite's affinity for comparisons with a plain column (datatype3.html §4.2): numeric columns turn
 // numeric-looking text into numbers and leave other text alone; nothing is applied for TEXT columns.
 Value compare_operand(const Cell& cell, PlainType type);

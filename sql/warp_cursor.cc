@@ -1,7 +1,6 @@
 #include "sql/warp_cursor.h"
 
 #include <algorithm>
-#include <bit>
 #include <span>
 #include <utility>
 
@@ -45,12 +44,19 @@ void WarpCursor::start_search(sqlite3_value** arguments) {
 }
 
 void WarpCursor::start_scan(sqlite3_value** arguments) {
-  const engine::Filter filter = read_filter(plan_, table_.definition(), arguments);
-  reader_.reset(table_.collection().view());
-  selection_.emplace(reader_.view(), filter);
-  at_ = {0, 0};
-  state_ = State::kScan;
-  skip_to_live();
+  scan(read_filter(plan_, table_.definition(), arguments));
+}
+
+void WarpCursor::scan(const engine::Filter& filter) {
+  std::shared_ptr<const engine::View> view = table_.collection().view();
+  scan_.emplace(view, engine::Selection(*view, filter));
+  reader_.reset(std::move(view));
+  show_scanned();
+}
+
+void WarpCursor::show_scanned() {
+  state_ = scan_->at_end() ? State::kEnd : State::kScan;
+  if (state_ == State::kScan) at_ = scan_->at();
 }
 
 void WarpCursor::start_point(sqlite3_value* value) {
@@ -64,11 +70,7 @@ void WarpCursor::start_key(sqlite3_value* value) {
   const int type = sqlite3_value_type(value);
   if (type == SQLITE_INTEGER || type == SQLITE_FLOAT) {
     // By which affinity they compare is SQLite's to say: show it every row.
-    reader_.reset(table_.collection().view());
-    selection_.emplace(reader_.view(), engine::Filter{});
-    at_ = {0, 0};
-    state_ = State::kScan;
-    skip_to_live();
+    scan({});
   } else if (type == SQLITE_TEXT) {
     const std::optional<RowId> rowid = table_.collection().find_key(cell_of(value).bytes);
     if (!rowid) return;
@@ -82,36 +84,13 @@ void WarpCursor::show(std::optional<engine::Location> at) {
   if (at) at_ = *at;
 }
 
-// From at_ on, the next selected row.
-void WarpCursor::skip_to_live() {
-  const engine::View& view = reader_.view();
-  for (; at_.part < view.parts(); ++at_.part, at_.row = 0) {
-    const engine::Selection::Rows& rows = selection_->part(at_.part);
-    if (rows.count == 0) continue;
-    const std::uint32_t end = view.part(at_.part).rows();
-    if (rows.all) {
-      if (at_.row < end) return;
-      continue;
-    }
-    while (at_.row < end) {
-      const std::uint64_t word = rows.bits.words()[at_.row / 64] >> (at_.row % 64);
-      if (word != 0) {
-        at_.row += static_cast<std::uint32_t>(std::countr_zero(word));
-        return;
-      }
-      at_.row = (at_.row / 64 + 1) * 64;
-    }
-  }
-  state_ = State::kEnd;
-}
-
 void WarpCursor::next() {
   switch (state_) {
     case State::kEnd: break;
     case State::kPoint: state_ = State::kEnd; break;
     case State::kScan:
-      ++at_.row;
-      skip_to_live();
+      scan_->next();
+      show_scanned();
       break;
     case State::kMatch:
       match_->next();

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "engine/filter.h"
+#include "engine/ordered_scan.h"
 #include "sql/match_rows.h"
 #include "sql/plan.h"
 #include "sql/row_reader.h"
@@ -37,7 +37,8 @@ class WarpCursor : public sqlite3_vtab_cursor {
   void start_point(sqlite3_value* value);
   void start_key(sqlite3_value* value);
   void show(std::optional<engine::Location> at);
-  void skip_to_live();
+  void scan(const engine::Filter& filter);
+  void show_scanned();
   void declared_column(sqlite3_context* context, const ColumnDefinition& column);
   void hidden_column(sqlite3_context* context, HiddenColumn column) const;
 
@@ -49,7 +50,7 @@ class WarpCursor : public sqlite3_vtab_cursor {
   RowReader reader_;
 
   std::unique_ptr<MatchRows> match_;            // kMatch; kept for replaying
-  std::optional<engine::Selection> selection_;  // kScan
+  std::optional<engine::OrderedScan> scan_;     // kScan
 };
 
 }  // namespace warplite::sql

@@ -24,11 +24,16 @@ struct RowBuffer {
   std::vector<Cell> vectors, plains, aux;
   std::vector<VectorInput> inputs;  // per vector column
   std::vector<std::string> texts;   // per plain column, converted to text
+  std::vector<std::string> aux_texts;  // per +column, likewise
   std::vector<Value> kept;          // of the old row, by declared column
 };
 
 struct WarpTable : sqlite3_vtab {
   WarpTable(Context* shared, std::shared_ptr<OpenTable> table);
+  // SQLite collects the message of every method but xDestroy.
+  ~WarpTable() { sqlite3_free(zErrMsg); }
+  WarpTable(const WarpTable&) = delete;
+  WarpTable& operator=(const WarpTable&) = delete;
 
   const TableDefinition& definition() const { return open->definition; }
   engine::Collection& collection() const { return *open->collection; }

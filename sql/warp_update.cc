@@ -127,7 +127,10 @@ void RowWriter::read_column(std::size_t i) {
       cell = input.cell();
       break;
     }
-    case ColumnKind::kAux: table_.row.aux[slot] = cell_of(value); break;
+    case ColumnKind::kAux:
+      table_.row.aux[slot] =
+          apply_affinity(cell_of(value), column.declared, table_.row.aux_texts[slot]);
+      break;
     default: table_.row.plains[slot] = plain_cell(column, value); break;
   }
 }
@@ -203,6 +206,14 @@ std::optional<RowId> RowWriter::new_rowid(std::optional<RowId> old,
                                        " name the same row; they cannot differ");
 }
 
+void require_alone(const TableDefinition& definition, sqlite3_value** columns) {
+  for (std::size_t i = 0; i < definition.columns.size(); ++i) {
+    if (sqlite3_value_type(columns[i]) == SQLITE_NULL) continue;
+    throw Error(ErrorKind::kInvalid, definition.table + ": a command comes alone, but column " +
+                                         definition.columns[i].name + " has a value too");
+  }
+}
+
 int write(WarpTable& table, int argc, sqlite3_value** argv, sqlite3_int64* rowid) {
   if (argc == 1) {
     table.collection().erase(sqlite3_value_int64(argv[0]));
@@ -214,6 +225,7 @@ int write(WarpTable& table, int argc, sqlite3_value** argv, sqlite3_int64* rowid
   }
   sqlite3_value* command = argv[2 + table.definition().hidden(kCommand)];
   if (sqlite3_value_type(command) == SQLITE_NULL) return writer.insert(argv[1], rowid);
+  require_alone(table.definition(), argv + 2);
   run_command(table.collection(), cell_of(command));
   return SQLITE_OK;
 }

@@ -138,7 +138,9 @@ TEST_CASE("column: appends, truncates and gathers each type, with NULLs") {
                          PlainType::kBoolean}) {
     Column column(type);
     std::vector<std::string> texts;
-    for (int i = 0; i < 200; ++i) texts.push_back(std::string(i % 7, static_cast<char>('a' + i % 26)));
+    for (int i = 0; i < 200; ++i) {
+      texts.push_back(std::string(i % 7, static_cast<char>('a' + i % 26)));
+    }
     const auto value = [&](int i) {
       if (i > 50 && i % 5 == 0) return Cell::null();
       if (type == PlainType::kReal) return Cell::of(i * 0.5);

@@ -83,7 +83,9 @@ std::vector<double> make_row(Data data, const std::vector<double>& base, Random&
       case Data::kZeros: row[i] = empty || random() % 2 == 0 ? 0.0 : noise; break;
       case Data::kHuge: row[i] = noise * (random() % 4 == 0 ? 3.3e38 : 1e18); break;
       case Data::kTiny: row[i] = noise * (random() % 2 == 0 ? 1e-38 : 1e-43); break;
-      case Data::kNearTies: row[i] = base[i] * (1 + static_cast<double>(random() % 3) * 0x1p-23); break;
+      case Data::kNearTies:
+        row[i] = base[i] * (1 + static_cast<double>(random() % 3) * 0x1p-23);
+        break;
       case Data::kOffset: row[i] = 1e6 + noise; break;
       case Data::kMixedScales: row[i] = noise * scale; break;
       case Data::kIdentical: row[i] = base[i]; break;

@@ -77,7 +77,8 @@ std::shared_ptr<Data> random_vectors(ElementType type, std::size_t rows, std::ui
 // A table cut into segments, as the product holds it.
 class Table {
  public:
-  Table(compute::Device& device, const Experiment& e) : data_(random_vectors(e.type, e.rows, e.dim, 1)) {
+  Table(compute::Device& device, const Experiment& e)
+      : data_(random_vectors(e.type, e.rows, e.dim, 1)) {
     const std::size_t stride = bytes_per_vector(e.type, e.dim);
     std::uint32_t segment = 65536;
     while (segment > 1024 && segment * stride > (std::size_t{4} << 20)) segment /= 2;

@@ -1,0 +1,198 @@
+// The canonical arithmetic of INT8 and BIT vectors: integer sums, so order is free.
+#include <cstdlib>
+#include <cstring>
+
+#include "cpu/highway_config.h"
+#include "cpu/kernels.h"
+#include "cpu/score_rows.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu/integer_kernels.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "cpu/simd_load-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace warplite::cpu {
+namespace HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Integer sums. A partial sum of 32 bits holds kChunk elements without overflow: a
+// lane of 4 or more takes at most kChunk/4 terms of 255² (one lane: its own bound).
+struct Int8Sums {
+  std::int64_t l2 = 0, l1 = 0, dot = 0, yy = 0;
+};
+
+#if HWY_TARGET == HWY_SCALAR
+template <Distance kDistance>
+void add_int8(const std::byte* x, const std::byte* y, const std::byte*, std::size_t n,
+              Int8Sums& sums) {
+  std::int32_t l2 = 0, l1 = 0, dot = 0, yy = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    const std::int32_t a = static_cast<std::int8_t>(x[i]), b = static_cast<std::int8_t>(y[i]);
+    if constexpr (kDistance == Distance::kL2) l2 += (a - b) * (a - b);
+    if constexpr (kDistance == Distance::kL1) l1 += std::abs(a - b);
+    if constexpr (kDistance != Distance::kL2 && kDistance != Distance::kL1) dot += a * b;
+    if constexpr (kDistance == Distance::kCosine) yy += b * b;
+  }
+  sums.l2 += l2;
+  sums.l1 += l1;
+  sums.dot += dot;
+  sums.yy += yy;
+}
+constexpr std::size_t kChunk = 16384;
+#else
+constexpr std::size_t kChunk = 65536;
+using Shorts = hn::ScalableTag<std::int16_t>;
+using Ints = hn::RepartitionToWide<Shorts>;
+using ShortVector = hn::VFromD<Shorts>;
+using IntVector = hn::VFromD<Ints>;
+
+// Sums products of pairs into 32-bit lanes.
+class IntSum {
+ public:
+  HWY_INLINE IntSum() : low_(hn::Zero(Ints())), high_(hn::Zero(Ints())) {}
+  HWY_INLINE void add(ShortVector a, ShortVector b) {
+    low_ = hn::ReorderWidenMulAccumulate(Ints(), a, b, low_, high_);
+  }
+  HWY_INLINE std::int64_t total() const {
+    HWY_ALIGN std::int32_t lanes[hn::MaxLanes(Ints())];
+    hn::Store(hn::Add(low_, high_), Ints(), lanes);
+    std::int64_t sum = 0;
+    for (std::int32_t lane : lanes) sum += lane;
+    return sum;
+  }
+
+ private:
+  IntVector low_, high_;
+};
+
+template <Distance kDistance>
+struct Int8Lanes {
+  IntSum first, second;
+  HWY_INLINE Int8Lanes() : first(), second() {}  // implicit ones are compiled for the baseline
+  HWY_INLINE void add(const std::byte* x, const std::byte* y) {
+    const hn::Rebind<std::int8_t, Shorts> bytes;
+    const ShortVector a = hn::PromoteTo(Shorts(), load(bytes, x));
+    const ShortVector b = hn::PromoteTo(Shorts(), load(bytes, y));
+    if constexpr (kDistance == Distance::kL2) {
+      const ShortVector t = hn::Sub(a, b);
+      first.add(t, t);
+    } else if constexpr (kDistance == Distance::kL1) {
+      first.add(hn::Abs(hn::Sub(a, b)), hn::Set(Shorts(), std::int16_t{1}));
+    } else {
+      first.add(a, b);
+      if constexpr (kDistance == Distance::kCosine) second.add(b, b);
+    }
+  }
+};
+
+template <Distance kDistance>
+HWY_INLINE void add_int8(const std::byte* x, const std::byte* y, const std::byte* soon,
+                         std::size_t n, Int8Sums& sums) {
+  constexpr std::size_t kStep = hn::MaxLanes(Shorts());
+  Int8Lanes<kDistance> lanes;
+  std::size_t i = 0;
+  for (; i + kStep <= n; i += kStep) {
+    if (i % kBurst == 0) ask_for(soon + i);
+    lanes.add(x + i, y + i);
+  }
+  if (i < n) {
+    std::byte a[kStep] = {}, b[kStep] = {};
+    std::memcpy(a, x + i, n - i);
+    std::memcpy(b, y + i, n - i);
+    lanes.add(a, b);
+  }
+  const std::int64_t first = lanes.first.total();
+  if constexpr (kDistance == Distance::kL2) sums.l2 += first;
+  if constexpr (kDistance == Distance::kL1) sums.l1 += first;
+  if constexpr (kDistance != Distance::kL2 && kDistance != Distance::kL1) sums.dot += first;
+  if constexpr (kDistance == Distance::kCosine) sums.yy += lanes.second.total();
+}
+#endif
+
+template <Distance kDistance>
+void score_int8(const PreparedQuery& query, const std::byte* base, const std::uint32_t* rows,
+                std::size_t n, double* scores) {
+  const std::size_t ahead = rows_ahead(query.stride);
+  for (std::size_t i = 0; i < n; ++i) {
+    const std::byte* row = base + rows[i] * query.stride;
+    const std::byte* soon = row_soon(query, base, rows, n, i, ahead);
+    Int8Sums sums;
+    for (std::size_t at = 0; at < query.dim; at += kChunk) {
+      const std::size_t count = query.dim - at < kChunk ? query.dim - at : kChunk;
+      add_int8<kDistance>(query.bytes + at, row + at, soon + at, count, sums);
+    }
+    switch (kDistance) {
+      case Distance::kL2: scores[i] = static_cast<double>(sums.l2); break;
+      case Distance::kL1: scores[i] = static_cast<double>(sums.l1); break;
+      case Distance::kInnerProduct: scores[i] = negate(static_cast<double>(sums.dot)); break;
+      default:
+        scores[i] = cosine_of_sums(static_cast<double>(sums.dot), query.norm,
+                                   static_cast<double>(sums.yy));
+    }
+  }
+}
+
+void score_bits(const PreparedQuery& query, const std::byte* base, const std::uint32_t* rows,
+                std::size_t n, double* scores) {
+  using Words = hn::ScalableTag<std::uint64_t>;
+  constexpr Words kWords;
+  constexpr std::size_t kStep = hn::MaxLanes(kWords) * sizeof(std::uint64_t);
+  const std::size_t ahead = rows_ahead(query.stride);
+  const std::size_t whole = query.stride / kStep * kStep, rest = query.stride - whole;
+  for (std::size_t i = 0; i < n; ++i) {
+    const std::byte* row = base + rows[i] * query.stride;
+    const std::byte* soon = row_soon(query, base, rows, n, i, ahead);
+    auto counts = hn::Zero(kWords);
+    const auto add = [&](const std::byte* x, const std::byte* y) HWY_ATTR {
+      counts = hn::Add(counts, hn::PopulationCount(hn::Xor(load(kWords, x), load(kWords, y))));
+    };
+    for (std::size_t at = 0; at < whole; at += kStep) {
+      if (at % kBurst == 0) ask_for(soon + at);
+      add(query.bytes + at, row + at);
+    }
+    if (rest != 0) {
+      std::byte x[kStep] = {}, y[kStep] = {};
+      std::memcpy(x, query.bytes + whole, rest);
+      std::memcpy(y, row + whole, rest);
+      add(x, y);
+    }
+    HWY_ALIGN std::uint64_t lanes[hn::MaxLanes(kWords)];
+    hn::Store(counts, kWords, lanes);
+    std::uint64_t bits = 0;
+    for (const std::uint64_t lane : lanes) bits += lane;
+    scores[i] = static_cast<double>(bits);
+  }
+}
+
+}  // namespace
+
+void fill_integer(Kernels& kernels) {
+  ScoreRows* int8 = kernels.scores[static_cast<int>(ElementType::kInt8)];
+  int8[static_cast<int>(Distance::kL2)] = score_int8<Distance::kL2>;
+  int8[static_cast<int>(Distance::kL1)] = score_int8<Distance::kL1>;
+  int8[static_cast<int>(Distance::kInnerProduct)] = score_int8<Distance::kInnerProduct>;
+  int8[static_cast<int>(Distance::kCosine)] = score_int8<Distance::kCosine>;
+  kernels.scores[static_cast<int>(ElementType::kBit)][static_cast<int>(Distance::kHamming)] =
+      score_bits;
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace warplite::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace warplite::cpu {
+
+TargetExports integer_exports() {
+  return {HWY_CHOOSE_AVX3(fill_integer), HWY_CHOOSE_AVX2(fill_integer),
+          HWY_CHOOSE_SSE4(fill_integer), HWY_CHOOSE_NEON(fill_integer),
+          HWY_CHOOSE_FALLBACK(fill_integer)};
+}
+
+}  // namespace warplite::cpu
+#endif

@@ -1,0 +1,47 @@
+// What the canonical loops of every element type share: the order in which rows are
+// asked for ahead of their use, and the last step from sums to a distance.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+
+#include "cpu/kernels.h"
+
+namespace warplite::cpu {
+
+// Memory is asked for in bursts of cache lines, ahead of its use.
+constexpr std::size_t kBurst = 256;
+
+inline void ask_for(const std::byte* from) {
+  for (std::size_t at = 0; at < kBurst; at += 64) __builtin_prefetch(from + at);
+}
+
+// The row whose bytes are asked for while rows[i] is read, about kAheadBytes away: rows
+// may be anywhere when they are filtered. Of long rows, a later part of the same row.
+constexpr std::size_t kAheadBytes = 4096;
+constexpr std::size_t kLongRow = 8192;
+
+inline const std::byte* row_soon(const PreparedQuery& query, const std::byte* base,
+                                 const std::uint32_t* rows, std::size_t n, std::size_t i,
+                                 std::size_t ahead) {
+  if (query.stride >= kLongRow || i + ahead >= n) {
+    return base + rows[i] * query.stride + kAheadBytes;
+  }
+  return base + rows[i + ahead] * query.stride;
+}
+
+inline std::size_t rows_ahead(std::size_t stride) {
+  const std::size_t rows = kAheadBytes / stride;
+  return rows > 1 ? rows : 1;
+}
+
+inline double cosine_of_sums(double dot, double xx, double yy) {
+  if (xx == 0 || yy == 0) return 1;
+  const double distance = 1 - dot / std::sqrt(xx * yy);
+  return distance > 0 ? distance : 0;
+}
+
+inline double negate(double sum) { return sum == 0 ? 0 : -sum; }
+
+}  // namespace warplite::cpu
