@@ -1,14 +1,12 @@
 // Owned raw memory, 64-byte aligned for SIMD and DMA, not zeroed. Move-only.
-// Large blocks come from the system and go back to it when freed, so that a memory limit holds for
-// the process, and lie on huge pages where there are any.
+// Large blocks share slabs of huge pages, since a scan of scattered 4 KB pages is bound by address
+// translation, and a segment is too small to fill huge pages of its own. What is freed goes back to
+// the system at once, so that a memory limit holds for the process.
+// Threads: blocks may be made and freed on any thread.
 #pragma once
 
 #include <cstddef>
-#include <cstdlib>
 #include <memory>
-#include <new>
-
-#include <sys/mman.h>
 
 namespace warplite {
 
@@ -17,10 +15,7 @@ class Bytes {
   Bytes() = default;
   // Throws std::bad_alloc.
   explicit Bytes(std::size_t size) : size_(size) {
-    if (size == 0) return;
-    void* memory = size >= kLarge ? map(size) : std::aligned_alloc(64, (size + 63) / 64 * 64);
-    if (memory == nullptr) throw std::bad_alloc();
-    data_ = std::unique_ptr<std::byte[], Free>(static_cast<std::byte*>(memory), Free{size});
+    if (size != 0) data_ = {allocate(size), Free{size}};
   }
 
   std::byte* data() { return data_.get(); }
@@ -28,22 +23,12 @@ class Bytes {
   std::size_t size() const { return size_; }
 
  private:
-  static constexpr std::size_t kLarge = std::size_t{1} << 20;
-  static void* map(std::size_t size) {
-    void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) return nullptr;
-    madvise(memory, size, MADV_HUGEPAGE);
-    return memory;
-  }
+  static std::byte* allocate(std::size_t size);
+  static void release(std::byte* memory, std::size_t size);
+
   struct Free {
-    std::size_t size;  // zero in an empty one
-    void operator()(std::byte* memory) const {
-      if (size >= kLarge) {
-        munmap(memory, size);
-      } else {
-        std::free(memory);
-      }
-    }
+    std::size_t size;
+    void operator()(std::byte* memory) const { release(memory, size); }
   };
   std::unique_ptr<std::byte[], Free> data_;
   std::size_t size_ = 0;

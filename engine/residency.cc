@@ -99,16 +99,17 @@ struct Residency::Impl {
     return found->second;
   }
 
-  // What leaves the cache is freed by the caller, without the lock.
-  using Evicted = std::vector<Cached>;
+  // What leaves the cache is freed by the caller, without the lock. Moving it there must not
+  // fail: an entry is counted exactly while it is in `entries`.
+  using Evicted = List;
   void evict_to(std::size_t target, Evicted& out) {
     for (auto at = entries.end(); used > target && at != entries.begin();) {
       --at;
       if (at->in_use()) continue;
-      used -= at->total();
-      index.erase(at->key);
-      out.push_back(std::move(*at));
-      at = entries.erase(at);
+      const auto evicted = at++;
+      used -= evicted->total();
+      index.erase(evicted->key);
+      out.splice(out.end(), entries, evicted);
     }
   }
 
@@ -128,7 +129,12 @@ struct Residency::Impl {
     const std::size_t limit_now = effective_limit();
     evict_to(limit_now > bytes ? limit_now - bytes : 0, evicted);
     entries.push_front({key, owner, loaded, bytes, {}});
-    index.emplace(key, entries.begin());
+    try {
+      index.emplace(key, entries.begin());
+    } catch (...) {
+      entries.pop_front();
+      throw;
+    }
     used += bytes;
     return loaded;
   }

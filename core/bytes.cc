@@ -1,0 +1,134 @@
+#include "core/bytes.h"
+
+#include <cstdlib>
+#include <iterator>
+#include <map>
+#include <mutex>
+#include <new>
+
+#include <sys/mman.h>
+
+namespace warplite {
+namespace {
+
+constexpr std::size_t kLarge = std::size_t{1} << 20;  // smaller blocks come from malloc
+constexpr std::size_t kHugePage = std::size_t{2} << 20;
+constexpr std::size_t kSlab = std::size_t{64} << 20;
+constexpr std::size_t kPage = 4096;
+
+std::size_t round_up(std::size_t size, std::size_t unit) { return (size + unit - 1) / unit * unit; }
+
+// `size` bytes of address space on a huge-page boundary, or null.
+std::byte* map_slab(std::size_t size) {
+  const std::size_t room = size + kHugePage;
+  void* memory = mmap(nullptr, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return nullptr;
+  auto* begin = static_cast<std::byte*>(memory);
+  const auto address = reinterpret_cast<std::size_t>(memory);
+  const std::size_t before = round_up(address, kHugePage) - address;
+  if (before != 0) munmap(begin, before);
+  if (before != kHugePage) munmap(begin + before + size, kHugePage - before);
+  madvise(begin + before, size, MADV_HUGEPAGE);
+  return begin + before;
+}
+
+// First fit among the free ranges of all slabs. Blocks are few (thousands) and large, so
+// that a walk costs nothing beside filling one.
+class Slabs {
+ public:
+  std::byte* take(std::size_t size) {
+    const std::lock_guard lock(mutex_);
+    for (auto& [begin, slab] : slabs_) {
+      for (auto range = slab.free.begin(); range != slab.free.end(); ++range) {
+        if (range->second >= size) return cut(slab, range, size);
+      }
+    }
+    const std::size_t room = size > kSlab ? round_up(size, kHugePage) : kSlab;
+    std::byte* begin = map_slab(room);
+    if (begin == nullptr) return nullptr;
+    try {
+      Slab& slab = slabs_[begin];
+      slab.size = room;
+      return cut(slab, slab.free.emplace(begin, room).first, size);
+    } catch (...) {
+      slabs_.erase(begin);
+      munmap(begin, room);
+      throw;
+    }
+  }
+
+  void give(std::byte* memory, std::size_t size) noexcept {
+    const std::lock_guard lock(mutex_);
+    const auto at = std::prev(slabs_.upper_bound(memory));
+    Slab& slab = at->second;
+    slab.used -= size;
+    if (slab.used == 0) {
+      munmap(at->first, slab.size);
+      slabs_.erase(at);
+      return;
+    }
+    madvise(memory, size, MADV_DONTNEED);
+    try {
+      insert(slab, memory, size);
+    } catch (const std::bad_alloc&) {
+      // The range is not used again; its pages are the system's, and the slab goes with its last block.
+    }
+  }
+
+ private:
+  using Ranges = std::map<std::byte*, std::size_t>;
+  struct Slab {
+    std::size_t size = 0;
+    std::size_t used = 0;
+    Ranges free;  // disjoint, never adjacent
+  };
+
+  static std::byte* cut(Slab& slab, Ranges::iterator range, std::size_t size) {
+    const auto [begin, room] = *range;
+    if (room > size) slab.free.emplace(begin + size, room - size);
+    slab.free.erase(range);
+    slab.used += size;
+    return begin;
+  }
+
+  static void insert(Slab& slab, std::byte* begin, std::size_t size) {
+    auto [at, added] = slab.free.emplace(begin, size);
+    if (const auto next = std::next(at); next != slab.free.end() && begin + size == next->first) {
+      at->second += next->second;
+      slab.free.erase(next);
+    }
+    if (at == slab.free.begin()) return;
+    const auto before = std::prev(at);
+    if (before->first + before->second != at->first) return;
+    before->second += at->second;
+    slab.free.erase(at);
+  }
+
+  std::mutex mutex_;
+  std::map<std::byte*, Slab> slabs_;  // by their first byte
+};
+
+// Never destroyed: blocks of static objects may be freed after it.
+Slabs& slabs() {
+  static Slabs* const all = new Slabs;
+  return *all;
+}
+
+}  // namespace
+
+std::byte* Bytes::allocate(std::size_t size) {
+  void* memory = size >= kLarge ? slabs().take(round_up(size, kPage))
+                                : std::aligned_alloc(64, round_up(size, 64));
+  if (memory == nullptr) throw std::bad_alloc();
+  return static_cast<std::byte*>(memory);
+}
+
+void Bytes::release(std::byte* memory, std::size_t size) {
+  if (size >= kLarge) {
+    slabs().give(memory, round_up(size, kPage));
+  } else {
+    std::free(memory);
+  }
+}
+
+}  // namespace warplite
