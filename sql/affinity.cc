@@ -153,7 +153,8 @@ Cell to_column(const Cell& cell, PlainType type, const Place& where, std::string
 }
 
 Cell apply_affinity(const Cell& cell, std::string_view declared, std::string& storage) {
-  if (cell.is_null() || cell.kind == CellKind::kBlob || declared == "BLOB") return cell;
+  const bool none = declared.empty() || declared == "BLOB";
+  if (none || cell.is_null() || cell.kind == CellKind::kBlob) return cell;
   if (declared == "TEXT") {
     return cell.kind == CellKind::kText ? cell : to_text(cell, Place(declared), storage);
   }

@@ -95,7 +95,7 @@ std::string describe(const Cell& cell);
 // `storage` owns converted text.
 Cell to_column(const Cell& cell, PlainType type, const Place& where, std::string& storage);
 
-// What an ordinary column declared INTEGER, REAL, TEXT, BOOLEAN or BLOB would store (+columns):
+// What an ordinary column declared INTEGER, REAL, TEXT, BOOLEAN, BLOB or nothing would store (+columns):
 // converts where that loses nothing and keeps the value otherwise. `storage` owns converted text.
 Cell apply_affinity(const Cell& cell, std::string_view declared, std::string& storage);
 
