@@ -1,7 +1,7 @@
 // Owned raw memory, 64-byte aligned for SIMD and DMA, not zeroed. Move-only.
-// Large blocks share slabs of huge pages, since a scan of scattered 4 KB pages is bound by address
-// translation, and a segment is too small to fill huge pages of its own. What is freed goes back to
-// the system at once, so that a memory limit holds for the process.
+// Large blocks share slabs of huge pages, where the system has them: a segment is too small to fill
+// huge pages of its own. What is freed goes back to the system at once, so that a memory limit
+// holds for the process (malloc would keep it).
 // Threads: blocks may be made and freed on any thread.
 #pragma once
 
