@@ -1,7 +1,9 @@
 #include "bench/host.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
+#include <exception>
 #include <fstream>
 #include <stdexcept>
 #include <utility>
@@ -131,6 +133,15 @@ std::string Arguments::get(const std::string& name, const std::string& otherwise
 std::size_t Arguments::number(const std::string& name, std::size_t otherwise) const {
   const std::string value = get(name, "");
   return value.empty() ? otherwise : std::stoull(value);
+}
+
+int run_program(const char* name, int (*body)(int argc, char** argv), int argc, char** argv) {
+  try {
+    return body(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s: %s\n", name, error.what());
+    return 1;
+  }
 }
 
 }  // namespace warplite::bench

@@ -96,4 +96,7 @@ class Arguments {
   std::vector<std::string> positional_;
 };
 
+// What main() returns: the body's status, or 1 after "NAME: …" on stderr when it threw.
+int run_program(const char* name, int (*body)(int argc, char** argv), int argc, char** argv);
+
 }  // namespace warplite::bench

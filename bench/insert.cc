@@ -7,7 +7,6 @@
 // median of the transactions.
 #include <algorithm>
 #include <cstdio>
-#include <exception>
 #include <stdexcept>
 
 #include "bench/host.h"
@@ -59,10 +58,5 @@ int run(int argc, char** argv) {
 }  // namespace warplite::bench
 
 int main(int argc, char** argv) {
-  try {
-    return warplite::bench::run(argc, argv);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "bench_insert: %s\n", error.what());
-    return 1;
-  }
+  return warplite::bench::run_program("bench_insert", warplite::bench::run, argc, argv);
 }

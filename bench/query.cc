@@ -5,7 +5,6 @@
 // from sqlite3_open to the first answer, memory before and after, the floor measured
 // before and after in this process, and for each statement its times and answers.
 #include <cstdio>
-#include <exception>
 #include <memory>
 #include <stdexcept>
 
@@ -92,10 +91,5 @@ int run(int argc, char** argv) {
 }  // namespace warplite::bench
 
 int main(int argc, char** argv) {
-  try {
-    return warplite::bench::run(argc, argv);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "bench_query: %s\n", error.what());
-    return 1;
-  }
+  return warplite::bench::run_program("bench_query", warplite::bench::run, argc, argv);
 }

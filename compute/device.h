@@ -6,7 +6,11 @@
 // shared by whoever searches it and must not outlive its device.
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -46,10 +50,24 @@ class Device {
   virtual ~Device() = default;
 
   virtual DeviceInfo describe() const = 0;
+  // As describe() has it. Asked by every search, so it should cost nothing.
+  virtual bool usable() const { return describe().usable; }
+  // True: make_resident() copies into memory of the device's own, which a budget limits.
+  virtual bool own_memory() const { return false; }
   virtual bool supports(ElementType type, Distance distance) const = 0;
 
-  // Makes `bytes` resident. A device in host memory shares them without a copy.
+  // Makes `bytes` resident. A device in host memory shares them without a copy; one with memory
+  // of its own has copied them, and no longer needs their owner, when this returns.
+  // kNoMemory when the device has no room for them.
   virtual Status make_resident(HostBytes bytes, std::shared_ptr<const Buffer>* out) = 0;
+
+  // For what has no room: a buffer that takes none of the device's memory; operations read the
+  // host's bytes over the bus, which the device keeps pinned while the buffer lives.
+  virtual Status map_host(HostBytes bytes, std::shared_ptr<const Buffer>* out);
+
+  // Bytes compared (of vectors, times queries) below which handing over the work costs more
+  // than the CPU needs to do it.
+  virtual std::size_t worthwhile_bytes() const { return 0; }
 
   // Adds the nearest rows of every query to `best`. REQUIRES: best.queries() ==
   // work.queries.rows; supports(). On error `best` is unspecified.
@@ -57,22 +75,71 @@ class Device {
 
   // Appends every row within work.range. REQUIRES: out.size() == work.queries.rows.
   virtual Status within(const Workload& work, HitLists& out) = 0;
+
+  // Searches it has answered, as counted by whoever asked.
+  std::uint64_t searches() const { return searches_; }
+  void count_search() { ++searches_; }
+
+ private:
+  std::atomic<std::uint64_t> searches_{0};
 };
 
-// The devices of this process, in order of preference. Filled once by
-// extension/registrations.cc, before the first search.
+class Startup;
+
+// The devices of this process. Those added by extension/registrations.cc before the first search
+// are there from the start, the CPU among them; those of a plug-in appear later, and are then
+// preferred.
+// Threads: searches may run while devices appear.
 class Registry {
  public:
+  // Lives as long as the process.
   static Registry& instance();
 
   void add(std::unique_ptr<Device> device);
+
+  // Devices that are opened in the background once somebody wants them (see startup.h). Until
+  // they are there, `name` stands for them.
+  using Open = std::function<std::string(const std::function<void(Device*)>& add)>;
+  void add_later(std::string name, Open open);
+  // For tests: another start in its place; returns the one before. REQUIRES: nobody searches.
+  Startup* exchange_later(Startup* startup);
+  void begin_start() const;
+  // Begins it and waits; see Startup::wait().
+  bool wait_for_start(std::chrono::milliseconds patience, Cancellation* cancellation) const;
+
+  // The first one added: the CPU, which is always usable. REQUIRES: it was added.
+  Device& host() const { return *devices_.front().device; }
+  // Every device that is there, in order of preference, usable or not.
   std::vector<Device*> devices() const;
-  // "auto" (or empty): the first usable one. "cpu", "gpu", "gpu:1": that one.
-  // Throws Error{kUnsupported} that names the devices there are.
+  // The same, and a line for those that are not there.
+  struct Line {
+    DeviceInfo info;
+    std::uint64_t searches;
+  };
+  std::vector<Line> describe() const;
+
+  // Usable devices that appeared later, best first.
+  std::vector<Device*> accelerators() const;
+  // Whether a device of this name ("gpu", "gpu:1") may be there once the start has ended.
+  bool may_appear(std::string_view name) const;
+  // Whether `name` is one that usable() takes, now or later.
+  bool knows(std::string_view name) const;
+  // "auto" (or empty): every usable one. "cpu", "gpu" (all of that kind), "gpu:1": those.
+  std::vector<Device*> usable(std::string_view name) const;
+  // The first of usable(). Throws Error{kUnsupported} that names the devices there are.
   Device& choose(std::string_view name) const;
 
  private:
-  std::vector<std::unique_ptr<Device>> devices_;
+  struct Owned {
+    std::unique_ptr<Device> device;
+    std::string name;
+  };
+  struct Listed;
+  std::vector<Listed> list() const;
+
+  std::vector<Owned> devices_;
+  std::string late_name_;
+  std::atomic<Startup*> late_{nullptr};
 };
 
 // Worker threads for searches on the CPU, the caller's included (warp_config

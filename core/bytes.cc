@@ -18,13 +18,17 @@ constexpr std::size_t kPage = 4096;
 
 std::size_t round_up(std::size_t size, std::size_t unit) { return (size + unit - 1) / unit * unit; }
 
+// Pages of their own, or null.
+std::byte* map(std::size_t size) {
+  void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return memory == MAP_FAILED ? nullptr : static_cast<std::byte*>(memory);
+}
+
 // `size` bytes of address space on a huge-page boundary, or null.
 std::byte* map_slab(std::size_t size) {
-  const std::size_t room = size + kHugePage;
-  void* memory = mmap(nullptr, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) return nullptr;
-  auto* begin = static_cast<std::byte*>(memory);
-  const auto address = reinterpret_cast<std::size_t>(memory);
+  std::byte* begin = map(size + kHugePage);
+  if (begin == nullptr) return nullptr;
+  const auto address = reinterpret_cast<std::size_t>(begin);
   const std::size_t before = round_up(address, kHugePage) - address;
   if (before != 0) munmap(begin, before);
   if (before != kHugePage) munmap(begin + before + size, kHugePage - before);
@@ -116,18 +120,26 @@ Slabs& slabs() {
 
 }  // namespace
 
-std::byte* Bytes::allocate(std::size_t size) {
-  void* memory = size >= kLarge ? slabs().take(round_up(size, kPage))
-                                : std::aligned_alloc(64, round_up(size, 64));
+std::byte* Bytes::allocate(std::size_t size, Fill fill) {
+  std::byte* memory = nullptr;
+  if (size < kLarge) {
+    memory = static_cast<std::byte*>(std::aligned_alloc(64, round_up(size, 64)));
+  } else if (fill == Fill::kAtOnce) {
+    memory = slabs().take(round_up(size, kPage));
+  } else {
+    memory = map(round_up(size, kPage));
+  }
   if (memory == nullptr) throw std::bad_alloc();
-  return static_cast<std::byte*>(memory);
+  return memory;
 }
 
-void Bytes::release(std::byte* memory, std::size_t size) {
-  if (size >= kLarge) {
+void Bytes::release(std::byte* memory, std::size_t size, Fill fill) {
+  if (size < kLarge) {
+    std::free(memory);
+  } else if (fill == Fill::kAtOnce) {
     slabs().give(memory, round_up(size, kPage));
   } else {
-    std::free(memory);
+    munmap(memory, round_up(size, kPage));
   }
 }
 

@@ -1,7 +1,12 @@
 // Owned raw memory, 64-byte aligned for SIMD and DMA, not zeroed. Move-only.
-// Large blocks share slabs of huge pages, where the system has them: a segment is too small to fill
-// huge pages of its own. What is freed goes back to the system at once, so that a memory limit
-// holds for the process (malloc would keep it).
+// Large blocks that are filled at once share slabs of huge pages, where the system has them.
+// Measured on Zen 3 in a virtual machine, 100,000 vectors in segments of 3 MB (384 d) and 4 MB
+// (128 d), one thread, against 4 KB pages: open and first answer 126 instead of 252 ms of CPU
+// time, and 50 instead of 95; one query more 17 instead of 20 ms, and 2.9 instead of 4.8. Huge
+// pages for each block alone do as well for 4 MB, but leave the rest of 3 MB on small ones: 160 ms.
+// Blocks that fill little by little get small pages, which exist once they are touched.
+// What is freed goes back to the system at once, so that a memory limit holds for the process
+// (malloc would keep it).
 // Threads: blocks may be made and freed on any thread.
 #pragma once
 
@@ -12,10 +17,12 @@ namespace warplite {
 
 class Bytes {
  public:
+  enum class Fill { kAtOnce, kGradual };
+
   Bytes() = default;
   // Throws std::bad_alloc.
-  explicit Bytes(std::size_t size) : size_(size) {
-    if (size != 0) data_ = {allocate(size), Free{size}};
+  explicit Bytes(std::size_t size, Fill fill = Fill::kAtOnce) : size_(size) {
+    if (size != 0) data_ = {allocate(size, fill), Free{size, fill}};
   }
 
   std::byte* data() { return data_.get(); }
@@ -23,12 +30,13 @@ class Bytes {
   std::size_t size() const { return size_; }
 
  private:
-  static std::byte* allocate(std::size_t size);
-  static void release(std::byte* memory, std::size_t size);
+  static std::byte* allocate(std::size_t size, Fill fill);
+  static void release(std::byte* memory, std::size_t size, Fill fill);
 
   struct Free {
     std::size_t size;
-    void operator()(std::byte* memory) const { release(memory, size); }
+    Fill fill;
+    void operator()(std::byte* memory) const { release(memory, size, fill); }
   };
   std::unique_ptr<std::byte[], Free> data_;
   std::size_t size_ = 0;

@@ -25,7 +25,7 @@ Chunk::Chunk(const Layout& layout, std::uint32_t capacity, std::size_t header)
   for (const Layout::Vector& vector : layout.vectors) {
     VectorColumn& column = vectors_.emplace_back();
     column.stride = vector.stride();
-    column.memory = Bytes(header + column.stride * capacity);
+    column.memory = Bytes(header + column.stride * capacity, Bytes::Fill::kGradual);
     column.absent = Bitmap(capacity);
   }
   for (PlainType type : layout.plains) {
@@ -60,6 +60,7 @@ void Chunk::append(const RowView& row) {
 
 void Chunk::truncate(std::uint32_t size) {
   if (size >= size_) return;
+  dropped_size_ = std::max(dropped_size_, size_);
   for (VectorColumn& column : vectors_) {
     for (std::uint32_t row = size; column.missing > 0 && row < size_; ++row) {
       if (!column.absent.test(row)) continue;
@@ -99,6 +100,13 @@ std::size_t Chunk::memory() const {
   for (const VectorColumn& column : vectors_) bytes += column.memory.size();
   for (const Column& column : plains_) bytes += column.memory();
   return bytes + aux_.size() * sizeof(Value);
+}
+
+std::size_t Chunk::touched_memory() const {
+  const std::size_t rows = std::max(dropped_size_, size_);
+  std::size_t bytes = rows * (sizeof(RowId) + layout_->row_bytes() + 8 * plains_.size());
+  for (const Column& column : plains_) bytes += column.text_bytes().capacity();
+  return bytes + aux_.capacity() * sizeof(Value);
 }
 
 }  // namespace warplite

@@ -80,6 +80,8 @@ class Chunk {
     return aux_[row * layout_->aux + column];
   }
   std::size_t memory() const;
+  // The part of it that rows, present or dropped, were ever written to.
+  std::size_t touched_memory() const;
 
  private:
   struct VectorColumn {
@@ -92,6 +94,7 @@ class Chunk {
   std::uint32_t capacity_;
   std::size_t header_;
   std::uint32_t size_ = 0;
+  std::uint32_t dropped_size_ = 0;  // the largest that truncate() found
   bool ascending_ = true;
   std::unique_ptr<RowId[]> rowids_;
   std::vector<VectorColumn> vectors_;

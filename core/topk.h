@@ -15,7 +15,7 @@ namespace warplite {
 
 class TopK {
  public:
-  explicit TopK(std::size_t k) : k_(k), limit_(std::max<std::size_t>(2 * k, k + 32)) {}
+  explicit TopK(std::size_t k) : k_(k), limit_(std::max<std::size_t>(2 * k, k + 8)) {}
 
   std::size_t k() const { return k_; }
   // No hit farther than this can be among the k nearest; one at exactly this
@@ -27,6 +27,7 @@ class TopK {
   void push(const Hit& hit) {
     if (!(hit.distance <= threshold_) || k_ == 0) return;
     if (hits_.capacity() == 0) hits_.reserve(std::min<std::size_t>(limit_, kReserved));
+    in_order_ = in_order_ && (hits_.empty() || !nearer(hit, hits_.back()));
     hits_.push_back(hit);
     if (hits_.size() >= limit_) shrink();
   }
@@ -34,7 +35,8 @@ class TopK {
   // The k nearest so far, nearest first. The object remains usable.
   const std::vector<Hit>& sorted() {
     if (hits_.size() > k_) shrink();
-    std::sort(hits_.begin(), hits_.end(), nearer);
+    if (!in_order_) std::sort(hits_.begin(), hits_.end(), nearer);
+    in_order_ = true;
     if (hits_.size() == k_ && k_ > 0) threshold_ = std::min(threshold_, hits_.back().distance);
     return hits_;
   }
@@ -55,6 +57,11 @@ class TopK {
   // Keeps the k nearest, in any order. Selects among distances alone, which are a
   // third of the bytes, and looks at rowids only where ties straddle the end.
   void shrink() {
+    if (in_order_) {
+      hits_.resize(k_);
+      threshold_ = std::min(threshold_, hits_.back().distance);
+      return;
+    }
     keys_.clear();
     for (const Hit& hit : hits_) keys_.push_back(hit.distance);
     const auto key = keys_.begin() + static_cast<std::ptrdiff_t>(k_ - 1);
@@ -72,6 +79,7 @@ class TopK {
   std::size_t k_;
   std::size_t limit_;
   double threshold_ = std::numeric_limits<double>::infinity();
+  bool in_order_ = true;  // hits_ came nearest first, as from a device that sorts
   std::vector<Hit> hits_;
   std::vector<double> keys_;  // of shrink()
 };

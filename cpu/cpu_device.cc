@@ -13,14 +13,18 @@
 namespace warplite::cpu {
 namespace {
 
+// Asked once: the answer takes a system call, and every search describes its device.
 std::size_t machine_memory() {
 #if defined(_SC_PHYS_PAGES) && defined(_SC_PAGESIZE)
-  const long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
-  if (pages > 0 && size > 0) {
-    return static_cast<std::size_t>(pages) * static_cast<std::size_t>(size);
-  }
-#endif
+  static const std::size_t kMemory = [] {
+    const long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+    return pages > 0 && size > 0 ? static_cast<std::size_t>(pages) * static_cast<std::size_t>(size)
+                                 : std::size_t{0};
+  }();
+  return kMemory;
+#else
   return 0;
+#endif
 }
 
 // Runs `body`, turning what it throws into a Status.

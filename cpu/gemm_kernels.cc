@@ -1,6 +1,7 @@
 // The float32 matrix product that nominates rows for a batch of queries, and the
 // packing around it. Its rounding is bounded in nominate.h, so multiplications and
 // additions may be fused; what it nominates is re-scored canonically.
+#include <bit>
 #include <cmath>
 #include <cstring>
 
@@ -61,25 +62,36 @@ void multiply(const float* HWY_RESTRICT panel, const float* HWY_RESTRICT tile, s
   }
 }
 
+// One bit per lane.
+HWY_INLINE std::uint32_t bits_of(hn::Mask<Floats> mask) {
+  std::uint8_t bytes[8] = {};
+  hn::StoreMaskBits(kFloats, mask, bytes);
+  return bytes[0] | static_cast<std::uint32_t>(bytes[1]) << 8;
+}
+
 // Whole vectors are tested; only one with a survivor is looked at lane by lane.
 std::size_t survivors(const float* HWY_RESTRICT dots, const float* HWY_RESTRICT halves,
                       const float* HWY_RESTRICT norms, std::size_t n, float slack, float offset,
                       std::uint32_t* out) {
+  constexpr std::uint32_t kAll = (1u << kLanes) - 1;
   const FloatVector g = hn::Set(kFloats, slack), c = hn::Set(kFloats, offset);
+  const auto below = [&](std::size_t r) HWY_ATTR {
+    const FloatVector near = hn::MulAdd(g, hn::LoadU(kFloats, norms + r),
+                                        hn::LoadU(kFloats, dots + r));
+    return hn::Lt(near, hn::Add(hn::LoadU(kFloats, halves + r), c));
+  };
   std::size_t found = 0;
-  for (std::size_t r = 0; r < n; r += kRows) {
-    const FloatVector low = hn::MulAdd(g, hn::LoadU(kFloats, norms + r),
-                                       hn::LoadU(kFloats, dots + r));
-    const FloatVector high = hn::MulAdd(g, hn::LoadU(kFloats, norms + r + kLanes),
-                                        hn::LoadU(kFloats, dots + r + kLanes));
-    const auto below_low = hn::Lt(low, hn::Add(hn::LoadU(kFloats, halves + r), c));
-    const auto below_high = hn::Lt(high, hn::Add(hn::LoadU(kFloats, halves + r + kLanes), c));
-    if (HWY_LIKELY(hn::AllTrue(kFloats, hn::And(below_low, below_high)))) continue;
-    for (std::size_t lane = r; lane < r + kRows; ++lane) {
-      if (!(dots[lane] + slack * norms[lane] < halves[lane] + offset)) {
-        out[found++] = static_cast<std::uint32_t>(lane);
-      }
+  const auto write = [&](std::size_t r, std::uint32_t lanes) {
+    for (; lanes != 0; lanes &= lanes - 1) {
+      out[found++] = static_cast<std::uint32_t>(r) +
+                     static_cast<std::uint32_t>(std::countr_zero(lanes));
     }
+  };
+  for (std::size_t r = 0; r < n; r += kRows) {
+    const auto low = below(r), high = below(r + kLanes);
+    if (HWY_LIKELY(hn::AllTrue(kFloats, hn::And(low, high)))) continue;
+    write(r, kAll & ~bits_of(low));
+    write(r + kLanes, kAll & ~bits_of(high));
   }
   return found;
 }
@@ -234,9 +246,10 @@ constexpr std::size_t kWidest = kRows > kQueries ? kRows : kQueries;
 
 void pack(const PackSource& source, const std::byte* const* vectors, std::size_t width,
           float* packed, double* squares) {
-  HWY_ALIGN float strips[kWidest * kStrip] = {};
+  HWY_ALIGN float strips[kWidest * kStrip];
   double inverse[kWidest] = {};
   for (std::size_t v = 0; v < width; ++v) {
+    if (vectors[v] == nullptr) std::memset(strips + v * kStrip, 0, kStrip * sizeof(float));
     squares[v] = source.unit && vectors[v] != nullptr ? squared_norm(source, vectors[v]) : 0;
     if (squares[v] > 0) inverse[v] = 1 / std::sqrt(squares[v]);
   }

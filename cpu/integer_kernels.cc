@@ -1,4 +1,5 @@
 // The canonical arithmetic of INT8 and BIT vectors: integer sums, so order is free.
+#include <bit>
 #include <cstdlib>
 #include <cstring>
 
@@ -20,19 +21,20 @@ namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Integer sums. A partial sum of 32 bits holds kChunk elements without overflow: a
-// lane of 4 or more takes at most kChunk/4 terms of 255² (one lane: its own bound).
+// A sum of 32 bits holds this many terms of 255².
+constexpr std::size_t kChunk = 32768;
+
 struct Int8Sums {
   std::int64_t l2 = 0, l1 = 0, dot = 0, yy = 0;
 };
 
 #if HWY_TARGET == HWY_SCALAR
 template <Distance kDistance>
-void add_int8(const std::byte* x, const std::byte* y, const std::byte*, std::size_t n,
+void add_int8(const std::int16_t* x, const std::byte* y, const std::byte*, std::size_t n,
               Int8Sums& sums) {
   std::int32_t l2 = 0, l1 = 0, dot = 0, yy = 0;
   for (std::size_t i = 0; i < n; ++i) {
-    const std::int32_t a = static_cast<std::int8_t>(x[i]), b = static_cast<std::int8_t>(y[i]);
+    const std::int32_t a = x[i], b = static_cast<std::int8_t>(y[i]);
     if constexpr (kDistance == Distance::kL2) l2 += (a - b) * (a - b);
     if constexpr (kDistance == Distance::kL1) l1 += std::abs(a - b);
     if constexpr (kDistance != Distance::kL2 && kDistance != Distance::kL1) dot += a * b;
@@ -43,9 +45,7 @@ void add_int8(const std::byte* x, const std::byte* y, const std::byte*, std::siz
   sums.dot += dot;
   sums.yy += yy;
 }
-constexpr std::size_t kChunk = 16384;
 #else
-constexpr std::size_t kChunk = 65536;
 using Shorts = hn::ScalableTag<std::int16_t>;
 using Ints = hn::RepartitionToWide<Shorts>;
 using ShortVector = hn::VFromD<Shorts>;
@@ -59,11 +59,7 @@ class IntSum {
     low_ = hn::ReorderWidenMulAccumulate(Ints(), a, b, low_, high_);
   }
   HWY_INLINE std::int64_t total() const {
-    HWY_ALIGN std::int32_t lanes[hn::MaxLanes(Ints())];
-    hn::Store(hn::Add(low_, high_), Ints(), lanes);
-    std::int64_t sum = 0;
-    for (std::int32_t lane : lanes) sum += lane;
-    return sum;
+    return hn::GetLane(hn::SumOfLanes(Ints(), hn::Add(low_, high_)));
   }
 
  private:
@@ -74,9 +70,9 @@ template <Distance kDistance>
 struct Int8Lanes {
   IntSum first, second;
   HWY_INLINE Int8Lanes() : first(), second() {}  // implicit ones are compiled for the baseline
-  HWY_INLINE void add(const std::byte* x, const std::byte* y) {
+  HWY_INLINE void add(const std::int16_t* x, const std::byte* y) {
     const hn::Rebind<std::int8_t, Shorts> bytes;
-    const ShortVector a = hn::PromoteTo(Shorts(), load(bytes, x));
+    const ShortVector a = hn::LoadU(Shorts(), x);
     const ShortVector b = hn::PromoteTo(Shorts(), load(bytes, y));
     if constexpr (kDistance == Distance::kL2) {
       const ShortVector t = hn::Sub(a, b);
@@ -91,7 +87,7 @@ struct Int8Lanes {
 };
 
 template <Distance kDistance>
-HWY_INLINE void add_int8(const std::byte* x, const std::byte* y, const std::byte* soon,
+HWY_INLINE void add_int8(const std::int16_t* x, const std::byte* y, const std::byte* soon,
                          std::size_t n, Int8Sums& sums) {
   constexpr std::size_t kStep = hn::MaxLanes(Shorts());
   Int8Lanes<kDistance> lanes;
@@ -101,10 +97,9 @@ HWY_INLINE void add_int8(const std::byte* x, const std::byte* y, const std::byte
     lanes.add(x + i, y + i);
   }
   if (i < n) {
-    std::byte a[kStep] = {}, b[kStep] = {};
-    std::memcpy(a, x + i, n - i);
-    std::memcpy(b, y + i, n - i);
-    lanes.add(a, b);
+    std::byte padded[kStep] = {};
+    std::memcpy(padded, y + i, n - i);
+    lanes.add(x + i, padded);
   }
   const std::int64_t first = lanes.first.total();
   if constexpr (kDistance == Distance::kL2) sums.l2 += first;
@@ -120,11 +115,11 @@ void score_int8(const PreparedQuery& query, const std::byte* base, const std::ui
   const std::size_t ahead = rows_ahead(query.stride);
   for (std::size_t i = 0; i < n; ++i) {
     const std::byte* row = base + rows[i] * query.stride;
-    const std::byte* soon = row_soon(query, base, rows, n, i, ahead);
+    const std::byte* soon = row_soon(query.stride, base, rows, n, i, ahead);
     Int8Sums sums;
     for (std::size_t at = 0; at < query.dim; at += kChunk) {
       const std::size_t count = query.dim - at < kChunk ? query.dim - at : kChunk;
-      add_int8<kDistance>(query.bytes + at, row + at, soon + at, count, sums);
+      add_int8<kDistance>(query.shorts + at, row + at, soon + at, count, sums);
     }
     switch (kDistance) {
       case Distance::kL2: scores[i] = static_cast<double>(sums.l2); break;
@@ -137,8 +132,32 @@ void score_int8(const PreparedQuery& query, const std::byte* base, const std::ui
   }
 }
 
+// Rows of few words: setting up vectors would cost more than counting.
+constexpr std::size_t kShortRow = 128;
+
+void score_short_bits(const PreparedQuery& query, const std::byte* base,
+                      const std::uint32_t* rows, std::size_t n, double* scores) {
+  std::uint64_t words[kShortRow / 8];
+  std::memcpy(words, query.bytes, query.stride);
+  const std::size_t ahead = rows_ahead(query.stride), count = query.stride / 8;
+  for (std::size_t i = 0; i < n; ++i) {
+    const std::byte* row = base + rows[i] * query.stride;
+    __builtin_prefetch(row_soon(query.stride, base, rows, n, i, ahead));
+    int bits = 0;
+    for (std::size_t w = 0; w < count; ++w) {
+      std::uint64_t word;
+      std::memcpy(&word, row + w * 8, 8);
+      bits += std::popcount(words[w] ^ word);
+    }
+    scores[i] = bits;
+  }
+}
+
 void score_bits(const PreparedQuery& query, const std::byte* base, const std::uint32_t* rows,
                 std::size_t n, double* scores) {
+  if (query.stride <= kShortRow && query.stride % 8 == 0) {
+    return score_short_bits(query, base, rows, n, scores);
+  }
   using Words = hn::ScalableTag<std::uint64_t>;
   constexpr Words kWords;
   constexpr std::size_t kStep = hn::MaxLanes(kWords) * sizeof(std::uint64_t);
@@ -146,7 +165,7 @@ void score_bits(const PreparedQuery& query, const std::byte* base, const std::ui
   const std::size_t whole = query.stride / kStep * kStep, rest = query.stride - whole;
   for (std::size_t i = 0; i < n; ++i) {
     const std::byte* row = base + rows[i] * query.stride;
-    const std::byte* soon = row_soon(query, base, rows, n, i, ahead);
+    const std::byte* soon = row_soon(query.stride, base, rows, n, i, ahead);
     auto counts = hn::Zero(kWords);
     const auto add = [&](const std::byte* x, const std::byte* y) HWY_ATTR {
       counts = hn::Add(counts, hn::PopulationCount(hn::Xor(load(kWords, x), load(kWords, y))));
@@ -161,10 +180,7 @@ void score_bits(const PreparedQuery& query, const std::byte* base, const std::ui
       std::memcpy(y, row + whole, rest);
       add(x, y);
     }
-    HWY_ALIGN std::uint64_t lanes[hn::MaxLanes(kWords)];
-    hn::Store(counts, kWords, lanes);
-    std::uint64_t bits = 0;
-    for (const std::uint64_t lane : lanes) bits += lane;
+    const std::uint64_t bits = hn::GetLane(hn::SumOfLanes(kWords, counts));
     scores[i] = static_cast<double>(bits);
   }
 }

@@ -15,16 +15,32 @@ namespace warplite::cpu {
 // A query in the form that the canonical loops read.
 struct PreparedQuery {
   std::uint32_t dim = 0;
-  std::size_t stride = 0;           // bytes from one row to the next
-  const double* reals = nullptr;    // FLOAT, FLOAT16: padded with zeros to a multiple of 16
-  const std::byte* bytes = nullptr; // INT8, BIT: as given
-  double norm = 0;                  // cosine: the canonical sum of squares
+  std::size_t stride = 0;                // bytes from one row to the next
+  const double* reals = nullptr;         // FLOAT, FLOAT16: padded with zeros to a multiple of 16
+  const std::int16_t* shorts = nullptr;  // INT8: padded with zeros to a multiple of 64
+  const std::byte* bytes = nullptr;      // BIT: as given
+  double norm = 0;                       // cosine: the canonical sum of squares
 };
 
 // Scores rows[0..n) of `base`, each a row number. The score of l2 is the sum under
 // the root; of every other distance it is the canonical distance itself.
 using ScoreRows = void (*)(const PreparedQuery& query, const std::byte* base,
                            const std::uint32_t* rows, std::size_t n, double* scores);
+
+// A query in the form that the screening loops read (screen.h).
+struct ScreenQuery {
+  std::uint32_t dim = 0;
+  std::size_t stride = 0;         // bytes from one row to the next
+  const float* floats = nullptr;  // padded with zeros to a multiple of 32
+  float slack = 0;                // ip: times a row's norm, what the product may be off by
+};
+
+// For rows[0..n) of `base` a float32 number that, but for rounding, ascends with the distance:
+//   l2: the sum under the root   l1: the distance   ip: −dot − slack·‖row‖
+//   cosine: −dot / ‖row‖, −infinity for a row whose norm is out of range
+// May be NaN, which proves nothing.
+using ScreenRows = void (*)(const ScreenQuery& query, const std::byte* base,
+                            const std::uint32_t* rows, std::size_t n, float* lows);
 
 // How vectors become the float32 operands of the nominating product (nominate.h).
 struct PackSource {
@@ -56,7 +72,8 @@ struct GemmKernels {
 
 struct Kernels {
   const char* name = "";
-  ScoreRows scores[8][8] = {};  // [ElementType][Distance]
+  ScoreRows scores[8][8] = {};    // [ElementType][Distance]
+  ScreenRows screens[8][8] = {};  // FLOAT and FLOAT16; null: none
   GemmKernels gemm;
 
   ScoreRows score(ElementType type, Distance distance) const {
@@ -71,6 +88,7 @@ struct TargetExports {
 };
 TargetExports real_exports();
 TargetExports integer_exports();
+TargetExports screen_exports();
 TargetExports gemm_exports();
 
 // The table in use. Valid for the life of the process.

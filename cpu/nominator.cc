@@ -10,12 +10,15 @@ namespace {
 constexpr double kUnit = 0x1p-24;           // rounding of float32
 constexpr double kLargestSquare = 0x1p80;   // of a norm that cannot overflow
 constexpr double kFloor = 0x1p-40;
-constexpr std::size_t kFewestQueries = 3;   // measured: below, the canonical loops win
+constexpr std::size_t kFewestQueries = 7;   // measured: below, scanning wins
 constexpr std::size_t kFewestRows = 64;
 constexpr std::uint32_t kLargestDim = 1u << 16;
 constexpr std::size_t kDepth = 512;         // elements multiplied between visits of the sums
-constexpr std::size_t kTileBytes = 192 << 10;
+constexpr std::size_t kTileBytes = 256 << 10;
+constexpr std::size_t kTileRows = 512;
+constexpr std::size_t kLargestDeferredK = 1024;  // beyond, candidates take too much memory
 constexpr std::size_t kDotsBytes = 64 << 10;
+constexpr std::size_t kAskedBytes = 512;    // of a row that is soon to be scored
 constexpr std::size_t kSampleRows = 64;
 constexpr std::size_t kGroupSteps = std::size_t{1} << 26;  // multiply-adds between looks at `stop`
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -102,10 +105,15 @@ bool Nominator::suits(const compute::Workload& work, std::size_t k, std::size_t 
 Nominator::Nominator(const SearchContext& context)
     : context_(context), gemm_(context.kernels.gemm), dim_(context.work.queries.dim) {
   const std::size_t fitting = kTileBytes / (dim_ * sizeof(float)) / gemm_.rows * gemm_.rows;
-  tile_rows_ = std::clamp(fitting, gemm_.rows, std::size_t{256});
+  tile_rows_ = std::clamp(fitting, gemm_.rows, kTileRows);
   const std::size_t panel_dots = tile_rows_ * gemm_.queries;
   panel_group_ = std::max<std::size_t>(1, std::min(kDotsBytes / (panel_dots * sizeof(float)),
                                                    kGroupSteps / (panel_dots * dim_)));
+  // With a lower end to the range, a near row need not count.
+  const std::size_t k = context_.k;
+  const bool deferred =
+      k != 0 && k <= kLargestDeferredK && context_.work.range.low == -kInfinity;
+  most_pending_ = deferred ? k + std::max<std::size_t>(8, k / 2) : 0;
   choose_centre_and_scale();
   pack_queries();
 }
@@ -159,6 +167,8 @@ Nominator::Tile Nominator::make_tile() const {
   tile.norms.resize(tile_rows_);
   tile.dots = Bytes(panel_group_ * gemm_.queries * tile_rows_ * sizeof(float));
   tile.found.resize(tile_rows_);
+  tile.scored.resize(most_pending_);
+  tile.pending.resize(queries_.size());
   return tile;
 }
 
@@ -259,42 +269,103 @@ double Nominator::farthest(std::size_t query, double key) const {
   }
 }
 
-void Nominator::tighten(Worker& worker, std::size_t query, const float* dots, Tile& tile) const {
-  const std::size_t k = context_.k;
-  tile.keys.clear();
-  for (const std::uint32_t r : tile.found) {
-    const double half = tile.halves[r];
-    if (half == -kInfinity) continue;
-    tile.keys.push_back(half * (1 + 80 * kUnit) - dots[r] +
-                        static_cast<double>(queries_[query].slack) * tile.norms[r]);
-  }
-  if (tile.keys.size() < k) return;
-  const auto kth = tile.keys.begin() + static_cast<std::ptrdiff_t>(k - 1);
-  std::nth_element(tile.keys.begin(), kth, tile.keys.end());
-  worker.tighten(query, farthest(query, *kth));
-}
-
 void Nominator::select(Worker& worker, std::size_t query, const float* dots,
                        const compute::Block& block, Tile& tile) const {
-  const std::size_t used = round_up(tile.rows.size(), gemm_.rows);
+  Pending& pending = tile.pending[query];
+  update_offset(worker, query, pending);
   const Query& q = queries_[query];
-  const auto find = [&] {
-    const float bound = offset(query, worker.threshold(query));
-    tile.found.resize(tile_rows_);
-    std::size_t n = gemm_.survivors(dots, tile.halves.data(), tile.norms.data(), used, q.slack,
-                                    bound, tile.found.data());
-    while (n > 0 && tile.found[n - 1] >= tile.rows.size()) --n;  // the padding of the last tile
-    tile.found.resize(n);
-  };
-  find();
-  if (tile.found.empty()) return;
-  const bool any_order = context_.work.range.low == -kInfinity;
-  if (context_.k != 0 && tile.found.size() > 2 * context_.k && any_order && q.usable) {
-    tighten(worker, query, dots, tile);
-    find();
+  std::size_t found = gemm_.survivors(dots, tile.halves.data(), tile.norms.data(),
+                                      round_up(tile.rows.size(), gemm_.rows), q.slack,
+                                      pending.offset, tile.found.data());
+  // The padding of the last tile.
+  while (found > 0 && tile.found[found - 1] >= tile.rows.size()) --found;
+  if (found == 0) return;
+  if (most_pending_ != 0 && q.usable) return defer(worker, query, dots, block, found, tile);
+  for (std::size_t i = 0; i < found; ++i) tile.found[i] = tile.rows[tile.found[i]];
+  worker.score(query, block, tile.found.data(), found);
+}
+
+// Rows whose norm is out of range have no bounds and are scored at once.
+void Nominator::defer(Worker& worker, std::size_t query, const float* dots,
+                      const compute::Block& block, std::size_t found, Tile& tile) const {
+  Pending& pending = tile.pending[query];
+  if (pending.candidates.capacity() == 0) pending.candidates.reserve(most_pending_);
+  const auto number = static_cast<std::uint32_t>(&block - context_.work.blocks.data());
+  const double slack = queries_[query].slack;
+  for (std::size_t i = 0; i < found; ++i) {
+    const std::uint32_t r = tile.found[i];
+    const double half = tile.halves[r];
+    if (half == -kInfinity) {
+      worker.score(query, block, &tile.rows[r], 1);
+      continue;
+    }
+    const double margin = slack * tile.norms[r], low = half - dots[r] - margin;
+    if (low > pending.farthest()) continue;  // the threshold has fallen since
+    pending.candidates.push_back(
+        {low, half * (1 + 80 * kUnit) - dots[r] + margin, number, tile.rows[r]});
+    if (pending.candidates.size() >= most_pending_) tighten(worker, query, tile);
   }
-  for (std::uint32_t& r : tile.found) r = tile.rows[r];
-  worker.score(query, block, tile.found.data(), tile.found.size());
+}
+
+void Nominator::tighten(Worker& worker, std::size_t query, Tile& tile) const {
+  Pending& pending = tile.pending[query];
+  tile.keys.clear();
+  for (const Candidate& candidate : pending.candidates) tile.keys.push_back(candidate.high);
+  const auto kth = tile.keys.begin() + static_cast<std::ptrdiff_t>(context_.k - 1);
+  std::nth_element(tile.keys.begin(), kth, tile.keys.end());
+  worker.tighten(query, farthest(query, *kth));
+  update_offset(worker, query, pending);
+  drop_distant(pending);
+  // Bounds that do not tell them apart: their distances do.
+  if (pending.candidates.size() + 4 > most_pending_) score(worker, query, tile);
+}
+
+void Nominator::update_offset(Worker& worker, std::size_t query, Pending& pending) const {
+  const double threshold = worker.threshold(query);
+  if (threshold == pending.threshold) return;
+  pending.threshold = threshold;
+  pending.offset = offset(query, threshold);
+}
+
+void Nominator::drop_distant(Pending& pending) const {
+  const double most = pending.farthest();
+  std::erase_if(pending.candidates, [most](const Candidate& c) { return c.low > most; });
+}
+
+// Scores the candidates, those of one block together.
+void Nominator::score(Worker& worker, std::size_t query, Tile& tile) const {
+  std::vector<Candidate>& candidates = tile.pending[query].candidates;
+  for (std::size_t i = 0; i < candidates.size();) {
+    const std::uint32_t block = candidates[i].block;
+    std::size_t n = 0;
+    while (i < candidates.size() && candidates[i].block == block) {
+      tile.scored[n++] = candidates[i++].row;
+    }
+    worker.score(query, context_.work.blocks[block], tile.scored.data(), n);
+  }
+  candidates.clear();
+}
+
+void Nominator::ask_for_candidates(const Pending& pending) const {
+  const std::size_t stride = context_.work.queries.stride();
+  for (const Candidate& candidate : pending.candidates) {
+    const std::byte* row =
+        vectors_of(context_.work.blocks[candidate.block]) + candidate.row * stride;
+    for (std::size_t at = 0; at < std::min(stride, kAskedBytes); at += 64) {
+      __builtin_prefetch(row + at);
+    }
+  }
+}
+
+void Nominator::finish(Worker& worker, Tile& tile) const {
+  for (std::size_t q = 0; q < queries_.size(); ++q) {
+    if (worker.stopped()) return;
+    Pending& pending = tile.pending[q];
+    update_offset(worker, q, pending);
+    drop_distant(pending);
+    if (q + 1 < queries_.size()) ask_for_candidates(tile.pending[q + 1]);
+    score(worker, q, tile);
+  }
 }
 
 }  // namespace warplite::cpu

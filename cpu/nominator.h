@@ -24,6 +24,7 @@
 // Threads: one Nominator is shared and constant; each thread has a Tile.
 #pragma once
 
+#include <limits>
 #include <vector>
 
 #include "core/bytes.h"
@@ -39,7 +40,24 @@ class Nominator {
   // Throws std::bad_alloc.
   explicit Nominator(const SearchContext& context);
 
-  // One thread's packed rows and products.
+  // A nominee whose canonical distance is not known yet: bounds of it as keys, which are
+  // half a squared distance (l2) or the distance (ip, cosine), but for the query's share.
+  struct Candidate {
+    double low, high;
+    std::uint32_t block;  // index into the workload's blocks
+    std::uint32_t row;
+  };
+  // A query's nominees in one thread. Most are overtaken by nearer ones before anybody needs
+  // their distance.
+  struct Pending {
+    std::vector<Candidate> candidates;
+    double threshold = std::numeric_limits<double>::quiet_NaN();
+    float offset = 0;  // for that threshold
+
+    // What a candidate's `low` must not exceed.
+    double farthest() const { return -static_cast<double>(offset); }
+  };
+  // One thread's packed rows, products and nominees.
   struct Tile {
     std::vector<std::uint32_t> rows;  // live ones, in order
     Bytes packed;
@@ -48,10 +66,15 @@ class Nominator {
     Bytes dots;
     std::vector<std::uint32_t> found;
     std::vector<double> keys;
+    std::vector<std::uint32_t> scored;
+    std::vector<Pending> pending;  // per query
   };
   Tile make_tile() const;
+  std::size_t tile_rows() const { return tile_rows_; }
 
   void search(Worker& worker, Tile& tile, const Span& span) const;
+  // After the last span: scores the nominees that are left.
+  void finish(Worker& worker, Tile& tile) const;
 
  private:
   struct Query {
@@ -66,8 +89,14 @@ class Nominator {
   void multiply(std::size_t first_panel, std::size_t panels, Tile& tile) const;
   void select(Worker& worker, std::size_t query, const float* dots, const compute::Block& block,
               Tile& tile) const;
-  // From at least k nominees: the k-th smallest upper bound of a distance.
-  void tighten(Worker& worker, std::size_t query, const float* dots, Tile& tile) const;
+  void defer(Worker& worker, std::size_t query, const float* dots, const compute::Block& block,
+             std::size_t found, Tile& tile) const;
+  // The k-th smallest upper bound of a distance becomes the threshold.
+  void tighten(Worker& worker, std::size_t query, Tile& tile) const;
+  void update_offset(Worker& worker, std::size_t query, Pending& pending) const;
+  void drop_distant(Pending& pending) const;
+  void score(Worker& worker, std::size_t query, Tile& tile) const;
+  void ask_for_candidates(const Pending& pending) const;
   float offset(std::size_t query, double threshold) const;
   double farthest(std::size_t query, double key) const;
 
@@ -76,6 +105,7 @@ class Nominator {
   std::uint32_t dim_;
   std::size_t tile_rows_;     // a multiple of gemm_.rows
   std::size_t panel_group_;   // panels multiplied before their products are looked at
+  std::size_t most_pending_;  // candidates of a query; 0: nominees are scored at once
   std::vector<float> centre_;
   double row_scale_ = 1, query_scale_ = 1;
   Bytes panels_;

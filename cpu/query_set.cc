@@ -39,24 +39,41 @@ double element_at(ElementType type, const std::byte* vector, std::size_t i) {
 QuerySet::QuerySet(const compute::Workload& work, const Kernels& kernels)
     : prepared_(work.queries.rows) {
   const MatrixView& queries = work.queries;
-  const std::size_t padded = (std::size_t{queries.dim} + 15) / 16 * 16;
-  if (real(queries.type)) reals_ = Bytes(queries.rows * padded * sizeof(double));
   for (std::size_t q = 0; q < queries.rows; ++q) {
-    PreparedQuery& query = prepared_[q];
-    query.dim = queries.dim;
-    query.stride = queries.stride();
-    query.bytes = queries.row(q);
-    if (real(queries.type)) {
-      double* reals = reinterpret_cast<double*>(reals_.data()) + q * padded;
-      for (std::size_t i = 0; i < padded; ++i) {
-        reals[i] = i < queries.dim ? element_at(queries.type, query.bytes, i) : 0.0;
-      }
-      query.reals = reals;
+    prepared_[q].dim = queries.dim;
+    prepared_[q].stride = queries.stride();
+    prepared_[q].bytes = queries.row(q);
+  }
+  if (real(queries.type)) convert_reals(queries);
+  if (queries.type == ElementType::kInt8) convert_shorts(queries);
+  if (work.distance != Distance::kCosine) return;
+  const ScoreRows inner_product = kernels.score(queries.type, Distance::kInnerProduct);
+  for (PreparedQuery& query : prepared_) {
+    query.norm = squared_norm(query, query.bytes, inner_product);
+  }
+}
+
+void QuerySet::convert_reals(const MatrixView& queries) {
+  const std::size_t padded = (std::size_t{queries.dim} + 15) / 16 * 16;
+  reals_ = Bytes(queries.rows * padded * sizeof(double));
+  for (std::size_t q = 0; q < queries.rows; ++q) {
+    double* reals = reinterpret_cast<double*>(reals_.data()) + q * padded;
+    for (std::size_t i = 0; i < padded; ++i) {
+      reals[i] = i < queries.dim ? element_at(queries.type, queries.row(q), i) : 0.0;
     }
-    if (work.distance == Distance::kCosine) {
-      query.norm = squared_norm(query, query.bytes,
-                                kernels.score(queries.type, Distance::kInnerProduct));
+    prepared_[q].reals = reals;
+  }
+}
+
+void QuerySet::convert_shorts(const MatrixView& queries) {
+  const std::size_t padded = (std::size_t{queries.dim} + 63) / 64 * 64;
+  shorts_ = Bytes(queries.rows * padded * sizeof(std::int16_t));
+  for (std::size_t q = 0; q < queries.rows; ++q) {
+    auto* shorts = reinterpret_cast<std::int16_t*>(shorts_.data()) + q * padded;
+    for (std::size_t i = 0; i < padded; ++i) {
+      shorts[i] = i < queries.dim ? read<std::int8_t>(queries.row(q), i) : std::int16_t{0};
     }
+    prepared_[q].shorts = shorts;
   }
 }
 

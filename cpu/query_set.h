@@ -19,7 +19,10 @@ class QuerySet {
   const PreparedQuery& operator[](std::size_t query) const { return prepared_[query]; }
 
  private:
-  Bytes reals_;
+  void convert_reals(const MatrixView& queries);
+  void convert_shorts(const MatrixView& queries);
+
+  Bytes reals_, shorts_;
   std::vector<PreparedQuery> prepared_;
 };
 

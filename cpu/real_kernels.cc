@@ -169,7 +169,7 @@ void score_real(const PreparedQuery& query, const std::byte* base, const std::ui
   for (std::size_t i = 0; i < n; ++i) {
     double sums[sizeof...(Terms)];
     sum_row<Element, Terms...>(query, base + rows[i] * query.stride,
-                               row_soon(query, base, rows, n, i, ahead), sums);
+                               row_soon(query.stride, base, rows, n, i, ahead), sums);
     scores[i] = Score::of(query, sums);
   }
 }

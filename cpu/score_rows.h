@@ -27,13 +27,13 @@ HWY_INLINE void ask_for(const std::byte* from) {
 constexpr std::size_t kAheadBytes = 4096;
 constexpr std::size_t kLongRow = 8192;
 
-inline const std::byte* row_soon(const PreparedQuery& query, const std::byte* base,
+inline const std::byte* row_soon(std::size_t stride, const std::byte* base,
                                  const std::uint32_t* rows, std::size_t n, std::size_t i,
                                  std::size_t ahead) {
-  if (query.stride >= kLongRow || i + ahead >= n) {
-    return base + rows[i] * query.stride + kAheadBytes;
+  if (stride >= kLongRow || i + ahead >= n) {
+    return base + rows[i] * stride + kAheadBytes;
   }
-  return base + rows[i + ahead] * query.stride;
+  return base + rows[i + ahead] * stride;
 }
 
 inline std::size_t rows_ahead(std::size_t stride) {

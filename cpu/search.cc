@@ -7,6 +7,8 @@
 
 #include "core/error.h"
 #include "cpu/nominator.h"
+#include "cpu/scan.h"
+#include "cpu/screen.h"
 #include "cpu/thread_pool.h"
 #include "cpu/worker.h"
 
@@ -18,17 +20,25 @@ constexpr std::size_t kQueryGroup = 2048;
 constexpr std::size_t kQueryBytes = std::size_t{64} << 20;
 // Waking a thread costs about as much as comparing this many bytes.
 constexpr std::size_t kThreadBytes = std::size_t{1} << 20;
-constexpr std::size_t kSpanBytes = std::size_t{1} << 20;
-constexpr std::size_t kGroupBytes = std::size_t{32} << 10;
+constexpr std::size_t kLargestSpan = std::size_t{4} << 20;  // bytes
+constexpr std::size_t kSmallestSpan = std::size_t{64} << 10;
 
-std::vector<Span> cut(const compute::Workload& work) {
-  const std::size_t fitting = kSpanBytes / std::max<std::size_t>(1, work.queries.stride());
-  const auto rows = static_cast<std::uint32_t>(std::clamp<std::size_t>(fitting, 64, 8192) & ~63u);
+// Spans shrink towards the end, so that threads end together: each is half of what is left
+// for a thread, in units of `unit` rows.
+std::vector<Span> cut(const compute::Workload& work, unsigned threads, std::size_t unit) {
+  std::size_t left = 0;
+  for (const compute::Block& block : work.blocks) left += block.live_rows == 0 ? 0 : block.rows;
+  const std::size_t most = std::max(unit, kLargestSpan / work.queries.stride() / unit * unit);
   std::vector<Span> spans;
   for (const compute::Block& block : work.blocks) {
     if (block.live_rows == 0) continue;
-    for (std::uint32_t at = 0; at < block.rows; at += rows) {
-      spans.push_back({&block, at, std::min(block.rows, at + rows)});
+    for (std::uint32_t at = 0; at < block.rows;) {
+      const std::size_t share = threads == 1 ? most : left / (2 * threads) / unit * unit;
+      const std::size_t rows =
+          std::min<std::size_t>(std::clamp(share, unit, most), block.rows - at);
+      spans.push_back({&block, at, at + static_cast<std::uint32_t>(rows)});
+      at += static_cast<std::uint32_t>(rows);
+      left -= rows;
     }
   }
   return spans;
@@ -56,15 +66,23 @@ class Search {
       : work_(work),
         queries_(work_, kernels),
         thresholds_(work_.queries.rows),
-        context_{work_, kernels, queries_, thresholds_, k, 0},
-        spans_(cut(work_)) {
+        context_{work_, kernels, queries_, thresholds_, k, 0} {
     for (std::size_t q = 0; q < bounds.size(); ++q) thresholds_.set(q, bounds[q]);
     const std::size_t live = count_live_rows(work_);
     if (k == 0) context_.expected = expected_hits(work_, live);
-    if (Nominator::suits(work_, k, live)) nominator_.emplace(context_);
+    // A whole number of bitmap words, so that threads share none.
+    std::size_t unit = std::max<std::size_t>(64, kSmallestSpan / work_.queries.stride() / 64 * 64);
+    if (Nominator::suits(work_, k, live)) {
+      nominator_.emplace(context_);
+      unit = nominator_->tile_rows();
+    } else if (Screen::suits(work_, kernels)) {
+      screen_.emplace(work_, kernels);
+    }
     const std::size_t useful = live * work_.queries.stride() * work_.queries.rows / kThreadBytes;
-    threads_ = static_cast<unsigned>(std::clamp<std::size_t>(
-        std::min(useful, spans_.size()), 1, compute::thread_count()));
+    threads_ = static_cast<unsigned>(
+        std::clamp<std::size_t>(useful, 1, compute::thread_count()));
+    spans_ = cut(work_, threads_, unit);
+    threads_ = static_cast<unsigned>(std::clamp<std::size_t>(spans_.size(), 1, threads_));
   }
 
   // Returns the workers, each with its collectors.
@@ -104,28 +122,20 @@ class Search {
   }
 
   void search_spans(Worker& worker) {
-    std::optional<Nominator::Tile> tile;
-    if (nominator_) tile = nominator_->make_tile();
-    std::vector<std::uint32_t> rows;
-    for (std::size_t i = next_span_++; i < spans_.size() && !worker.stopped(); i = next_span_++) {
-      if (nominator_) {
-        nominator_->search(worker, *tile, spans_[i]);
-      } else {
-        scan(worker, rows, spans_[i]);
-      }
+    if (nominator_) {
+      Nominator::Tile tile = nominator_->make_tile();
+      take_spans(worker, [&](const Span& span) { nominator_->search(worker, tile, span); });
+      nominator_->finish(worker, tile);
+    } else {
+      Scan scan(worker, screen_ ? &*screen_ : nullptr);
+      take_spans(worker, [&](const Span& span) { scan.search(span); });
     }
   }
 
-  // Scores every row canonically, a group that fits the first-level cache at a time.
-  void scan(Worker& worker, std::vector<std::uint32_t>& rows, const Span& span) {
-    rows.resize(std::clamp<std::size_t>(kGroupBytes / work_.queries.stride(), 8, 256));
-    std::uint32_t at = span.begin;
-    while (const std::size_t n =
-               next_live_rows(*span.block, at, span.end, rows.size(), rows.data())) {
-      for (std::size_t q = 0; q < queries_.size(); ++q) {
-        if (worker.stopped()) return;
-        worker.score(q, *span.block, rows.data(), n);
-      }
+  template <class Visit>
+  void take_spans(Worker& worker, const Visit& visit) {
+    for (std::size_t i = next_span_++; i < spans_.size() && !worker.stopped(); i = next_span_++) {
+      visit(spans_[i]);
     }
   }
 
@@ -135,6 +145,7 @@ class Search {
   SearchContext context_;
   std::vector<Span> spans_;
   std::optional<Nominator> nominator_;
+  std::optional<Screen> screen_;
   unsigned threads_ = 1;
   std::atomic<std::size_t> next_span_{0};
   std::vector<std::unique_ptr<Worker>> workers_;

@@ -1,5 +1,5 @@
 // A whole search on the CPU: cuts the blocks into spans, shares them out to threads,
-// chooses between the canonical loops and the nominating product, merges what was found.
+// chooses between scanning and the nominating product, merges what was found.
 #pragma once
 
 #include "compute/ops.h"

@@ -21,6 +21,31 @@ long process_id() {
 #endif
 }
 
+using Clock = std::chrono::steady_clock;
+
+// Short against the wake-up of a sleeping thread and against what a search takes.
+constexpr std::chrono::microseconds kSpin{60};
+constexpr int kPatience = 4;
+
+void relax() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+// Until `done`, or for a moment. Whoever else wants the core gets it.
+template <class Done>
+void spin(const Done& done) {
+  const Clock::time_point end = Clock::now() + kSpin;
+  while (!done()) {
+    for (int i = 0; i < 8 && !done(); ++i) relax();
+    std::this_thread::yield();
+    if (Clock::now() >= end) return;
+  }
+}
+
 // While it lives, threads that are started leave the host's signals alone.
 class SignalsBlocked {
  public:
@@ -87,10 +112,32 @@ void ThreadPool::grow(std::size_t workers) {
   }
 }
 
+void ThreadPool::Vigil::keep(const std::atomic<unsigned>& open_jobs) {
+  since_ = Clock::now();
+  if (patience_ > 0) spin([&] { return open_jobs.load(std::memory_order_relaxed) != 0; });
+}
+
+// A job has come.
+void ThreadPool::Vigil::ended(bool slept) {
+  if (!slept || Clock::now() - since_ < 2 * kSpin) {
+    patience_ = kPatience;
+  } else if (patience_ > 0) {
+    --patience_;
+  }
+}
+
 void ThreadPool::work() {
+  Vigil vigil;
   std::unique_lock<std::mutex> lock(mutex_);
   while (true) {
-    wake_.wait(lock, [this] { return stopping_ || !jobs_.empty(); });
+    if (jobs_.empty() && !stopping_) {
+      lock.unlock();
+      vigil.keep(open_jobs_);
+      lock.lock();
+      const bool slept = jobs_.empty();
+      wake_.wait(lock, [this] { return stopping_ || !jobs_.empty(); });
+      vigil.ended(slept);
+    }
     if (stopping_) return;
     serve(*jobs_.front(), lock);
   }
@@ -98,12 +145,32 @@ void ThreadPool::work() {
 
 void ThreadPool::serve(Job& job, std::unique_lock<std::mutex>& lock) {
   const unsigned number = job.next++;
-  if (job.next == job.end) jobs_.remove(&job);
+  const bool more = job.next != job.end;
+  if (!more) close(job);
   ++job.running;
   lock.unlock();
+  if (more) wake_.notify_one();  // each wakes the next, so that the caller wakes but one
   (*job.body)(number);
   lock.lock();
   if (--job.running == 0) job.idle.notify_one();
+}
+
+// REQUIRES: the lock; the job is open.
+void ThreadPool::close(Job& job) {
+  jobs_.remove(&job);
+  --open_jobs_;
+}
+
+void ThreadPool::wait_for(Job& job, const std::function<void()>& waiting) {
+  spin([&] { return job.running.load(std::memory_order_relaxed) == 0; });
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (job.running != 0) {
+    if (job.idle.wait_for(lock, std::chrono::milliseconds(2)) == std::cv_status::timeout) {
+      lock.unlock();
+      waiting();
+      lock.lock();
+    }
+  }
 }
 
 void ThreadPool::run(unsigned n, const std::function<void(unsigned)>& body,
@@ -112,24 +179,21 @@ void ThreadPool::run(unsigned n, const std::function<void(unsigned)>& body,
     body(0);
     return;
   }
-  Job job{&body, 1, n, 0, {}};
+  Job job{.body = &body, .next = 1, .end = n};
   std::list<Job*> entry{&job};
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     grow(n - 1);
     jobs_.splice(jobs_.end(), entry);
+    ++open_jobs_;
   }
-  for (unsigned i = 1; i < n; ++i) wake_.notify_one();
+  wake_.notify_one();
   body(0);
-  std::unique_lock<std::mutex> lock(mutex_);
-  if (job.next != job.end) jobs_.remove(&job);
-  while (job.running != 0) {
-    if (job.idle.wait_for(lock, std::chrono::milliseconds(2)) == std::cv_status::timeout) {
-      lock.unlock();
-      waiting();
-      lock.lock();
-    }
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (job.next != job.end) close(job);
   }
+  wait_for(job, waiting);
 }
 
 }  // namespace warplite::cpu

@@ -4,6 +4,8 @@
 // A forked child starts a pool of its own.
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <functional>
 #include <list>
@@ -30,21 +32,36 @@ class ThreadPool {
  private:
   struct Job {
     const std::function<void(unsigned)>* body;
-    unsigned next;     // the number that the next worker gets
+    unsigned next;                      // the number that the next worker gets
     unsigned end;
-    unsigned running;  // workers inside body
-    std::condition_variable idle;
+    std::atomic<unsigned> running = 0;  // workers inside body; changed under the lock
+    std::condition_variable idle{};
+  };
+
+  // Whether a worker waits for its next job awake: waking one takes as long as reading a
+  // megabyte. It does so for a moment only, and only while jobs do follow one another that fast.
+  class Vigil {
+   public:
+    void keep(const std::atomic<unsigned>& open_jobs);
+    void ended(bool slept);
+
+   private:
+    int patience_ = 0;
+    std::chrono::steady_clock::time_point since_;
   };
 
   ThreadPool();
   void grow(std::size_t workers);
   void work();
   void serve(Job& job, std::unique_lock<std::mutex>& lock);
+  void close(Job& job);
+  void wait_for(Job& job, const std::function<void()>& waiting);
 
   const long process_;
   std::mutex mutex_;
   std::condition_variable wake_;
-  std::list<Job*> jobs_;  // that still have numbers to give
+  std::list<Job*> jobs_;                // that still have numbers to give
+  std::atomic<unsigned> open_jobs_{0};  // how many those are; changed under the lock
   std::vector<std::thread> workers_;
   bool stopping_ = false;
 };

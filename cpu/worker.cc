@@ -77,20 +77,22 @@ void Worker::tighten(std::size_t query, double bound) {
   context_.thresholds.lower(query, bound);
 }
 
-void Worker::score(std::size_t query, const compute::Block& block, const std::uint32_t* rows,
-                   std::size_t n) {
+std::size_t Worker::score(std::size_t query, const compute::Block& block,
+                          const std::uint32_t* rows, std::size_t n) {
   if (scores_.size() < n) scores_.resize(n);
   score_rows_(context_.queries[query], vectors_of(block), rows, n, scores_.data());
   const compute::Workload& work = context_.work;
   Collector& collector = collectors_[query];
   double threshold = this->threshold(query);
   double limit = score_limit(work.distance, threshold);
+  std::size_t kept = 0;
   for (std::size_t i = 0; i < n; ++i) {
     if (!(scores_[i] <= limit)) continue;
     const Hit hit{distance_of_score(work.distance, scores_[i]), block.rowids[rows[i]], block.id,
                   rows[i]};
     if (!work.admits(hit)) continue;
     collector.add(hit);
+    ++kept;
     if (collector.threshold() < threshold) {
       threshold = collector.threshold();
       limit = score_limit(work.distance, threshold);
@@ -99,6 +101,7 @@ void Worker::score(std::size_t query, const compute::Block& block, const std::ui
   if (context_.k != 0 && threshold < context_.thresholds.get(query)) {
     context_.thresholds.lower(query, threshold);
   }
+  return kept;
 }
 
 }  // namespace warplite::cpu

@@ -65,9 +65,9 @@ class Worker {
   double threshold(std::size_t query);
   // A distance that at least k live rows of the range do not exceed.
   void tighten(std::size_t query, double bound);
-  // Scores `n` rows canonically and keeps those that the result may need.
-  void score(std::size_t query, const compute::Block& block, const std::uint32_t* rows,
-             std::size_t n);
+  // Scores `n` rows canonically and keeps those that the result may need; returns how many.
+  std::size_t score(std::size_t query, const compute::Block& block, const std::uint32_t* rows,
+                    std::size_t n);
 
   SearchContext& context() { return context_; }
   Collector& collector(std::size_t query) { return collectors_[query]; }

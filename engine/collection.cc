@@ -42,12 +42,12 @@ void Collection::Impl::refresh() {
   try {
     now = read_snapshot(store, options, known);
   } catch (...) {
-    if (pending().empty()) transaction.set_base(nullptr);
+    if (!unwritten()) transaction.set_base(nullptr);
     forget_view();
     throw;
   }
   if (now == known) return;
-  if (known != nullptr && !pending().empty()) {
+  if (known != nullptr && unwritten()) {
     throw Error(ErrorKind::kInvalid, store.schema() + "." + store.table() +
                                          " was changed by somebody else within a transaction "
                                          "that has unwritten rows; ROLLBACK first");
@@ -194,6 +194,7 @@ std::optional<RowId> Collection::find_key(std::string_view key) {
 
 std::vector<std::string> Collection::integrity_check() {
   constexpr std::size_t kMostFaults = 100;
+  impl_->list_segments();
   std::vector<std::string> faults = impl_->store.check(kMostFaults);
   try {
     check_view(*view(), *this, kMostFaults, faults);

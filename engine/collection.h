@@ -95,7 +95,8 @@ class Collection {
   // --- commands ----------------------------------------------------------
   void optimize();  // merges small and sparse segments, re-clusters partitions
   void rebuild();   // rewrites everything
-  std::vector<std::string> integrity_check();  // faults found; flushes nothing
+  // Faults found. Pending rows stay so, unless others of the transaction were flushed before.
+  std::vector<std::string> integrity_check();
 
  private:
   struct Impl;

@@ -26,6 +26,10 @@ struct Collection::Impl {
   };
 
   Pending& pending() { return transaction.pending(); }
+  // Rows or directory entries that only this connection knows of.
+  bool unwritten() {
+    return !pending().empty() || (transaction.base() != nullptr && transaction.base()->unlisted);
+  }
   void refresh();
   void prepare_write();
   std::shared_ptr<const View> make_view();
@@ -46,6 +50,7 @@ struct Collection::Impl {
   template <typename Write>
   void write_tables(const Write& write);
   void flush_pending(FlushScope scope);
+  void list_segments();
   void rewrite_segments(RewriteScope scope);
   std::vector<std::shared_ptr<const View>> readers() const;
   void roll_back() noexcept;

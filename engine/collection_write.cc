@@ -132,12 +132,20 @@ void Collection::Impl::write_tables(const Write& write) {
 }
 
 void Collection::Impl::flush_pending(FlushScope scope) {
-  if (pending().has_changes()) {
+  const bool lists = scope == FlushScope::kAll && transaction.base()->unlisted;
+  if (pending().has_changes() || lists) {
     write_tables([&](const WriteContext& context) { return flush(context, pending(), scope); });
   } else if (!pending().empty()) {
     transaction.finish_flush(transaction.freeze(), Pending(options.layout), transaction.base());
     forget_view();
   }
+}
+
+// Writes what an earlier flush of this transaction left to a later one.
+void Collection::Impl::list_segments() {
+  if (transaction.base() == nullptr || !transaction.base()->unlisted) return;
+  prepare_write();
+  flush_pending(FlushScope::kAll);
 }
 
 void Collection::Impl::rewrite_segments(RewriteScope scope) {
@@ -202,7 +210,7 @@ void Collection::begin() {
 
 void Collection::sync() {
   impl_->transaction.check_readable();
-  if (impl_->pending().empty()) return;
+  if (!impl_->unwritten()) return;
   impl_->prepare_write();
   impl_->flush_pending(FlushScope::kAll);
 }

@@ -62,6 +62,7 @@ class Flusher {
   void seal(std::span<const RowRef> rows);
   void append_tail(std::span<const RowRef> rows);
   void take_tail_rows();
+  void write_directory();
   FlushResult finish();
 
   storage::Store& store_;
@@ -197,7 +198,7 @@ void Flusher::write_side_tables() {
 }
 
 void Flusher::seal(std::span<const RowRef> rows) {
-  storage::SegmentInfo info = store_.seal(next_->state, rows);
+  storage::SegmentInfo info = store_.seal_blocks(next_->state, rows);
   segments_.push_back(std::make_shared<SegmentPart>(store_, options_, std::move(info)));
 }
 
@@ -264,6 +265,13 @@ void Flusher::write_rows() {
   }
 }
 
+void Flusher::write_directory() {
+  for (const auto& segment : next_->segments()) {
+    if (segment->info().id >= next_->first_unlisted) store_.write_entry(segment->info());
+  }
+  store_.write_state(next_->state);
+}
+
 FlushResult Flusher::finish() {
   tail_.seal();
   next_->tail = std::move(tail_);
@@ -272,7 +280,9 @@ FlushResult Flusher::finish() {
   }
   next_->state.directory = next_->directory();
   Pending rest = rest_ ? pending_.last_slot_only() : Pending(layout_);
-  store_.write_state(next_->state);
+  next_->first_unlisted = base_.unlisted ? base_.first_unlisted : base_.state.next_segment;
+  next_->unlisted = scope_ == FlushScope::kFullChunks;
+  if (!next_->unlisted) write_directory();
   return {next_, std::move(rest)};
 }
 

@@ -1,5 +1,7 @@
 // Writes pending rows to the shadow tables: deletions into alive bitmaps, new rows into the
-// tail or into segments, and the state record last.
+// tail or into segments, and at the end of a transaction the directory and the state record.
+// Within one these wait: SQLite would write their pages out between blocks and, in WAL mode,
+// redo the checksum of every frame that follows when they change again.
 #pragma once
 
 #include <memory>
@@ -12,7 +14,8 @@ namespace warplite::engine {
 
 enum class FlushScope {
   kAll,         // at the end of a transaction, or before the table is rewritten
-  kFullChunks,  // within one: what is not a whole segment yet stays pending
+  kFullChunks,  // within one: what is not a whole segment yet stays pending, directory
+                // entries and state stay unwritten
 };
 
 struct FlushResult {

@@ -135,7 +135,8 @@ void Pending::truncate(const Mark& mark) noexcept {
     undo(log_.back());
     log_.pop_back();
   }
-  if (rows_ == mark.rows) return;
+  // Fewer: a read ran out of memory, and SQLite rolled the whole transaction back at once.
+  if (rows_ <= mark.rows) return;
   const std::size_t slots = static_cast<std::size_t>((mark.rows + capacity() - 1) / capacity());
   while (slots_.size() > slots) slots_.pop_back();
   if (!slots_.empty()) {
@@ -287,7 +288,14 @@ void Pending::become(Pending&& next) noexcept {
 }
 
 void Pending::drop_spares() noexcept {
+  std::erase_if(spares_, [](const auto& chunk) { return chunk->touched_memory() > kMostIdle; });
   if (spares_.size() > 1) spares_.resize(1);
+}
+
+std::size_t Pending::spare_bytes() const {
+  std::size_t bytes = 0;
+  for (const auto& chunk : spares_) bytes += chunk->touched_memory();
+  return bytes;
 }
 
 }  // namespace warplite::engine

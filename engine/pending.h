@@ -76,6 +76,8 @@ class Pending {
   std::uint64_t live_rows() const { return rows_ - dead_rows_; }
   // Memory that a flush would free, roughly.
   std::size_t bytes() const;
+  // Memory of the chunks kept for later rows.
+  std::size_t spare_bytes() const;
   Mark mark() const { return {log_.size(), rows_, extra_bytes_}; }
   const std::vector<Slot>& slots() const { return slots_; }
   const std::vector<Erasure>& log() const { return log_; }
@@ -110,7 +112,7 @@ class Pending {
   // Takes the contents of `next`; keeps chunks of its own that nobody holds for later rows,
   // since new memory costs more than copying a row into it.
   void become(Pending&& next) noexcept;
-  // Keeps one such chunk: enough for a small transaction.
+  // Gives them back at the end of a transaction, except one that small transactions used.
   void drop_spares() noexcept;
 
  private:
@@ -134,6 +136,7 @@ class Pending {
   std::unordered_map<std::string, std::uint64_t> keys_;  // the last row with each key
   bool keys_stale_ = false;
   static constexpr std::size_t kMostSpares = 8;
+  static constexpr std::size_t kMostIdle = std::size_t{1} << 20;  // bytes between transactions
   std::vector<std::shared_ptr<Chunk>> spares_;
 };
 

@@ -13,17 +13,9 @@
 
 #include "engine/filter.h"
 #include "engine/integer_set.h"
+#include "engine/interval_mask.h"
 
 namespace warplite::engine {
-
-// Values from low to high, both included; empty when low > high.
-template <typename T>
-struct Interval {
-  T low;
-  T high;
-  bool empty() const { return !(low <= high); }
-  bool contains(T value) const { return value >= low && value <= high; }
-};
 
 class CompiledPredicate {
  public:

@@ -31,22 +31,18 @@ void cut_words(Bitmap& rows, const Mask& mask) {
   }
 }
 
-// One bit for each of `count` values that is in the interval.
-template <typename T>
-std::uint64_t interval_mask(const T* values, std::size_t count, const Interval<T>& interval) {
-  std::uint64_t mask = 0;
-  for (std::size_t i = 0; i < count; ++i) {
-    mask |= static_cast<std::uint64_t>((values[i] >= interval.low) & (values[i] <= interval.high))
-            << i;
-  }
-  return mask;
-}
-
 template <typename Test>
 std::uint64_t each_mask(std::size_t count, const Test& test) {
   std::uint64_t mask = 0;
   for (std::size_t i = 0; i < count; ++i) mask |= static_cast<std::uint64_t>(test(i)) << i;
   return mask;
+}
+
+// One bit for each of `count` values that is in the interval.
+template <typename T>
+std::uint64_t interval_bits(const T* values, std::size_t count, const Interval<T>& interval) {
+  if (count == 64) return interval_mask(values, interval);
+  return each_mask(count, [&](std::size_t i) { return interval.contains(values[i]); });
 }
 
 // Keeps the bits first ≤ row < last, or all but those.
@@ -116,11 +112,11 @@ void CompiledPredicate::apply_to_column(const Column& column, Bitmap& out) const
       return cut([](std::size_t, std::size_t) { return ~std::uint64_t{0}; });
     case Test::kIntegers:
       return cut([&](std::size_t first, std::size_t count) {
-        return interval_mask(integers + first, count, integers_);
+        return interval_bits(integers + first, count, integers_);
       });
     case Test::kReals:
       return cut([&](std::size_t first, std::size_t count) {
-        return interval_mask(reals + first, count, reals_);
+        return interval_bits(reals + first, count, reals_);
       });
     case Test::kIntegerSet:
       return cut([&](std::size_t first, std::size_t count) {

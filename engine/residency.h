@@ -2,16 +2,23 @@
 // never changes, so connections and threads share entries and nothing is ever
 // invalidated, only evicted (least recently used first) to stay within a budget.
 // An entry in use by a search stays alive through its shared_ptr.
-// Threads: every member may be called from any thread.
+// Vectors have copies on devices with memory of their own. Each such device has a budget and an
+// order of use of its own; what an entry's eviction takes from the host it takes from them too.
+// Threads: every member may be called from any thread. A forked child keeps the entries and
+// forgets the copies.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "core/column.h"
+#include "core/error.h"
 #include "core/stamp.h"
 #include "storage/storage.h"
 
@@ -29,6 +36,7 @@ struct ResidentVectors {
 
 class Residency {
  public:
+  // Lives as long as the process.
   static Residency& instance();
 
   using LoadVectors = std::function<storage::VectorBlock()>;
@@ -36,9 +44,6 @@ class Residency {
   // once may both load; one result is kept.
   std::shared_ptr<const ResidentVectors> vectors(const Stamp& stamp, const std::string& owner,
                                                  const LoadVectors& load);
-  // The same bytes on a device (for a device in host memory, shared with the above).
-  std::shared_ptr<const compute::Buffer> buffer(compute::Device& device, const Stamp& stamp,
-                                                const std::shared_ptr<const ResidentVectors>&);
 
   std::shared_ptr<const Column> column(const Stamp& stamp, const std::string& owner,
                                        const std::function<Column()>& load);
@@ -53,16 +58,69 @@ class Residency {
   std::size_t limit() const;  // as set, or the default in bytes
   std::size_t used() const;
   // Whether `bytes` more can stay within the limit once everything that is not in use is evicted.
-  bool would_fit(std::size_t bytes) const;
+  bool would_fit(std::size_t bytes);
+
+  // The same bytes on a device; for a device in host memory, shared. A copy is made when there
+  // is none yet, and room for it by evicting copies that are not in use; without room, the device
+  // reads the host's bytes in place if it can. kNoMemory when that fails too.
+  Status buffer(compute::Device& device, const Stamp& stamp,
+                const std::shared_ptr<const ResidentVectors>& vectors,
+                std::shared_ptr<const compute::Buffer>* out);
+
+  // Bytes a device may hold, each; 0 means four fifths of its memory. Evicts at once, and gives
+  // what is read in place another chance.
+  void set_device_limit(std::size_t bytes);
+  std::size_t device_limit() const;  // as set
+
+  struct Want {
+    Stamp stamp;
+    std::size_t bytes;
+  };
+  struct Holding {
+    std::size_t budget = 0;    // bytes the device may hold
+    std::size_t held = 0;      // bytes of copies it holds, of anything
+    std::size_t present = 0;   // bytes of what is wanted that it holds, or reads in place
+    bool maps = true;          // whether it may be able to read in place
+  };
+  // What a device has of this. `has`, if not empty, is set for each. REQUIRES: own_memory().
+  Holding holding(compute::Device& device, std::span<const Want> wanted,
+                  std::span<bool> has = {});
+  // Evicts the device's copies that are not in use.
+  void release_idle(const compute::Device& device);
+
+  // Holds many entries, and their copies on a device, for searches to come. The cache gives up
+  // what nobody else holds when it has to evict anything.
+  class Holder {
+   public:
+    explicit Holder(compute::Device& device) : device_(device) {}
+    virtual ~Holder() = default;
+    Holder(const Holder&) = delete;
+    Holder& operator=(const Holder&) = delete;
+    compute::Device& device() const { return device_; }
+
+   protected:
+    void add(const Stamp& stamp) { stamps_.push_back(stamp); }
+
+   private:
+    friend class Residency;
+    compute::Device& device_;
+    std::vector<Stamp> stamps_;
+    std::atomic<std::uint64_t> used_at_{0};
+  };
+  void keep(std::shared_ptr<Holder> holder);
+  void release(const Holder& holder);
+  // Counts as a use of all that it holds.
+  void use(Holder& holder) const;
 
   // What warp_residency() shows.
   struct Entry {
     std::string owner;   // "schema.table segment 3 embedding"
     std::string device;  // "cpu" …
-    std::size_t bytes;
+    std::size_t bytes;   // of that device's memory
     bool in_use;
+    const char* state = "resident";  // or "mapped": read in place; "uploading"
   };
-  std::vector<Entry> entries() const;
+  std::vector<Entry> entries();
   void clear();  // drops what is not in use
 
  private:

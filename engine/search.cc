@@ -1,43 +1,85 @@
 #include "engine/search.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <memory>
-#include <mutex>
+#include <optional>
+#include <span>
+#include <vector>
 
 #include "compute/device.h"
+#include "engine/device_set.h"
+#include "engine/multi_device.h"
+#include "engine/outcome.h"
+#include "engine/residency.h"
+#include "engine/search_block.h"
+#include "engine/uploader.h"
 
 namespace warplite::engine {
 namespace {
 
-struct DefaultDevice {
-  std::mutex mutex;
-  std::string name;
+class NearestOutcome : public Outcome {
+ public:
+  NearestOutcome(const index::Index& index, std::size_t queries, std::size_t k)
+      : index_(index), best_(queries, k) {}
 
-  DefaultDevice() {
-    const char* configured = std::getenv("WARPLITE_DEVICE");
-    name = configured != nullptr && *configured != '\0' ? configured : "auto";
+  compute::HitTable take() { return std::move(best_); }
+
+  Status add(compute::Device& device, const compute::Workload& work) override {
+    return index_.nearest(device, work, best_);
   }
+  void clear() override { best_ = compute::HitTable(best_.queries(), best_.k()); }
+  std::unique_ptr<Outcome> share(std::size_t queries) const override {
+    return std::make_unique<NearestOutcome>(index_, queries, best_.k());
+  }
+  void merge(Outcome& share, std::size_t first) override {
+    compute::HitTable& theirs = static_cast<NearestOutcome&>(share).best_;
+    for (std::size_t i = 0; i < theirs.queries(); ++i) best_.row(first + i).merge(theirs.row(i));
+  }
+
+ private:
+  const index::Index& index_;
+  compute::HitTable best_;
 };
 
-DefaultDevice& default_device_setting() {
-  static DefaultDevice setting;
-  return setting;
-}
+class WithinOutcome : public Outcome {
+ public:
+  WithinOutcome(const index::Index& index, std::size_t queries) : index_(index), hits_(queries) {}
 
-// A part on its way through a device: what its Block points to.
-struct Loaded {
-  std::shared_ptr<const void> owner;
-  std::shared_ptr<const ResidentVectors> resident;
-  std::shared_ptr<const compute::Buffer> buffer;
-  Bitmap live;
+  compute::HitLists take() { return std::move(hits_); }
+
+  Status add(compute::Device& device, const compute::Workload& work) override {
+    return index_.within(device, work, hits_);
+  }
+  void clear() override {
+    for (std::vector<Hit>& hits : hits_) hits.clear();
+  }
+  std::unique_ptr<Outcome> share(std::size_t queries) const override {
+    return std::make_unique<WithinOutcome>(index_, queries);
+  }
+  void merge(Outcome& share, std::size_t first) override {
+    compute::HitLists& theirs = static_cast<WithinOutcome&>(share).hits_;
+    for (std::size_t i = 0; i < theirs.size(); ++i) {
+      std::vector<Hit>& mine = hits_[first + i];
+      if (mine.empty()) {
+        mine.swap(theirs[i]);
+      } else {
+        mine.insert(mine.end(), theirs[i].begin(), theirs[i].end());
+      }
+    }
+  }
+
+ private:
+  const index::Index& index_;
+  compute::HitLists hits_;
 };
+
+using Devices = std::span<compute::Device* const>;
 
 class Searcher {
  public:
   Searcher(const View& view, const Selection& rows, const SearchRequest& request,
-           compute::Device& device)
-      : view_(view), rows_(rows), request_(request), device_(device) {
+           Outcome& outcome)
+      : view_(view), rows_(rows), request_(request), outcome_(outcome) {
     work_.distance = request.distance;
     work_.queries = request.queries;
     work_.range = request.range;
@@ -45,113 +87,184 @@ class Searcher {
     work_.after_distance = request.after_distance;
     work_.after_rowid = request.after_rowid;
     work_.cancellation = request.cancellation;
+    const std::size_t limit = Residency::instance().limit();
+    std::size_t total = 0;
+    for (std::size_t i = 0; i < view.parts(); ++i) {
+      selected_ += rows.part(i).count;
+      live_ += view.part(i).live_rows();
+      if (rows.part(i).count != 0) {
+        total += view.part(i).vector_bytes(request.column);
+      } else if (view.part(i).live_rows() != 0) {
+        everywhere_ = false;
+      }
+    }
+    fits_ = total <= limit;
+    group_budget_ = fits_ ? total : limit / 2;
   }
 
-  // Hands the selected rows to `operation` (a Status(const Workload&)), at once when they fit
-  // into the memory budget, else group by group.
-  template <typename Operation>
-  Status run(const Operation& operation) {
-    const std::size_t budget = group_budget();
-    std::size_t held = 0;
-    for (std::size_t i = 0; i < view_.parts(); ++i) {
-      if (rows_.part(i).count == 0) continue;
-      const std::size_t bytes = view_.part(i).vector_bytes(request_.column);
-      if (held > 0 && held + bytes > budget) {
-        if (Status status = search_group(operation); !status.ok()) return status;
-        held = 0;
-      }
-      held += bytes;
-      if (Status status = load(static_cast<std::uint32_t>(i)); !status.ok()) return status;
-    }
-    return search_group(operation);
+  void run() {
+    const DeviceChoice choice = choose_devices(demand());
+    if (!choice.devices.empty() && run_on(choice)) return;
+    compute::Device* const cpu = &compute::Registry::instance().host();
+    search({&cpu, 1}).raise();
   }
 
  private:
-  std::size_t group_budget() const {
-    std::size_t total = 0;
-    for (std::size_t i = 0; i < view_.parts(); ++i) {
-      if (rows_.part(i).count != 0) total += view_.part(i).vector_bytes(request_.column);
-    }
-    const std::size_t limit = Residency::instance().limit();
-    return total <= limit ? total : limit / 2;
+  Demand demand() const {
+    const double bytes = static_cast<double>(selected_) *
+                         static_cast<double>(request_.queries.stride()) *
+                         static_cast<double>(request_.queries.rows);
+    return {request_.device, request_.queries.type, request_.distance, bytes,
+            request_.cancellation};
   }
 
-  Status load(std::uint32_t i) {
-    const Part& part = view_.part(i);
-    const Selection::Rows& selected = rows_.part(i);
-    Part::Vectors vectors = part.vectors(request_.column);
-    if (vectors.all_null) return {};
-    Loaded loaded;
-    compute::Block block;
-    block.rows = part.rows();
-    block.id = i;
-    block.rowids = part.rowids();
-    block.live_rows = selected.count;
-    if (vectors.present != nullptr) {
-      loaded.live = *vectors.present;
-      if (!selected.all) loaded.live &= selected.bits;
-      block.live_rows = static_cast<std::uint32_t>(loaded.live.count());
-      if (block.live_rows == 0) return {};
-      block.live = loaded.live.words();
-    } else if (!selected.all) {
-      block.live = selected.bits.words();
+  // False: the CPU is to answer.
+  bool run_on(const DeviceChoice& choice) {
+    const Devices devices = choice.devices;
+    if (choice.ready_only && !ready(devices)) return false;
+    Status status = search(devices);
+    if (status.kind == ErrorKind::kNoMemory && devices[0]->own_memory()) {
+      for (compute::Device* device : devices) Residency::instance().release_idle(*device);
+      status = search(devices);
     }
-    if (Status status = make_resident(vectors, loaded); !status.ok()) return status;
-    block.vectors = loaded.buffer.get();
-    loaded.owner = std::move(vectors.owner);
-    loaded_.push_back(std::move(loaded));
-    blocks_.push_back(block);
-    return {};
+    const bool devices_fault = status.kind == ErrorKind::kDevice ||
+                               status.kind == ErrorKind::kNoMemory ||
+                               status.kind == ErrorKind::kUnsupported;
+    if (!devices_fault) status.raise();
+    if (status.ok()) return true;
+    set_ = nullptr;
+    for (compute::Device* device : devices) {
+      if (!device->usable()) Residency::instance().release_idle(*device);
+    }
+    if (devices[0] == &compute::Registry::instance().host()) status.raise();
+    if (!choice.insisted) return false;
+    throw Error(status.kind, devices[0]->describe().name + ": " + status.message);
   }
 
-  Status make_resident(const Part::Vectors& vectors, Loaded& loaded) {
-    if (vectors.resident == nullptr) {
-      const std::size_t size = vectors.data.rows * vectors.data.stride();
-      return device_.make_resident({vectors.owner, vectors.data.data, size}, &loaded.buffer);
+  // Whether the devices hold, or may soon hold, what is searched. If not, what they lack is
+  // copied in the background.
+  bool ready(Devices devices) {
+    if (!fits_) return false;
+    if (known_set(devices) != nullptr) return true;
+    load_all();
+    SharePlan plan = plan_shares(devices, *whole_, work_.queries.rows);
+    if (!plan.fits) return false;
+    if (std::all_of(plan.shares.begin(), plan.shares.end(),
+                    [](const Share& share) { return share.ready(); })) {
+      plan_ = std::move(plan);
+      return true;
     }
-    loaded.resident = vectors.resident;
-    try {
-      loaded.buffer = Residency::instance().buffer(device_, vectors.stamp, vectors.resident);
-    } catch (const Error& error) {
-      return {error.kind(), error.what()};
+    for (Share& share : plan.shares) {
+      Uploader::instance().request(*share.device, std::move(share.missing));
     }
-    return {};
+    return false;
   }
 
-  template <typename Operation>
-  Status search_group(const Operation& operation) {
-    if (blocks_.empty()) return {};
-    work_.blocks = blocks_;
-    Status status = operation(work_);
-    blocks_.clear();
-    loaded_.clear();
+  // Hands the selected rows to the devices, at once when they fit into the memory budget, else
+  // group by group.
+  Status search(Devices devices) {
+    if (begun_) outcome_.clear();
+    begun_ = true;
+    used_.clear();
+    Status status = fits_ ? search_whole(devices) : search_groups(devices);
+    if (status.ok()) {
+      for (compute::Device* device : used_) device->count_search();
+    }
     return status;
+  }
+
+  // What an earlier search of this view left for the first device, when that one is to do it all.
+  std::shared_ptr<DeviceSet> known_set(Devices devices) const {
+    if (devices.size() > 1 && work_.queries.rows >= kManyQueries) return nullptr;
+    return sets_of(view_).find(request_.column, *devices[0]);
+  }
+
+  Status search_whole(Devices devices) {
+    set_ = known_set(devices);
+    if (set_ != nullptr) return search_set();
+    load_all();
+    const SharePlan plan =
+        plan_ ? std::move(*plan_) : plan_shares(devices, *whole_, work_.queries.rows);
+    plan_.reset();
+    // A set of what only some searches touch would cost more than it saves.
+    if (plan.shares.size() > 1 || !everywhere_ || whole_->empty()) return search_shares(plan);
+    Status status;
+    set_ = DeviceSet::create(*plan.shares[0].device, whole_, status);
+    if (status.kind == ErrorKind::kNoMemory) return search_shares(plan);
+    if (!status.ok()) return status;
+    sets_of(view_).add(request_.column, set_);
+    return search_set();
+  }
+
+  Status search_set() {
+    Residency::instance().use(*set_);
+    used_.push_back(&set_->device());
+    Workset some;
+    if (selected_ != live_) set_->select(rows_, some);
+    work_.blocks = selected_ == live_ ? set_->all() : some.blocks();
+    return work_.blocks.empty() ? Status{} : outcome_.add(set_->device(), work_);
+  }
+
+  void load_all() {
+    if (whole_ != nullptr) return;
+    auto blocks = std::make_shared<SearchBlocks>();
+    for (std::uint32_t i = 0; i < view_.parts(); ++i) load(i, *blocks);
+    whole_ = std::move(blocks);
+  }
+
+  void load(std::uint32_t part, SearchBlocks& blocks) const {
+    SearchBlock block;
+    if (rows_.part(part).count == 0) return;
+    if (load_block(view_, request_.column, part, block)) blocks.push_back(std::move(block));
+  }
+
+  Status search_groups(Devices devices) {
+    SearchBlocks group;
+    std::size_t held = 0;
+    for (std::uint32_t i = 0; i < view_.parts(); ++i) {
+      if (rows_.part(i).count == 0) continue;
+      const std::size_t bytes = view_.part(i).vector_bytes(request_.column);
+      if (held > 0 && held + bytes > group_budget_) {
+        if (Status status = search_group(devices, group); !status.ok()) return status;
+        group.clear();
+        held = 0;
+      }
+      held += bytes;
+      load(i, group);
+    }
+    return search_group(devices, group);
+  }
+
+  Status search_group(Devices devices, const SearchBlocks& group) {
+    if (group.empty()) return {};
+    return search_shares(plan_shares(devices, group, work_.queries.rows));
+  }
+
+  Status search_shares(const SharePlan& plan) {
+    for (const Share& share : plan.shares) {
+      if (std::find(used_.begin(), used_.end(), share.device) == used_.end()) {
+        used_.push_back(share.device);
+      }
+    }
+    return engine::search_shares(plan, rows_, work_, outcome_);
   }
 
   const View& view_;
   const Selection& rows_;
   const SearchRequest& request_;
-  compute::Device& device_;
-  compute::Workload work_;
-  std::vector<compute::Block> blocks_;
-  std::vector<Loaded> loaded_;
+  Outcome& outcome_;
+  compute::Workload work_;       // lacks its blocks
+  std::uint64_t selected_ = 0;   // rows
+  std::uint64_t live_ = 0;       // rows
+  bool everywhere_ = true;       // rows of every part that has any are selected
+  bool fits_ = false;            // all of it, into the memory budget
+  std::size_t group_budget_ = 0;
+  std::shared_ptr<const SearchBlocks> whole_;  // when it fits
+  std::shared_ptr<DeviceSet> set_;             // in use: what else is there goes first
+  std::optional<SharePlan> plan_;  // of `whole_`, for the next search
+  bool begun_ = false;             // the outcome may hold something
+  std::vector<compute::Device*> used_;
 };
-
-// Runs `attempt` (a Status(Device&)) on the device asked for. When that one fails or has too
-// little memory, and was not insisted on, the CPU answers.
-template <typename Attempt>
-void on_device(const std::string& wanted, const Attempt& attempt) {
-  const compute::Registry& registry = compute::Registry::instance();
-  compute::Device& device = registry.choose(wanted.empty() ? default_device() : wanted);
-  Status status = attempt(device);
-  const bool devices_fault =
-      status.kind == ErrorKind::kDevice || status.kind == ErrorKind::kNoMemory;
-  if (devices_fault && wanted.empty()) {
-    compute::Device& cpu = registry.choose("cpu");
-    if (&cpu != &device) status = attempt(cpu);
-  }
-  status.raise();
-}
 
 }  // namespace
 
@@ -159,41 +272,16 @@ compute::HitTable nearest(const View& view, const Selection& rows, const index::
                           const SearchRequest& request, std::size_t k) {
   // More than there are rows would only cost memory.
   k = static_cast<std::size_t>(std::min<std::uint64_t>(k, rows.count()));
-  compute::HitTable best(request.queries.rows, k);
-  if (k == 0 || request.queries.rows == 0) return best;
-  on_device(request.device, [&](compute::Device& device) {
-    best = compute::HitTable(request.queries.rows, k);
-    return Searcher(view, rows, request, device).run([&](const compute::Workload& work) {
-      return index.nearest(device, work, best);
-    });
-  });
-  return best;
+  NearestOutcome best(index, request.queries.rows, k);
+  if (k != 0 && request.queries.rows != 0) Searcher(view, rows, request, best).run();
+  return best.take();
 }
 
 compute::HitLists within(const View& view, const Selection& rows, const index::Index& index,
                          const SearchRequest& request) {
-  compute::HitLists out(request.queries.rows);
-  if (out.empty()) return out;
-  on_device(request.device, [&](compute::Device& device) {
-    for (std::vector<Hit>& hits : out) hits.clear();
-    return Searcher(view, rows, request, device).run([&](const compute::Workload& work) {
-      return index.within(device, work, out);
-    });
-  });
-  return out;
-}
-
-void set_default_device(const std::string& name) {
-  compute::Registry::instance().choose(name);
-  DefaultDevice& setting = default_device_setting();
-  const std::lock_guard lock(setting.mutex);
-  setting.name = name.empty() ? "auto" : name;
-}
-
-std::string default_device() {
-  DefaultDevice& setting = default_device_setting();
-  const std::lock_guard lock(setting.mutex);
-  return setting.name;
+  WithinOutcome hits(index, request.queries.rows);
+  if (request.queries.rows != 0) Searcher(view, rows, request, hits).run();
+  return hits.take();
 }
 
 }  // namespace warplite::engine

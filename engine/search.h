@@ -1,11 +1,13 @@
-// Runs a search: resolves buffers, chooses the device, asks the column's index,
-// streams what exceeds the memory budget. Results name (part, row) in Hit::block, Hit::row.
+// Runs a search: chooses the device, has it hold the blocks, asks the column's index, streams what
+// exceeds the memory budget. When a device fails, the CPU answers, unless the query insisted on
+// that device. Results name (part, row) in Hit::block, Hit::row.
 #pragma once
 
 #include <cstddef>
 #include <string>
 
 #include "compute/ops.h"
+#include "engine/device_choice.h"
 #include "engine/filter.h"
 #include "engine/view.h"
 #include "index/index.h"
@@ -30,9 +32,5 @@ compute::HitTable nearest(const View& view, const Selection& rows, const index::
 // All selected rows within the range, unordered.
 compute::HitLists within(const View& view, const Selection& rows, const index::Index& index,
                          const SearchRequest& request);
-
-// warp_config('device', …): "auto", "cpu", "gpu", "gpu:1". Throws for what is unknown.
-void set_default_device(const std::string& name);
-std::string default_device();
 
 }  // namespace warplite::engine

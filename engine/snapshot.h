@@ -61,6 +61,11 @@ struct Snapshot {
   storage::State state;
   std::shared_ptr<const SegmentList> list = std::make_shared<SegmentList>();
   Tail tail;
+  // Within a transaction: the shadow tables hold the rows, but not yet this state nor the
+  // directory entries of segments from `first_unlisted` on. state.generation is the one that
+  // the state record has.
+  bool unlisted = false;
+  std::int64_t first_unlisted = 0;
 
   const SegmentList::Parts& segments() const { return list->parts(); }
   // No row, dead ones included, has a larger rowid.

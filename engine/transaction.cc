@@ -64,7 +64,8 @@ void Transaction::rollback_to(int n) noexcept {
 }
 
 void Transaction::restore(const Savepoint& savepoint) noexcept {
-  if (failure_ != Failure::kNone) base_ = nullptr;
+  // Nothing was flushed since the savepoint, or base_ is replaced: what it says still holds,
+  // and only it knows of segments that have no directory entries yet.
   failure_ = Failure::kNone;
   if (savepoint.frozen == nullptr) {
     pending_.truncate(savepoint.mark);

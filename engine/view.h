@@ -89,12 +89,16 @@ class View {
   Value vector(Location at, std::size_t column) const;
   Value aux(Location at, std::size_t column) const;
 
+  // What searches keep for the next search of this view (see device_set.h).
+  std::shared_ptr<void>& search_memo() const { return search_memo_; }
+
  private:
   const Layout* layout_;
   storage::Store* store_;
   std::vector<std::shared_ptr<const Part>> parts_;
   mutable RowIdIndex rowids_;  // made by the second find(): many views are asked once
   mutable int finds_ = 0;
+  mutable std::shared_ptr<void> search_memo_;
 };
 
 }  // namespace warplite::engine

@@ -39,6 +39,13 @@ void stay_loaded() {
 #endif
 }
 
+// Connections load while earlier ones run: what those read is not written again.
+void use_api(const sqlite3_api_routines* api) {
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  if (sqlite3_api != api) sqlite3_api = api;
+}
+
 void start_process() {
   stay_loaded();
   warplite::register_process_parts();
@@ -47,7 +54,7 @@ void start_process() {
 }  // namespace
 
 int sqlite3_warplite_init(sqlite3* db, char** message, const sqlite3_api_routines* api) {
-  SQLITE_EXTENSION_INIT2(api)
+  use_api(api);
   if (sqlite3_libversion_number() < kOldestLibrary) {
     *message = sqlite3_mprintf("warplite needs SQLite 3.38 or later, this is %s",
                                sqlite3_libversion());

@@ -1,9 +1,11 @@
 #include "extension/registrations.h"
 
 #include <memory>
+#include <string>
 #include <string_view>
 
 #include "compute/device.h"
+#include "compute/plugin.h"
 #include "cpu/cpu_device.h"
 #include "index/flat.h"
 #include "index/index.h"
@@ -34,7 +36,12 @@ bool is_registered(sqlite3* db) {
 }  // namespace
 
 void register_process_parts() {
-  compute::Registry::instance().add(cpu::make_cpu_device());
+  compute::Registry& devices = compute::Registry::instance();
+  devices.add(cpu::make_cpu_device());
+  devices.add_later("gpu", [](const auto& add) {
+    const std::string path = compute::plugin_path("WARPLITE_CUDA_PLUGIN", "warplite_cuda.so");
+    return compute::open_plugin(path, WARPLITE_VERSION, add);
+  });
 
   index::register_kind(index::flat_kind());
 }

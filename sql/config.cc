@@ -17,7 +17,6 @@ namespace {
 
 constexpr std::int64_t kMostThreads = 1024;
 
-std::atomic<std::size_t> gpu_limit{0};
 std::atomic<bool> progress{false};
 
 [[noreturn]] void refuse(const char* name, const char* expected, const Cell& value) {
@@ -101,8 +100,10 @@ const Setting kSettings[] = {
      [](const Cell& value) {
        engine::Residency::instance().set_limit(size_setting("cpu_memory_limit", value));
      }},
-    {"gpu_memory_limit", [] { return number(gpu_limit); },
-     [](const Cell& value) { gpu_limit = size_setting("gpu_memory_limit", value); }},
+    {"gpu_memory_limit", [] { return number(engine::Residency::instance().device_limit()); },
+     [](const Cell& value) {
+       engine::Residency::instance().set_device_limit(size_setting("gpu_memory_limit", value));
+     }},
     {"progress", [] { return number(progress ? 1 : 0); }, set_progress},
 };
 
@@ -127,7 +128,6 @@ Value write_setting(std::string_view name, const Cell& value) {
   return setting.read();
 }
 
-std::size_t gpu_memory_limit() { return gpu_limit; }
 bool progress_enabled() { return progress; }
 
 }  // namespace warplite::sql

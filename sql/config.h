@@ -14,8 +14,6 @@ Value read_setting(std::string_view name);
 // Changes it and returns the new value. Sizes are bytes, or text such as '2GB' (units of 1,024).
 Value write_setting(std::string_view name, const Cell& value);
 
-// Bytes a GPU may hold; 0: what it has.
-std::size_t gpu_memory_limit();
 // Whether long builds say how far they are.
 bool progress_enabled();
 

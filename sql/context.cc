@@ -2,22 +2,14 @@
 
 #include <chrono>
 #include <optional>
-#include <string_view>
 #include <vector>
 
 #include "core/error.h"
+#include "sql/argument_lexer.h"
 #include "sql/statement.h"
 
 namespace warplite::sql {
 namespace {
-
-std::string lower(std::string_view text) {
-  std::string result(text);
-  for (char& c : result) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return result;
-}
 
 [[noreturn]] void malformed(const std::string& name) {
   throw Error(ErrorKind::kInvalid,
@@ -118,19 +110,19 @@ std::optional<std::string> locate(sqlite3* db, const QualifiedName& name) {
 }  // namespace
 
 void Context::add(const std::shared_ptr<OpenTable>& table) {
-  tables_[{lower(table->definition.schema), lower(table->definition.table)}] = table;
+  tables_[{ascii_lower(table->definition.schema), ascii_lower(table->definition.table)}] = table;
 }
 
 void Context::remove(const OpenTable& table) {
   const auto entry =
-      tables_.find({lower(table.definition.schema), lower(table.definition.table)});
+      tables_.find({ascii_lower(table.definition.schema), ascii_lower(table.definition.table)});
   if (entry == tables_.end()) return;
   const std::shared_ptr<OpenTable> present = entry->second.lock();
   if (present == nullptr || present.get() == &table) tables_.erase(entry);
 }
 
 std::shared_ptr<OpenTable> Context::lookup(const std::string& schema, const std::string& table) {
-  const auto entry = tables_.find({lower(schema), lower(table)});
+  const auto entry = tables_.find({ascii_lower(schema), ascii_lower(table)});
   return entry == tables_.end() ? nullptr : entry->second.lock();
 }
 

@@ -11,10 +11,13 @@
 //   rowid=  no MATCH; rowid = value             that term                         1
 //   key     no MATCH; TEXT PRIMARY KEY = value  that term                         1
 //   scan    no MATCH                            filters                           many
+//   refused k, nprobe or distance, no MATCH     nothing                           -
 //
 // SQLITE_CONSTRAINT ("not like this") when MATCH or k is there but not usable in this order of
-// tables, when k or nprobe has anything but one =, and when k, nprobe or distance is
-// constrained without MATCH.
+// tables. A refusal is a plan that fails with a message when it runs, dearer than all others:
+// SQLite takes another where there is one (branches of an OR are offered without the terms around
+// them, and `(e MATCH ? OR e MATCH ?) AND k = 3` as a whole without a MATCH), and where there is
+// none the user reads the reason instead of "no query solution".
 //
 // A plan never changes an answer. With k, it matters whether a predicate filters before the k
 // are chosen or joins afterwards. It filters when its value is known wherever MATCH's arguments
@@ -47,6 +50,7 @@ using engine::Comparison;
 constexpr double kUnknownPenalty = 1e12;
 constexpr int kMaxPenalties = 12;
 constexpr double kWithoutMatch = 1e155;  // above the dearest plan with MATCH
+constexpr double kRefusedCost = 1e300;   // above everything
 constexpr double kTableRows = 1e6;       // what a table is taken to hold
 // In SQLite's unit, about a step of its own: 3 for each row it reads, 20 for a look-up by rowid.
 constexpr double kSearchCost = 1e5;
@@ -66,8 +70,15 @@ class Planner {
       throw Error(ErrorKind::kInvalid, table_.table + ": one MATCH at a time, found " +
                                            std::to_string(matches_) + " on one table");
     }
-    if (refused_ || (needs_match_ && matches_ == 0)) return SQLITE_CONSTRAINT;
-    if (matches_ == 1) {
+    if (matches_ == 1 && misused_ != nullptr) {
+      throw Error(ErrorKind::kInvalid,
+                  table_.table + ": " + misused_ + " takes one =, as in k = 10");
+    }
+    if (matches_ == 0 && needs_match_ != nullptr) {
+      plan_refusal();
+    } else if (unusable_) {
+      return SQLITE_CONSTRAINT;
+    } else if (matches_ == 1) {
       plan_search();
     } else if (point_ >= 0) {
       plan_point();
@@ -106,7 +117,7 @@ class Planner {
   void remember();
   void classify(int i);
   void classify_match(int i);
-  void classify_single(int i, int& slot);
+  void classify_single(int i, int& slot, const char* name);
   void classify_distance(int i);
   void classify_filter(int i);
   std::optional<Comparison> comparison(int i) const;
@@ -116,6 +127,7 @@ class Planner {
   void plan_search();
   void plan_point();
   void plan_scan();
+  void plan_refusal();
   bool ordered_by_distance() const;
   bool ordered_by_rowid() const;
   void emit();
@@ -138,8 +150,9 @@ class Planner {
   std::vector<int> bounds_;  // constraints on distance
   int matches_ = 0, match_ = -1, k_ = -1, nprobe_ = -1, limit_ = -1, offset_ = -1;
   int point_ = -1;  // index into filters_
-  bool refused_ = false;
-  bool needs_match_ = false;
+  bool unusable_ = false;
+  const char* needs_match_ = nullptr;  // the hidden column that does
+  const char* misused_ = nullptr;      // k or nprobe, with anything but one =
   double factor_ = 1;  // of plans without MATCH
 };
 
@@ -161,9 +174,9 @@ void Planner::classify(int i) {
   } else if (c.iColumn == table_.hidden(kDistance)) {
     classify_distance(i);
   } else if (c.iColumn == table_.hidden(kK)) {
-    classify_single(i, k_);
+    classify_single(i, k_, "k");
   } else if (c.iColumn == table_.hidden(kNprobe)) {
-    classify_single(i, nprobe_);
+    classify_single(i, nprobe_, "nprobe");
   } else if (c.usable) {
     classify_filter(i);
   }
@@ -187,18 +200,19 @@ void Planner::classify_match(int i) {
   }
   ++matches_;
   match_ = i;
-  if (!constraint(i).usable) refused_ = true;
+  if (!constraint(i).usable) unusable_ = true;
 }
 
-void Planner::classify_single(int i, int& slot) {
-  needs_match_ = true;
+void Planner::classify_single(int i, int& slot, const char* name) {
+  needs_match_ = name;
   const auto& c = constraint(i);
-  if (!c.usable || c.op != SQLITE_INDEX_CONSTRAINT_EQ || is_in(i) || slot >= 0) refused_ = true;
+  if (c.op != SQLITE_INDEX_CONSTRAINT_EQ || is_in(i) || slot >= 0) misused_ = name;
+  if (!c.usable) unusable_ = true;
   slot = i;
 }
 
 void Planner::classify_distance(int i) {
-  needs_match_ = true;
+  needs_match_ = "distance";
   const auto op = comparison(i);
   if (!constraint(i).usable || !op) return;
   switch (*op) {
@@ -332,6 +346,12 @@ void Planner::plan_scan() {
   info_->estimatedRows = static_cast<sqlite3_int64>(rows);
   info_->estimatedCost = factor_ * (kFilterCost + rows * kRowCost);
   info_->orderByConsumed = ordered_by_rowid();
+}
+
+void Planner::plan_refusal() {
+  plan_.access = Plan::Access::kRefused;
+  plan_.refusal = std::string(needs_match_) + " needs a MATCH on a vector column beside it";
+  info_->estimatedCost = kRefusedCost;
 }
 
 // Scans come in ascending rowid; what follows a unique key in ORDER BY decides nothing.

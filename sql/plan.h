@@ -6,6 +6,7 @@
 //   scan filter(…)                                  rows that pass, in ascending rowid
 //   rowid=                                          one row
 //   key(doi)                                        one row, by the TEXT PRIMARY KEY
+//   refused: …                                      no rows: the cursor fails with this reason
 //
 // xFilter's arguments come in the order of the text: the query vector, one for each filter
 // and bound, then k, nprobe, limit and offset. Names that are not plain identifiers are quoted.
@@ -24,7 +25,7 @@
 namespace warplite::sql {
 
 struct Plan {
-  enum class Access { kScan, kKnn, kRange, kRowId, kKey };  // idxNum
+  enum class Access { kScan, kKnn, kRange, kRowId, kKey, kRefused };  // idxNum
   struct Term {
     int column = engine::Predicate::kRowId;  // index into TableDefinition::columns, or kRowId
     engine::Comparison op = engine::Comparison::kEqual;
@@ -36,6 +37,7 @@ struct Plan {
   std::vector<Term> filters;
   std::vector<engine::Comparison> bounds;  // on distance
   bool k = false, nprobe = false, limit = false, offset = false;
+  std::string refusal;  // kRefused: why
 
   bool searches() const { return access == Access::kKnn || access == Access::kRange; }
   std::string text(const TableDefinition& table) const;

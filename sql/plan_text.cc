@@ -1,5 +1,6 @@
 // Plan to idxStr and back.
 #include <algorithm>
+#include <utility>
 
 #include "core/error.h"
 #include "sql/argument_lexer.h"
@@ -96,6 +97,7 @@ class Reader {
     return term;
   }
 
+  std::string rest() { return std::string(std::exchange(text_, {})); }
   void skip_to(char c) { text_.remove_prefix(std::min(text_.find(c), text_.size())); }
   bool at_end() const { return text_.empty(); }
 
@@ -126,6 +128,7 @@ class Reader {
 
 std::string Plan::text(const TableDefinition& table) const {
   if (access == Access::kRowId) return "rowid=";
+  if (access == Access::kRefused) return "refused: " + refusal;
   if (access == Access::kKey) return "key(" + name_text(table, column) + ")";
   std::string result = "scan";
   if (searches()) {
@@ -153,6 +156,9 @@ Plan Plan::parse(std::string_view text, const TableDefinition& table) {
   Reader reader(text, table);
   if (reader.accept("rowid=")) {
     plan.access = Access::kRowId;
+  } else if (reader.accept("refused: ")) {
+    plan.access = Access::kRefused;
+    plan.refusal = reader.rest();
   } else if (reader.accept("key(")) {
     plan.access = Access::kKey;
     plan.column = reader.column();

@@ -4,6 +4,7 @@
 #include <span>
 #include <utility>
 
+#include "core/error.h"
 #include "sql/arguments.h"
 #include "sql/guard.h"
 
@@ -23,6 +24,8 @@ void WarpCursor::filter(const std::string& plan, sqlite3_value** arguments) {
     case Plan::Access::kScan: start_scan(arguments); break;
     case Plan::Access::kRowId: start_point(arguments[0]); break;
     case Plan::Access::kKey: start_key(arguments[0]); break;
+    case Plan::Access::kRefused:
+      throw Error(ErrorKind::kInvalid, table_.definition().table + ": " + plan_.refusal);
   }
 }
 

@@ -98,7 +98,6 @@ class Sealer {
     write_rowids();
     for (std::size_t i = 0; i < info_.vectors.size(); ++i) write_vectors(i);
     for (std::size_t i = 0; i < info_.plains.size(); ++i) write_plain(i);
-    store_.write_segment(info_);
     return std::move(info_);
   }
 
@@ -156,6 +155,17 @@ class Sealer {
 }  // namespace
 
 SegmentInfo Store::seal(State& state, std::span<const RowRef> rows) {
+  SegmentInfo info = seal_blocks(state, rows);
+  write_entry(info);
+  return info;
+}
+
+void Store::write_entry(const SegmentInfo& segment) {
+  const KeepLastInsertRowid keep(impl_->db);
+  impl_->write_segment(segment);
+}
+
+SegmentInfo Store::seal_blocks(State& state, std::span<const RowRef> rows) {
   WARP_CHECK(!rows.empty() && rows.size() <= impl_->layout.segment_rows);
   if (state.next_segment > kMaxSegment) {
     throw Error(ErrorKind::kLimit, impl_->table + ": no segment numbers are left");

@@ -13,7 +13,7 @@
 // Error{kCorrupt} names the table and the segment when a length, checksum, stamp
 // or range is wrong. Writes leave sqlite3_last_insert_rowid() as it was.
 // Call protocol: create_tables? (read_* | load_*)* ; writes only between a change of
-// pending rows and write_state(), which ends every flush.
+// pending rows and write_state(), which ends the last flush of a transaction.
 #pragma once
 
 #include <cstdint>
@@ -146,6 +146,10 @@ class Store {
   // one ascending chunk whose header space is kBlockHeader (which it overwrites).
   // REQUIRES: 1 ≤ rows ≤ segment_rows, rowids distinct. `state.next_segment` is advanced.
   SegmentInfo seal(State& state, std::span<const RowRef> rows);
+  // The two halves of seal(). Until its entry is written a segment can be read by whoever
+  // has its SegmentInfo; nobody else finds it.
+  SegmentInfo seal_blocks(State& state, std::span<const RowRef> rows);
+  void write_entry(const SegmentInfo& segment);
   // Replaces the alive bitmap under a fresh stamp, and live_rows with it.
   void write_alive(SegmentInfo& segment, const Bitmap& alive);
   void drop_segment(const SegmentInfo& segment);

@@ -4,10 +4,7 @@
 
 #include <doctest/doctest.h>
 #include <sqlite3.h>
-#include <unistd.h>
 
-#include <cstdio>
-#include <cstring>
 #include <map>
 #include <memory>
 #include <optional>
@@ -16,58 +13,12 @@
 #include <vector>
 
 #include "engine/collection.h"
+#include "tests/database.h"
 
 namespace warplite::engine {
 
-class Database {
- public:
-  explicit Database(const std::string& path = ":memory:") {
-    REQUIRE(sqlite3_open(path.c_str(), &db_) == SQLITE_OK);
-    sqlite3_busy_timeout(db_, 2000);
-  }
-  ~Database() { CHECK(sqlite3_close(db_) == SQLITE_OK); }
-  Database(const Database&) = delete;
-  Database& operator=(const Database&) = delete;
-
-  sqlite3* get() const { return db_; }
-  void run(const std::string& sql) {
-    const int code = sqlite3_exec(db_, sql.c_str(), nullptr, nullptr, nullptr);
-    INFO(sql << ": " << sqlite3_errmsg(db_));
-    REQUIRE(code == SQLITE_OK);
-  }
-  std::int64_t integer(const std::string& sql) {
-    sqlite3_stmt* statement = nullptr;
-    INFO(sql << ": " << sqlite3_errmsg(db_));
-    REQUIRE(sqlite3_prepare_v2(db_, sql.c_str(), -1, &statement, nullptr) == SQLITE_OK);
-    REQUIRE(sqlite3_step(statement) == SQLITE_ROW);
-    const std::int64_t value = sqlite3_column_int64(statement, 0);
-    sqlite3_finalize(statement);
-    return value;
-  }
-
- private:
-  sqlite3* db_ = nullptr;
-};
-
-// A file that is removed with its journals.
-class TemporaryFile {
- public:
-  TemporaryFile() {
-    static int next = 0;
-    path_ = "/tmp/warplite_engine_" + std::to_string(::getpid()) + "_" + std::to_string(++next);
-    remove();
-  }
-  ~TemporaryFile() { remove(); }
-  const std::string& path() const { return path_; }
-
- private:
-  void remove() const {
-    for (const char* suffix : {"", "-wal", "-shm", "-journal"}) {
-      std::remove((path_ + suffix).c_str());
-    }
-  }
-  std::string path_;
-};
+using testing::Database;
+using testing::TemporaryFile;
 
 // A row as text, cell by cell: NULL is "-", everything else is its value.
 using Cells = std::vector<std::optional<std::string>>;

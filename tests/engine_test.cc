@@ -1,6 +1,7 @@
 // A collection against a model, on a real SQLite: random statements, savepoints and
 // transactions, made with the calls SQLite makes, compared after every step with a map.
 #include <algorithm>
+#include <cstring>
 #include <limits>
 #include <set>
 

@@ -117,10 +117,14 @@ bool run_with_fault(const std::vector<unsigned char>& image, const Scenario& sce
   const std::string shown = state.ok() ? joined(state.rows) : "no table";
   CHECK_MESSAGE(contains(course.states, shown), state.message, shown);
   session.run("ROLLBACK");
-  const bool renamed = !session.run("SELECT 1 FROM t LIMIT 1").ok();
-  const SqlResult check = session.run(renamed ? "INSERT INTO u(u) VALUES ('integrity-check')"
-                                              : "INSERT INTO t(t) VALUES ('integrity-check')");
-  CHECK_MESSAGE(check.ok(), check.message);
+  const std::string table = session.run("SELECT 1 FROM t LIMIT 1").ok() ? "t" : "u";
+  const SqlResult next = session.run(
+      "BEGIN; INSERT INTO " + table + " VALUES ('next', '[0,0,0,0]', 1, 's', 'n');"
+      "UPDATE " + table + " SET n = 99 WHERE word = 'next';"
+      "SELECT n, note FROM " + table + " WHERE word = 'next'; COMMIT;"
+      "INSERT INTO " + table + "(" + table + ") VALUES ('integrity-check')");
+  CHECK_MESSAGE(next.ok(), next.message);
+  CHECK(joined(next.rows) == "99|n\n");
   return !fired;
 }
 

@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 #include <sqlite3.h>
 
+#include <atomic>
 #include <cstdio>
 
 #include "tests/failing_allocator.h"
@@ -26,9 +27,11 @@ struct Tally : doctest::IReporter {
   void test_case_exception(const doctest::TestCaseException&) override { failing_ = true; }
   void subcase_start(const doctest::SubcaseSignature&) override {}
   void subcase_end() override {}
-  void log_assert(const doctest::AssertData& data) override { failing_ |= data.m_failed; }
+  void log_assert(const doctest::AssertData& data) override {
+    if (data.m_failed) failing_ = true;
+  }
   void log_message(const doctest::MessageData& data) override {
-    failing_ |= (data.m_severity & doctest::assertType::is_warn) == 0;
+    if ((data.m_severity & doctest::assertType::is_warn) == 0) failing_ = true;
   }
   void test_case_skipped(const doctest::TestCaseData&) override {}
 
@@ -40,7 +43,7 @@ struct Tally : doctest::IReporter {
     ++(failing_ ? failed : passed);
     failing_ = false;
   }
-  bool failing_ = false;
+  std::atomic<bool> failing_ = false;  // threads of a test may assert too
 };
 
 REGISTER_LISTENER("tally", 1, Tally);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sql/plan.h"
@@ -100,6 +101,11 @@ TEST_CASE("plan: text and back") {
     CHECK(back.k == plan.k);
     CHECK(back.offset == plan.offset);
   }
+  plan = {};
+  plan.access = Plan::Access::kRefused;
+  plan.refusal = "k needs \"it\" filter(";
+  CHECK(Plan::parse(plan.text(table), table).access == plan.access);
+  CHECK(Plan::parse(plan.text(table), table).refusal == plan.refusal);
   CHECK_THROWS(Plan::parse("knn(e flat) filter(nothing=)", table));
   CHECK_THROWS(Plan::parse("knn(e flat) k k", table));
   CHECK_THROWS(Plan::parse("", table));
@@ -300,6 +306,15 @@ TEST_CASE("plan: branches of an OR") {
   // Each branch with its own search.
   CHECK(sorted(db.must_run("SELECT id FROM p WHERE (e MATCH '[1]' AND k = 2) OR "
                            "(e MATCH '[20]' AND k = 1)")) == Rows{"1", "2", "20"});
+  // k around the OR belongs to each; the table as a whole is offered without a MATCH.
+  CHECK(sorted(db.must_run("SELECT id FROM p WHERE k = 2 AND (e MATCH '[1]' OR e MATCH '[20]') "
+                           "AND year > 2001")) == Rows{"19", "2", "20", "3"});
+  CHECK(sorted(db.must_run("SELECT q.id, p.id FROM q, p WHERE (p.e MATCH q.e OR p.e MATCH '[20]') "
+                           "AND p.k = 1")) == Rows{"1|1", "1|20", "2|20", "2|9", "3|20"});
+  // A branch that cannot run by itself is no error where another plan can.
+  CHECK(db.must_run("SELECT id FROM p WHERE distance < 3 OR k = 2 OR year = 2005") == Rows{"5"});
+  CHECK(db.must_run("SELECT id FROM p WHERE e MATCH '[7]' AND (distance < 1 OR year = 2002)") ==
+        Rows{"7", "2"});
   // OR beside MATCH: two look-ups look cheap, but are not an answer.
   CHECK(plan_of(db, "SELECT id FROM p WHERE e MATCH '[1]' AND (id = 3 OR year = 2004)") ==
         "1:knn(e flat)");
@@ -342,11 +357,21 @@ TEST_CASE("plan: misuse is named") {
   CHECK(contains(message("SELECT id FROM p WHERE e MATCH '[1]' AND k = 3 AND nprobe = 0"),
                  "p: nprobe must be"));
   CHECK(contains(message("SELECT id FROM p WHERE e MATCH '[1,2]' AND k = 3"), "p.e"));
-  for (const char* where : {"k = 3", "distance < 3", "nprobe = 1", "e MATCH '[1]' AND k < 3",
-                            "e MATCH '[1]' AND k = 3 AND k = 3", "e MATCH '[1]' AND k IN (1, 2)"}) {
+  for (const auto& [where, reason] :
+       {std::pair{"k = 3", "p: k needs a MATCH"},
+        std::pair{"distance < 3", "p: distance needs a MATCH"},
+        std::pair{"nprobe = 1 AND id = 4", "p: nprobe needs a MATCH"},
+        std::pair{"k = 3 AND (id = 4 OR year = 2005)", "p: k needs a MATCH"},
+        std::pair{"e MATCH '[1]' AND k < 3", "p: k takes one ="},
+        std::pair{"e MATCH '[1]' AND k = 3 AND k = 3", "p: k takes one ="},
+        std::pair{"e MATCH '[1]' AND k IN (1, 2)", "p: k takes one ="},
+        std::pair{"e MATCH '[1]' AND nprobe > 1", "p: nprobe takes one ="}}) {
     CAPTURE(where);
-    CHECK(contains(message(std::string("SELECT id FROM p WHERE ") + where), "no query solution"));
+    CHECK(contains(message(std::string("SELECT id FROM p WHERE ") + where), reason));
   }
+  // An order of tables in which MATCH lacks its vector is no misuse; one that never has it is.
+  CHECK(contains(message("SELECT 1 FROM p x, p y WHERE x.e MATCH y.e AND y.e MATCH x.e"),
+                 "no query solution"));
   // A MATCH within an OR asks another question than the search that found the row.
   CHECK(contains(message("SELECT id FROM p WHERE e MATCH '[1]' AND (e MATCH '[2]' OR notes = 'x')"),
                  "MATCH"));

@@ -1,4 +1,7 @@
-// warp_devices(): what this process can compute on, in order of preference.
+// warp_devices(): what this process can compute on, in order of preference. Devices that are not
+// there yet are started, and waited for a while.
+#include <chrono>
+
 #include "compute/device.h"
 #include "sql/table_functions/functions.h"
 
@@ -6,16 +9,18 @@ namespace warplite::sql {
 namespace {
 
 struct Output {
-  enum : int { kName, kDescription, kState, kUsable, kMemoryTotal, kMemoryUsed, kCount };
+  enum : int { kName, kDescription, kState, kUsable, kMemoryTotal, kMemoryUsed, kSearches, kCount };
 };
+
+constexpr std::chrono::seconds kPatience{10};
 
 class Devices : public Rows {
  public:
-  explicit Devices(std::vector<compute::DeviceInfo> devices) : devices_(std::move(devices)) {}
+  explicit Devices(std::vector<compute::Registry::Line> lines) : lines_(std::move(lines)) {}
 
-  bool next() override { return ++returned_ <= devices_.size(); }
+  bool next() override { return ++returned_ <= lines_.size(); }
   void column(sqlite3_context* context, int column) const override {
-    const compute::DeviceInfo& device = devices_[returned_ - 1];
+    const compute::DeviceInfo& device = lines_[returned_ - 1].info;
     const auto number = [&](std::size_t n) {
       sqlite3_result_int64(context, static_cast<sqlite3_int64>(n));
     };
@@ -26,20 +31,20 @@ class Devices : public Rows {
       case Output::kUsable: number(device.usable ? 1 : 0); break;
       case Output::kMemoryTotal: number(device.memory_total); break;
       case Output::kMemoryUsed: number(device.memory_used); break;
+      case Output::kSearches: number(lines_[returned_ - 1].searches); break;
     }
   }
 
  private:
-  std::vector<compute::DeviceInfo> devices_;
+  std::vector<compute::Registry::Line> lines_;
   std::size_t returned_ = 0;
 };
 
-std::unique_ptr<Rows> run(Call&) {
-  std::vector<compute::DeviceInfo> devices;
-  for (const compute::Device* device : compute::Registry::instance().devices()) {
-    devices.push_back(device->describe());
-  }
-  return std::make_unique<Devices>(std::move(devices));
+std::unique_ptr<Rows> run(Call& call) {
+  const compute::Registry& registry = compute::Registry::instance();
+  Interrupt interrupt(call.context().db());
+  registry.wait_for_start(kPatience, &interrupt);
+  return std::make_unique<Devices>(registry.describe());
 }
 
 }  // namespace
@@ -47,7 +52,7 @@ std::unique_ptr<Rows> run(Call&) {
 const TableFunction kDevices{
     .name = "warp_devices",
     .columns = "name TEXT, description TEXT, state TEXT, usable INTEGER, "
-               "memory_total INTEGER, memory_used INTEGER",
+               "memory_total INTEGER, memory_used INTEGER, searches INTEGER",
     .column_count = Output::kCount,
     .parameters = {},
     .run = run,

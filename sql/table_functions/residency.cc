@@ -7,7 +7,7 @@ namespace warplite::sql {
 namespace {
 
 struct Output {
-  enum : int { kOwner, kDevice, kBytes, kInUse, kCount };
+  enum : int { kOwner, kDevice, kBytes, kInUse, kState, kCount };
 };
 
 class ResidentBlocks : public Rows {
@@ -25,6 +25,7 @@ class ResidentBlocks : public Rows {
         sqlite3_result_int64(context, static_cast<sqlite3_int64>(entry.bytes));
         break;
       case Output::kInUse: sqlite3_result_int(context, entry.in_use ? 1 : 0); break;
+      case Output::kState: result_cell(context, Cell::text(entry.state)); break;
     }
   }
 
@@ -41,7 +42,7 @@ std::unique_ptr<Rows> run(Call&) {
 
 const TableFunction kResidency{
     .name = "warp_residency",
-    .columns = "owner TEXT, device TEXT, bytes INTEGER, in_use INTEGER",
+    .columns = "owner TEXT, device TEXT, bytes INTEGER, in_use INTEGER, state TEXT",
     .column_count = Output::kCount,
     .parameters = {},
     .run = run,

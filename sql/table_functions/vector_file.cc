@@ -1,5 +1,6 @@
 #include "sql/table_functions/vector_file.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -11,7 +12,7 @@
 namespace warplite::sql {
 namespace {
 
-constexpr std::size_t kReadBuffer = std::size_t{1} << 20;
+constexpr std::size_t kReadBuffer = std::size_t{1} << 18;  // stays in a second-level cache
 
 // What an element is in the file.
 enum class Stored { kFloat32, kFloat16, kInt8, kUint8, kInt32 };
@@ -32,12 +33,13 @@ ElementType returned_type(Stored stored) {
   return stored == Stored::kInt8 ? ElementType::kInt8 : ElementType::kFloat32;
 }
 
-// Bytes from the front of a file to its end.
+// Bytes from the front of a file to its end, read in large pieces.
 class Reader {
  public:
-  explicit Reader(const std::string& path) : path_(path), file_(std::fopen(path.c_str(), "rb")) {
+  explicit Reader(const std::string& path)
+      : path_(path), file_(std::fopen(path.c_str(), "rb")), buffer_(kReadBuffer) {
     if (file_ == nullptr) fail("cannot be opened");
-    std::setvbuf(file_.get(), nullptr, _IOFBF, kReadBuffer);
+    std::setvbuf(file_.get(), nullptr, _IONBF, 0);
     if (std::fseek(file_.get(), 0, SEEK_END) != 0) fail("cannot be read");
     const long end = std::ftell(file_.get());
     if (end < 0 || end == INT64_MAX) fail("is no regular file");
@@ -46,10 +48,19 @@ class Reader {
   }
 
   std::uint64_t left() const { return left_; }
-  // REQUIRES: size <= left()
-  void read(void* out, std::size_t size) {
-    if (std::fread(out, 1, size, file_.get()) != size) fail("cannot be read to its end");
+  // The next bytes, valid until the next call. REQUIRES: size <= left()
+  const std::byte* take(std::size_t size) {
+    if (filled_ - at_ < size) fill(size);
+    const std::byte* bytes = buffer_.data() + at_;
+    at_ += size;
     left_ -= size;
+    return bytes;
+  }
+  template <typename Value>
+  Value take_value() {
+    Value value;
+    std::memcpy(&value, take(sizeof value), sizeof value);
+    return value;
   }
   [[noreturn]] void fail(const std::string& what) const {
     throw Error(ErrorKind::kInvalid, "warp_vectors_file: " + path_ + ": " + what);
@@ -59,12 +70,29 @@ class Reader {
   }
 
  private:
+  // Makes `size` bytes or more lie ahead of at_.
+  void fill(std::size_t size) {
+    filled_ -= at_;
+    std::memmove(buffer_.data(), buffer_.data() + at_, filled_);
+    at_ = 0;
+    if (buffer_.size() < size) buffer_.resize(size);
+    const std::size_t more =
+        static_cast<std::size_t>(std::min<std::uint64_t>(buffer_.size(), left_)) - filled_;
+    if (std::fread(buffer_.data() + filled_, 1, more, file_.get()) != more) {
+      fail("cannot be read to its end");
+    }
+    filled_ += more;
+  }
+
   struct Close {
     void operator()(std::FILE* file) const { std::fclose(file); }
   };
   std::string path_;
   std::unique_ptr<std::FILE, Close> file_;
-  std::uint64_t left_ = 0;
+  std::vector<std::byte> buffer_;
+  std::size_t at_ = 0;      // buffer_[at_ … filled_) was read and not taken
+  std::size_t filled_ = 0;
+  std::uint64_t left_ = 0;  // bytes of the file that were not taken
 };
 
 // One vector as it is in the file and as it is returned.
@@ -74,31 +102,30 @@ class Decoder {
 
   Stored stored() const { return stored_; }
   void read(Reader& reader, std::uint64_t record, std::size_t dim) {
-    raw_.resize(dim * stored_size(stored_));
-    reader.read(raw_.data(), raw_.size());
+    const std::size_t size = dim * stored_size(stored_);
+    const std::byte* raw = reader.take(size);
+    vector_ = {raw, size};
     if (stored_ != Stored::kUint8 && stored_ != Stored::kInt32) return;
     floats_.resize(dim);
     for (std::size_t i = 0; i < dim; ++i) {
       if (stored_ == Stored::kUint8) {
-        floats_[i] = static_cast<float>(raw_[i]);
+        floats_[i] = static_cast<float>(raw[i]);
         continue;
       }
       std::int32_t value;
-      std::memcpy(&value, raw_.data() + i * 4, 4);
+      std::memcpy(&value, raw + i * 4, 4);
       floats_[i] = static_cast<float>(value);
       if (static_cast<std::int64_t>(floats_[i]) != value) {
         reader.fail_at(record, std::to_string(value) + " has no exact float32 value");
       }
     }
+    vector_ = std::as_bytes(std::span(floats_));
   }
-  std::span<const std::byte> vector() const {
-    if (floats_.empty()) return {raw_.data(), raw_.size()};
-    return std::as_bytes(std::span(floats_));
-  }
+  std::span<const std::byte> vector() const { return vector_; }
 
  private:
   Stored stored_;
-  std::vector<std::byte> raw_;
+  std::span<const std::byte> vector_;  // in the reader's buffer, or floats_
   std::vector<float> floats_;
 };
 
@@ -111,9 +138,10 @@ class RecordFile : public VectorFile {
   std::span<const std::byte> vector() const override { return decoder_.vector(); }
   bool next() override {
     if (reader_.left() == 0) return false;
-    std::int32_t dim = 0;
-    if (reader_.left() < sizeof dim) reader_.fail_at(record_, "the file ends within a dimension");
-    reader_.read(&dim, sizeof dim);
+    if (reader_.left() < sizeof(std::int32_t)) {
+      reader_.fail_at(record_, "the file ends within a dimension");
+    }
+    const auto dim = reader_.take_value<std::int32_t>();
     if (dim <= 0) reader_.fail_at(record_, "the dimension is " + std::to_string(dim));
     if (record_ == 0) dim_ = dim;
     if (dim != dim_) {
@@ -170,34 +198,29 @@ class MatrixFile : public VectorFile {
 };
 
 std::unique_ptr<VectorFile> open_bin(Reader reader, Stored stored) {
-  std::int32_t header[2];
-  if (reader.left() < sizeof header) reader.fail("expected a header of 8 bytes");
-  reader.read(header, sizeof header);
-  if (header[0] < 0 || header[1] <= 0) {
-    reader.fail("the header says " + std::to_string(header[0]) + " vectors of dimension " +
-                std::to_string(header[1]));
+  if (reader.left() < 2 * sizeof(std::int32_t)) reader.fail("expected a header of 8 bytes");
+  const auto rows = reader.take_value<std::int32_t>();
+  const auto dim = reader.take_value<std::int32_t>();
+  if (rows < 0 || dim <= 0) {
+    reader.fail("the header says " + std::to_string(rows) + " vectors of dimension " +
+                std::to_string(dim));
   }
-  return std::make_unique<MatrixFile>(std::move(reader), stored,
-                                      static_cast<std::uint64_t>(header[0]),
-                                      static_cast<std::uint64_t>(header[1]));
+  return std::make_unique<MatrixFile>(std::move(reader), stored, static_cast<std::uint64_t>(rows),
+                                      static_cast<std::uint64_t>(dim));
 }
 
 std::unique_ptr<VectorFile> open_npy(Reader reader) {
   constexpr std::size_t kPrefix = 8;  // magic and version
-  char prefix[kPrefix];
   if (reader.left() < kPrefix + 4) reader.fail("is no .npy file");
-  reader.read(prefix, kPrefix);
-  const int version = prefix[6];
+  const std::byte* prefix = reader.take(kPrefix);
+  const int version = std::to_integer<int>(prefix[6]);
   if (std::memcmp(prefix, "\x93NUMPY", 6) != 0 || version < 1 || version > 3) {
     reader.fail("is no .npy file of version 1 to 3");
   }
-  unsigned char length[4] = {};
-  reader.read(length, version == 1 ? 2 : 4);
-  const std::uint32_t size = length[0] | length[1] << 8 | length[2] << 16 |
-                             static_cast<std::uint32_t>(length[3]) << 24;
+  const std::uint32_t size =
+      version == 1 ? reader.take_value<std::uint16_t>() : reader.take_value<std::uint32_t>();
   if (size > reader.left()) reader.fail("the file ends within its header");
-  std::string text(size, '\0');
-  reader.read(text.data(), size);
+  const std::string text(reinterpret_cast<const char*>(reader.take(size)), size);
   const std::optional<NpyHeader> header = parse_npy_header(text);
   if (!header) reader.fail("expected descr, fortran_order and shape in the header, got " + text);
   if (header->fortran_order) reader.fail("expected C order, got Fortran order");

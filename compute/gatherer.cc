@@ -1,0 +1,170 @@
+#include "compute/gatherer.h"
+
+#include <chrono>
+#include <cstring>
+#include <new>
+#include <utility>
+#include <vector>
+
+namespace warplite::compute {
+namespace {
+
+bool same_live(const Block& a, const Block& b) {
+  if (a.live == b.live) return true;
+  if (a.live == nullptr || b.live == nullptr || a.live_rows != b.live_rows) return false;
+  return std::memcmp(a.live, b.live, (std::size_t{a.rows} + 63) / 64 * 8) == 0;
+}
+
+// The rows of both are the same, under the same names. Rowids need no look: the same vectors
+// belong to the same segment.
+bool same_rows(const Block& a, const Block& b) {
+  return a.vectors == b.vectors && a.rows == b.rows && a.id == b.id && same_live(a, b);
+}
+
+bool gathers(const Workload& work) {
+  return work.queries.rows <= Gatherer::kMostQueries && !work.has_after &&
+         work.range.unbounded();
+}
+
+}  // namespace
+
+// Several requests as one search, in memory of its own, so that a member may leave early.
+struct Gatherer::Batch {
+  Batch(const Requests& members, std::size_t k) : hits(count(members), k) {
+    const Workload& first = *members[0]->work;
+    work = first;
+    for (const auto& member : members) {
+      const MatrixView& part = member->work->queries;
+      queries.insert(queries.end(), part.data, part.data + part.rows * part.stride());
+    }
+    work.queries.data = queries.data();
+    work.queries.rows = count(members);
+  }
+  static std::size_t count(const Requests& members) {
+    std::size_t rows = 0;
+    for (const auto& member : members) rows += member->work->queries.rows;
+    return rows;
+  }
+
+  std::vector<std::byte> queries;
+  Workload work;
+  HitTable hits;
+};
+
+bool Gatherer::together(const Request& a, const Request& b) {
+  const Workload &x = *a.work, &y = *b.work;
+  if (x.distance != y.distance || x.queries.type != y.queries.type ||
+      x.queries.dim != y.queries.dim || a.best->k() != b.best->k() ||
+      x.blocks.size() != y.blocks.size()) {
+    return false;
+  }
+  for (std::size_t i = 0; i < x.blocks.size(); ++i) {
+    if (!same_rows(x.blocks[i], y.blocks[i])) return false;
+  }
+  return true;
+}
+
+Status Gatherer::nearest(const Workload& work, HitTable& best, const Run& run) {
+  if (!gathers(work)) return run(work, best);
+  const auto request = std::make_shared<Request>(Request{&work, &best, work.queries.rows});
+  std::unique_lock lock(mutex_);
+  if (running_) {
+    Status status;
+    if (!wait_for_turn(request, lock, status)) return status;
+    if (request->state == State::kAlone) {
+      lock.unlock();
+      return run(work, best);
+    }
+  }
+  running_ = true;
+  Status status;
+  const Requests members = take_along(request);
+  if (members.size() > 1) {
+    try {
+      status = run_together(members, lock, run);
+    } catch (const std::bad_alloc&) {  // thrown with the lock held
+      status = {ErrorKind::kNoMemory, "out of memory"};
+      for (const auto& member : members) {
+        if (member->state == State::kTaken) member->state = State::kAlone;
+      }
+    }
+  } else {
+    lock.unlock();
+    status = run(work, best);
+    lock.lock();
+  }
+  running_ = false;
+  changed_.notify_all();
+  return status;
+}
+
+// True: the request is to run, as the next leader or alone; false: it has ended.
+bool Gatherer::wait_for_turn(const std::shared_ptr<Request>& request,
+                             std::unique_lock<std::mutex>& lock, Status& status) {
+  waiting_.push_back(request);
+  while (true) {
+    if (request->state == State::kDone) return false;
+    if (request->state == State::kAlone) return true;
+    if (request->state == State::kWaiting && !running_) {
+      waiting_.remove(request);
+      return true;
+    }
+    changed_.wait_for(lock, std::chrono::milliseconds(5));
+    Cancellation* const cancellation = request->work->cancellation;
+    if (cancellation == nullptr) continue;
+    lock.unlock();
+    const bool cancelled = cancellation->requested();
+    lock.lock();
+    if (!cancelled || request->state == State::kDone) continue;
+    waiting_.remove(request);
+    request->state = State::kAbandoned;
+    status = {ErrorKind::kInterrupted, "interrupted"};
+    return false;
+  }
+}
+
+// The leader and those that can share its pass.
+Gatherer::Requests Gatherer::take_along(const std::shared_ptr<Request>& leader) {
+  Requests members{leader};
+  std::size_t queries = leader->work->queries.rows;
+  for (const auto& other : waiting_) {
+    const std::size_t more = other->work->queries.rows;
+    if (!together(*leader, *other) || queries + more > kMostGathered) continue;
+    queries += more;
+    members.push_back(other);
+  }
+  for (std::size_t i = 1; i < members.size(); ++i) {
+    members[i]->state = State::kTaken;
+    waiting_.remove(members[i]);
+  }
+  return members;
+}
+
+Status Gatherer::run_together(const Requests& members, std::unique_lock<std::mutex>& lock,
+                              const Run& run) {
+  Batch batch(members, members[0]->best->k());
+  lock.unlock();
+  Status status = run(batch.work, batch.hits);
+  lock.lock();
+  std::size_t query = 0;
+  for (const auto& member : members) {
+    if (member->state == State::kAbandoned) {
+      query += member->queries;
+      continue;
+    }
+    for (std::size_t i = 0; i < member->queries; ++i, ++query) {
+      if (status.ok()) member->best->row(i).merge(batch.hits.row(query));
+    }
+    // Whatever stopped the leader, an interrupt perhaps, need not stop the others.
+    member->state = status.ok() ? State::kDone : State::kAlone;
+  }
+  if (status.ok()) taken_along_ += members.size() - 1;
+  return status;
+}
+
+std::size_t Gatherer::taken_along() const {
+  const std::lock_guard lock(mutex_);
+  return taken_along_;
+}
+
+}  // namespace warplite::compute

@@ -1,0 +1,92 @@
+#include "engine/device_choice.h"
+
+#include <chrono>
+#include <cstdlib>
+#include <mutex>
+
+namespace warplite::engine {
+namespace {
+
+using compute::Device;
+using compute::Registry;
+
+// Work for which a device is started that may take seconds to be there: far more than a search
+// that the CPU answers in a millisecond.
+constexpr double kWorthStarting = 4 << 20;
+constexpr std::chrono::hours kPatience{24};
+// A setting is not interrupted by anybody.
+constexpr std::chrono::minutes kPatienceOfSetting{1};
+
+struct DefaultDevice {
+  std::mutex mutex;
+  std::string name;
+
+  DefaultDevice() {
+    const char* configured = std::getenv("WARPLITE_DEVICE");
+    name = configured != nullptr && *configured != '\0' ? configured : "auto";
+  }
+};
+
+DefaultDevice& default_device_setting() {
+  static DefaultDevice setting;
+  return setting;
+}
+
+DeviceChoice choose_automatically(const Demand& demand) {
+  const Registry& registry = Registry::instance();
+  if (demand.bytes_compared >= kWorthStarting) registry.begin_start();
+  DeviceChoice choice;
+  choice.ready_only = true;
+  for (Device* device : registry.accelerators()) {
+    if (demand.bytes_compared >= static_cast<double>(device->worthwhile_bytes()) &&
+        device->supports(demand.type, demand.distance)) {
+      choice.devices.push_back(device);
+    }
+  }
+  return choice;
+}
+
+DeviceChoice choose_by_name(const Demand& demand, const std::string& name) {
+  const Registry& registry = Registry::instance();
+  if (registry.may_appear(name) && !registry.wait_for_start(kPatience, demand.cancellation)) {
+    throw Error(ErrorKind::kInterrupted, "interrupted");
+  }
+  DeviceChoice choice;
+  choice.insisted = !demand.device.empty();
+  if (choice.insisted || !registry.knows(name)) registry.choose(name);
+  for (Device* device : registry.usable(name)) {
+    if (device->supports(demand.type, demand.distance)) choice.devices.push_back(device);
+  }
+  if (choice.devices.empty() && choice.insisted) {
+    throw Error(ErrorKind::kUnsupported, name + " does not compute " +
+                                             std::string(info(demand.distance).name) +
+                                             " distances of such vectors");
+  }
+  return choice;
+}
+
+}  // namespace
+
+DeviceChoice choose_devices(const Demand& demand) {
+  const std::string name = demand.device.empty() ? default_device() : demand.device;
+  return name.empty() || name == "auto" ? choose_automatically(demand)
+                                        : choose_by_name(demand, name);
+}
+
+void set_default_device(const std::string& name) {
+  const Registry& registry = Registry::instance();
+  const bool later = registry.may_appear(name);
+  const bool ended = !later || registry.wait_for_start(kPatienceOfSetting, nullptr);
+  if (ended) registry.choose(name);
+  DefaultDevice& setting = default_device_setting();
+  const std::lock_guard lock(setting.mutex);
+  setting.name = name.empty() ? "auto" : name;
+}
+
+std::string default_device() {
+  DefaultDevice& setting = default_device_setting();
+  const std::lock_guard lock(setting.mutex);
+  return setting.name;
+}
+
+}  // namespace warplite::engine

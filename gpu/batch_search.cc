@@ -1,0 +1,255 @@
+#include "gpu/batch_search.h"
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <numeric>
+#include <thread>
+
+#include "gpu/cuda_buffer.h"
+
+namespace warplite::gpu {
+namespace {
+
+// Below this, passes over the rows cost less than the phases of a batch.
+constexpr std::size_t kLeastQueries = 5;
+constexpr std::uint32_t kLeastRows = 256;
+constexpr std::size_t kMostK = 512;
+// A phase ends when this many times the rows before it have been seen: a query then has about
+// (growth − 1) · k nominees.
+constexpr std::uint32_t kGrowth = 8;
+// Multiply-adds that take about 10 ms: between launches of so many an interrupt is seen.
+constexpr double kLaunchWork = 2e12;
+constexpr std::size_t kGroupMemory = std::size_t{2} << 30;
+constexpr std::uint32_t kRoomForTies = 32;
+// Hits that are worth a thread of their own.
+constexpr std::size_t kHitsPerThread = 64 << 10;
+
+std::uint32_t capacity_for(std::size_t k) {
+  if (k <= 64) return kCapacities[0];
+  return k <= 160 ? kCapacities[1] : kCapacities[2];
+}
+
+bool lives(const compute::Block& block, std::uint32_t begin, std::uint32_t end) {
+  if (block.live == nullptr) return true;
+  for (std::uint32_t at = begin; at < end; at += 64) {
+    if (block.live[at / 64] != 0) return true;
+  }
+  return false;
+}
+
+// Visits tiles in an order in which any run of them is spread over the table: steps of about the
+// golden section.
+std::vector<RowTile> mixed(const std::vector<RowTile>& tiles) {
+  const std::size_t n = tiles.size();
+  std::size_t step = static_cast<std::size_t>(static_cast<double>(n) * 0.618) | 1;
+  while (std::gcd(step, n) != 1) step += 2;
+  std::vector<RowTile> out;
+  out.reserve(n);
+  for (std::size_t i = 0, at = 0; i < n; ++i, at = (at + step) % n) out.push_back(tiles[at]);
+  return out;
+}
+
+// Calls body(0) … body(n − 1), on up to `useful` threads.
+template <typename Body>
+void in_parallel(std::size_t n, std::size_t useful, const Body& body) {
+  const std::size_t most = std::max(1u, std::min(8u, std::thread::hardware_concurrency()));
+  const std::size_t threads = std::clamp<std::size_t>(useful, 1, most);
+  std::vector<std::exception_ptr> failures(threads);
+  const auto part = [&](std::size_t t) noexcept {
+    try {
+      for (std::size_t i = n * t / threads; i < n * (t + 1) / threads; ++i) body(i);
+    } catch (...) {
+      failures[t] = std::current_exception();
+    }
+  };
+  {
+    std::vector<std::jthread> others;
+    for (std::size_t t = 1; t < threads; ++t) others.emplace_back(part, t);
+    part(0);
+  }
+  for (const std::exception_ptr& failure : failures) {
+    if (failure) std::rethrow_exception(failure);
+  }
+}
+
+std::uint32_t round_up(std::size_t value, std::uint32_t unit) {
+  return static_cast<std::uint32_t>((value + unit - 1) / unit * unit);
+}
+
+}  // namespace
+
+bool BatchSearch::suits(const Gpu& gpu, const compute::Workload& work, std::size_t k,
+                        std::uint32_t rows) {
+  const bool product = work.distance == Distance::kL2 || work.distance == Distance::kCosine ||
+                       work.distance == Distance::kInnerProduct;
+  return product && work.queries.type != ElementType::kBit && k <= kMostK &&
+         work.queries.rows >= kLeastQueries && rows >= kLeastRows && !work.has_after &&
+         work.range.unbounded() && can_nominate(gpu.capability(), gpu.shared_memory(), work.queries.dim);
+}
+
+std::vector<std::uint32_t> BatchSearch::nearest(compute::HitTable& best) {
+  const std::size_t queries = work_.queries.rows;
+  std::vector<std::uint32_t> lost;
+  shape_ = tile_shape(gpu_.capability(), static_cast<std::uint32_t>(queries));
+  if (!make_tiles(shape_)) {
+    lost.resize(queries);
+    std::iota(lost.begin(), lost.end(), 0u);
+    return lost;
+  }
+  const std::size_t per_query = capacity_for(best.k()) * std::size_t{12} +
+                                work_.queries.dim * std::size_t{16};
+  const std::size_t most = std::max<std::size_t>(kGroupMemory / per_query, 256) / 256 * 256;
+  const std::size_t groups = (queries + most - 1) / most;
+  const std::size_t group = round_up((queries + groups - 1) / groups, shape_.queries);
+  for (std::size_t first = 0; first < queries; first += group) {
+    search_group(first, std::min(group, queries - first), best, lost);
+  }
+  return lost;
+}
+
+bool BatchSearch::make_tiles(TileShape shape) {
+  std::vector<RowTile> tiles;
+  for (std::size_t i = 0; i < rows_.blocks().size(); ++i) {
+    const compute::Block& block = *rows_.blocks()[i];
+    const auto& buffer = static_cast<const CudaBuffer&>(*block.vectors);
+    const Shadow* shadow =
+        buffer.shadow(lane_, work_.queries.type, work_.queries.dim, block.rows);
+    if (shadow == nullptr) return false;
+    const std::uint64_t* live = rows_.live()[i];
+    for (std::uint32_t at = 0; at < block.rows; at += shape.rows) {
+      const std::uint32_t end = std::min(block.rows, at + shape.rows);
+      if (!lives(block, at, end)) continue;
+      tiles.push_back({shadow->rows + std::size_t{at} * padded_elements(work_.queries.dim),
+                       shadow->stats + at, live == nullptr ? nullptr : live + at / 64,
+                       rows_.first_ordinal(i) + at, end - at});
+    }
+  }
+  tiles_ = mixed(tiles);
+  const std::size_t bytes = tiles_.size() * sizeof(RowTile);
+  device_tiles_ = DeviceBytes(bytes, lane_.pool(), lane_.stream());
+  check(cudaMemcpyAsync(device_tiles_.data(), tiles_.data(), bytes, cudaMemcpyHostToDevice,
+                        lane_.stream()),
+        "sending the list of tiles");
+  return true;
+}
+
+void BatchSearch::search_group(std::size_t first, std::size_t count, compute::HitTable& best,
+                               std::vector<std::uint32_t>& lost) {
+  const MatrixView& all = work_.queries;
+  const auto queries = static_cast<std::uint32_t>(count);
+  const std::uint32_t tile_queries = round_up(count, shape_.queries);
+  const std::uint32_t capacity = capacity_for(best.k());
+  const auto k = static_cast<std::uint32_t>(best.k());
+  const std::uint32_t room = k + kRoomForTies;
+  const std::size_t raw_bytes = count * all.stride();
+
+  Plan plan;
+  const std::size_t raw_at = plan.add(raw_bytes);
+  const std::size_t real_at =
+      plan.add(count * padded_query(all.type, all.dim) * sizeof(double));
+  const std::size_t squares_at = plan.add(count * sizeof(double));
+  const std::size_t halves_at =
+      plan.add(std::size_t{tile_queries} * padded_elements(all.dim) * sizeof(std::uint16_t));
+  const std::size_t norms_at = plan.add(count * sizeof(float));
+  const std::size_t residuals_at = plan.add(count * sizeof(float));
+  const std::size_t extremes_at = plan.add(4 * sizeof(float));
+  const std::size_t limits_at = plan.add(tile_queries * sizeof(float));
+  const std::size_t counts_at = plan.add(count * sizeof(std::uint32_t));
+  const std::size_t bounds_at = plan.add(count * capacity * sizeof(float2));
+  const std::size_t ordinals_at = plan.add(count * capacity * sizeof(std::uint32_t));
+  std::byte* base = lane_.scratch(plan.size());
+  const auto at = [base]<typename T>(std::size_t offset, T*& pointer) {
+    pointer = reinterpret_cast<T*>(base + offset);
+  };
+
+  Nominate work{};
+  work.distance = work_.distance;
+  work.dim = all.dim;
+  work.shape = shape_;
+  work.multiprocessors = gpu_.multiprocessors();
+  work.capability = gpu_.capability();
+  PreparedQueries& prepared = work.prepared;
+  at(real_at, prepared.real);
+  at(real_at, prepared.bytes);
+  at(squares_at, prepared.squares);
+  at(halves_at, prepared.halves);
+  at(norms_at, prepared.norms);
+  at(residuals_at, prepared.residuals);
+  at(extremes_at, prepared.extremes);
+  Nominees& nominees = work.nominees;
+  nominees.queries = queries;
+  nominees.k = k;
+  nominees.capacity = capacity;
+  at(limits_at, nominees.limits);
+  at(counts_at, nominees.counts);
+  at(bounds_at, nominees.bounds);
+  at(ordinals_at, nominees.ordinals);
+
+  std::byte* raw = lane_.outgoing(raw_bytes);
+  std::memcpy(raw, all.row(first), raw_bytes);
+  check(cudaMemcpyAsync(base + raw_at, raw, raw_bytes, cudaMemcpyHostToDevice, lane_.stream()),
+        "sending queries");
+  launch_prepare({all.type, work_.distance, all.dim, queries, tile_queries, shape_.queries},
+                 base + raw_at,
+                 prepared, lane_.stream());
+  run_phases(work);
+
+  Plan results;
+  const std::size_t candidates_at = results.add(count * room * sizeof(Candidate));
+  const std::size_t found_at = results.add(count * sizeof(std::uint32_t));
+  std::byte* incoming = lane_.incoming(results.size());
+  const auto candidates = reinterpret_cast<Candidate*>(incoming + candidates_at);
+  const auto found = reinterpret_cast<std::uint32_t*>(incoming + found_at);
+  launch_rescore({table_, all.type, work_.distance, prepared, nominees, room, candidates, found},
+                 lane_.stream());
+  lane_.wait(work_.cancellation);
+  take_results(first, count, room, candidates, found, best, lost);
+}
+
+void BatchSearch::run_phases(Nominate work) {
+  const auto total = static_cast<std::uint32_t>(tiles_.size());
+  const RowTile* tiles = device_tiles_.as<RowTile>();
+  const double tile_work = static_cast<double>(shape_.rows) * padded_elements(work.dim) *
+                           round_up(work.nominees.queries, shape_.queries);
+  const auto most = static_cast<std::uint32_t>(std::max(1.0, kLaunchWork / tile_work));
+
+  work.tiles = tiles;
+  work.tile_count = std::min(total, kFirstRows / shape_.rows);
+  work.keep_all = true;
+  launch_start(work.nominees, work.prepared.norms,
+               round_up(work.nominees.queries, shape_.queries), work.tile_count * shape_.rows,
+               lane_.stream());
+  launch_nominate(work, lane_.stream());
+  launch_tighten(work.nominees, lane_.stream());
+  work.keep_all = false;
+  for (std::uint32_t done = work.tile_count; done < total;) {
+    const std::uint32_t end = std::min<std::uint64_t>(total, std::uint64_t{done} * kGrowth);
+    while (done < end) {
+      work.tiles = tiles + done;
+      work.tile_count = std::min(end - done, most);
+      launch_nominate(work, lane_.stream());
+      done += work.tile_count;
+      if (work.tile_count == most) lane_.wait(work_.cancellation);
+    }
+    launch_tighten(work.nominees, lane_.stream());
+  }
+}
+
+void BatchSearch::take_results(std::size_t first, std::size_t count, std::uint32_t room,
+                               const Candidate* candidates, const std::uint32_t* found,
+                               compute::HitTable& best,
+                               std::vector<std::uint32_t>& lost) const {
+  for (std::size_t i = 0; i < count; ++i) {
+    if (found[i] > room) lost.push_back(static_cast<std::uint32_t>(first + i));
+  }
+  in_parallel(count, count * room / kHitsPerThread, [&](std::size_t i) {
+    if (found[i] > room) return;
+    TopK& nearest = best.row(first + i);
+    for (std::uint32_t c = 0; c < found[i]; ++c) {
+      nearest.push(rows_.hit(candidates[i * room + c]));
+    }
+  });
+}
+
+}  // namespace warplite::gpu

@@ -1,0 +1,50 @@
+// The k nearest rows of many queries: tensor cores nominate (nominate.h), canonical distances
+// decide. Exact, or the query is handed back.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "compute/ops.h"
+#include "gpu/lane.h"
+#include "gpu/nominate.h"
+#include "gpu/row_set.h"
+
+namespace warplite::gpu {
+
+class BatchSearch {
+ public:
+  // Whether it serves this work at all.
+  static bool suits(const Gpu& gpu, const compute::Workload& work, std::size_t k,
+                    std::uint32_t rows);
+
+  // `table` was uploaded on the lane.
+  BatchSearch(const Gpu& gpu, Lane& lane, const compute::Workload& work, const RowSet& rows,
+              const RowTable& table)
+      : gpu_(gpu), lane_(lane), work_(work), rows_(rows), table_(table) {}
+
+  // Adds the nearest rows of every query, and returns the queries for which it could not prove
+  // them: too many rows within the error of the product, or values beyond its range.
+  std::vector<std::uint32_t> nearest(compute::HitTable& best);
+
+ private:
+  // Makes the half-precision copies and lists the tiles; false when a block has none.
+  bool make_tiles(TileShape shape);
+  void search_group(std::size_t first, std::size_t count, compute::HitTable& best,
+                    std::vector<std::uint32_t>& lost);
+  void run_phases(Nominate work);
+  void take_results(std::size_t first, std::size_t count, std::uint32_t room,
+                    const Candidate* candidates, const std::uint32_t* found,
+                    compute::HitTable& best, std::vector<std::uint32_t>& lost) const;
+
+  const Gpu& gpu_;
+  Lane& lane_;
+  const compute::Workload& work_;
+  const RowSet& rows_;
+  const RowTable& table_;
+  TileShape shape_{};
+  std::vector<RowTile> tiles_;
+  DeviceBytes device_tiles_;
+};
+
+}  // namespace warplite::gpu

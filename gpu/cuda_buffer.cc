@@ -1,0 +1,52 @@
+#include "gpu/cuda_buffer.h"
+
+namespace warplite::gpu {
+
+CudaBuffer::CudaBuffer(Gpu& gpu, cudaStream_t stream, const compute::HostBytes& bytes,
+                       std::atomic<std::size_t>& used)
+    : gpu_(gpu), used_(used), size_(bytes.size), memory_(bytes.size, gpu.pool(), stream) {
+  check(cudaMemcpyAsync(memory_.data(), bytes.data, size_, cudaMemcpyHostToDevice, stream),
+        "sending vectors");
+  check(cudaStreamSynchronize(stream), "sending vectors");
+  data_ = memory_.data();
+  used_ += size_;
+}
+
+CudaBuffer::CudaBuffer(Mapped, Gpu& gpu, compute::HostBytes bytes, std::atomic<std::size_t>& used)
+    : gpu_(gpu), used_(used), size_(bytes.size), host_(std::move(bytes)) {
+  // Read-only for the device; CUDA wants a pointer to non-const all the same.
+  void* address = const_cast<std::byte*>(host_.data);
+  check(cudaHostRegister(address, size_, cudaHostRegisterMapped | cudaHostRegisterPortable),
+        "pinning vectors");
+  void* mapped = nullptr;
+  const cudaError_t code = cudaHostGetDevicePointer(&mapped, address, 0);
+  if (code != cudaSuccess) cudaHostUnregister(address);
+  check(code, "mapping pinned vectors");
+  data_ = static_cast<const std::byte*>(mapped);
+}
+
+CudaBuffer::~CudaBuffer() {
+  // Freeing must reach the right device from whatever thread lets go of the buffer. On a device
+  // that was lost these calls fail, and there is nothing left to free.
+  if (cudaSetDevice(gpu_.ordinal()) != cudaSuccess) return;
+  if (mapped()) {
+    cudaHostUnregister(const_cast<std::byte*>(host_.data));
+  } else {
+    used_ -= size_;
+  }
+  if (shadow_ != nullptr) used_ -= shadow_->memory.size();
+}
+
+const Shadow* CudaBuffer::shadow(Lane& lane, ElementType type, std::uint32_t dim,
+                                 std::uint32_t rows) const {
+  const std::lock_guard lock(mutex_);
+  if (shadow_ == nullptr) {
+    auto made = std::make_unique<Shadow>();
+    make_shadow(data_, type, dim, rows, gpu_.pool(), lane.stream(), *made);
+    shadow_ = std::move(made);
+    used_ += shadow_->memory.size();
+  }
+  return shadow_->usable ? shadow_.get() : nullptr;
+}
+
+}  // namespace warplite::gpu

@@ -1,0 +1,43 @@
+// Vectors on a GPU: a copy in its memory, or the host's bytes, pinned and read over the bus.
+// Threads: read-only after construction, but for the half-precision copy (shadow.h).
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <mutex>
+
+#include "compute/device.h"
+#include "gpu/lane.h"
+#include "gpu/shadow.h"
+
+namespace warplite::gpu {
+
+class CudaBuffer : public compute::Buffer {
+ public:
+  // Copies the bytes. `used` counts the device's bytes.
+  CudaBuffer(Gpu& gpu, cudaStream_t stream, const compute::HostBytes& bytes, std::atomic<std::size_t>& used);
+  // Pins the host's bytes for as long as it lives.
+  struct Mapped {};
+  CudaBuffer(Mapped, Gpu& gpu, compute::HostBytes bytes, std::atomic<std::size_t>& used);
+  ~CudaBuffer() override;
+
+  std::size_t size() const override { return size_; }
+  const std::byte* data() const { return data_; }  // an address that kernels may read
+  bool mapped() const { return host_.owner != nullptr; }
+
+  // The half-precision copy, made when first asked for on the lane's stream; null when it cannot
+  // serve (values too large). The shape is always the same: that of the column.
+  const Shadow* shadow(Lane& lane, ElementType type, std::uint32_t dim, std::uint32_t rows) const;
+
+ private:
+  Gpu& gpu_;
+  std::atomic<std::size_t>& used_;
+  std::size_t size_ = 0;
+  const std::byte* data_ = nullptr;
+  DeviceBytes memory_;
+  compute::HostBytes host_;
+  mutable std::mutex mutex_;
+  mutable std::unique_ptr<Shadow> shadow_;
+};
+
+}  // namespace warplite::gpu

@@ -1,0 +1,173 @@
+#include "gpu/cuda_device.h"
+
+#include <atomic>
+#include <mutex>
+#include <new>
+#include <numeric>
+#include <utility>
+
+#include "compute/gatherer.h"
+#include "gpu/batch_search.h"
+#include "gpu/cuda_buffer.h"
+#include "gpu/lane.h"
+#include "gpu/scan_search.h"
+
+namespace warplite::gpu {
+namespace {
+
+constexpr int kLeastCapability = 75;
+// One pass over 8 MB costs the CPU about what a launch and its way back cost here.
+constexpr std::size_t kWorthwhile = std::size_t{8} << 20;
+
+class CudaDevice : public compute::Device {
+ public:
+  CudaDevice(int ordinal, std::string name) : gpu_(ordinal), name_(std::move(name)) {}
+
+  compute::DeviceInfo describe() const override {
+    const std::string capability =
+        std::to_string(gpu_.capability() / 10) + "." + std::to_string(gpu_.capability() % 10);
+    return {name_,
+            gpu_.model() + ", compute capability " + capability,
+            lost_ ? lost_reason() : "ready",
+            !lost_,
+            gpu_.memory_total(),
+            used_};
+  }
+  bool usable() const override { return !lost_; }
+  bool own_memory() const override { return true; }
+  bool supports(ElementType type, Distance distance) const override {
+    return applies(distance, type);
+  }
+  std::size_t worthwhile_bytes() const override { return kWorthwhile; }
+
+  Status make_resident(compute::HostBytes bytes,
+                       std::shared_ptr<const compute::Buffer>* out) override {
+    return guarded([&] {
+      *out = std::make_shared<const CudaBuffer>(gpu_, upload_stream_, bytes, used_);
+    });
+  }
+
+  Status map_host(compute::HostBytes bytes, std::shared_ptr<const compute::Buffer>* out) override {
+    if (reinterpret_cast<std::uintptr_t>(bytes.data) % 16 != 0) {
+      return {ErrorKind::kUnsupported, name_ + " reads host memory in place on 16 bytes only"};
+    }
+    return guarded([&] {
+      *out = std::make_shared<const CudaBuffer>(CudaBuffer::Mapped{}, gpu_, std::move(bytes),
+                                                used_);
+    });
+  }
+
+  Status nearest(const compute::Workload& work, compute::HitTable& best) override {
+    if (best.k() == 0) return {};
+    return gatherer_.nearest(work, best,
+                             [this](const compute::Workload& all, compute::HitTable& hits) {
+                               return search(all, hits);
+                             });
+  }
+
+  Status within(const compute::Workload& work, compute::HitLists& out) override {
+    return guarded([&] {
+      for_each_set(work, [&](Lane& lane, const RowSet& rows, const RowTable& table) {
+        std::vector<std::uint32_t> all(work.queries.rows);
+        std::iota(all.begin(), all.end(), 0u);
+        ScanSearch(lane, work, rows, table).within(all, out);
+      });
+    });
+  }
+
+ private:
+  Status search(const compute::Workload& work, compute::HitTable& best) {
+    return guarded([&] {
+      for_each_set(work, [&](Lane& lane, const RowSet& rows, const RowTable& table) {
+        std::vector<std::uint32_t> left(work.queries.rows);
+        std::iota(left.begin(), left.end(), 0u);
+        if (BatchSearch::suits(gpu_, work, best.k(), rows.rows())) {
+          left = BatchSearch(gpu_, lane, work, rows, table).nearest(best);
+        }
+        ScanSearch(lane, work, rows, table).nearest(left, best);
+      });
+    });
+  }
+
+  // The blocks of the work, as many at a time as one set of rows holds.
+  template <typename Search>
+  void for_each_set(const compute::Workload& work, const Search& search) {
+    const Gpu::Borrowed lane = gpu_.lane();
+    for (std::size_t next = 0; next < work.blocks.size();) {
+      RowSet rows(work, next);
+      if (rows.rows() == 0) continue;
+      const RowTable table = rows.upload(*lane);
+      search(*lane, rows, table);
+    }
+  }
+
+  // Runs `body` on this GPU, turning what it throws into a Status. An error that is not a lack of
+  // memory leaves CUDA unusable, so the device is given up.
+  template <typename Body>
+  Status guarded(const Body& body) noexcept {
+    if (lost_) return {ErrorKind::kDevice, name_ + ": " + lost_reason()};
+    try {
+      gpu_.enter();
+      body();
+      return {};
+    } catch (const Error& error) {
+      if (error.kind() == ErrorKind::kDevice) lose(error.what());
+      if (error.kind() == ErrorKind::kInterrupted) return {error.kind(), error.what()};
+      return {error.kind(), name_ + ": " + error.what()};
+    } catch (const std::bad_alloc&) {
+      return {ErrorKind::kNoMemory, name_ + ": out of host memory"};
+    } catch (const std::exception& error) {
+      return {ErrorKind::kDevice, name_ + ": " + error.what()};
+    }
+  }
+
+  void lose(const char* reason) {
+    const std::lock_guard lock(mutex_);
+    if (lost_) return;
+    reason_ = reason;
+    lost_ = true;
+  }
+  std::string lost_reason() const {
+    const std::lock_guard lock(mutex_);
+    return "lost: " + reason_;
+  }
+
+  std::atomic<std::size_t> used_{0};
+  Gpu gpu_;
+  const std::string name_;
+  Stream upload_stream_;
+  compute::Gatherer gatherer_;
+  std::atomic<bool> lost_{false};
+  mutable std::mutex mutex_;
+  std::string reason_;
+};
+
+}  // namespace
+
+std::vector<std::unique_ptr<compute::Device>> make_cuda_devices(std::string& why) {
+  std::vector<std::unique_ptr<compute::Device>> devices;
+  int count = 0;
+  if (const cudaError_t code = cudaGetDeviceCount(&count); code != cudaSuccess) {
+    why = std::string("CUDA: ") + cudaGetErrorString(code);
+    return devices;
+  }
+  if (count == 0) why = "CUDA: there is no GPU";
+  for (int i = 0; i < count; ++i) {
+    try {
+      check(cudaSetDevice(i), "choosing the GPU");
+      cudaDeviceProp properties{};
+      check(cudaGetDeviceProperties(&properties, i), "asking the GPU for its properties");
+      if (10 * properties.major + properties.minor < kLeastCapability) {
+        why = std::string(properties.name) + ": compute capability 7.5 is the least";
+        continue;
+      }
+      devices.push_back(
+          std::make_unique<CudaDevice>(i, "gpu:" + std::to_string(devices.size())));
+    } catch (const std::exception& error) {
+      why = error.what();
+    }
+  }
+  return devices;
+}
+
+}  // namespace warplite::gpu

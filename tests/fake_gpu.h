@@ -1,0 +1,80 @@
+// A device with memory of its own that computes on the CPU: what a GPU looks like from outside
+// gpu/, with room, failures and delays as a test wants them.
+// Threads: as any device; its settings may be changed at any time.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "compute/device.h"
+
+namespace warplite::testing {
+
+// Closed, it holds up whoever passes.
+class Gate {
+ public:
+  void close() { set(false); }
+  void open() { set(true); }
+  void pass() {
+    std::unique_lock lock(mutex_);
+    opened_.wait(lock, [this] { return open_; });
+  }
+
+ private:
+  void set(bool open) {
+    const std::lock_guard lock(mutex_);
+    open_ = open;
+    opened_.notify_all();
+  }
+
+  std::mutex mutex_;
+  std::condition_variable opened_;
+  bool open_ = true;
+};
+
+class FakeGpu : public compute::Device {
+ public:
+  explicit FakeGpu(std::string name);
+
+  compute::DeviceInfo describe() const override;
+  bool usable() const override { return !lost; }
+  bool own_memory() const override { return true; }
+  bool supports(ElementType type, Distance distance) const override;
+  Status make_resident(compute::HostBytes bytes,
+                       std::shared_ptr<const compute::Buffer>* out) override;
+  Status map_host(compute::HostBytes bytes, std::shared_ptr<const compute::Buffer>* out) override;
+  std::size_t worthwhile_bytes() const override { return worthwhile; }
+  Status nearest(const compute::Workload& work, compute::HitTable& best) override;
+  Status within(const compute::Workload& work, compute::HitLists& out) override;
+
+  // Settings.
+  std::atomic<std::size_t> memory{std::size_t{1} << 40};  // bytes there are
+  std::atomic<std::size_t> worthwhile{0};
+  std::atomic<bool> maps{true};
+  std::atomic<bool> lost{false};
+  std::atomic<int> fail_searches{0};  // the next so many, with `failure`
+  std::atomic<int> fail_uploads{0};   // the next so many, for want of memory
+  std::atomic<ErrorKind> failure{ErrorKind::kNoMemory};
+  std::atomic<bool> dies{false};      // a search that fails with kDevice loses the device
+  Gate uploads_pass;
+
+  // What happened.
+  std::atomic<std::size_t> uploads{0}, uploaded_bytes{0}, mappings{0}, operations{0};
+  std::atomic<std::size_t> queries{0};     // of all operations
+  std::atomic<std::size_t> used{0};        // bytes of live buffers that are not mapped
+  std::atomic<std::size_t> most_used{0};
+
+ private:
+  class Buffer;
+  template <typename Operation>
+  Status run(const compute::Workload& work, const Operation& operation);
+  Status keep(compute::HostBytes bytes, std::size_t own,
+              std::shared_ptr<const compute::Buffer>* out);
+
+  const std::string name_;
+};
+
+}  // namespace warplite::testing
