@@ -84,6 +84,7 @@ class Collection {
   bool update(RowId old, const NewRow& row, OnConflict conflict);
   bool erase(RowId rowid);  // false: no such row
 
+  bool in_transaction() const;
   void begin();
   void sync();
   void commit() noexcept;

@@ -203,7 +203,10 @@ bool Collection::erase(RowId rowid) {
   return found;
 }
 
+bool Collection::in_transaction() const { return impl_->transaction.active(); }
+
 void Collection::begin() {
+  if (impl_->transaction.active()) return;
   impl_->transaction.begin();
   impl_->base_current = false;
 }

@@ -7,27 +7,24 @@
 namespace warplite::engine {
 
 // What only the cache holds goes, and counts as used when it last was, the earliest first. Its
-// entries stay: they may be evicted next.
+// entries stay: they may be evicted next. Allocates nothing, as eviction must not fail.
 void Residency::Impl::drop_holders() {
-  std::vector<std::shared_ptr<Holder>> idle;
-  const auto is_idle = [](const std::shared_ptr<Holder>& holder) {
-    return holder.use_count() == 1;
-  };
-  const auto first = std::partition(holders.begin(), holders.end(), std::not_fn(is_idle));
-  std::move(first, holders.end(), std::back_inserter(idle));
-  holders.erase(first, holders.end());
-  std::sort(idle.begin(), idle.end(), [](const auto& a, const auto& b) {
+  const auto idle = std::partition(holders.begin(), holders.end(), [](const auto& holder) {
+    return holder.use_count() > 1;
+  });
+  std::sort(idle, holders.end(), [](const auto& a, const auto& b) {
     return a->used_at_.load() < b->used_at_.load();
   });
-  for (const std::shared_ptr<Holder>& holder : idle) {
-    for (const Stamp& stamp : holder->stamps_) {
+  for (auto holder = idle; holder != holders.end(); ++holder) {
+    for (const Stamp& stamp : (*holder)->stamps_) {
       const auto entry = touch({stamp, Kind::kVectors});
       if (entry == entries.end()) continue;
-      const auto copy = entry->copy_on(holder->device_);
+      const auto copy = entry->copy_on((*holder)->device_);
       if (copy == entry->copies.end()) continue;
-      copy->used_at = std::max(copy->used_at, holder->used_at_.load());
+      copy->used_at = std::max(copy->used_at, (*holder)->used_at_.load());
     }
   }
+  holders.erase(idle, holders.end());
 }
 
 void Residency::keep(std::shared_ptr<Holder> holder) {

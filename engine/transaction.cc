@@ -5,7 +5,7 @@
 namespace warplite::engine {
 
 void Transaction::begin() noexcept {
-  WARP_DCHECK(!active_);
+  if (active_) return;
   WARP_DCHECK(pending_.empty());
   active_ = true;
 }
@@ -33,6 +33,7 @@ void Transaction::rollback() noexcept {
 
 void Transaction::savepoint(int n) noexcept {
   if (failure_ == Failure::kUnmarked) return;
+  if (!savepoints_.empty() && savepoints_.back().n >= n) return;
   try {
     savepoints_.push_back({n, pending_.mark(), nullptr, nullptr});
   } catch (...) {

@@ -2,7 +2,9 @@
 // what each savepoint needs to come back. Knows no SQLite and writes nothing.
 // Calls follow, as SQLite makes them (DESIGN §3):
 //   (begin? (write | savepoint n | release n | rollback_to n | flush)* (commit | rollback))*
-// where a flush is: freeze(), then finish_flush() when every write succeeded.
+// where a flush is: freeze(), then finish_flush() when every write succeeded. Where SQLite has
+// connected the table twice in one transaction, all but the flush come twice, and the second
+// time changes nothing.
 // Threads: one. begin() to rollback_to() do not throw; what they could not do makes the next
 // write fail instead.
 #pragma once
@@ -26,6 +28,7 @@ class Transaction {
   const std::shared_ptr<const Snapshot>& base() const { return base_; }
   void set_base(std::shared_ptr<const Snapshot> base) { base_ = std::move(base); }
 
+  bool active() const { return active_; }
   void begin() noexcept;
   void commit() noexcept;
   void rollback() noexcept;

@@ -121,6 +121,14 @@ void Context::remove(const OpenTable& table) {
   if (present == nullptr || present.get() == &table) tables_.erase(entry);
 }
 
+std::shared_ptr<OpenTable> Context::in_transaction(const std::vector<std::string>& arguments) {
+  std::shared_ptr<OpenTable> table = lookup(arguments[0], arguments[1]);
+  if (table == nullptr || table->arguments != arguments || !table->collection->in_transaction()) {
+    return nullptr;
+  }
+  return table;
+}
+
 std::shared_ptr<OpenTable> Context::lookup(const std::string& schema, const std::string& table) {
   const auto entry = tables_.find({ascii_lower(schema), ascii_lower(table)});
   return entry == tables_.end() ? nullptr : entry->second.lock();

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "compute/ops.h"
 #include "engine/collection.h"
@@ -17,6 +18,7 @@ namespace warplite::sql {
 
 // A connected warp table; the virtual table owns it, cursors of table-valued functions share it.
 struct OpenTable {
+  std::vector<std::string> arguments;  // as SQLite hands them over: schema, table, columns
   TableDefinition definition;
   std::shared_ptr<engine::Collection> collection;
 };
@@ -28,6 +30,11 @@ class Context {
 
   void add(const std::shared_ptr<OpenTable>& table);
   void remove(const OpenTable& table);  // by schema and table name, when it is this object
+
+  // The table of these arguments when it is in the middle of a transaction. A schema that is rolled
+  // back makes SQLite connect tables anew and keep the old connection until the transaction
+  // ends; both must see the same pending rows.
+  std::shared_ptr<OpenTable> in_transaction(const std::vector<std::string>& arguments);
 
   // "papers" or "schema.papers" (either part may be "quoted", [quoted] or `quoted`); ASCII
   // case-insensitive; without a schema: temp, main, then the attached ones. Connects the table when

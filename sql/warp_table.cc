@@ -1,7 +1,9 @@
 #include "sql/warp_table.h"
 
+#include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "sql/guard.h"
 #include "sql/match_function.h"
@@ -18,16 +20,28 @@ WarpTable& table_of(sqlite3_vtab* vtab) { return *static_cast<WarpTable*>(vtab);
 
 enum class Life { kCreate, kConnect };
 
+std::shared_ptr<OpenTable> open_table(sqlite3* db, Context& context,
+                                      std::vector<std::string> arguments, Life life) {
+  if (life == Life::kConnect) {
+    if (auto open = context.in_transaction(arguments)) return open;
+  }
+  auto open = std::make_shared<OpenTable>();
+  open->definition = parse_definition(arguments[0].c_str(), arguments[1].c_str(),
+                                      {arguments.begin() + 2, arguments.end()});
+  open->arguments = std::move(arguments);
+  const TableDefinition& definition = open->definition;
+  const auto make = life == Life::kCreate ? engine::Collection::create : engine::Collection::open;
+  open->collection = make(db, definition.schema, definition.table, definition.options());
+  return open;
+}
+
 int connect(sqlite3* db, void* aux, int argc, const char* const* argv, sqlite3_vtab** out,
             char** error, Life life) {
   return guarded(error, [&] {
     auto* context = static_cast<Context*>(aux);
-    auto open = std::make_shared<OpenTable>();
-    open->definition = parse_definition(argv[1], argv[2], {argv + 3, argv + argc});
+    const std::shared_ptr<OpenTable> open =
+        open_table(db, *context, {argv + 1, argv + argc}, life);
     const TableDefinition& definition = open->definition;
-    const auto make =
-        life == Life::kCreate ? engine::Collection::create : engine::Collection::open;
-    open->collection = make(db, definition.schema, definition.table, definition.options());
     int code = sqlite3_declare_vtab(db, definition.declaration().c_str());
     if (code == SQLITE_OK) code = sqlite3_vtab_config(db, kConstraintSupport, 1);
     if (code == SQLITE_OK) code = sqlite3_vtab_config(db, kInnocuous);
@@ -52,7 +66,8 @@ int warp_connect(sqlite3* db, void* aux, int argc, const char* const* argv, sqli
 int warp_disconnect(sqlite3_vtab* vtab) {
   const std::unique_ptr<WarpTable> table(&table_of(vtab));
   return guarded(static_cast<char**>(nullptr), [&] {
-    table->context->remove(*table->open);
+    // Unless a later connection shares it.
+    if (table->open.use_count() == 1) table->context->remove(*table->open);
     return SQLITE_OK;
   });
 }

@@ -1,4 +1,4 @@
-// A connection to SQLite as the C++ tests of storage and engine use it; whatever fails ends the test.
+// A SQLite connection for the C++ tests of storage and engine; whatever fails ends the test.
 #pragma once
 
 #include <doctest/doctest.h>

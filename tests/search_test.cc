@@ -174,6 +174,11 @@ TEST_CASE("memory stays near the limit while a larger column is searched") {
   nearest(*view, selection, vectors.table().index(0), request_for(query), 3);
   CHECK(residency.used() <= 4 * segment);
   CHECK(residency.used() > 0);
+  std::string in_use;
+  for (const Residency::Entry& entry : residency.entries()) {
+    if (entry.in_use) in_use += entry.owner + "; ";
+  }
+  INFO("in use: ", in_use);
   CHECK(residency.would_fit(segment));
   CHECK_FALSE(residency.would_fit(4 * segment));
 }

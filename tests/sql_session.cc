@@ -1,6 +1,7 @@
 #include "tests/sql_session.h"
 
 #include <cstring>
+#include <memory>
 
 namespace warplite::testing {
 namespace {
@@ -51,6 +52,8 @@ SqlResult SqlSession::run(const std::string& sql) const {
   for (const char* rest = sql.c_str(); *rest != '\0' && result.ok();) {
     sqlite3_stmt* statement = nullptr;
     int code = sqlite3_prepare_v2(db_, rest, -1, &statement, &rest);
+    const std::unique_ptr<sqlite3_stmt, decltype(&sqlite3_finalize)> owned(statement,
+                                                                           &sqlite3_finalize);
     while (code == SQLITE_OK && statement != nullptr) {
       code = sqlite3_step(statement);
       if (code != SQLITE_ROW) break;
@@ -62,7 +65,6 @@ SqlResult SqlSession::run(const std::string& sql) const {
       result.message = sqlite3_errmsg(db_);
       if (result.code == SQLITE_OK) result.code = code;
     }
-    sqlite3_finalize(statement);
   }
   return result;
 }
