@@ -54,6 +54,7 @@ std::shared_ptr<const ResidentVectors> SegmentPart::resident(std::size_t column)
     }
   }
   return Residency::instance().vectors(info_.vectors[column], vector_owners_[column],
+                                       vector_bytes(column),
                                        [&] { return store_->load_vectors(info_, column); });
 }
 

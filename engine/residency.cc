@@ -71,11 +71,15 @@ void Residency::Impl::evict_to(std::size_t target, Evicted& out) {
 
 template <typename T, typename Load>
 std::shared_ptr<const T> Residency::Impl::get(const Key& key, const std::string& owner,
-                                              const Load& load) {
+                                              std::size_t expected, const Load& load) {
   {
+    // Room is made before it is needed: what goes is freed before what comes is read.
+    Evicted evicted;
     const std::lock_guard lock(mutex);
     const auto at = touch(key);
     if (at != entries.end()) return std::static_pointer_cast<const T>(at->value);
+    const std::size_t limit_now = effective_limit();
+    if (expected != 0) evict_to(limit_now > expected ? limit_now - expected : 0, evicted);
   }
   std::shared_ptr<const T> loaded = load();
   const std::size_t bytes = bytes_of(*loaded);
@@ -107,28 +111,29 @@ Residency::~Residency() = default;
 
 std::shared_ptr<const ResidentVectors> Residency::vectors(const Stamp& stamp,
                                                           const std::string& owner,
+                                                          std::size_t bytes,
                                                           const LoadVectors& load) {
-  return impl_->get<ResidentVectors>({stamp, Impl::Kind::kVectors}, owner, [&] {
+  return impl_->get<ResidentVectors>({stamp, Impl::Kind::kVectors}, owner, bytes, [&] {
     return std::make_shared<const ResidentVectors>(ResidentVectors{load()});
   });
 }
 
 std::shared_ptr<const Column> Residency::column(const Stamp& stamp, const std::string& owner,
                                                 const std::function<Column()>& load) {
-  return impl_->get<Column>({stamp, Impl::Kind::kColumn}, owner,
+  return impl_->get<Column>({stamp, Impl::Kind::kColumn}, owner, 0,
                             [&] { return std::make_shared<const Column>(load()); });
 }
 
 std::shared_ptr<const std::vector<RowId>> Residency::rowids(
     const Stamp& stamp, const std::string& owner, const std::function<std::vector<RowId>()>& load) {
-  return impl_->get<std::vector<RowId>>({stamp, Impl::Kind::kRowIds}, owner, [&] {
+  return impl_->get<std::vector<RowId>>({stamp, Impl::Kind::kRowIds}, owner, 0, [&] {
     return std::make_shared<const std::vector<RowId>>(load());
   });
 }
 
 std::shared_ptr<const Bitmap> Residency::alive(const Stamp& stamp, const std::string& owner,
                                                const std::function<Bitmap()>& load) {
-  return impl_->get<Bitmap>({stamp, Impl::Kind::kAlive}, owner,
+  return impl_->get<Bitmap>({stamp, Impl::Kind::kAlive}, owner, 0,
                             [&] { return std::make_shared<const Bitmap>(load()); });
 }
 

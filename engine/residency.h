@@ -40,10 +40,10 @@ class Residency {
   static Residency& instance();
 
   using LoadVectors = std::function<storage::VectorBlock()>;
-  // The host copy, loaded by `load` when it is not cached. Two threads that miss at
-  // once may both load; one result is kept.
+  // The host copy, loaded by `load` when it is not cached, into about `bytes` bytes. Two threads
+  // that miss at once may both load; one result is kept.
   std::shared_ptr<const ResidentVectors> vectors(const Stamp& stamp, const std::string& owner,
-                                                 const LoadVectors& load);
+                                                 std::size_t bytes, const LoadVectors& load);
 
   std::shared_ptr<const Column> column(const Stamp& stamp, const std::string& owner,
                                        const std::function<Column()>& load);

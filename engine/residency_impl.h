@@ -116,7 +116,8 @@ struct Residency::Impl {
                std::shared_ptr<const compute::Buffer>* out);  // takes the lock itself
 
   template <typename T, typename Load>
-  std::shared_ptr<const T> get(const Key& key, const std::string& owner, const Load& load);
+  std::shared_ptr<const T> get(const Key& key, const std::string& owner, std::size_t expected,
+                               const Load& load);  // takes the lock itself; expected: bytes, or 0
 };
 
 }  // namespace warplite::engine
