@@ -32,6 +32,18 @@ class TopK {
     if (hits_.size() >= limit_) shrink();
   }
 
+  // Hits that turned out to be of no use were dropped this many times.
+  std::size_t cuts() const { return cuts_; }
+  // A distance that `count` of the hits do not exceed. REQUIRES: 0 < count, cuts() > 0, count <= k.
+  double distance_of(std::size_t count) {
+    keys_.clear();
+    keys_.reserve(hits_.size());
+    for (const Hit& hit : hits_) keys_.push_back(hit.distance);
+    const auto key = keys_.begin() + static_cast<std::ptrdiff_t>(count - 1);
+    std::nth_element(keys_.begin(), key, keys_.end());
+    return *key;
+  }
+
   // The k nearest so far, nearest first. The object remains usable.
   const std::vector<Hit>& sorted() {
     if (hits_.size() > k_) shrink();
@@ -57,16 +69,13 @@ class TopK {
   // Keeps the k nearest, in any order. Selects among distances alone, which are a
   // third of the bytes, and looks at rowids only where ties straddle the end.
   void shrink() {
+    ++cuts_;
     if (in_order_) {
       hits_.resize(k_);
       threshold_ = std::min(threshold_, hits_.back().distance);
       return;
     }
-    keys_.clear();
-    for (const Hit& hit : hits_) keys_.push_back(hit.distance);
-    const auto key = keys_.begin() + static_cast<std::ptrdiff_t>(k_ - 1);
-    std::nth_element(keys_.begin(), key, keys_.end());
-    const double kth = *key;
+    const double kth = distance_of(k_);
     const auto ties = std::partition(hits_.begin(), hits_.end(),
                                      [kth](const Hit& hit) { return hit.distance < kth; });
     const auto end = std::partition(ties, hits_.end(),
@@ -78,10 +87,11 @@ class TopK {
 
   std::size_t k_;
   std::size_t limit_;
+  std::size_t cuts_ = 0;
   double threshold_ = std::numeric_limits<double>::infinity();
   bool in_order_ = true;  // hits_ came nearest first, as from a device that sorts
   std::vector<Hit> hits_;
-  std::vector<double> keys_;  // of shrink()
+  std::vector<double> keys_;  // of distance_of()
 };
 
 }  // namespace warplite

@@ -2,8 +2,10 @@
 // share one falling threshold per query, so that what one has found spares the others.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -45,6 +47,7 @@ class Collector {
   }
 
   const TopK& best() const { return *best_; }
+  TopK& best() { return *best_; }
   std::vector<Hit>& hits() { return hits_; }
 
  private:
@@ -57,7 +60,22 @@ class Collector {
 
 class SharedThresholds {
  public:
-  explicit SharedThresholds(std::size_t queries) : values_(new std::atomic<double>[queries]) {}
+  explicit SharedThresholds(std::size_t queries)
+      : queries_(queries), values_(new std::atomic<double>[queries]) {}
+
+  // Before threads share(), which pays where k is not small.
+  void expect(unsigned threads, std::size_t k) {
+    constexpr std::size_t kWorthwhile = 64;
+    if (threads < 2 || k < kWorthwhile) return;
+    threads_ = threads;
+    part_ = (k + threads - 1) / threads;
+    parts_.reset(new std::atomic<double>[queries_ * threads]);
+    for (std::size_t i = 0; i < queries_ * threads; ++i) {
+      parts_[i] = std::numeric_limits<double>::infinity();
+    }
+  }
+  // Hits of each thread that make up k together; 0: nothing is shared.
+  std::size_t part() const { return part_; }
 
   void set(std::size_t query, double value) { values_[query] = value; }
   double get(std::size_t query) const { return values_[query].load(std::memory_order_relaxed); }
@@ -66,9 +84,22 @@ class SharedThresholds {
     while (value < seen && !values_[query].compare_exchange_weak(seen, value)) {
     }
   }
+  // The thread has part() hits within `value`. Where every thread has, there are k of them
+  // within the greatest of the values, long before one thread alone has found k as near.
+  void share(std::size_t query, unsigned thread, double value) {
+    std::atomic<double>* const parts = &parts_[query * threads_];
+    parts[thread] = value;
+    double greatest = value;
+    for (unsigned t = 0; t < threads_; ++t) greatest = std::max(greatest, parts[t].load());
+    lower(query, greatest);
+  }
 
  private:
+  std::size_t queries_;
+  std::size_t part_ = 0;
+  unsigned threads_ = 0;
   std::unique_ptr<std::atomic<double>[]> values_;
+  std::unique_ptr<std::atomic<double>[]> parts_;  // [query][thread]
 };
 
 }  // namespace warplite::cpu

@@ -83,6 +83,7 @@ class Search {
         std::clamp<std::size_t>(useful, 1, compute::thread_count()));
     spans_ = cut(work_, threads_, unit);
     threads_ = static_cast<unsigned>(std::clamp<std::size_t>(spans_.size(), 1, threads_));
+    thresholds_.expect(threads_, k);
   }
 
   // Returns the workers, each with its collectors.
@@ -99,7 +100,7 @@ class Search {
   void take_part(unsigned number) noexcept {
     try {
       if (next_span_ >= spans_.size() && number != 0) return;
-      workers_[number] = std::make_unique<Worker>(context_, number == 0);
+      workers_[number] = std::make_unique<Worker>(context_, number);
       search_spans(*workers_[number]);
     } catch (...) {
       fail();

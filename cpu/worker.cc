@@ -41,9 +41,9 @@ std::size_t next_live_rows(const compute::Block& block, std::uint32_t& at, std::
   return n;
 }
 
-Worker::Worker(SearchContext& context, bool calling)
+Worker::Worker(SearchContext& context, unsigned number)
     : context_(context),
-      calling_(calling),
+      number_(number),
       asked_(),
       score_rows_(context.kernels.score(context.work.queries.type, context.work.distance)) {
   const std::size_t queries = context.queries.size();
@@ -56,7 +56,7 @@ Worker::Worker(SearchContext& context, bool calling)
 }
 
 bool Worker::stopped() {
-  if (calling_ && context_.work.cancellation != nullptr && !context_.stop) {
+  if (number_ == 0 && context_.work.cancellation != nullptr && !context_.stop) {
     const Clock::time_point now = Clock::now();
     if (now - asked_ >= std::chrono::milliseconds(2)) {
       asked_ = now;
@@ -83,6 +83,7 @@ std::size_t Worker::score(std::size_t query, const compute::Block& block,
   score_rows_(context_.queries[query], vectors_of(block), rows, n, scores_.data());
   const compute::Workload& work = context_.work;
   Collector& collector = collectors_[query];
+  const std::size_t cuts = context_.k != 0 ? collector.best().cuts() : 0;
   double threshold = this->threshold(query);
   double limit = score_limit(work.distance, threshold);
   std::size_t kept = 0;
@@ -98,10 +99,16 @@ std::size_t Worker::score(std::size_t query, const compute::Block& block,
       limit = score_limit(work.distance, threshold);
     }
   }
-  if (context_.k != 0 && threshold < context_.thresholds.get(query)) {
-    context_.thresholds.lower(query, threshold);
-  }
+  if (context_.k != 0 && collector.best().cuts() != cuts) share(query, threshold);
   return kept;
+}
+
+// What this thread's hits say to the others.
+void Worker::share(std::size_t query, double threshold) {
+  SharedThresholds& thresholds = context_.thresholds;
+  thresholds.lower(query, threshold);
+  const std::size_t part = thresholds.part();
+  if (part != 0) thresholds.share(query, number_, collectors_[query].best().distance_of(part));
 }
 
 }  // namespace warplite::cpu

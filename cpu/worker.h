@@ -56,8 +56,8 @@ std::size_t next_live_rows(const compute::Block& block, std::uint32_t& at, std::
 
 class Worker {
  public:
-  // `calling`: on the thread that called the device, which alone may ask Cancellation.
-  Worker(SearchContext& context, bool calling);
+  // Number 0 is the thread that called the device, which alone may ask Cancellation.
+  Worker(SearchContext& context, unsigned number);
 
   // True once the search is to end early.
   bool stopped();
@@ -75,8 +75,10 @@ class Worker {
  private:
   using Clock = std::chrono::steady_clock;
 
+  void share(std::size_t query, double threshold);
+
   SearchContext& context_;
-  const bool calling_;
+  const unsigned number_;
   Clock::time_point asked_;
   ScoreRows score_rows_;
   std::vector<Collector> collectors_;
