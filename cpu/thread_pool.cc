@@ -5,10 +5,10 @@
 #include <system_error>
 
 #if defined(__unix__) || defined(__APPLE__)
-#include <pthread.h>
-#include <signal.h>
 #include <unistd.h>
 #endif
+
+#include "core/process.h"
 
 namespace warplite::cpu {
 namespace {
@@ -45,22 +45,6 @@ void spin(const Done& done) {
     if (Clock::now() >= end) return;
   }
 }
-
-// While it lives, threads that are started leave the host's signals alone.
-class SignalsBlocked {
- public:
-#if defined(__unix__) || defined(__APPLE__)
-  SignalsBlocked() {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-
- private:
-  sigset_t before_;
-#endif
-};
 
 // Joins the workers when the library is unloaded. A child of fork() has the pool but
 // not its threads: there it is left alone.

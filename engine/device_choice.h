@@ -29,8 +29,8 @@ struct DeviceChoice {
 // and Error{kInterrupted}.
 DeviceChoice choose_devices(const Demand& demand);
 
-// warp_config('device', …): "auto", "cpu", "gpu", "gpu:1". Waits for the start of a device that is
-// not there yet. Throws for what is unknown, and for what cannot be used.
+// warp_config('device', …): "auto", "cpu", "gpu", "gpu:1". Waits for the start of a device that
+// is not there yet. Throws for what is unknown, and for what cannot be used.
 void set_default_device(const std::string& name);
 std::string default_device();
 

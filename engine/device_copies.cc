@@ -77,7 +77,8 @@ void Residency::Impl::drop_idle(const Which& which, Evicted& out) {
   }
 }
 
-bool Residency::Impl::shrink(Account& one, std::size_t target, Shortfall shortfall, Evicted& out) {
+bool Residency::Impl::shrink(Account& one, std::size_t target, std::uint64_t before,
+                             Shortfall shortfall, Evicted& out) {
   if (one.used <= target) return true;
   drop_holders();
   struct Idle {
@@ -90,6 +91,7 @@ bool Residency::Impl::shrink(Account& one, std::size_t target, Shortfall shortfa
   for (Cached& entry : entries) {
     const auto copy = entry.copy_on(*one.device);
     if (copy == entry.copies.end() || copy->place != Place::kResident || !copy->idle()) continue;
+    if (copy->used_at >= before) continue;
     idle.push_back({copy->used_at, &entry, copy});
     idle_bytes += copy->bytes;
   }
@@ -123,15 +125,14 @@ class Residency::Impl::CopyMaker {
     const auto copy = settled_copy(stamp, lock);
     if (!cached_) return nullptr;
     if (copy != entry_->copies.end()) {
-      if (copy->place != Place::kMapped || !room_has_come(*copy)) {
+      if (copy->place != Place::kMapped || !room_has_come(*copy, evicted)) {
         copy->used_at = ++impl_.clock;
+        mapped_ = copy->place == Place::kMapped;
         return copy->buffer;
       }
       impl_.drop(*entry_, copy, evicted);
     }
-    const std::size_t most = impl_.budget(*account_);
-    room_ = bytes_ <= most &&
-            impl_.shrink(*account_, most - bytes_, Shortfall::kNone, evicted);
+    room_ = make_room(UINT64_MAX, evicted);
     maps_ = account_->maps;
     entry_->copies.emplace_back(&device_, Place::kMaking, room_ ? bytes_ : 0);
     copy_ = std::prev(entry_->copies.end());
@@ -141,18 +142,20 @@ class Residency::Impl::CopyMaker {
 
   // REQUIRES: find() returned null.
   Status make(std::shared_ptr<const compute::Buffer>* out) {
-    bool mapped = false;
     Status status;
     try {
-      status = upload_or_map(*out, mapped);
+      status = upload_or_map(*out);
     } catch (...) {
-      finish(nullptr, false);
+      finish(nullptr);
       throw;
     }
     if (!status.ok()) out->reset();
-    finish(*out, mapped);
+    finish(*out);
     return status;
   }
+
+  // Whether the device reads the host's bytes in place.
+  bool mapped() const { return mapped_; }
 
  private:
   // Waits while somebody else makes it.
@@ -167,12 +170,24 @@ class Residency::Impl::CopyMaker {
     }
   }
 
-  bool room_has_come(const DeviceCopy& copy) const {
+  bool make_room(std::uint64_t before, Evicted& evicted) {
     const std::size_t most = impl_.budget(*account_);
-    return copy.idle() && bytes_ <= most && account_->used <= most - bytes_;
+    return bytes_ <= most &&
+           impl_.shrink(*account_, most - bytes_, before, Shortfall::kNone, evicted);
   }
 
-  Status upload_or_map(std::shared_ptr<const compute::Buffer>& out, bool& mapped) {
+  // Whether what was mapped can be copied now: for that, only copies go that were not used since.
+  // Two tables that are searched in turn would else push each other out for ever.
+  bool room_has_come(const DeviceCopy& copy, Evicted& evicted) {
+    constexpr std::chrono::milliseconds kPause{100};
+    const auto now = std::chrono::steady_clock::now();
+    if (!copy.idle() || now < account_->crowded_until) return false;
+    if (make_room(copy.used_at, evicted)) return true;
+    account_->crowded_until = now + kPause;
+    return false;
+  }
+
+  Status upload_or_map(std::shared_ptr<const compute::Buffer>& out) {
     Status status{ErrorKind::kNoMemory, "no room for " + std::to_string(bytes_) + " bytes on " +
                                             account_->name};
     if (room_) {
@@ -184,7 +199,7 @@ class Residency::Impl::CopyMaker {
     }
     if (status.kind != ErrorKind::kNoMemory || !cached_ || !maps_) return status;
     Status in_place = device_.map_host(host_bytes(vectors_, shares_), &out);
-    mapped = in_place.ok();
+    mapped_ = in_place.ok();
     if (in_place.ok() || in_place.kind == ErrorKind::kDevice) return in_place;
     const std::lock_guard lock(impl_.mutex);
     account_->maps = false;
@@ -192,17 +207,17 @@ class Residency::Impl::CopyMaker {
   }
 
   // The entry is still there: whoever asked holds the vectors, so it is in use.
-  void finish(const std::shared_ptr<const compute::Buffer>& buffer, bool mapped) {
+  void finish(const std::shared_ptr<const compute::Buffer>& buffer) {
     if (!cached_) return;
     const std::lock_guard lock(impl_.mutex);
-    if (buffer == nullptr || mapped) {
+    if (buffer == nullptr || mapped_) {
       account_->used -= copy_->bytes;
       copy_->bytes = 0;
     }
     if (buffer == nullptr) {
       entry_->copies.erase(copy_);
     } else {
-      copy_->place = mapped ? Place::kMapped : Place::kResident;
+      copy_->place = mapped_ ? Place::kMapped : Place::kResident;
       copy_->used_at = ++impl_.clock;
       copy_->buffer = buffer;
       copy_->host = shares_;
@@ -222,6 +237,7 @@ class Residency::Impl::CopyMaker {
   bool cached_ = false;
   bool room_ = true;
   bool maps_ = false;
+  bool mapped_ = false;
 };
 
 // For a device in host memory: a copy is a name for the entry's own bytes.
@@ -258,11 +274,14 @@ Status Residency::Impl::share(compute::Device& device, const Stamp& stamp,
 
 Status Residency::buffer(compute::Device& device, const Stamp& stamp,
                          const std::shared_ptr<const ResidentVectors>& vectors,
-                         std::shared_ptr<const compute::Buffer>* out) {
+                         std::shared_ptr<const compute::Buffer>* out, bool* in_place) {
+  if (in_place != nullptr) *in_place = false;
   if (!device.own_memory()) return impl_->share(device, stamp, vectors, out);
   Impl::CopyMaker maker(*this, *impl_, device, vectors);
   *out = maker.find(stamp);
-  return *out != nullptr ? Status{} : maker.make(out);
+  const Status status = *out != nullptr ? Status{} : maker.make(out);
+  if (in_place != nullptr) *in_place = maker.mapped();
+  return status;
 }
 
 void Residency::set_device_limit(std::size_t bytes) {
@@ -272,7 +291,8 @@ void Residency::set_device_limit(std::size_t bytes) {
   impl_->drop_idle([](const DeviceCopy& copy) { return copy.place == Place::kMapped; }, evicted);
   for (Impl::Account& account : impl_->accounts) {
     account.maps = true;
-    impl_->shrink(account, impl_->budget(account), Impl::Shortfall::kAll, evicted);
+    account.crowded_until = {};
+    impl_->shrink(account, impl_->budget(account), UINT64_MAX, Impl::Shortfall::kAll, evicted);
   }
 }
 

@@ -9,11 +9,12 @@
 namespace warplite::engine {
 
 Status place_block(compute::Device& device, const SearchBlock& block,
-                   std::shared_ptr<const compute::Buffer>& out) {
+                   std::shared_ptr<const compute::Buffer>& out, bool* in_place) {
   const Part::Vectors& vectors = block.vectors;
   if (block.cached()) {
-    return Residency::instance().buffer(device, vectors.stamp, vectors.resident, &out);
+    return Residency::instance().buffer(device, vectors.stamp, vectors.resident, &out, in_place);
   }
+  if (in_place != nullptr) *in_place = false;
   return device.make_resident({vectors.owner, vectors.data.data, block.bytes()}, &out);
 }
 
@@ -39,7 +40,11 @@ Status DeviceSet::fill() {
   ready_.reserve(blocks_->size());
   for (const SearchBlock& block : *blocks_) {
     std::shared_ptr<const compute::Buffer> buffer;
-    if (Status status = place_block(device(), block, buffer); !status.ok()) return status;
+    bool in_place = false;
+    if (Status status = place_block(device(), block, buffer, &in_place); !status.ok()) {
+      return status;
+    }
+    if (in_place) lasting_ = false;
     ready_.push_back(block.block);
     ready_.back().vectors = buffer.get();
     buffers_.push_back(std::move(buffer));

@@ -23,6 +23,8 @@ class DeviceSet : public Residency::Holder {
                                            Status& status);
   ~DeviceSet() override;
 
+  // False when some are read in place: the next search looks for room again.
+  bool lasting() const { return lasting_; }
   // All of them as the device takes them, or what a selection leaves.
   const std::vector<compute::Block>& all() const { return ready_; }
   void select(const Selection& rows, Workset& out) const;
@@ -34,12 +36,14 @@ class DeviceSet : public Residency::Holder {
   std::shared_ptr<const SearchBlocks> blocks_;
   std::vector<std::shared_ptr<const compute::Buffer>> buffers_;  // parallel to blocks_
   std::vector<compute::Block> ready_;                            // parallel to blocks_
+  bool lasting_ = true;
   const unsigned made_after_;  // forks
 };
 
-// A copy of the block's vectors on the device: the cache's, or one for this use only.
+// A copy of the block's vectors on the device: the cache's, or one for this use only. `in_place`
+// (may be null): whether the device reads the host's bytes instead.
 Status place_block(compute::Device& device, const SearchBlock& block,
-                   std::shared_ptr<const compute::Buffer>& out);
+                   std::shared_ptr<const compute::Buffer>& out, bool* in_place = nullptr);
 
 // The sets of one view. It belongs to the view.
 class ViewSets {

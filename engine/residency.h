@@ -62,10 +62,10 @@ class Residency {
 
   // The same bytes on a device; for a device in host memory, shared. A copy is made when there
   // is none yet, and room for it by evicting copies that are not in use; without room, the device
-  // reads the host's bytes in place if it can. kNoMemory when that fails too.
+  // reads the host's bytes in place if it can, until there is room. kNoMemory when that fails too.
   Status buffer(compute::Device& device, const Stamp& stamp,
                 const std::shared_ptr<const ResidentVectors>& vectors,
-                std::shared_ptr<const compute::Buffer>* out);
+                std::shared_ptr<const compute::Buffer>* out, bool* in_place = nullptr);
 
   // Bytes a device may hold, each; 0 means four fifths of its memory. Evicts at once, and gives
   // what is read in place another chance.

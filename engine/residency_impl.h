@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <list>
@@ -71,6 +72,7 @@ struct Residency::Impl {
     std::size_t total;     // the device's memory; 0: unknown
     std::size_t used = 0;  // bytes of the copies there
     bool maps = true;      // false once it failed to read in place
+    std::chrono::steady_clock::time_point crowded_until = {};  // looking for room is no use
   };
 
   // What leaves the cache is freed by the caller, without the lock. Moving it there must not
@@ -101,10 +103,11 @@ struct Residency::Impl {
   // Releases the lock for a moment the first time.
   Account& account_for(compute::Device& device, std::unique_lock<std::mutex>& lock);
   std::size_t budget(const Account& account) const;
-  // Evicts the least recently used copies until at most `target` bytes are used. When that
-  // cannot be reached: all that are idle, or none.
+  // Evicts the least recently used copies, of those last used before `before`, until at most
+  // `target` bytes are used. When that cannot be reached: all of them that are idle, or none.
   enum class Shortfall { kAll, kNone };
-  bool shrink(Account& account, std::size_t target, Shortfall shortfall, Evicted& out);
+  bool shrink(Account& account, std::size_t target, std::uint64_t before, Shortfall shortfall,
+              Evicted& out);
   void drop(Cached& entry, Copies::iterator copy, Evicted& out);
   // Every idle copy that `which` (a bool(const DeviceCopy&)) names.
   template <typename Which>

@@ -192,7 +192,7 @@ class Searcher {
     set_ = DeviceSet::create(*plan.shares[0].device, whole_, status);
     if (status.kind == ErrorKind::kNoMemory) return search_shares(plan);
     if (!status.ok()) return status;
-    sets_of(view_).add(request_.column, set_);
+    if (set_->lasting()) sets_of(view_).add(request_.column, set_);
     return search_set();
   }
 

@@ -130,7 +130,8 @@ class Others {
   void finish() {
     constexpr std::chrono::milliseconds kPollInterval{10};
     std::unique_lock lock(mutex_);
-    while (!one_ended_.wait_for(lock, kPollInterval, [this] { return ended_ == results_.size(); })) {
+    const auto all_ended = [this] { return ended_ == results_.size(); };
+    while (!one_ended_.wait_for(lock, kPollInterval, all_ended)) {
       lock.unlock();
       cancellation_.requested();
       lock.lock();

@@ -10,6 +10,7 @@
 #include "gpu/batch_search.h"
 #include "gpu/cuda_buffer.h"
 #include "gpu/lane.h"
+#include "gpu/scan.h"
 #include "gpu/scan_search.h"
 
 namespace warplite::gpu {
@@ -161,6 +162,7 @@ std::vector<std::unique_ptr<compute::Device>> make_cuda_devices(std::string& why
         why = std::string(properties.name) + ": compute capability 7.5 is the least";
         continue;
       }
+      check(kernels_run_here(), (std::string(properties.name) + ": the plug-in's kernels").c_str());
       devices.push_back(
           std::make_unique<CudaDevice>(i, "gpu:" + std::to_string(devices.size())));
     } catch (const std::exception& error) {

@@ -221,4 +221,9 @@ void launch_locate(const double* distances, const std::uint32_t* ordinals, std::
   check_launch("locating rows");
 }
 
+cudaError_t kernels_run_here() {
+  cudaFuncAttributes attributes{};
+  return cudaFuncGetAttributes(&attributes, count_kernel);
+}
+
 }  // namespace warplite::gpu

@@ -55,4 +55,7 @@ void launch_emit(const double* distances, const RowTable& table, Candidate* out,
 void launch_locate(const double* distances, const std::uint32_t* ordinals, std::uint32_t count,
                    const RowTable& table, Candidate* out, cudaStream_t stream);
 
+// Success when the kernels were compiled for the thread's current GPU.
+cudaError_t kernels_run_here();
+
 }  // namespace warplite::gpu

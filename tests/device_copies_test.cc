@@ -124,6 +124,35 @@ TEST_CASE("what has no room is read in place, until there is room") {
   CHECK(copies("resident") == 20);
 }
 
+TEST_CASE("what is read in place is copied once others have not been used for longer") {
+  FakeGpus gpus(1);
+  gpus.start();
+  VectorTable a(12, kRows), b(13, kRows);
+  a.ask(kQueries);
+  b.ask(kQueries);
+  Residency::instance().set_device_limit(a.bytes() * 3 / 2);
+  a.nearest_ten();
+  {
+    const auto busy = a.hold(gpus[0]);  // as a search that runs meanwhile
+    CHECK(b.nearest_ten() == b.nearest_ten("cpu"));
+    CHECK(gpus[0].mappings == 10);
+  }
+  // In turn, the two leave each other alone.
+  for (int i = 0; i < 3; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(110));
+    a.nearest_ten();
+    std::this_thread::sleep_for(std::chrono::milliseconds(110));
+    b.nearest_ten();
+    CHECK(gpus[0].uploads == 30);
+    CHECK(gpus[0].mappings == 10);
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(110));
+  CHECK(b.nearest_ten() == b.nearest_ten("cpu"));
+  CHECK(copies("mapped") == 0);
+  CHECK(copies("resident") == 30);
+  CHECK(gpus[0].most_used == a.bytes() * 3 / 2);
+}
+
 TEST_CASE("without room or reading in place a forced search goes group by group") {
   FakeGpus gpus(1);
   gpus.start();

@@ -64,6 +64,19 @@ class VectorTable {
     Uploader::instance().request(device, std::move(items));
   }
 
+  // The copies on a device, in use for as long as they are held.
+  std::vector<std::shared_ptr<const compute::Buffer>> hold(compute::Device& device) {
+    const auto view = table_->view();
+    std::vector<std::shared_ptr<const compute::Buffer>> held;
+    for (std::size_t i = 0; i < view->parts(); ++i) {
+      const Part::Vectors vectors = view->part(i).vectors(0);
+      REQUIRE(Residency::instance()
+                  .buffer(device, vectors.stamp, vectors.resident, &held.emplace_back())
+                  .ok());
+    }
+    return held;
+  }
+
   // Bytes of the vectors that devices keep.
   std::size_t bytes() {
     const auto view = table_->view();
