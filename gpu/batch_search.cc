@@ -101,20 +101,36 @@ std::vector<std::uint32_t> BatchSearch::nearest(compute::HitTable& best) {
                                 work_.queries.dim * std::size_t{16};
   const std::size_t most = std::max<std::size_t>(kGroupMemory / per_query, 256) / 256 * 256;
   const std::size_t groups = (queries + most - 1) / most;
-  const std::size_t group = round_up((queries + groups - 1) / groups, shape_.queries);
-  for (std::size_t first = 0; first < queries; first += group) {
-    search_group(first, std::min(group, queries - first), best, lost);
+  std::size_t group = round_up((queries + groups - 1) / groups, shape_.queries);
+  for (std::size_t first = 0; first < queries;) {
+    const std::size_t count = std::min(group, queries - first);
+    try {
+      search_group(first, count, best, lost);
+      first += count;
+    } catch (const Error& error) {
+      // Out of memory: fewer queries at a time.
+      if (error.kind() != ErrorKind::kNoMemory || group <= shape_.queries) throw;
+      group = round_up(group / 2, shape_.queries);
+    }
   }
   return lost;
+}
+
+const Shadow* BatchSearch::shadow_of(const compute::Block& block) const {
+  const auto& buffer = static_cast<const CudaBuffer&>(*block.vectors);
+  try {
+    return buffer.shadow(lane_, work_.queries.type, work_.queries.dim, block.rows);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kNoMemory) throw;
+    return nullptr;  // rows as they are take no more memory
+  }
 }
 
 bool BatchSearch::make_tiles(TileShape shape) {
   std::vector<RowTile> tiles;
   for (std::size_t i = 0; i < rows_.blocks().size(); ++i) {
     const compute::Block& block = *rows_.blocks()[i];
-    const auto& buffer = static_cast<const CudaBuffer&>(*block.vectors);
-    const Shadow* shadow =
-        buffer.shadow(lane_, work_.queries.type, work_.queries.dim, block.rows);
+    const Shadow* shadow = shadow_of(block);
     if (shadow == nullptr) return false;
     const std::uint64_t* live = rows_.live()[i];
     for (std::uint32_t at = 0; at < block.rows; at += shape.rows) {

@@ -30,6 +30,8 @@ class BatchSearch {
  private:
   // Makes the half-precision copies and lists the tiles; false when a block has none.
   bool make_tiles(TileShape shape);
+  // Null: there is none for this block, or no room for it.
+  const Shadow* shadow_of(const compute::Block& block) const;
   void search_group(std::size_t first, std::size_t count, compute::HitTable& best,
                     std::vector<std::uint32_t>& lost);
   void run_phases(Nominate work);
