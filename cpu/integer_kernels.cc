@@ -2,6 +2,7 @@
 #include <bit>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "cpu/highway_config.h"
 #include "cpu/kernels.h"
@@ -135,28 +136,38 @@ void score_int8(const PreparedQuery& query, const std::byte* base, const std::ui
 // Rows of few words: setting up vectors would cost more than counting.
 constexpr std::size_t kShortRow = 128;
 
-void score_short_bits(const PreparedQuery& query, const std::byte* base,
-                      const std::uint32_t* rows, std::size_t n, double* scores) {
-  std::uint64_t words[kShortRow / 8];
-  std::memcpy(words, query.bytes, query.stride);
-  const std::size_t ahead = rows_ahead(query.stride), count = query.stride / 8;
+template <std::size_t kWords>
+void score_words(const PreparedQuery& query, const std::byte* base, const std::uint32_t* rows,
+                 std::size_t n, double* scores) {
+  std::uint64_t words[kWords];
+  std::memcpy(words, query.bytes, sizeof words);
+  const std::size_t ahead = rows_ahead(sizeof words);
   for (std::size_t i = 0; i < n; ++i) {
-    const std::byte* row = base + rows[i] * query.stride;
-    __builtin_prefetch(row_soon(query.stride, base, rows, n, i, ahead));
+    const std::byte* row = base + rows[i] * sizeof words;
+    __builtin_prefetch(row_soon(sizeof words, base, rows, n, i, ahead));
     int bits = 0;
-    for (std::size_t w = 0; w < count; ++w) {
+#pragma GCC unroll 16
+    for (std::size_t w = 0; w < kWords; ++w) {
       std::uint64_t word;
-      std::memcpy(&word, row + w * 8, 8);
+      std::memcpy(&word, row + w * 8, sizeof word);
       bits += std::popcount(words[w] ^ word);
     }
     scores[i] = bits;
   }
 }
 
+// By the number of words, from one on.
+template <std::size_t... kCounts>
+ScoreRows words_scorer(std::size_t count, std::index_sequence<kCounts...>) {
+  constexpr ScoreRows kScorers[] = {score_words<kCounts + 1>...};
+  return kScorers[count - 1];
+}
+
 void score_bits(const PreparedQuery& query, const std::byte* base, const std::uint32_t* rows,
                 std::size_t n, double* scores) {
   if (query.stride <= kShortRow && query.stride % 8 == 0) {
-    return score_short_bits(query, base, rows, n, scores);
+    constexpr auto kCounts = std::make_index_sequence<kShortRow / 8>();
+    return words_scorer(query.stride / 8, kCounts)(query, base, rows, n, scores);
   }
   using Words = hn::ScalableTag<std::uint64_t>;
   constexpr Words kWords;
