@@ -1,12 +1,12 @@
 #include "cpu/cpu_device.h"
 
-#include <new>
 #include <utility>
 
 #if defined(__unix__) || defined(__APPLE__)
 #include <unistd.h>
 #endif
 
+#include "compute/guarded.h"
 #include "cpu/search.h"
 #include "cpu/worker.h"
 
@@ -27,21 +27,6 @@ std::size_t machine_memory() {
 #endif
 }
 
-// Runs `body`, turning what it throws into a Status.
-template <class Body>
-Status guarded(Body body) noexcept {
-  try {
-    body();
-    return {};
-  } catch (const Error& error) {
-    return {error.kind(), error.what()};
-  } catch (const std::bad_alloc&) {
-    return {ErrorKind::kNoMemory, "out of memory"};
-  } catch (const std::exception& error) {
-    return {ErrorKind::kDevice, error.what()};
-  }
-}
-
 class CpuDevice : public compute::Device {
  public:
   compute::DeviceInfo describe() const override {
@@ -57,15 +42,15 @@ class CpuDevice : public compute::Device {
 
   Status make_resident(compute::HostBytes bytes,
                        std::shared_ptr<const compute::Buffer>* out) override {
-    return guarded([&] { *out = std::make_shared<CpuBuffer>(std::move(bytes), used_); });
+    return compute::guarded([&] { *out = std::make_shared<CpuBuffer>(std::move(bytes), used_); });
   }
 
   Status nearest(const compute::Workload& work, compute::HitTable& best) override {
-    return guarded([&] { search_nearest(work, best); });
+    return compute::guarded([&] { search_nearest(work, best); });
   }
 
   Status within(const compute::Workload& work, compute::HitLists& out) override {
-    return guarded([&] { search_within(work, out); });
+    return compute::guarded([&] { search_within(work, out); });
   }
 
  private:

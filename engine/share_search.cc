@@ -3,10 +3,10 @@
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
-#include <new>
 #include <thread>
 #include <utility>
 
+#include "compute/guarded.h"
 #include "core/process.h"
 #include "engine/device_set.h"
 #include "engine/multi_device.h"
@@ -68,15 +68,7 @@ class ShareSearch {
 };
 
 Status run_share(const Share& share, const Task& task, Outcome& outcome) {
-  try {
-    return ShareSearch(share, task, outcome).run();
-  } catch (const Error& error) {
-    return {error.kind(), error.what()};
-  } catch (const std::bad_alloc&) {
-    return {ErrorKind::kNoMemory, "out of memory"};
-  } catch (const std::exception& error) {
-    return {ErrorKind::kDevice, error.what()};
-  }
+  return compute::guarded([&] { return ShareSearch(share, task, outcome).run(); });
 }
 
 // Lets the caller's thread ask for the others, which may not.

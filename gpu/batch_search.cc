@@ -4,6 +4,7 @@
 #include <cstring>
 #include <exception>
 #include <numeric>
+#include <system_error>
 #include <thread>
 
 #include "gpu/cuda_buffer.h"
@@ -65,7 +66,14 @@ void in_parallel(std::size_t n, std::size_t useful, const Body& body) {
   };
   {
     std::vector<std::jthread> others;
-    for (std::size_t t = 1; t < threads; ++t) others.emplace_back(part, t);
+    others.reserve(threads);
+    for (std::size_t t = 1; t < threads; ++t) {
+      try {
+        others.emplace_back(part, t);
+      } catch (const std::system_error&) {
+        part(t);  // no more threads: this one does it
+      }
+    }
     part(0);
   }
   for (const std::exception_ptr& failure : failures) {

@@ -2,11 +2,11 @@
 
 #include <atomic>
 #include <mutex>
-#include <new>
 #include <numeric>
 #include <utility>
 
 #include "compute/gatherer.h"
+#include "compute/guarded.h"
 #include "gpu/batch_search.h"
 #include "gpu/cuda_buffer.h"
 #include "gpu/lane.h"
@@ -102,27 +102,23 @@ class CudaDevice : public compute::Device {
     }
   }
 
-  // Runs `body` on this GPU, turning what it throws into a Status. An error that is not a lack of
-  // memory leaves CUDA unusable, so the device is given up.
+  // Runs `body` on this GPU. An error that is not a lack of memory leaves CUDA unusable, so the
+  // device is given up.
   template <typename Body>
   Status guarded(const Body& body) noexcept {
     if (lost_) return {ErrorKind::kDevice, name_ + ": " + lost_reason()};
-    try {
+    Status status = compute::guarded([&] {
       gpu_.enter();
       body();
-      return {};
-    } catch (const Error& error) {
-      if (error.kind() == ErrorKind::kDevice) lose(error.what());
-      if (error.kind() == ErrorKind::kInterrupted) return {error.kind(), error.what()};
-      return {error.kind(), name_ + ": " + error.what()};
-    } catch (const std::bad_alloc&) {
-      return {ErrorKind::kNoMemory, name_ + ": out of host memory"};
-    } catch (const std::exception& error) {
-      return {ErrorKind::kDevice, name_ + ": " + error.what()};
+    });
+    if (status.kind == ErrorKind::kDevice) lose(status.message);
+    if (!status.ok() && status.kind != ErrorKind::kInterrupted) {
+      status.message = name_ + ": " + status.message;
     }
+    return status;
   }
 
-  void lose(const char* reason) {
+  void lose(const std::string& reason) {
     const std::lock_guard lock(mutex_);
     if (lost_) return;
     reason_ = reason;

@@ -1,0 +1,32 @@
+// Where exceptions end: a device reports errors as Status values, since it may live in a plug-in
+// or run on a thread of its own.
+#pragma once
+
+#include <exception>
+#include <new>
+#include <type_traits>
+
+#include "core/error.h"
+
+namespace warplite::compute {
+
+// Runs `body`, which returns a Status or nothing, and turns what it throws into a Status.
+template <typename Body>
+Status guarded(const Body& body) noexcept {
+  try {
+    if constexpr (std::is_void_v<decltype(body())>) {
+      body();
+      return {};
+    } else {
+      return body();
+    }
+  } catch (const Error& error) {
+    return {error.kind(), error.what()};
+  } catch (const std::bad_alloc&) {
+    return {ErrorKind::kNoMemory, "out of memory"};
+  } catch (const std::exception& error) {
+    return {ErrorKind::kDevice, error.what()};
+  }
+}
+
+}  // namespace warplite::compute
