@@ -32,6 +32,11 @@ bool same(const engine::Predicate& a, const engine::Predicate& b) {
                     [](const Value& x, const Value& y) { return same(x, y); });
 }
 
+bool same(const engine::Filter& a, const engine::Filter& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const auto& x, const auto& y) { return same(x, y); });
+}
+
 engine::SearchRequest request(const MatchQuestion& question, compute::Cancellation& cancellation) {
   engine::SearchRequest result;
   result.column = question.column;
@@ -47,17 +52,29 @@ engine::SearchRequest request(const MatchQuestion& question, compute::Cancellati
 bool operator==(const MatchQuestion& a, const MatchQuestion& b) {
   return a.column == b.column && a.query == b.query && a.range == b.range && a.k == b.k &&
          a.nprobe == b.nprobe && a.first == b.first &&
-         std::equal(a.filter.begin(), a.filter.end(), b.filter.begin(), b.filter.end(),
-                    [](const auto& x, const auto& y) { return same(x, y); });
+         same(a.filter, b.filter);
+}
+
+std::shared_ptr<const engine::Selection> LastSelection::get(
+    const std::shared_ptr<const engine::View>& view, const engine::Filter& filter) {
+  if (selection_ != nullptr && view_.lock() == view && same(filter_, filter)) return selection_;
+  auto selection = std::make_shared<const engine::Selection>(*view, filter);
+  if (filter.empty()) return selection;
+  selection_ = nullptr;  // so that a failure in between leaves nothing half-changed
+  filter_ = filter;
+  view_ = view;
+  selection_ = std::move(selection);
+  return selection_;
 }
 
 MatchRows::MatchRows(MatchQuestion question, std::shared_ptr<const engine::View> view,
+                     std::shared_ptr<const engine::Selection> selection,
                      const index::Index& index, compute::Cancellation& cancellation)
     : question_(std::move(question)),
       view_(std::move(view)),
       index_(index),
       cancellation_(cancellation),
-      selection_(*view_, question_.filter) {
+      selection_(std::move(selection)) {
   fetch_first();
 }
 
@@ -71,18 +88,18 @@ void MatchRows::next() {
 }
 
 void MatchRows::fetch_first() {
-  const std::uint64_t rows = selection_.count();
+  const std::uint64_t rows = selection_->count();
   const std::uint64_t wanted = question_.k.value_or(question_.first);
   complete_ = question_.k.has_value() || question_.first == 0 || wanted >= rows;
   const engine::SearchRequest search = request(question_, cancellation_);
   if (rows == 0 || (question_.k && wanted == 0)) {
     complete_ = true;
   } else if (wanted == 0) {
-    hits_ = std::move(engine::within(*view_, selection_, index_, search)[0]);
+    hits_ = std::move(engine::within(*view_, *selection_, index_, search)[0]);
     sort_ahead();
   } else {
     const std::size_t k = static_cast<std::size_t>(std::min(wanted, rows));
-    hits_ = engine::nearest(*view_, selection_, index_, search, k).sorted(0);
+    hits_ = engine::nearest(*view_, *selection_, index_, search, k).sorted(0);
     sorted_ = hits_.size();
     complete_ = complete_ || hits_.size() < k;
   }
@@ -93,7 +110,7 @@ void MatchRows::fetch_rest() {
   search.has_after = true;
   search.after_distance = hits_.back().distance;
   search.after_rowid = hits_.back().rowid;
-  const compute::HitLists rest = engine::within(*view_, selection_, index_, search);
+  const compute::HitLists rest = engine::within(*view_, *selection_, index_, search);
   hits_.insert(hits_.end(), rest[0].begin(), rest[0].end());
   complete_ = true;
 }

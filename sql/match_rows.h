@@ -33,10 +33,25 @@ struct MatchQuestion {
   friend bool operator==(const MatchQuestion&, const MatchQuestion&);
 };
 
+// The selection that was made last, for queries that come again with the same filter: applying it
+// costs more than searching what it leaves.
+class LastSelection {
+ public:
+  std::shared_ptr<const engine::Selection> get(const std::shared_ptr<const engine::View>& view,
+                                               const engine::Filter& filter);
+
+ private:
+  std::weak_ptr<const engine::View> view_;
+  engine::Filter filter_;
+  std::shared_ptr<const engine::Selection> selection_;
+};
+
 class MatchRows {
  public:
+  // `selection`: of the view, by the question's filter.
   MatchRows(MatchQuestion question, std::shared_ptr<const engine::View> view,
-            const index::Index& index, compute::Cancellation& cancellation);
+            std::shared_ptr<const engine::Selection> selection, const index::Index& index,
+            compute::Cancellation& cancellation);
 
   const MatchQuestion& question() const { return question_; }
   const engine::View* view() const { return view_.get(); }
@@ -55,7 +70,7 @@ class MatchRows {
   std::shared_ptr<const engine::View> view_;
   const index::Index& index_;
   compute::Cancellation& cancellation_;
-  engine::Selection selection_;
+  std::shared_ptr<const engine::Selection> selection_;
   std::vector<Hit> hits_;
   std::size_t sorted_ = 0;  // hits_[0, sorted_) are in their final order
   std::size_t at_ = 0;

@@ -38,7 +38,8 @@ void WarpCursor::start_search(sqlite3_value** arguments) {
     match_->rewind();
   } else {
     const auto column = question->column;
-    match_ = std::make_unique<MatchRows>(std::move(*question), view,
+    auto selection = table_.last_selection.get(view, question->filter);
+    match_ = std::make_unique<MatchRows>(std::move(*question), view, std::move(selection),
                                          table_.collection().index(column), table_.interrupt);
   }
   reader_.reset(std::move(view));

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "sql/context.h"
+#include "sql/match_rows.h"
 #include "sql/plan.h"
 #include "sql/values.h"
 #include "storage/sqlite_api.h"
@@ -43,6 +44,7 @@ struct WarpTable : sqlite3_vtab {
   Interrupt interrupt;
   RowBuffer row;
   SearchMemo memo;
+  LastSelection last_selection;
   // The cursor that gave a vector last, and its column: match() is called right after.
   const WarpCursor* last_reader = nullptr;
   int last_column = -1;
