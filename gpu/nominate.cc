@@ -1,18 +1,33 @@
 #include "gpu/nominate.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <string_view>
 
 #include "gpu/nominate_kernels.h"
 
 namespace warplite::gpu {
 namespace {
 
-bool multiplies_by_groups(int capability) { return groups_are_built() && capability == 90; }
+// WARPLITE_GPU_PRODUCT=warps: the product by single warps, which nothing else chooses before it has
+// passed the conformance suite on the GPUs it is meant for.
+bool warps_are_wanted() {
+  static const bool wanted = [] {
+    const char* value = std::getenv("WARPLITE_GPU_PRODUCT");
+    return value != nullptr && std::string_view(value) == "warps";
+  }();
+  return wanted;
+}
+
+bool multiplies_by_groups(int capability) {
+  return !warps_are_wanted() && groups_are_built() && capability == 90;
+}
 
 }  // namespace
 
 bool can_nominate(int capability, std::size_t shared_memory, std::uint32_t dim) {
-  return capability >= 80 && shared_memory >= warps_shared_memory(dim);
+  if (multiplies_by_groups(capability)) return true;
+  return warps_are_wanted() && capability >= 80 && shared_memory >= warps_shared_memory(dim);
 }
 
 TileShape tile_shape(int capability, std::uint32_t queries) {

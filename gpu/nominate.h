@@ -66,7 +66,7 @@ struct Nominate {
   int capability;
 };
 
-// Whether a GPU can run it at all: compute capability 8.0 and enough shared memory.
+// Whether a GPU of this kind runs it.
 bool can_nominate(int capability, std::size_t shared_memory, std::uint32_t dim);
 TileShape tile_shape(int capability, std::uint32_t queries);
 
