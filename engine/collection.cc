@@ -37,6 +37,7 @@ Collection::Impl::Impl(sqlite3* db, const std::string& schema, const std::string
 // Makes base the snapshot of the host's transaction.
 void Collection::Impl::refresh() {
   transaction.check_readable();
+  store.settle_name();
   const std::shared_ptr<const Snapshot> known = transaction.base();
   std::shared_ptr<const Snapshot> now;
   try {

@@ -220,6 +220,7 @@ void Collection::sync() {
 
 void Collection::commit() noexcept {
   impl_->transaction.commit();
+  impl_->store.keep_name();
   impl_->base_current = false;
 }
 

@@ -87,13 +87,13 @@ int warp_best_index(sqlite3_vtab* vtab, sqlite3_index_info* info) {
   });
 }
 
-// SQLite connects the table anew afterwards, under its new name.
+// SQLite connects the table anew afterwards, under its new name. The old name stays known until
+// this connection of it ends, since a savepoint may bring it back.
 int warp_rename(sqlite3_vtab* vtab, const char* name) {
   return guarded(vtab, [&] {
     WarpTable& table = table_of(vtab);
     check_table_name(table.definition(), name);
     table.collection().rename(name);
-    table.context->remove(*table.open);
     return SQLITE_OK;
   });
 }

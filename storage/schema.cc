@@ -83,7 +83,25 @@ void Store::rename_tables(const std::string& new_table) {
       throw_host(impl_->db, impl_->table);
     }
   }
+  impl_->former_names.push_back(impl_->table);
   impl_->table = new_table;
 }
+
+void Store::settle_name() {
+  std::vector<std::string>& former = impl_->former_names;
+  const auto is_there = [this] {
+    const std::string state = impl_->table + "_state";
+    return sqlite3_table_column_metadata(impl_->db, impl_->schema.c_str(), state.c_str(), nullptr,
+                                         nullptr, nullptr, nullptr, nullptr,
+                                         nullptr) == SQLITE_OK;
+  };
+  while (!former.empty() && !is_there()) {
+    impl_->statements.finalize();
+    impl_->table = std::move(former.back());
+    former.pop_back();
+  }
+}
+
+void Store::keep_name() noexcept { impl_->former_names.clear(); }
 
 }  // namespace warplite::storage

@@ -112,6 +112,10 @@ class Store {
   void create_tables();
   void drop_tables();
   void rename_tables(const std::string& new_table);
+  // After a rollback that may have undone renames of this transaction: goes by the name that the
+  // tables have. Once it has ended, they are for good.
+  void settle_name();
+  void keep_name() noexcept;
 
   // --- reading -----------------------------------------------------------
   // Just the generation, in one prepared step (the hot path of every query). The record's

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 #include <utility>
 
 #include "storage/block_codec.h"
@@ -22,6 +23,7 @@ struct Store::Impl {
   sqlite3* const db;
   const std::string schema;
   std::string table;
+  std::vector<std::string> former_names;  // that a rollback may bring back, the last one last
   const Layout layout;
   Statements statements;
 
