@@ -164,8 +164,6 @@ void BatchSearch::search_group(std::size_t first, std::size_t count, compute::Hi
   const auto queries = static_cast<std::uint32_t>(count);
   const std::uint32_t tile_queries = round_up(count, shape_.queries);
   const std::uint32_t capacity = capacity_for(best.k());
-  const auto k = static_cast<std::uint32_t>(best.k());
-  const std::uint32_t room = k + kRoomForTies;
   const std::size_t raw_bytes = count * all.stride();
 
   Plan plan;
@@ -203,7 +201,7 @@ void BatchSearch::search_group(std::size_t first, std::size_t count, compute::Hi
   at(extremes_at, prepared.extremes);
   Nominees& nominees = work.nominees;
   nominees.queries = queries;
-  nominees.k = k;
+  nominees.k = static_cast<std::uint32_t>(best.k());
   nominees.capacity = capacity;
   at(limits_at, nominees.limits);
   at(counts_at, nominees.counts);
@@ -215,17 +213,23 @@ void BatchSearch::search_group(std::size_t first, std::size_t count, compute::Hi
   check(cudaMemcpyAsync(base + raw_at, raw, raw_bytes, cudaMemcpyHostToDevice, lane_.stream()),
         "sending queries");
   launch_prepare({all.type, work_.distance, all.dim, queries, tile_queries, shape_.queries},
-                 base + raw_at,
-                 prepared, lane_.stream());
+                 base + raw_at, prepared, lane_.stream());
   run_phases(work);
+  rescore(work, first, best, lost);
+}
 
+void BatchSearch::rescore(const Nominate& work, std::size_t first, compute::HitTable& best,
+                          std::vector<std::uint32_t>& lost) {
+  const std::size_t count = work.nominees.queries;
+  const std::uint32_t room = work.nominees.k + kRoomForTies;
   Plan results;
   const std::size_t candidates_at = results.add(count * room * sizeof(Candidate));
   const std::size_t found_at = results.add(count * sizeof(std::uint32_t));
   std::byte* incoming = lane_.incoming(results.size());
   const auto candidates = reinterpret_cast<Candidate*>(incoming + candidates_at);
   const auto found = reinterpret_cast<std::uint32_t*>(incoming + found_at);
-  launch_rescore({table_, all.type, work_.distance, prepared, nominees, room, candidates, found},
+  launch_rescore({table_, work_.queries.type, work_.distance, work.prepared, work.nominees, room,
+                  candidates, found},
                  lane_.stream());
   lane_.wait(work_.cancellation);
   take_results(first, count, room, candidates, found, best, lost);

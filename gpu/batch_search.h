@@ -35,6 +35,9 @@ class BatchSearch {
   void search_group(std::size_t first, std::size_t count, compute::HitTable& best,
                     std::vector<std::uint32_t>& lost);
   void run_phases(Nominate work);
+  // Canonical distances of what the phases left, and what of it the result takes.
+  void rescore(const Nominate& work, std::size_t first, compute::HitTable& best,
+               std::vector<std::uint32_t>& lost);
   void take_results(std::size_t first, std::size_t count, std::uint32_t room,
                     const Candidate* candidates, const std::uint32_t* found,
                     compute::HitTable& best, std::vector<std::uint32_t>& lost) const;
