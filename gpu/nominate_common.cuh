@@ -197,10 +197,12 @@ struct Finish {
 // limit.
 __device__ inline float4 row_terms(const Nominate& work, const RowTile& tile, unsigned row,
                                    const QueryExtremes& extremes) {
-  bool lives = row < tile.count;
-  if (lives && tile.live != nullptr) lives = ((tile.live[row / 64] >> (row % 64)) & 1) != 0;
-  if (!lives) return {0, infinite(), 0, 0};
-  const RowTerms terms = terms_of(work.distance, tile.stats[row], extremes);
+  // Both loads are under way before either is looked at.
+  const unsigned there = min(row, tile.count - 1);
+  const RowStats stats = tile.stats[there];
+  const std::uint64_t live = tile.live == nullptr ? ~std::uint64_t{0} : tile.live[there / 64];
+  if (row >= tile.count || ((live >> (row % 64)) & 1) == 0) return {0, infinite(), 0, 0};
+  const RowTerms terms = terms_of(work.distance, stats, extremes);
   return {terms.factor, terms.base, terms.width, 0};
 }
 

@@ -1,0 +1,249 @@
+#!/usr/bin/env python3
+"""What a GPU does to a whole process: it starts in the background, it is lost, searches are
+interrupted, memory stays where it is after 10,000 of them, several GPUs share the work.
+
+    tests/gpu/process_test.py EXTENSION [SCENARIO]
+
+Each scenario runs in a process of its own; answers are compared with the CPU's. Skips where the
+machine has no GPU.
+"""
+import array
+import ctypes
+import os
+import random
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'crash'))
+from common import Tally, connect, extension_path
+
+DIM = 64
+ROWS = 400000
+SEARCH = 'SELECT rowid, distance FROM t WHERE e MATCH ? AND k = 10'
+JOIN = ("SELECT query_id, rowid, distance FROM "
+        "warp_knn_join('t', '%s', 'SELECT id, v FROM q', %d) ORDER BY 1, 3, 2")
+
+tally = Tally()
+
+
+def vectors(count, seed):
+    source = random.Random(seed)
+    raw = array.array('f', (source.random() for _ in range(DIM * 64)))
+    for _ in range(count):
+        at = source.randrange(DIM * 63)
+        part = raw[at:at + DIM]
+        part[source.randrange(DIM)] = source.random() * 2
+        yield part.tobytes()
+
+
+def make_table(path, extension):
+    db = connect(path, extension)
+    db.execute(f'CREATE VIRTUAL TABLE t USING warp(e FLOAT[{DIM}], a FLOAT[{DIM}] distance=l1)')
+    db.execute('CREATE TABLE q(id INTEGER PRIMARY KEY, v BLOB)')
+    db.execute('BEGIN')
+    db.executemany('INSERT INTO t(e, a) VALUES (?1, ?1)', ((v,) for v in vectors(ROWS, 1)))
+    db.executemany('INSERT INTO q(v) VALUES (?)', ((v,) for v in vectors(10000, 2)))
+    db.execute('COMMIT')
+    db.close()
+
+
+def device(db, name):
+    db.execute("SELECT warp_config('device', ?)", (name,)).fetchall()
+
+
+def state(db, name='gpu:0'):
+    row = db.execute('SELECT state, usable, searches, memory_used FROM warp_devices() '
+                     'WHERE name = ?', (name,)).fetchone()
+    return row or ('absent', 0, 0, 0)
+
+
+def on_cpu(db, sql, *arguments):
+    device(db, 'cpu')
+    rows = db.execute(sql, arguments).fetchall()
+    device(db, 'auto')
+    return rows
+
+
+def resident_bytes():
+    with open('/proc/self/status') as status:
+        for line in status:
+            if line.startswith('VmRSS'):
+                return int(line.split()[1]) * 1024
+    return 0
+
+
+class Driver:
+    """CUDA's driver interface, in the context that the plug-in uses."""
+
+    def __init__(self):
+        self.library = ctypes.CDLL('libcuda.so.1')
+        self.call('cuInit', 0)
+        gpu, context = ctypes.c_int(), ctypes.c_void_p()
+        self.call('cuDeviceGet', ctypes.byref(gpu), 0)
+        self.call('cuDevicePrimaryCtxRetain', ctypes.byref(context), gpu)
+        self.call('cuCtxSetCurrent', context)
+
+    def call(self, name, *arguments):
+        code = getattr(self.library, name)(*arguments)
+        if code != 0:
+            raise OSError(f'{name}: error {code}')
+
+    def free_memory(self):
+        free, total = ctypes.c_size_t(), ctypes.c_size_t()
+        self.call('cuMemGetInfo_v2', ctypes.byref(free), ctypes.byref(total))
+        return free.value
+
+    def fault(self):
+        """A kernel that writes where nothing is: nothing in this context works afterwards."""
+        text = (b'.version 7.0\n.target sm_75\n.address_size 64\n.visible .entry fault() {\n'
+                b'.reg .u64 %a;\nmov.u64 %a, 64;\nst.global.u64 [%a], %a;\nret;\n}\n')
+        module, function = ctypes.c_void_p(), ctypes.c_void_p()
+        self.call('cuModuleLoadData', ctypes.byref(module), text)
+        self.call('cuModuleGetFunction', ctypes.byref(function), module, b'fault')
+        self.call('cuLaunchKernel', function, 1, 1, 1, 1, 1, 1, 0, None, None, None)
+        return self.library.cuCtxSynchronize()
+
+
+def start(db):
+    """The first answer does not wait for the GPU; later ones come from it."""
+    question = next(vectors(1, 3))
+    begin = time.monotonic()
+    first = db.execute(SEARCH, (question,)).fetchall()
+    first_ms = (time.monotonic() - begin) * 1e3
+    early = db.execute("SELECT sum(bytes) FROM warp_residency() WHERE device LIKE 'gpu%'").fetchone()
+    answers = [first]
+    while state(db)[2] == 0 and time.monotonic() - begin < 60:
+        answers.append(db.execute(SEARCH, (question,)).fetchall())
+        time.sleep(0.01)
+    ready_ms = (time.monotonic() - begin) * 1e3
+    expected = on_cpu(db, SEARCH, question)
+    print(f'first answer {first_ms:.0f} ms (GPU bytes then: {early[0]}), from the GPU after '
+          f'{ready_ms:.0f} ms, {len(answers)} answers meanwhile')
+    tally.check(state(db)[2] > 0, 'the GPU never answered: %s' % (state(db),))
+    tally.check(len(answers) > 1, 'the first answer waited for the GPU')
+    tally.check(all(rows == expected for rows in answers), 'an answer changed on the way')
+
+
+def soak(db):
+    """10,000 searches: memory of both kinds stays where it is."""
+    device(db, 'gpu')
+    driver = Driver()
+    questions = list(vectors(100, 4))
+
+    def search(times):
+        for i in range(times):
+            db.execute(SEARCH, (questions[i % 100],)).fetchall()
+        for _ in range(times // 500):
+            db.execute(JOIN % ('e', 10)).fetchall()
+        return resident_bytes(), driver.free_memory(), state(db)[3]
+
+    search(500)
+    before = search(500)
+    after = search(10000)
+    print('host, GPU free, GPU used before and after:', before, after)
+    tally.check(after[0] < before[0] + (16 << 20), 'host memory grew')
+    tally.check(after[1] >= before[1] - (1 << 20), 'GPU memory grew')
+    tally.check(after[2] == before[2], 'the account of GPU memory grew')
+
+
+def interrupt(db):
+    """A join of several seconds ends within 50 ms of the interrupt; the next search works."""
+    device(db, 'gpu')
+    for column, k in (('a', 10), ('e', 512)):
+        sql = JOIN % (column, k)
+        db.execute(sql).fetchone()
+        worst = whole = 0
+        for wait in (0.002, 0.03, 0.1):
+            asked = []
+
+            def ask():
+                asked.append(time.monotonic())
+                db.interrupt()
+
+            timer = threading.Timer(wait, ask)
+            begin = time.monotonic()
+            timer.start()
+            try:
+                for _ in db.execute(sql):
+                    pass
+                whole = time.monotonic() - begin
+                timer.join()
+            except sqlite3.OperationalError as error:
+                tally.check('interrupt' in str(error), 'came: ' + str(error))
+                worst = max(worst, time.monotonic() - asked[0])
+        print(f'join on {column}: interrupted within {worst * 1e3:.1f} ms'
+              + (f', or done after {whole * 1e3:.0f} ms' if whole else ''))
+        tally.check(worst < 0.05, 'an interrupt took %.0f ms' % (worst * 1e3))
+    question = next(vectors(1, 5))
+    tally.check(db.execute(SEARCH, (question,)).fetchall() == on_cpu(db, SEARCH, question),
+                'the search after an interrupt')
+
+
+def lost(db):
+    """A context that a faulty kernel took down: the CPU answers, and warp_devices() says why."""
+    question = next(vectors(1, 6))
+    device(db, 'gpu')
+    expected = db.execute(SEARCH, (question,)).fetchall()
+    device(db, 'auto')
+    code = Driver().fault()
+    tally.check(code != 0, 'the kernel did not fault')
+    tally.check(db.execute(SEARCH, (question,)).fetchall() == expected, 'the first search after it')
+    tally.check(db.execute(SEARCH, (question,)).fetchall() == expected, 'the next')
+    now = state(db)
+    print(now)
+    tally.check(now[0].startswith('lost') and now[1] == 0, 'warp_devices() says %s' % (now,))
+    db.execute('DELETE FROM t WHERE rowid = ?', (expected[0][0],))
+    tally.check(db.execute(SEARCH, (question,)).fetchall()[0] == expected[1], 'after a change')
+
+
+def several(db):
+    """Two GPUs: copies where the table fits on each, shares where it does not."""
+    if state(db, 'gpu:1')[0] == 'absent':
+        print('skipped: one GPU')
+        return
+    expected = on_cpu(db, JOIN % ('e', 10))
+    question = next(vectors(1, 7))
+    one = on_cpu(db, SEARCH, question)
+    device(db, 'gpu')
+    per_column = ROWS * DIM * 4
+    for limit in (per_column * 4, per_column * 6 // 10):
+        db.execute("SELECT warp_config('gpu_memory_limit', ?)", (limit,)).fetchall()
+        for _ in range(3):
+            tally.check(db.execute(JOIN % ('e', 10)).fetchall() == expected, 'a join')
+            tally.check(db.execute(SEARCH, (question,)).fetchall() == one, 'a search')
+        held = db.execute("SELECT device, sum(bytes) FROM warp_residency() "
+                          "WHERE device LIKE 'gpu%' GROUP BY 1").fetchall()
+        print(f'limit {limit >> 20} MB:', held, [state(db, f'gpu:{i}')[2] for i in (0, 1)])
+        tally.check(len(held) == 2, 'both hold rows: %s' % (held,))
+        tally.check(all(bytes <= limit for _, bytes in held), 'the limit: %s' % (held,))
+    tally.check(all(state(db, f'gpu:{i}')[2] > 0 for i in (0, 1)), 'both searched')
+
+
+SCENARIOS = {f.__name__: f for f in (start, soak, interrupt, several, lost)}
+
+
+def main():
+    extension = extension_path()
+    probe = connect(':memory:', extension)
+    usable = probe.execute("SELECT count(*) FROM warp_devices() WHERE name LIKE 'gpu%' AND usable")
+    if len(sys.argv) > 3:
+        SCENARIOS[sys.argv[2]](connect(sys.argv[3], extension))
+        tally.finish()
+    if usable.fetchone()[0] == 0:
+        print('skipped: no GPU')
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, 'gpu.db')
+        make_table(path, extension)
+        for name in [sys.argv[2]] if len(sys.argv) > 2 else SCENARIOS:
+            print('==', name, flush=True)
+            code = subprocess.call([sys.executable, __file__, sys.argv[1], name, path])
+            tally.check(code == 0, name)
+    tally.finish()
+
+
+main()
