@@ -23,6 +23,9 @@ constexpr std::uint32_t kGrowth = 8;
 constexpr double kLaunchWork = 2e12;
 constexpr std::size_t kGroupMemory = std::size_t{2} << 30;
 constexpr std::uint32_t kRoomForTies = 32;
+// Live rows are copied together when they are at most one in this many: to gather rows costs
+// little more than to read them once.
+constexpr std::uint32_t kFewLive = 4;
 // Hits that are worth a thread of their own.
 constexpr std::size_t kHitsPerThread = 64 << 10;
 
@@ -99,8 +102,9 @@ bool BatchSearch::suits(const Gpu& gpu, const compute::Workload& work, std::size
 std::vector<std::uint32_t> BatchSearch::nearest(compute::HitTable& best) {
   const std::size_t queries = work_.queries.rows;
   std::vector<std::uint32_t> lost;
-  shape_ = tile_shape(gpu_.capability(), static_cast<std::uint32_t>(queries));
-  if (!make_tiles(shape_)) {
+  shape_ = tile_shape(gpu_.capability(), gpu_.shared_memory(), work_.queries.dim,
+                      static_cast<std::uint32_t>(queries));
+  if (!make_tiles()) {
     lost.resize(queries);
     std::iota(lost.begin(), lost.end(), 0u);
     return lost;
@@ -134,27 +138,55 @@ const Shadow* BatchSearch::shadow_of(const compute::Block& block) const {
   }
 }
 
-bool BatchSearch::make_tiles(TileShape shape) {
-  std::vector<RowTile> tiles;
-  for (std::size_t i = 0; i < rows_.blocks().size(); ++i) {
-    const compute::Block& block = *rows_.blocks()[i];
-    const Shadow* shadow = shadow_of(block);
-    if (shadow == nullptr) return false;
-    const std::uint64_t* live = rows_.live()[i];
-    for (std::uint32_t at = 0; at < block.rows; at += shape.rows) {
-      const std::uint32_t end = std::min(block.rows, at + shape.rows);
-      if (!lives(block, at, end)) continue;
-      tiles.push_back({shadow->rows + std::size_t{at} * padded_elements(work_.queries.dim),
-                       shadow->stats + at, live == nullptr ? nullptr : live + at / 64,
-                       rows_.first_ordinal(i) + at, end - at});
+bool BatchSearch::make_tiles() {
+  std::vector<const Shadow*> shadows;
+  for (const compute::Block* block : rows_.blocks()) {
+    shadows.push_back(shadow_of(*block));
+    if (shadows.back() == nullptr) return false;
+  }
+  const bool few = rows_.live_rows() <= rows_.rows() / kFewLive;
+  if (!few || !add_compact_tiles(shadows)) {
+    for (std::size_t i = 0; i < shadows.size(); ++i) {
+      add_tiles(*rows_.blocks()[i], *shadows[i], rows_.live()[i], rows_.first_ordinal(i));
     }
   }
-  tiles_ = mixed(tiles);
+  tiles_ = mixed(tiles_);
   const std::size_t bytes = tiles_.size() * sizeof(RowTile);
   device_tiles_ = DeviceBytes(bytes, lane_.pool(), lane_.stream());
   check(cudaMemcpyAsync(device_tiles_.data(), tiles_.data(), bytes, cudaMemcpyHostToDevice,
                         lane_.stream()),
         "sending the list of tiles");
+  return true;
+}
+
+void BatchSearch::add_tiles(const compute::Block& block, const Shadow& shadow,
+                            const std::uint64_t* live, std::uint32_t first_ordinal) {
+  for (std::uint32_t at = 0; at < block.rows; at += shape_.rows) {
+    const std::uint32_t end = std::min(block.rows, at + shape_.rows);
+    if (!lives(block, at, end)) continue;
+    tiles_.push_back({shadow.rows + std::size_t{at} * padded_elements(work_.queries.dim),
+                      shadow.stats + at, live == nullptr ? nullptr : live + at / 64,
+                      first_ordinal + at, end - at});
+  }
+}
+
+bool BatchSearch::add_compact_tiles(const std::vector<const Shadow*>& shadows) {
+  std::vector<CompactSource> sources;
+  std::uint32_t count = 0;
+  for (std::size_t i = 0; i < shadows.size(); ++i) {
+    sources.push_back({shadows[i]->rows, shadows[i]->stats, count, 0});
+    count += rows_.blocks()[i]->live_rows;
+  }
+  try {
+    compact_ = compact(table_, sources, count, lane_);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kNoMemory) throw;
+    return false;
+  }
+  for (std::uint32_t at = 0; at < count; at += shape_.rows) {
+    tiles_.push_back({compact_.rows + std::size_t{at} * padded_elements(work_.queries.dim),
+                      compact_.stats + at, nullptr, at, std::min(count - at, shape_.rows)});
+  }
   return true;
 }
 
@@ -228,8 +260,8 @@ void BatchSearch::rescore(const Nominate& work, std::size_t first, compute::HitT
   std::byte* incoming = lane_.incoming(results.size());
   const auto candidates = reinterpret_cast<Candidate*>(incoming + candidates_at);
   const auto found = reinterpret_cast<std::uint32_t*>(incoming + found_at);
-  launch_rescore({table_, work_.queries.type, work_.distance, work.prepared, work.nominees, room,
-                  candidates, found},
+  launch_rescore({table_, work_.queries.type, work_.distance, work.prepared, work.nominees, compact_.ordinals,
+                  room, candidates, found},
                  lane_.stream());
   lane_.wait(work_.cancellation);
   take_results(first, count, room, candidates, found, best, lost);

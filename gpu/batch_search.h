@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "compute/ops.h"
+#include "gpu/compact.h"
 #include "gpu/lane.h"
 #include "gpu/nominate.h"
 #include "gpu/row_set.h"
@@ -29,7 +30,11 @@ class BatchSearch {
 
  private:
   // Makes the half-precision copies and lists the tiles; false when a block has none.
-  bool make_tiles(TileShape shape);
+  bool make_tiles();
+  void add_tiles(const compute::Block& block, const Shadow& shadow, const std::uint64_t* live,
+                 std::uint32_t first_ordinal);
+  // Tiles of the live rows alone. False: there is no room to copy them.
+  bool add_compact_tiles(const std::vector<const Shadow*>& shadows);
   // Null: there is none for this block, or no room for it.
   const Shadow* shadow_of(const compute::Block& block) const;
   void search_group(std::size_t first, std::size_t count, compute::HitTable& best,
@@ -49,6 +54,7 @@ class BatchSearch {
   const RowTable& table_;
   TileShape shape_{};
   std::vector<RowTile> tiles_;
+  CompactRows compact_;  // what tiles_ name, if it has any
   DeviceBytes device_tiles_;
 };
 

@@ -9,30 +9,39 @@
 namespace warplite::gpu {
 namespace {
 
-// WARPLITE_GPU_PRODUCT=warps: the product by single warps, which nothing else chooses before it has
-// passed the conformance suite on the GPUs it is meant for.
-bool warps_are_wanted() {
-  static const bool wanted = [] {
+// WARPLITE_GPU_PRODUCT=warps or small-warps: the product by single warps, and that in small tiles,
+// on GPUs that have better, so that every way can be tested and measured.
+enum class Product { kBest, kWarps, kSmallWarps };
+
+Product wanted_product() {
+  static const Product wanted = [] {
     const char* value = std::getenv("WARPLITE_GPU_PRODUCT");
-    return value != nullptr && std::string_view(value) == "warps";
+    const std::string_view name = value == nullptr ? "" : value;
+    if (name == "warps") return Product::kWarps;
+    return name == "small-warps" ? Product::kSmallWarps : Product::kBest;
   }();
   return wanted;
 }
 
 bool multiplies_by_groups(int capability) {
-  return !warps_are_wanted() && groups_are_built() && capability == 90;
+  return wanted_product() == Product::kBest && groups_are_built() && capability == 90;
 }
 
 }  // namespace
 
 bool can_nominate(int capability, std::size_t shared_memory, std::uint32_t dim) {
-  if (multiplies_by_groups(capability)) return true;
-  return warps_are_wanted() && capability >= 80 && shared_memory >= warps_shared_memory(dim);
+  return multiplies_by_groups(capability) ||
+         (capability >= 80 && shared_memory >= warps_shared_memory(kSmallTile, dim));
 }
 
-TileShape tile_shape(int capability, std::uint32_t queries) {
-  return multiplies_by_groups(capability) && queries <= kFewQueries.queries ? kFewQueries
-                                                                            : kManyQueries;
+TileShape tile_shape(int capability, std::size_t shared_memory, std::uint32_t dim,
+                     std::uint32_t queries) {
+  if (multiplies_by_groups(capability)) {
+    return queries <= kFewQueries.queries ? kFewQueries : kManyQueries;
+  }
+  const bool small = queries <= kSmallTile.queries || wanted_product() == Product::kSmallWarps ||
+                     shared_memory < warps_shared_memory(kManyQueries, dim);
+  return small ? kSmallTile : kManyQueries;
 }
 
 unsigned choose_splits(unsigned query_tiles, unsigned tiles, unsigned multiprocessors) {

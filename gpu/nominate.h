@@ -31,13 +31,15 @@ struct RowTile {
   std::uint32_t count;
 };
 
-// Tile sizes: many queries, or few (then memory decides, not arithmetic).
+// Tile sizes: many queries, or few (then memory decides, not arithmetic); small ones where thread
+// blocks have little shared memory.
 struct TileShape {
   unsigned queries, rows;
   friend constexpr bool operator==(const TileShape&, const TileShape&) = default;
 };
 inline constexpr TileShape kManyQueries{256, 128};
 inline constexpr TileShape kFewQueries{64, 256};
+inline constexpr TileShape kSmallTile{128, 128};
 
 // What is known of each query; device addresses.
 struct Nominees {
@@ -68,7 +70,8 @@ struct Nominate {
 
 // Whether a GPU of this kind runs it.
 bool can_nominate(int capability, std::size_t shared_memory, std::uint32_t dim);
-TileShape tile_shape(int capability, std::uint32_t queries);
+TileShape tile_shape(int capability, std::size_t shared_memory, std::uint32_t dim,
+                     std::uint32_t queries);
 
 // `first_rows`: slots that the first phase fills.
 void launch_start(const Nominees& nominees, const float* norms, std::uint32_t tile_queries,
@@ -84,6 +87,7 @@ struct Rescore {
   Distance distance;
   PreparedQueries prepared;
   Nominees nominees;
+  const std::uint32_t* ordinals;  // of the rows that nominees name; null: their own
   std::uint32_t room;
   Candidate* out;              // mapped memory
   std::uint32_t* found;        // mapped memory

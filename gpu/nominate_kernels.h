@@ -9,9 +9,10 @@
 namespace warplite::gpu {
 
 struct Nominate;
+struct TileShape;
 
 // nominate_warps.cu
-std::size_t warps_shared_memory(std::uint32_t dim);
+std::size_t warps_shared_memory(TileShape shape, std::uint32_t dim);
 void launch_warps(const Nominate& work, cudaStream_t stream);
 
 // nominate_groups.cu

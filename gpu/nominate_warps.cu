@@ -8,15 +8,15 @@ namespace warplite::gpu {
 namespace {
 
 constexpr unsigned kThreads = 256;
-constexpr unsigned kQueries = kManyQueries.queries, kRows = kManyQueries.rows;
-constexpr unsigned kStages = 3;
-static_assert(kRows == kPanelRows);
 
-// Eight warps of 64 queries × 64 rows, four down and two across.
+// Eight warps, four down and two across, each a quarter of the queries with 64 rows.
+template <unsigned kTileQueries>
 struct WarpSums {
-  static constexpr unsigned kParts = 4, kPairs = 8;
+  static constexpr unsigned kWarpQueries = kTileQueries / 4;
+  static constexpr unsigned kParts = kWarpQueries / 16, kPairs = 8;
+  static __device__ unsigned first_query() { return threadIdx.x / kWarp / 2 * kWarpQueries; }
   static __device__ unsigned part_query(unsigned part) {
-    return threadIdx.x / kWarp / 2 * 64 + part * 16 + threadIdx.x % kWarp / 4;
+    return first_query() + part * 16 + threadIdx.x % kWarp / 4;
   }
   static __device__ unsigned pair_row(unsigned pair) {
     return threadIdx.x / kWarp % 2 * 64 + pair * 8 + threadIdx.x % 4 * 2;
@@ -25,9 +25,11 @@ struct WarpSums {
 
 using WarpQueue = Queue<512>;
 
-template <unsigned kSlab>
+template <unsigned kSlab, unsigned kQueries, unsigned kStages>
 class Product {
-  static constexpr unsigned kParts = WarpSums::kParts, kPairs = WarpSums::kPairs;
+  using Sums = WarpSums<kQueries>;
+  static constexpr unsigned kParts = Sums::kParts, kPairs = Sums::kPairs;
+  static constexpr unsigned kRows = kPanelRows;
   static constexpr unsigned kSlabBytes = kSlab * 2;
   static constexpr unsigned kQueryStage = kQueries * kSlabBytes, kRowStage = kRows * kSlabBytes;
 
@@ -73,7 +75,7 @@ class Product {
       multiply(sums, step % kStages);
       if (slab + 1 != slabs_) continue;
       if (slabs_ == 1) __syncthreads();
-      const Finish<WarpSums> finish{work_.nominees, terms_, limits_, first_query_,
+      const Finish<Sums> finish{work_.nominees, terms_, limits_, first_query_,
                                     tile.first_ordinal};
       if (work_.keep_all) {
         finish.keep_all(sums, number * kRows);
@@ -127,7 +129,7 @@ class Product {
 
   __device__ void multiply(float (&sums)[kParts][kPairs][4], unsigned stage) const {
     const unsigned lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
-    const unsigned query = warp / 2 * 64 + (lane & 15);
+    const unsigned query = Sums::first_query() + (lane & 15);
     const unsigned row = warp % 2 * 64 + (lane & 7) + (lane >> 4) * 8;
     const std::uint32_t queries = stages_ + stage * (kQueryStage + kRowStage);
     const std::uint32_t rows = queries + kQueryStage;
@@ -164,7 +166,7 @@ class Product {
   float* limits_;
 };
 
-template <unsigned kSlab>
+template <unsigned kSlab, unsigned kQueries, unsigned kStages>
 __global__ void __launch_bounds__(kThreads, 1)
     warps_kernel(const __grid_constant__ Nominate work, unsigned query_tiles, unsigned splits) {
 #if __CUDA_ARCH__ >= 800
@@ -172,34 +174,57 @@ __global__ void __launch_bounds__(kThreads, 1)
   const unsigned query_tile = blockIdx.x % query_tiles, split = blockIdx.x / query_tiles;
   const unsigned begin = split_bound(work.tile_count, split, splits);
   const unsigned end = split_bound(work.tile_count, split + 1, splits);
-  if (begin < end) Product<kSlab>(work, shared, query_tile).run(begin, end);
+  if (begin < end) Product<kSlab, kQueries, kStages>(work, shared, query_tile).run(begin, end);
 #endif
 }
 
-template <unsigned kSlab>
+template <unsigned kSlab, unsigned kQueries, unsigned kStages>
 void launch(const Nominate& work, cudaStream_t stream) {
-  constexpr std::size_t kBytes = Product<kSlab>::kSharedBytes;
-  check(cudaFuncSetAttribute(warps_kernel<kSlab>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+  const auto kernel = warps_kernel<kSlab, kQueries, kStages>;
+  constexpr std::size_t kBytes = Product<kSlab, kQueries, kStages>::kSharedBytes;
+  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              static_cast<int>(kBytes)),
         "nominating rows");
   const unsigned query_tiles = (work.nominees.queries + kQueries - 1) / kQueries;
   const unsigned splits = choose_splits(query_tiles, work.tile_count, work.multiprocessors);
-  warps_kernel<kSlab><<<query_tiles * splits, kThreads, kBytes, stream>>>(work, query_tiles,
-                                                                        splits);
+  kernel<<<query_tiles * splits, kThreads, kBytes, stream>>>(work, query_tiles, splits);
   check_launch("nominating rows");
 }
 
+// What a thread block of capability 8.0 may have is enough for three stages of the large tile; of
+// 8.6, 8.9 and 12.0 for two of the small one.
+constexpr unsigned kManyStages = 3, kSmallStages = 2;
+
+template <unsigned kSlab>
+void launch_slab(const Nominate& work, cudaStream_t stream) {
+  if (work.shape == kSmallTile) {
+    launch<kSlab, kSmallTile.queries, kSmallStages>(work, stream);
+  } else {
+    launch<kSlab, kManyQueries.queries, kManyStages>(work, stream);
+  }
+}
+
+template <unsigned kSlab>
+std::size_t shared_memory(TileShape shape) {
+  return shape == kSmallTile ? Product<kSlab, kSmallTile.queries, kSmallStages>::kSharedBytes
+                             : Product<kSlab, kManyQueries.queries, kManyStages>::kSharedBytes;
+}
+
+static_assert(kManyQueries.rows == kPanelRows && kSmallTile.rows == kPanelRows);
+static_assert(Product<64, kManyQueries.queries, kManyStages>::kSharedBytes <= 163 << 10);
+static_assert(Product<64, kSmallTile.queries, kSmallStages>::kSharedBytes <= 99 << 10);
+
 }  // namespace
 
-std::size_t warps_shared_memory(std::uint32_t dim) {
-  return slab_elements(dim) == 64 ? Product<64>::kSharedBytes : Product<32>::kSharedBytes;
+std::size_t warps_shared_memory(TileShape shape, std::uint32_t dim) {
+  return slab_elements(dim) == 64 ? shared_memory<64>(shape) : shared_memory<32>(shape);
 }
 
 void launch_warps(const Nominate& work, cudaStream_t stream) {
   if (slab_elements(work.dim) == 64) {
-    launch<64>(work, stream);
+    launch_slab<64>(work, stream);
   } else {
-    launch<32>(work, stream);
+    launch_slab<32>(work, stream);
   }
 }
 

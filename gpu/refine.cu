@@ -127,7 +127,8 @@ __global__ void __launch_bounds__(kThreads) rescore_kernel(Rescore work) {
   for (unsigned base = 0; base < count; base += kThreads / kLanesPerRow) {
     const unsigned i = base + threadIdx.x / kLanesPerRow;
     const bool active = i < count;
-    const std::uint32_t ordinal = active ? ordinals[i] : 0;
+    std::uint32_t ordinal = active ? ordinals[i] : 0;
+    if (active && work.ordinals != nullptr) ordinal = work.ordinals[ordinal];
     const std::byte* row = nullptr;
     if (active) {
       const RowBlock& block = work.table.blocks[block_of_row(work.table, ordinal)];

@@ -51,16 +51,6 @@ __device__ double scale_for(float largest) {
   return scalbn(1.0, exponent - kLargestExponent);
 }
 
-// Where element i of a vector lies among panels of `panel_rows` vectors.
-__device__ std::size_t panel_offset(std::uint32_t vector, std::uint32_t i, std::uint32_t dim,
-                                    std::uint32_t panel_rows) {
-  const std::uint32_t slab = slab_elements(dim);
-  const std::uint32_t row = vector % panel_rows;
-  return std::size_t{vector - row} * padded_elements(dim) +
-         std::size_t{i / slab} * panel_rows * slab +
-         slab_offset(row, i % slab / 8, slab) * 8 + i % 8;
-}
-
 // Writes a vector in half precision at `scale`; returns ‖x‖² and what rounding took, squared.
 __device__ double2 convert(const std::byte* row, ElementType type, std::uint32_t dim,
                            double scale, std::uint32_t vector, std::uint32_t panel_rows,

@@ -50,6 +50,16 @@ constexpr std::uint32_t slab_offset(std::uint32_t row, std::uint32_t chunk, std:
   return slab == 64 ? row * 8 + (chunk ^ (row & 7)) : row * 4 + (chunk ^ ((row >> 1) & 3));
 }
 
+// Where element i of a vector lies among panels of `panel_rows` vectors.
+constexpr std::size_t panel_offset(std::uint32_t vector, std::uint32_t i, std::uint32_t dim,
+                                   std::uint32_t panel_rows) {
+  const std::uint32_t slab = slab_elements(dim);
+  const std::uint32_t row = vector % panel_rows;
+  return std::size_t{vector - row} * padded_elements(dim) +
+         std::size_t{i / slab} * panel_rows * slab +
+         slab_offset(row, i % slab / 8, slab) * 8 + i % 8;
+}
+
 // Fills a Shadow for `rows` vectors at `vectors`; returns when it is complete.
 void make_shadow(const std::byte* vectors, ElementType type, std::uint32_t dim,
                  std::uint32_t rows, cudaMemPool_t pool, cudaStream_t stream, Shadow& out);

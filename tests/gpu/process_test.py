@@ -45,7 +45,7 @@ def make_table(path, extension):
     db.execute(f'CREATE VIRTUAL TABLE t USING warp(e FLOAT[{DIM}], a FLOAT[{DIM}] distance=l1)')
     db.execute('CREATE TABLE q(id INTEGER PRIMARY KEY, v BLOB)')
     db.execute('BEGIN')
-    db.executemany('INSERT INTO t(e, a) VALUES (?1, ?1)', ((v,) for v in vectors(ROWS, 1)))
+    db.executemany('INSERT INTO t(e, a) VALUES (?, ?)', ((v, v) for v in vectors(ROWS, 1)))
     db.executemany('INSERT INTO q(v) VALUES (?)', ((v,) for v in vectors(10000, 2)))
     db.execute('COMMIT')
     db.close()
