@@ -15,6 +15,14 @@ cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DWARPLITE_CUDA=ON ${
 ctest --test-dir "$build" --output-on-failure --timeout 1200 "$@"
 tests=$?
 
+# The ways of multiplying that this GPU would not choose, and what only whole processes show.
+for product in warps small-warps; do
+  echo "== product by $product"
+  WARPLITE_GPU_PRODUCT=$product "$build/tests/warplite_tests" -tc='devices*' || tests=1
+done
+echo "== processes"
+python3 tests/gpu/process_test.py "$build/warplite.so" || tests=1
+
 if command -v compute-sanitizer >/dev/null 2>&1; then
   echo "== compute-sanitizer"
   compute-sanitizer --tool memcheck --leak-check full --error-exitcode 9 \
