@@ -27,7 +27,7 @@ class TopK {
   void push(const Hit& hit) {
     if (!(hit.distance <= threshold_) || k_ == 0) return;
     if (hits_.capacity() == 0) hits_.reserve(std::min<std::size_t>(limit_, kReserved));
-    in_order_ = in_order_ && (hits_.empty() || !nearer(hit, hits_.back()));
+    in_order_ = in_order_ && (hits_.empty() || !kNearer(hit, hits_.back()));
     hits_.push_back(hit);
     if (hits_.size() >= limit_) shrink();
   }
@@ -47,7 +47,7 @@ class TopK {
   // The k nearest so far, nearest first. The object remains usable.
   const std::vector<Hit>& sorted() {
     if (hits_.size() > k_) shrink();
-    if (!in_order_) std::sort(hits_.begin(), hits_.end(), nearer);
+    if (!in_order_) std::sort(hits_.begin(), hits_.end(), kNearer);
     in_order_ = true;
     if (hits_.size() == k_ && k_ > 0) threshold_ = std::min(threshold_, hits_.back().distance);
     return hits_;
@@ -60,11 +60,12 @@ class TopK {
  private:
   static constexpr std::size_t kReserved = 1 << 16;
 
-  // Hit's order without a branch, which selection could not predict.
-  static bool nearer(const Hit& a, const Hit& b) {
+  // Hit's order without a branch, which selection could not predict. No function: algorithms
+  // would call it through a pointer.
+  static constexpr auto kNearer = [](const Hit& a, const Hit& b) -> bool {
     return static_cast<int>(a.distance < b.distance) |
            (static_cast<int>(a.distance == b.distance) & static_cast<int>(a.rowid < b.rowid));
-  }
+  };
 
   // Keeps the k nearest, in any order. Selects among distances alone, which are a
   // third of the bytes, and looks at rowids only where ties straddle the end.
@@ -80,7 +81,7 @@ class TopK {
                                      [kth](const Hit& hit) { return hit.distance < kth; });
     const auto end = std::partition(ties, hits_.end(),
                                     [kth](const Hit& hit) { return hit.distance == kth; });
-    std::nth_element(ties, hits_.begin() + static_cast<std::ptrdiff_t>(k_), end, nearer);
+    std::nth_element(ties, hits_.begin() + static_cast<std::ptrdiff_t>(k_), end, kNearer);
     hits_.resize(k_);
     threshold_ = std::min(threshold_, kth);
   }

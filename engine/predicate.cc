@@ -43,6 +43,37 @@ CompiledPredicate::Verdict judge_set(const std::vector<T>& sorted, T low, T high
   return low == high ? Verdict::kAll : Verdict::kSome;
 }
 
+// Sets that come to this many intervals at most are tested one interval after another.
+constexpr std::size_t kFewRuns = 4;
+
+// Sorted values as intervals without gaps; none when those are too many.
+template <typename T, typename Follows>
+std::vector<Interval<T>> few_runs(const std::vector<T>& sorted, const Follows& follows) {
+  std::vector<Interval<T>> runs;
+  for (const T& value : sorted) {
+    if (!runs.empty() && follows(runs.back().high, value)) {
+      runs.back().high = value;
+    } else if (runs.size() == kFewRuns) {
+      return {};
+    } else {
+      runs.push_back({value, value});
+    }
+  }
+  return runs;
+}
+
+template <typename Values>
+Sieve make_sieve(const Values& values) {
+  Sieve sieve(values.size());
+  for (const auto& value : values) sieve.add(sieve_key(value));
+  return sieve;
+}
+
+template <typename T>
+Interval<T> intersection(const Interval<T>& a, const Interval<T>& b) {
+  return {std::max(a.low, b.low), std::min(a.high, b.high)};
+}
+
 // Bounds of texts may be loose, but they are bounds.
 CompiledPredicate::Verdict judge_text(Comparison op, std::string_view text, std::string_view low,
                                       std::string_view high) {
@@ -93,9 +124,11 @@ void CompiledPredicate::compile_numeric(Comparison op, const Cell& operand) {
   if (type_ == PlainType::kReal) {
     test_ = Test::kReals;
     reals_ = real_interval(op, operand);
+    if (reals_.empty()) decide(false);
   } else {
     test_ = Test::kIntegers;
     integers_ = integer_interval(op, operand);
+    if (integers_.empty()) decide(false);
   }
 }
 
@@ -111,29 +144,64 @@ void CompiledPredicate::compile_pattern(const Cell& operand) {
 }
 
 void CompiledPredicate::compile_in(const std::vector<Value>& operands) {
-  if (type_ == PlainType::kText) {
-    test_ = Test::kTextSet;
-    for (const Value& operand : operands) {
-      const Cell cell = operand.cell();
-      if (cell.kind == CellKind::kText) texts_.insert(canonical_text(cell.bytes, collation_));
-    }
-    return;
+  switch (type_) {
+    case PlainType::kText: return compile_text_set(operands);
+    case PlainType::kReal: return compile_real_set(operands);
+    default: return compile_integer_set(operands);
   }
-  if (type_ == PlainType::kReal) {
-    test_ = Test::kRealSet;
-    for (const Value& operand : operands) {
-      if (const auto value = exact_real(operand.cell())) sorted_reals_.push_back(*value);
-    }
-    std::sort(sorted_reals_.begin(), sorted_reals_.end());
-    return;
+}
+
+void CompiledPredicate::compile_text_set(const std::vector<Value>& operands) {
+  test_ = Test::kTextSet;
+  for (const Value& operand : operands) {
+    const Cell cell = operand.cell();
+    if (cell.kind == CellKind::kText) texts_.insert(canonical_text(cell.bytes, collation_));
   }
+  if (texts_.empty()) return decide(false);
+  if (collation_ == Collation::kBinary) sieve_ = make_sieve(texts_);
+}
+
+void CompiledPredicate::compile_real_set(const std::vector<Value>& operands) {
+  test_ = Test::kRealSet;
+  for (const Value& operand : operands) {
+    if (const auto value = exact_real(operand.cell())) sorted_reals_.push_back(*value);
+  }
+  if (sorted_reals_.empty()) return decide(false);
+  std::sort(sorted_reals_.begin(), sorted_reals_.end());
+  real_runs_ = few_runs(sorted_reals_, [](double a, double b) { return a == b; });
+  if (real_runs_.empty()) sieve_ = make_sieve(sorted_reals_);
+}
+
+void CompiledPredicate::compile_integer_set(const std::vector<Value>& operands) {
   test_ = Test::kIntegerSet;
   for (const Value& operand : operands) {
     if (const auto value = exact_integer(operand.cell())) sorted_.push_back(*value);
   }
+  if (sorted_.empty()) return decide(false);
   std::sort(sorted_.begin(), sorted_.end());
   sorted_.erase(std::unique(sorted_.begin(), sorted_.end()), sorted_.end());
   integer_set_ = std::make_unique<IntegerSet>(sorted_);
+  // Ascending and distinct: what comes after `a` is more than it.
+  integer_runs_ = few_runs(sorted_, [](std::int64_t a, std::int64_t b) { return a == b - 1; });
+  if (integer_runs_.empty()) sieve_ = make_sieve(sorted_);
+}
+
+bool CompiledPredicate::absorb(const CompiledPredicate& other) {
+  const auto plain = [](const CompiledPredicate& p) { return !p.negated_ && !p.nulls_pass_; };
+  if (column_ != other.column_ || test_ != other.test_ || !plain(*this) || !plain(other)) {
+    return false;
+  }
+  if (test_ == Test::kIntegers) {
+    integers_ = intersection(integers_, other.integers_);
+    if (integers_.empty()) decide(false);
+    return true;
+  }
+  if (test_ == Test::kReals) {
+    reals_ = intersection(reals_, other.reals_);
+    if (reals_.empty()) decide(false);
+    return true;
+  }
+  return false;
 }
 
 CompiledPredicate::Verdict CompiledPredicate::judge(const Part& part) const {

@@ -3,8 +3,9 @@
 // Threads: immutable after construction.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <limits>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -14,8 +15,17 @@
 #include "engine/filter.h"
 #include "engine/integer_set.h"
 #include "engine/interval_mask.h"
+#include "engine/predicate_sieve.h"
 
 namespace warplite::engine {
+
+// Some words of a bitmap of `rows` rows.
+struct RowWords {
+  std::uint64_t* bits;  // of all rows
+  std::size_t first;    // word
+  std::size_t last;     // one past the last word
+  std::size_t rows;
+};
 
 class CompiledPredicate {
  public:
@@ -25,10 +35,17 @@ class CompiledPredicate {
   enum class Verdict { kNone, kAll, kSome };
   // What the part's bounds say of all its rows, dead ones included, without reading them.
   Verdict judge(const Part& part) const;
-  // Clears the bits of rows that do not pass. REQUIRES: judge(part) == kSome
-  void apply(const Part& part, Bitmap& rows) const;
+  // Clear the bits of rows that do not pass. REQUIRES: judge(part) == kSome
+  void apply_to_rowids(const Part& part, Bitmap& rows) const;      // of one on_rowid()
+  void apply(const Column& column, const RowWords& rows) const;  // of any other; on any thread
+
+  // Takes over what another predicate on the same values asks for, so that they are read once:
+  // value BETWEEN a AND b comes as two. False: they have to stay two.
+  bool absorb(const CompiledPredicate& other);
 
   bool on_rowid() const { return column_ == Predicate::kRowId; }
+  std::size_t column() const { return static_cast<std::size_t>(column_); }
+  bool nulls_pass() const { return nulls_pass_; }
   // Of testing a row, roughly: 0 (rowid), 1 (number), 2 (text).
   int cost() const { return on_rowid() ? 0 : type_ == PlainType::kText ? 2 : 1; }
 
@@ -46,18 +63,30 @@ class CompiledPredicate {
     kPattern
   };
 
+  struct TextHash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view text) const {
+      return std::hash<std::string_view>()(text);
+    }
+  };
+
   void compile(const Predicate& predicate);
   void compile_numeric(Comparison op, const Cell& operand);
   void compile_text(Comparison op, const Cell& operand);
   void compile_in(const std::vector<Value>& operands);
   void compile_pattern(const Cell& operand);
+  void compile_text_set(const std::vector<Value>& operands);
+  void compile_real_set(const std::vector<Value>& operands);
+  void compile_integer_set(const std::vector<Value>& operands);
   void decide(bool value_passes) { test_ = value_passes ? Test::kEverything : Test::kNothing; }
 
   bool tests_text(std::string_view text) const;
   Verdict judge_values(const storage::ZoneMap& zone) const;
   Verdict judge_rowids(const Part& part) const;
-  void apply_to_column(const Column& column, Bitmap& out) const;
-  void apply_to_rowids(const Part& part, Bitmap& out) const;
+  struct Passes;
+  void apply_to_texts(const Column& column, const RowWords& rows, const Passes& passes) const;
+  void cut_equal_texts(const Column& column, const RowWords& rows, const Passes& passes,
+                       const std::vector<std::string_view>& wanted) const;
   void apply_rowid_set(const Part& part, Bitmap& out) const;
 
   int column_;
@@ -72,8 +101,13 @@ class CompiledPredicate {
   std::vector<std::int64_t> sorted_;  // of kIntegerSet
   std::unique_ptr<IntegerSet> integer_set_;
   std::vector<double> sorted_reals_;       // of kRealSet
+  // What a set of few values amounts to; empty for others, which have a sieve.
+  std::vector<Interval<std::int64_t>> integer_runs_;
+  std::vector<Interval<double>> real_runs_;
+  Sieve sieve_;
   std::string text_;                       // operand of kTextCompare, kPattern
-  std::unordered_set<std::string> texts_;  // canonical under the collation
+  // Canonical under the collation.
+  std::unordered_set<std::string, TextHash, std::equal_to<>> texts_;
 };
 
 // A cell as SQLite prints it, for LIKE and GLOB.

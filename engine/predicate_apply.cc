@@ -3,6 +3,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdio>
+#include <span>
 
 #include "engine/collation.h"
 #include "engine/predicate.h"
@@ -20,34 +21,107 @@ std::string print_real(double value) {
   return text;
 }
 
-// The words of `rows` that have bits, each cut by mask(first row of the word, rows in it).
-template <typename Mask>
-void cut_words(Bitmap& rows, const Mask& mask) {
-  std::uint64_t* words = rows.words();
-  for (std::size_t word = 0; word < rows.word_count(); ++word) {
-    if (words[word] == 0) continue;
-    const std::size_t first = word * 64;
-    words[word] &= mask(first, std::min<std::size_t>(64, rows.size() - first));
-  }
-}
+constexpr std::size_t kRun = 32;  // words; their values fill half of a nearest cache
 
+// One bit for each of up to 64 tests.
 template <typename Test>
 std::uint64_t each_mask(std::size_t count, const Test& test) {
   std::uint64_t mask = 0;
-  for (std::size_t i = 0; i < count; ++i) mask |= static_cast<std::uint64_t>(test(i)) << i;
+  for (std::size_t i = count; i-- > 0;) mask = mask + mask + static_cast<std::uint64_t>(test(i));
   return mask;
 }
 
-// One bit for each of `count` values that is in the interval.
+// Of the rows in `bits`, those that pass.
+template <typename Test>
+std::uint64_t tested(std::uint64_t bits, std::size_t first, const Test& test) {
+  std::uint64_t mask = 0;
+  for (; bits != 0; bits &= bits - 1) {
+    const auto bit = static_cast<std::size_t>(std::countr_zero(bits));
+    mask |= static_cast<std::uint64_t>(test(first + bit)) << bit;
+  }
+  return mask;
+}
+
+// Consecutive rows that begin with a word of their own.
+struct Run {
+  std::size_t first;
+  std::size_t rows;
+  std::size_t words() const { return (rows + 63) / 64; }
+  std::size_t whole_words() const { return rows / 64; }
+  std::size_t rest() const { return rows % 64; }
+};
+
+// Runs of words that have bits, each cut by what make(run, masks) says of its rows.
+template <typename Make>
+void cut_runs(const RowWords& rows, const Make& make) {
+  std::uint64_t masks[kRun];
+  for (std::size_t word = rows.first; word < rows.last;) {
+    if (rows.bits[word] == 0) {
+      ++word;
+      continue;
+    }
+    std::size_t end = word + 1;
+    while (end < rows.last && end - word < kRun && rows.bits[end] != 0) ++end;
+    make(Run{word * 64, std::min(end * 64, rows.rows) - word * 64}, masks);
+    for (std::size_t i = 0; word < end; ++i, ++word) rows.bits[word] &= masks[i];
+  }
+}
+
+// Words that have bits, each cut by mask(first row of the word, rows in it).
+template <typename Mask>
+void cut_words(const RowWords& rows, const Mask& mask) {
+  for (std::size_t word = rows.first; word < rows.last; ++word) {
+    if (rows.bits[word] == 0) continue;
+    const std::size_t first = word * 64;
+    rows.bits[word] &= mask(first, std::min<std::size_t>(64, rows.rows - first));
+  }
+}
+
+RowWords all_words(Bitmap& rows) { return {rows.words(), 0, rows.word_count(), rows.size()}; }
+
 template <typename T>
-std::uint64_t interval_bits(const T* values, std::size_t count, const Interval<T>& interval) {
-  if (count == 64) return interval_mask(values, interval);
-  return each_mask(count, [&](std::size_t i) { return interval.contains(values[i]); });
+void interval_run(const T* values, const Run& run, const Interval<T>& interval,
+                  std::uint64_t* masks) {
+  values += run.first;
+  const std::size_t whole = run.whole_words();
+  interval_masks(values, whole, interval, masks);
+  if (run.rest() == 0) return;
+  values += whole * 64;
+  masks[whole] = each_mask(run.rest(), [&](std::size_t i) { return interval.contains(values[i]); });
+}
+
+template <typename T>
+void intervals_run(const T* values, const Run& run, std::span<const Interval<T>> intervals,
+                   std::uint64_t* masks) {
+  interval_run(values, run, intervals[0], masks);
+  std::uint64_t more[kRun];
+  for (const Interval<T>& interval : intervals.subspan(1)) {
+    interval_run(values, run, interval, more);
+    for (std::size_t i = 0; i < run.words(); ++i) masks[i] |= more[i];
+  }
+}
+
+// Texts of a length; each begins where the one before ends.
+void length_run(const std::vector<std::uint32_t>& text_ends, const Run& run, std::size_t length,
+                std::uint64_t* masks) {
+  const auto wanted = static_cast<std::uint32_t>(length);
+  const std::uint32_t* ends = text_ends.data() + run.first;
+  const auto one_by_one = [&](std::size_t word, std::size_t count) {
+    masks[word] = each_mask(count, [&](std::size_t i) {
+      const std::size_t at = word * 64 + i;
+      return ends[at] - (run.first + at == 0 ? 0 : ends[at - 1]) == wanted;
+    });
+  };
+  const std::size_t whole = run.whole_words();
+  const std::size_t from = run.first == 0 && whole != 0 ? 1 : 0;
+  if (from != 0) one_by_one(0, 64);
+  length_masks(ends + from * 64, whole - from, wanted, masks + from);
+  if (run.rest() != 0) one_by_one(whole, run.rest());
 }
 
 // Keeps the bits first ≤ row < last, or all but those.
 void cut_range(Bitmap& rows, std::size_t first, std::size_t last, bool inverted) {
-  cut_words(rows, [&](std::size_t begin, std::size_t count) {
+  cut_words(all_words(rows), [&](std::size_t begin, std::size_t count) {
     const std::size_t from = std::clamp(first, begin, begin + count) - begin;
     const std::size_t to = std::clamp(last, begin, begin + count) - begin;
     std::uint64_t mask = 0;
@@ -71,79 +145,140 @@ std::string print_cell(const Cell& cell) {
   }
 }
 
-void CompiledPredicate::apply(const Part& part, Bitmap& rows) const {
-  if (on_rowid()) return apply_to_rowids(part, rows);
-  const std::shared_ptr<const Column> column = part.plain(static_cast<std::size_t>(column_));
-  if (column == nullptr) {
-    if (!nulls_pass_) rows = Bitmap(rows.size());
-    return;
-  }
-  apply_to_column(*column, rows);
-}
+// What tests of values become: negated, and with SQL's say on NULL.
+struct CompiledPredicate::Passes {
+  bool negated;
+  bool nulls_pass;
+  const std::uint64_t* nulls;  // null: no row is NULL
 
-void CompiledPredicate::apply_to_column(const Column& column, Bitmap& out) const {
-  const std::uint64_t* nulls = column.has_nulls() ? column.nulls().words() : nullptr;
-  const auto cut = [&](const auto& mask) {
-    cut_words(out, [&](std::size_t first, std::size_t count) {
-      const std::uint64_t pass = negated_ ? ~mask(first, count) : mask(first, count);
-      if (nulls == nullptr) return pass;
-      const std::uint64_t null = nulls[first / 64];
-      return nulls_pass_ ? pass | null : pass & ~null;
+  std::uint64_t operator()(std::uint64_t mask, std::size_t word) const {
+    if (negated) mask = ~mask;
+    if (nulls == nullptr) return mask;
+    return nulls_pass ? mask | nulls[word] : mask & ~nulls[word];
+  }
+  // As cut_runs().
+  template <typename Make>
+  void cut(const RowWords& rows, const Make& make) const {
+    cut_runs(rows, [&](const Run& run, std::uint64_t* masks) {
+      make(run, masks);
+      const std::size_t word = run.first / 64;
+      for (std::size_t i = 0; i < run.words(); ++i) masks[i] = (*this)(masks[i], word + i);
     });
-  };
-  // Texts are long to test: only rows that are still in are looked at.
-  const auto cut_tested = [&](const auto& test) {
-    const std::uint64_t* words = out.words();
-    cut([&](std::size_t first, std::size_t) {
-      std::uint64_t mask = 0;
-      for (std::uint64_t left = words[first / 64]; left != 0; left &= left - 1) {
-        const auto bit = static_cast<std::size_t>(std::countr_zero(left));
-        mask |= static_cast<std::uint64_t>(test(first + bit)) << bit;
-      }
-      return mask;
+  }
+  void cut_all_alike(const RowWords& rows, bool pass) const {
+    cut(rows, [pass](const Run& run, std::uint64_t* masks) {
+      std::fill_n(masks, run.words(), pass ? ~std::uint64_t{0} : 0);
     });
-  };
+  }
+  template <typename T>
+  void cut_by_intervals(const RowWords& rows, const T* values,
+                        std::span<const Interval<T>> intervals) const {
+    cut(rows, [&](const Run& run, std::uint64_t* masks) {
+      intervals_run(values, run, intervals, masks);
+    });
+  }
+  // Which rows are in a set cannot be foreseen, but few get through the sieve.
+  template <typename T, typename Has>
+  void cut_by_set(const RowWords& rows, const T* values, const Sieve& sieve, const Has& has) const {
+    cut_words(rows, [&](std::size_t first, std::size_t count) {
+      const std::uint64_t maybe = each_mask(
+          count, [&](std::size_t i) { return sieve.may_have(sieve_key(values[first + i])); });
+      const auto test = [&](std::size_t row) { return has(values[row]); };
+      return (*this)(tested(maybe & rows.bits[first / 64], first, test), first / 64);
+    });
+  }
+};
+
+void CompiledPredicate::apply(const Column& column, const RowWords& rows) const {
+  const Passes passes{negated_, nulls_pass_,
+                      column.has_nulls() ? column.nulls().words() : nullptr};
   const std::int64_t* integers = column.integers().data();
   const double* reals = column.reals().data();
   switch (test_) {
     case Test::kNothing:
-      return cut([](std::size_t, std::size_t) { return std::uint64_t{0}; });
     case Test::kEverything:
-      return cut([](std::size_t, std::size_t) { return ~std::uint64_t{0}; });
+      return passes.cut_all_alike(rows, test_ == Test::kEverything);
     case Test::kIntegers:
-      return cut([&](std::size_t first, std::size_t count) {
-        return interval_bits(integers + first, count, integers_);
-      });
+      return passes.cut_by_intervals(rows, integers, std::span(&integers_, 1));
     case Test::kReals:
-      return cut([&](std::size_t first, std::size_t count) {
-        return interval_bits(reals + first, count, reals_);
-      });
+      return passes.cut_by_intervals(rows, reals, std::span(&reals_, 1));
     case Test::kIntegerSet:
-      return cut([&](std::size_t first, std::size_t count) {
-        return each_mask(
-            count, [&](std::size_t i) { return integer_set_->contains(integers[first + i]); });
-      });
+      if (!integer_runs_.empty()) {
+        return passes.cut_by_intervals(rows, integers, std::span(integer_runs_));
+      }
+      return passes.cut_by_set(rows, integers, sieve_,
+                               [&](std::int64_t value) { return integer_set_->contains(value); });
     case Test::kRealSet:
-      return cut([&](std::size_t first, std::size_t count) {
-        return each_mask(count, [&](std::size_t i) {
-          return std::binary_search(sorted_reals_.begin(), sorted_reals_.end(), reals[first + i]);
-        });
+      if (!real_runs_.empty()) {
+        return passes.cut_by_intervals(rows, reals, std::span(real_runs_));
+      }
+      return passes.cut_by_set(rows, reals, sieve_, [&](double value) {
+        return std::binary_search(sorted_reals_.begin(), sorted_reals_.end(), value);
       });
     case Test::kTextCompare:
     case Test::kTextSet:
-      return cut_tested([&](std::size_t row) { return tests_text(column.text(row)); });
     case Test::kPattern:
-      return cut_tested([&](std::size_t row) {
-        return type_ == PlainType::kText ? tests_text(column.text(row))
-                                         : tests_text(print_cell(column.cell(row)));
-      });
+      return apply_to_texts(column, rows, passes);
   }
+}
+
+// Texts are long to test: only rows that are still in are looked at.
+void CompiledPredicate::apply_to_texts(const Column& column, const RowWords& rows,
+                                       const Passes& passes) const {
+  const auto cut_tested = [&](const auto& test) {
+    cut_words(rows, [&](std::size_t first, std::size_t) {
+      return passes(tested(rows.bits[first / 64], first, test), first / 64);
+    });
+  };
+  if (test_ == Test::kPattern && type_ != PlainType::kText) {
+    return cut_tested([&](std::size_t row) { return tests_text(print_cell(column.cell(row))); });
+  }
+  const bool binary = collation_ == Collation::kBinary;
+  if (test_ == Test::kTextCompare && op_ == Comparison::kEqual && collation_ != Collation::kRTrim) {
+    return cut_equal_texts(column, rows, passes, {text_});
+  }
+  constexpr std::size_t kFewTexts = 4;
+  if (test_ == Test::kTextSet && binary && texts_.size() <= kFewTexts) {
+    return cut_equal_texts(column, rows, passes, {texts_.begin(), texts_.end()});
+  }
+  if (test_ == Test::kTextSet && binary) {
+    return cut_tested([&](std::size_t row) {
+      const std::string_view text = column.text(row);
+      return sieve_.may_have(sieve_key(text)) != 0 && texts_.contains(text);
+    });
+  }
+  cut_tested([&](std::size_t row) { return tests_text(column.text(row)); });
+}
+
+// Most texts are told from those asked for by their length, which costs least to compare.
+void CompiledPredicate::cut_equal_texts(const Column& column, const RowWords& rows,
+                                        const Passes& passes,
+                                        const std::vector<std::string_view>& wanted) const {
+  const std::vector<std::uint32_t>& ends = column.text_ends();
+  const char* bytes = column.text_bytes().data();
+  const std::vector<TextEquality> equal(wanted.begin(), wanted.end());
+  const bool binary = collation_ == Collation::kBinary;
+  passes.cut(rows, [&](const Run& run, std::uint64_t* masks) {
+    std::uint64_t by_length[kRun];
+    std::fill_n(masks, run.words(), 0);
+    for (std::size_t n = 0; n < wanted.size(); ++n) {
+      const std::size_t length = wanted[n].size();
+      const auto test = [&](std::size_t row) {
+        const char* text = bytes + (ends[row] - length);
+        return binary ? equal[n](text) : compare_text({text, length}, wanted[n], collation_) == 0;
+      };
+      length_run(ends, run, length, by_length);
+      for (std::size_t i = 0; i < run.words(); ++i) {
+        const std::size_t first = run.first + i * 64;
+        masks[i] |= tested(by_length[i] & rows.bits[first / 64], first, test);
+      }
+    }
+  });
 }
 
 bool CompiledPredicate::tests_text(std::string_view text) const {
   switch (test_) {
     case Test::kTextCompare:
-      if (op_ == Comparison::kEqual && collation_ == Collation::kBinary) return text == text_;
       return satisfies(op_, compare_text(text, text_, collation_));
     case Test::kTextSet:
       return texts_.contains(canonical_text(text, collation_));
@@ -155,7 +290,7 @@ bool CompiledPredicate::tests_text(std::string_view text) const {
 void CompiledPredicate::apply_to_rowids(const Part& part, Bitmap& out) const {
   const RowIdView rowids = part.rowids();
   const auto row_mask = [&](const auto& test) {
-    cut_words(out, [&](std::size_t first, std::size_t count) {
+    cut_words(all_words(out), [&](std::size_t first, std::size_t count) {
       const std::uint64_t mask =
           each_mask(count, [&](std::size_t i) { return test(rowids[first + i]); });
       return negated_ ? ~mask : mask;
