@@ -121,6 +121,39 @@ def through_sql(bench):
     print(json.dumps({"devices": bench_devices(bench)}))
 
 
+def inverted_files(bench):
+    """Training, coding and searches through index=ivfpq; the table is a second one of the file."""
+    gpu = ["SELECT warp_config('device', 'gpu')"]
+    once = dict(warm=0, runs=1, queries=False)
+
+    def report(case, ms, **more):
+        print(json.dumps({"case": "ivfpq, " + case, "ms": round(ms, 4), **more}), flush=True)
+
+    lists = max(64, bench.options.rows // 244)
+    fill = bench.query(
+        f"CREATE VIRTUAL TABLE v USING warp(e FLOAT[{DIM}] index=ivfpq(lists={lists}, m=32))",
+        f"INSERT INTO v(rowid, e) SELECT rowid, vector FROM warp_vectors_file('{bench.base}')",
+        "INSERT INTO v(v) VALUES ('train')",
+        setup=gpu,
+        **once,
+    )
+    report("fill, trained and coded on the way", fill[1])
+    report("train and code again, committed", fill[2])
+    search = "SELECT rowid, distance FROM v WHERE e MATCH ?1 AND k = 10 AND nprobe = 64"
+    report("1 query", bench.query(search, setup=gpu, warm=5, runs=50)[0])
+    plain = "SELECT rowid, distance FROM warp_ivfpq_search('v', 'e', ?1, 10, 64, '{\"refine\":0}')"
+    report("1 query, refine 0", bench.query(plain, setup=gpu, warm=5, runs=50)[0])
+    for refine in (0, 8):
+        join = (
+            "SELECT query_id, rowid, distance, rank FROM warp_knn_join('v', 'e', "
+            f"'SELECT id, vector FROM q', 10, '{{\"nprobe\":64,\"refine\":{refine}}}')"
+        )
+        ms = bench.query(join, setup=gpu, warm=2, runs=5, queries=False)[0]
+        report(f"join of 10000, refine {refine}, to the last row", ms)
+    graph = "SELECT count(*), avg(distance) FROM warp_knn_graph('v', 'e', 10)"
+    report("graph of all rows, k=10", bench.query(graph, setup=gpu, **once)[0])
+
+
 def bench_devices(bench):
     import sqlite3
 
@@ -173,6 +206,7 @@ def main():
     bench = Bench(parser.parse_args())
     rows, questions = bench.prepare()
     through_sql(bench)
+    inverted_files(bench)
     pytorch(rows, questions)
 
 

@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
-#include <exception>
 #include <numeric>
-#include <system_error>
-#include <thread>
 
+#include "gpu/candidates.h"
 #include "gpu/cuda_buffer.h"
 
 namespace warplite::gpu {
@@ -26,8 +24,6 @@ constexpr std::uint32_t kRoomForTies = 32;
 // Live rows are copied together when they are at most one in this many: to gather rows costs
 // little more than to read them once.
 constexpr std::uint32_t kFewLive = 4;
-// Hits that are worth a thread of their own.
-constexpr std::size_t kHitsPerThread = 64 << 10;
 
 std::uint32_t capacity_for(std::size_t k) {
   if (k <= 64) return kCapacities[0];
@@ -54,36 +50,6 @@ std::vector<RowTile> mixed(const std::vector<RowTile>& tiles) {
   return out;
 }
 
-// Calls body(0) … body(n − 1), on up to `useful` threads.
-template <typename Body>
-void in_parallel(std::size_t n, std::size_t useful, const Body& body) {
-  const std::size_t most = std::max(1u, std::min(8u, std::thread::hardware_concurrency()));
-  const std::size_t threads = std::clamp<std::size_t>(useful, 1, most);
-  std::vector<std::exception_ptr> failures(threads);
-  const auto part = [&](std::size_t t) noexcept {
-    try {
-      for (std::size_t i = n * t / threads; i < n * (t + 1) / threads; ++i) body(i);
-    } catch (...) {
-      failures[t] = std::current_exception();
-    }
-  };
-  {
-    std::vector<std::jthread> others;
-    others.reserve(threads);
-    for (std::size_t t = 1; t < threads; ++t) {
-      try {
-        others.emplace_back(part, t);
-      } catch (const std::system_error&) {
-        part(t);  // no more threads: this one does it
-      }
-    }
-    part(0);
-  }
-  for (const std::exception_ptr& failure : failures) {
-    if (failure) std::rethrow_exception(failure);
-  }
-}
-
 std::uint32_t round_up(std::size_t value, std::uint32_t unit) {
   return static_cast<std::uint32_t>((value + unit - 1) / unit * unit);
 }
@@ -100,16 +66,33 @@ bool BatchSearch::suits(const Gpu& gpu, const compute::Workload& work, std::size
 }
 
 std::vector<std::uint32_t> BatchSearch::nearest(compute::HitTable& best) {
-  const std::size_t queries = work_.queries.rows;
   std::vector<std::uint32_t> lost;
+  const bool done = for_groups(best.k(), [&](const Nominate& work, std::size_t first) {
+    rescore(work, first, best, lost);
+  });
+  if (done) return lost;
+  lost.resize(work_.queries.rows);
+  std::iota(lost.begin(), lost.end(), 0u);
+  return lost;
+}
+
+bool BatchSearch::nearest_into(std::size_t k, std::uint32_t room, Candidate* out,
+                               std::uint32_t* found) {
+  return for_groups(k, [&](const Nominate& work, std::size_t first) {
+    launch_rescore({table_, work_.queries.type, work_.distance, work.prepared, work.nominees,
+                    compact_.ordinals, room, out + first * room, found + first},
+                   lane_.stream());
+    lane_.wait(work_.cancellation);
+  });
+}
+
+template <typename Finish>
+bool BatchSearch::for_groups(std::size_t k, const Finish& finish) {
+  const std::size_t queries = work_.queries.rows;
   shape_ = tile_shape(gpu_.capability(), gpu_.shared_memory(), work_.queries.dim,
                       static_cast<std::uint32_t>(queries));
-  if (!make_tiles()) {
-    lost.resize(queries);
-    std::iota(lost.begin(), lost.end(), 0u);
-    return lost;
-  }
-  const std::size_t per_query = capacity_for(best.k()) * std::size_t{12} +
+  if (!make_tiles()) return false;
+  const std::size_t per_query = capacity_for(k) * std::size_t{12} +
                                 work_.queries.dim * std::size_t{16};
   const std::size_t most = std::max<std::size_t>(kGroupMemory / per_query, 256) / 256 * 256;
   const std::size_t groups = (queries + most - 1) / most;
@@ -117,7 +100,9 @@ std::vector<std::uint32_t> BatchSearch::nearest(compute::HitTable& best) {
   for (std::size_t first = 0; first < queries;) {
     const std::size_t count = std::min(group, queries - first);
     try {
-      search_group(first, count, best, lost);
+      const Nominate work = start_group(first, count, k);
+      run_phases(work);
+      finish(work, first);
       first += count;
     } catch (const Error& error) {
       // Out of memory: fewer queries at a time.
@@ -125,7 +110,7 @@ std::vector<std::uint32_t> BatchSearch::nearest(compute::HitTable& best) {
       group = round_up(group / 2, shape_.queries);
     }
   }
-  return lost;
+  return true;
 }
 
 const Shadow* BatchSearch::shadow_of(const compute::Block& block) const {
@@ -190,12 +175,11 @@ bool BatchSearch::add_compact_tiles(const std::vector<const Shadow*>& shadows) {
   return true;
 }
 
-void BatchSearch::search_group(std::size_t first, std::size_t count, compute::HitTable& best,
-                               std::vector<std::uint32_t>& lost) {
+Nominate BatchSearch::start_group(std::size_t first, std::size_t count, std::size_t k) {
   const MatrixView& all = work_.queries;
   const auto queries = static_cast<std::uint32_t>(count);
   const std::uint32_t tile_queries = round_up(count, shape_.queries);
-  const std::uint32_t capacity = capacity_for(best.k());
+  const std::uint32_t capacity = capacity_for(k);
   const std::size_t raw_bytes = count * all.stride();
 
   Plan plan;
@@ -233,7 +217,7 @@ void BatchSearch::search_group(std::size_t first, std::size_t count, compute::Hi
   at(extremes_at, prepared.extremes);
   Nominees& nominees = work.nominees;
   nominees.queries = queries;
-  nominees.k = static_cast<std::uint32_t>(best.k());
+  nominees.k = static_cast<std::uint32_t>(k);
   nominees.capacity = capacity;
   at(limits_at, nominees.limits);
   at(counts_at, nominees.counts);
@@ -246,8 +230,7 @@ void BatchSearch::search_group(std::size_t first, std::size_t count, compute::Hi
         "sending queries");
   launch_prepare({all.type, work_.distance, all.dim, queries, tile_queries, shape_.queries},
                  base + raw_at, prepared, lane_.stream());
-  run_phases(work);
-  rescore(work, first, best, lost);
+  return work;
 }
 
 void BatchSearch::rescore(const Nominate& work, std::size_t first, compute::HitTable& best,
@@ -264,7 +247,7 @@ void BatchSearch::rescore(const Nominate& work, std::size_t first, compute::HitT
                   room, candidates, found},
                  lane_.stream());
   lane_.wait(work_.cancellation);
-  take_results(first, count, room, candidates, found, best, lost);
+  take_candidates(rows_, {candidates, found, count, room}, first, best, lost);
 }
 
 void BatchSearch::run_phases(Nominate work) {
@@ -294,22 +277,6 @@ void BatchSearch::run_phases(Nominate work) {
     }
     launch_tighten(work.nominees, lane_.stream());
   }
-}
-
-void BatchSearch::take_results(std::size_t first, std::size_t count, std::uint32_t room,
-                               const Candidate* candidates, const std::uint32_t* found,
-                               compute::HitTable& best,
-                               std::vector<std::uint32_t>& lost) const {
-  for (std::size_t i = 0; i < count; ++i) {
-    if (found[i] > room) lost.push_back(static_cast<std::uint32_t>(first + i));
-  }
-  in_parallel(count, count * room / kHitsPerThread, [&](std::size_t i) {
-    if (found[i] > room) return;
-    TopK& nearest = best.row(first + i);
-    for (std::uint32_t c = 0; c < found[i]; ++c) {
-      nearest.push(rows_.hit(candidates[i * room + c]));
-    }
-  });
 }
 
 }  // namespace warplite::gpu

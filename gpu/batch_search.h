@@ -27,6 +27,9 @@ class BatchSearch {
   // Adds the nearest rows of every query, and returns the queries for which it could not prove
   // them: too many rows within the error of the product, or values beyond its range.
   std::vector<std::uint32_t> nearest(compute::HitTable& best);
+  // The same, left on the device: `room` candidates apart, nearest first; `found` as Rescore has
+  // it. False: there are no half-precision copies, and nothing was done.
+  bool nearest_into(std::size_t k, std::uint32_t room, Candidate* out, std::uint32_t* found);
 
  private:
   // Makes the half-precision copies and lists the tiles; false when a block has none.
@@ -37,15 +40,15 @@ class BatchSearch {
   bool add_compact_tiles(const std::vector<const Shadow*>& shadows);
   // Null: there is none for this block, or no room for it.
   const Shadow* shadow_of(const compute::Block& block) const;
-  void search_group(std::size_t first, std::size_t count, compute::HitTable& best,
-                    std::vector<std::uint32_t>& lost);
+  // Calls finish(work, first query) for some queries after the other, nominees ready. False: as
+  // nearest_into().
+  template <typename Finish>
+  bool for_groups(std::size_t k, const Finish& finish);
+  Nominate start_group(std::size_t first, std::size_t count, std::size_t k);
   void run_phases(Nominate work);
   // Canonical distances of what the phases left, and what of it the result takes.
   void rescore(const Nominate& work, std::size_t first, compute::HitTable& best,
                std::vector<std::uint32_t>& lost);
-  void take_results(std::size_t first, std::size_t count, std::uint32_t room,
-                    const Candidate* candidates, const std::uint32_t* found,
-                    compute::HitTable& best, std::vector<std::uint32_t>& lost) const;
 
   const Gpu& gpu_;
   Lane& lane_;

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "gpu/block_sum.cuh"
 #include "gpu/cuda_error.h"
 #include "gpu/row_score.cuh"
 
@@ -11,26 +12,6 @@ namespace {
 constexpr unsigned kThreads = 256;
 constexpr unsigned kWarp = 32;
 constexpr std::uint32_t kChunkElements = 8;  // 16 bytes
-
-// Sum of the values of the threads before this one; `total` of all. `sums` is shared, kThreads / kWarp.
-__device__ unsigned exclusive_sum(unsigned value, unsigned* sums, unsigned& total) {
-  const unsigned lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
-  unsigned sum = value;
-  for (unsigned step = 1; step < kWarp; step *= 2) {
-    const unsigned below = __shfl_up_sync(kWholeWarp, sum, step);
-    if (lane >= step) sum += below;
-  }
-  if (lane == kWarp - 1) sums[warp] = sum;
-  __syncthreads();
-  unsigned before = 0;
-  total = 0;
-  for (unsigned i = 0; i < kThreads / kWarp; ++i) {
-    if (i < warp) before += sums[i];
-    total += sums[i];
-  }
-  __syncthreads();
-  return before + sum - value;
-}
 
 __device__ std::uint64_t live_word(const RowBlock& block, std::uint32_t word) {
   if (std::uint64_t{word} * 64 >= block.rows) return 0;
@@ -49,7 +30,8 @@ __global__ void __launch_bounds__(kThreads)
     const std::uint32_t word = base + threadIdx.x;
     std::uint64_t bits = live_word(block, word);
     unsigned total = 0;
-    std::uint32_t at = first + exclusive_sum(static_cast<unsigned>(__popcll(bits)), sums, total);
+    std::uint32_t at = first + exclusive_sum<kThreads>(
+                                   static_cast<unsigned>(__popcll(bits)), sums, total);
     for (; bits != 0; bits &= bits - 1) {
       ordinals[at++] = block.first_ordinal + word * 64 +
                        static_cast<std::uint32_t>(__ffsll(static_cast<long long>(bits)) - 1);

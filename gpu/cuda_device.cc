@@ -9,7 +9,9 @@
 #include "compute/guarded.h"
 #include "gpu/batch_search.h"
 #include "gpu/cuda_buffer.h"
+#include "gpu/ivf_search.h"
 #include "gpu/lane.h"
+#include "gpu/pq_assign.h"
 #include "gpu/scan.h"
 #include "gpu/scan_search.h"
 
@@ -64,6 +66,28 @@ class CudaDevice : public compute::Device {
                              [this](const compute::Workload& all, compute::HitTable& hits) {
                                return search(all, hits);
                              });
+  }
+
+  bool supports_ivf(const compute::IvfShape& shape) const override {
+    return IvfSearch::supports(gpu_, shape);
+  }
+
+  Status ivf_nearest(const compute::IvfWork& work, compute::HitTable& best) override {
+    if (best.k() == 0) return {};
+    return guarded([&] {
+      const Gpu::Borrowed lane = gpu_.lane();
+      IvfSearch(gpu_, *lane, work).nearest(best);
+    });
+  }
+
+  Status pq_assign(const compute::PqAssignWork& work) override {
+    const std::size_t shared =
+        (std::size_t{work.dim} / work.m + 1) * work.codewords * sizeof(float);
+    if (shared > gpu_.shared_memory()) return Device::pq_assign(work);
+    return guarded([&] {
+      const Gpu::Borrowed lane = gpu_.lane();
+      assign_codes(*lane, work);
+    });
   }
 
   Status within(const compute::Workload& work, compute::HitLists& out) override {

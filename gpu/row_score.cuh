@@ -142,7 +142,8 @@ struct RowScore {
     quad.unpack(x);
 #pragma unroll
     for (int q = 0; q < kQueries; ++q) {
-      const auto* y2 = reinterpret_cast<const double2*>(queries.real + q * queries.padded + i);
+      const auto* y2 = reinterpret_cast<const double2*>(
+          queries.real + std::size_t{queries.slots[q]} * queries.padded + i);
       const double2 low = __ldg(y2), high = __ldg(y2 + 1);
       const double y[4] = {low.x, low.y, high.x, high.y};
 #pragma unroll
@@ -176,7 +177,7 @@ struct RowScore {
       } else if constexpr (kDistance == Distance::kInnerProduct) {
         out[q] = negated(sum);
       } else {
-        out[q] = cosine_of_sums(sum, norm, __ldg(queries.squares + q));
+        out[q] = cosine_of_sums(sum, norm, __ldg(queries.squares + queries.slots[q]));
       }
     }
   }
@@ -230,7 +231,7 @@ struct RowScore<ElementType::kInt8, kDistance, kQueries> {
 #pragma unroll
     for (int q = 0; q < kQueries; ++q) {
       const int4 y = __ldg(
-          reinterpret_cast<const int4*>(queries.bytes + q * std::size_t{queries.padded} + at));
+          reinterpret_cast<const int4*>(queries.bytes + std::size_t{queries.slots[q]} * queries.padded + at));
       const int b[4] = {y.x, y.y, y.z, y.w};
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
@@ -255,13 +256,13 @@ struct RowScore<ElementType::kInt8, kDistance, kQueries> {
     for (int q = 0; q < kQueries; ++q) {
       const double sum = fold(sums[q]);
       if constexpr (kDistance == Distance::kL2) {
-        out[q] = __dsqrt_rn(norm - 2 * sum + __ldg(queries.squares + q));
+        out[q] = __dsqrt_rn(norm - 2 * sum + __ldg(queries.squares + queries.slots[q]));
       } else if constexpr (kDistance == Distance::kL1) {
         out[q] = sum;
       } else if constexpr (kDistance == Distance::kInnerProduct) {
         out[q] = negated(sum);
       } else {
-        out[q] = cosine_of_sums(sum, norm, __ldg(queries.squares + q));
+        out[q] = cosine_of_sums(sum, norm, __ldg(queries.squares + queries.slots[q]));
       }
     }
   }
@@ -279,7 +280,7 @@ struct RowScore<ElementType::kBit, kDistance, kQueries> {
 #pragma unroll
       for (int q = 0; q < kQueries; ++q) {
         const uint4 y = __ldg(
-            reinterpret_cast<const uint4*>(queries.bytes + q * std::size_t{queries.padded} + at));
+            reinterpret_cast<const uint4*>(queries.bytes + std::size_t{queries.slots[q]} * queries.padded + at));
         sums[q] += __popc(x.x ^ y.x) + __popc(x.y ^ y.y) + __popc(x.z ^ y.z) + __popc(x.w ^ y.w);
       }
     }

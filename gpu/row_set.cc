@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string>
 
 #include "gpu/scan.h"
 
@@ -28,11 +29,25 @@ RowSet::RowSet(const compute::Workload& work, std::size_t& first) : work_(work) 
     const compute::Block& block = work.blocks[first];
     if (block.live_rows == 0 || block.rows == 0) continue;
     if (!blocks_.empty() && block.rows > kMostRows - std::min(kMostRows, rows_)) break;
-    blocks_.push_back(&block);
-    first_ordinals_.push_back(rows_);
-    rows_ += block.rows;
-    live_rows_ += block.live_rows;
+    add(block);
   }
+}
+
+RowSet::RowSet(const compute::Workload& work) : work_(work) {
+  for (const compute::Block& block : work.blocks) {
+    if (block.rows > kMostRows - rows_) {
+      throw Error(ErrorKind::kUnsupported,
+                  "more than " + std::to_string(kMostRows) + " rows in one index");
+    }
+    add(block);
+  }
+}
+
+void RowSet::add(const compute::Block& block) {
+  blocks_.push_back(&block);
+  first_ordinals_.push_back(rows_);
+  rows_ += block.rows;
+  live_rows_ += block.live == nullptr ? block.rows : block.live_rows;
 }
 
 RowTable RowSet::upload(Lane& lane) {
@@ -52,13 +67,14 @@ RowTable RowSet::upload(Lane& lane) {
   live_.assign(blocks_.size(), nullptr);
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
     const compute::Block& block = *blocks_[i];
-    const auto& buffer = static_cast<const CudaBuffer&>(*block.vectors);
+    const auto* buffer = static_cast<const CudaBuffer*>(block.vectors);  // null: codes alone
+    const std::byte* vectors = buffer == nullptr ? nullptr : buffer->data();
     if (block.live != nullptr) {
       std::memcpy(host + live_at[i], block.live, live_bytes(block));
       live_[i] = reinterpret_cast<const std::uint64_t*>(device + live_at[i]);
     }
-    out[i] = {buffer.data(), live_[i], block.rows, first_ordinals_[i], table.groups, 0};
-    table.aligned &= reinterpret_cast<std::uintptr_t>(buffer.data()) % 16 == 0;
+    out[i] = {vectors, live_[i], block.rows, first_ordinals_[i], table.groups, 0};
+    table.aligned &= reinterpret_cast<std::uintptr_t>(vectors) % 16 == 0;
     table.groups += (block.rows + table.group_rows - 1) / table.group_rows;
   }
   table.blocks = reinterpret_cast<const RowBlock*>(device + table_at);

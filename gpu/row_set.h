@@ -20,9 +20,13 @@ class RowSet {
 
   // Takes blocks of `work` from `first` on while they fit; `first` moves past them.
   RowSet(const compute::Workload& work, std::size_t& first);
+  // Takes all blocks, those without rows to search too, so that ordinals are what the caller
+  // counts them to be. Throws Error{kUnsupported} when they have too many rows.
+  explicit RowSet(const compute::Workload& work);
 
   std::uint32_t rows() const { return rows_; }
   std::uint32_t live_rows() const { return live_rows_; }
+  bool all_live() const { return live_rows_ == rows_; }
   const std::vector<const compute::Block*>& blocks() const { return blocks_; }
   std::uint32_t first_ordinal(std::size_t block) const { return first_ordinals_[block]; }
 
@@ -37,6 +41,8 @@ class RowSet {
   }
 
  private:
+  void add(const compute::Block& block);
+
   const compute::Workload& work_;
   std::vector<const compute::Block*> blocks_;
   std::vector<std::uint32_t> first_ordinals_;

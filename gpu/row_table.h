@@ -43,15 +43,16 @@ struct Candidate {
   std::uint32_t row;    // of that block
 };
 
+// Queries that one pass over the rows compares.
+inline constexpr unsigned kScanQueries = 4;
+
 // Queries as canonical arithmetic takes them (shadow.h); device addresses.
 struct QueryTerms {
   const double* real;      // FLOAT, FLOAT16: [queries][padded], zeros behind dim
   const std::byte* bytes;  // INT8, BIT: [queries][padded], zeros behind the vector
   const double* squares;   // y·y of each query in canonical order; INT8: exact
   std::uint32_t padded;    // elements, or bytes, from one query to the next
+  std::uint32_t slots[kScanQueries] = {0, 1, 2, 3};  // which of them are compared
 };
-
-// Queries that one pass over the rows compares.
-inline constexpr unsigned kScanQueries = 4;
 
 }  // namespace warplite::gpu
