@@ -16,6 +16,7 @@
 #include <string_view>
 #include <vector>
 
+#include "compute/ivf.h"
 #include "compute/ops.h"
 #include "core/bytes.h"
 #include "core/error.h"
@@ -75,6 +76,15 @@ class Device {
 
   // Appends every row within work.range. REQUIRES: out.size() == work.queries.rows.
   virtual Status within(const Workload& work, HitLists& out) = 0;
+
+  // Inverted files (ivf.h). What a device does not offer the CPU does.
+  virtual bool supports_ivf(const IvfShape& shape) const;
+  // Adds the nearest rows that the probed lists hold. REQUIRES: supports_ivf(), best.queries() ==
+  // work.queries.rows. On error `best` is unspecified; kUnsupported: more nominees a query
+  // than it takes (1,024 at least); the CPU takes any number.
+  virtual Status ivf_nearest(const IvfWork& work, HitTable& best);
+  // The scalar reference, unless the device has better.
+  virtual Status pq_assign(const PqAssignWork& work);
 
   // Searches it has answered, as counted by whoever asked.
   std::uint64_t searches() const { return searches_; }

@@ -9,6 +9,7 @@
 #endif
 
 #include "compute/device.h"
+#include "compute/guarded.h"
 #include "compute/startup.h"
 
 namespace warplite::compute {
@@ -44,6 +45,16 @@ bool has_number(std::string_view device) {
 }
 
 }  // namespace
+
+bool Device::supports_ivf(const IvfShape&) const { return false; }
+
+Status Device::ivf_nearest(const IvfWork&, HitTable&) {
+  return {ErrorKind::kUnsupported, describe().name + " does not search inverted files"};
+}
+
+Status Device::pq_assign(const PqAssignWork& work) {
+  return guarded([&] { reference_pq_assign(work); });
+}
 
 Status Device::map_host(HostBytes, std::shared_ptr<const Buffer>*) {
   return {ErrorKind::kUnsupported, describe().name + " does not read host memory in place"};

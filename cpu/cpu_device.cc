@@ -7,6 +7,8 @@
 #endif
 
 #include "compute/guarded.h"
+#include "cpu/ivf_search.h"
+#include "cpu/pq_assign.h"
 #include "cpu/search.h"
 #include "cpu/worker.h"
 
@@ -51,6 +53,20 @@ class CpuDevice : public compute::Device {
 
   Status within(const compute::Workload& work, compute::HitLists& out) override {
     return compute::guarded([&] { search_within(work, out); });
+  }
+
+  bool supports_ivf(const compute::IvfShape& shape) const override {
+    const bool coded = shape.m != 0;
+    return shape.dim != 0 && shape.lists != 0 &&
+           (!coded || (shape.dim % shape.m == 0 && (shape.bits == 8 || shape.bits == 4)));
+  }
+
+  Status ivf_nearest(const compute::IvfWork& work, compute::HitTable& best) override {
+    return compute::guarded([&] { search_ivf_nearest(work, best); });
+  }
+
+  Status pq_assign(const compute::PqAssignWork& work) override {
+    return compute::guarded([&] { assign_codes(work); });
   }
 
  private:

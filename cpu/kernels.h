@@ -9,6 +9,7 @@
 
 #include "core/distance.h"
 #include "core/types.h"
+#include "cpu/pq_kernels.h"
 
 namespace warplite::cpu {
 
@@ -75,6 +76,7 @@ struct Kernels {
   ScoreRows scores[8][8] = {};    // [ElementType][Distance]
   ScreenRows screens[8][8] = {};  // FLOAT and FLOAT16; null: none
   GemmKernels gemm;
+  PqKernels pq;
 
   ScoreRows score(ElementType type, Distance distance) const {
     return scores[static_cast<int>(type)][static_cast<int>(distance)];
@@ -90,6 +92,7 @@ TargetExports real_exports();
 TargetExports integer_exports();
 TargetExports screen_exports();
 TargetExports gemm_exports();
+TargetExports pq_exports();
 
 // The table in use. Valid for the life of the process.
 const Kernels& active_kernels();

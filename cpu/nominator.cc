@@ -35,6 +35,22 @@ float to_float(double value) {
   return static_cast<float>(value);
 }
 
+// What at least k of the keys do not exceed, and not many more than k. Counting again and again
+// costs less than selection, whose branches nobody can predict.
+double bound_of(std::vector<float>& keys, std::size_t k) {
+  const auto [least, greatest] = std::minmax_element(keys.begin(), keys.end());
+  float low = *least, high = *greatest;
+  for (int round = 0; round < 16; ++round) {
+    const float middle = low + (high - low) / 2;
+    unsigned within = 0;
+    for (const float key : keys) within += static_cast<unsigned>(key <= middle);
+    (within >= k ? high : low) = middle;
+    if (within >= k && within - k <= k / 16) break;
+  }
+  // The keys were rounded.
+  return high + std::fabs(static_cast<double>(high)) * 0x1p-22 + 0x1p-140;
+}
+
 // The power of two that brings `norm` near 1, within what float32 multiplies exactly.
 double scale_for(double norm) {
   if (!(norm > 0) || !std::isfinite(norm)) return 1;
@@ -291,33 +307,49 @@ void Nominator::defer(Worker& worker, std::size_t query, const float* dots,
   Pending& pending = tile.pending[query];
   if (pending.candidates.capacity() == 0) pending.candidates.reserve(most_pending_);
   const auto number = static_cast<std::uint32_t>(&block - context_.work.blocks.data());
-  const double slack = queries_[query].slack;
+  if (pending.candidates.size() + found >= most_pending_) {
+    tighten(worker, query, dots, found, tile);
+  }
   for (std::size_t i = 0; i < found; ++i) {
     const std::uint32_t r = tile.found[i];
-    const double half = tile.halves[r];
-    if (half == -kInfinity) {
+    if (tile.halves[r] == -std::numeric_limits<float>::infinity()) {
       worker.score(query, block, &tile.rows[r], 1);
       continue;
     }
-    const double margin = slack * tile.norms[r], low = half - dots[r] - margin;
-    if (low > pending.farthest()) continue;  // the threshold has fallen since
-    pending.candidates.push_back(
-        {low, half * (1 + 80 * kUnit) - dots[r] + margin, number, tile.rows[r]});
-    if (pending.candidates.size() >= most_pending_) tighten(worker, query, tile);
+    const Bounds key = bounds(query, dots, r, tile);
+    if (key.low > pending.farthest()) continue;  // the threshold has fallen since
+    pending.candidates.push_back({key.low, key.high, number, tile.rows[r]});
+    if (pending.candidates.size() < most_pending_) continue;
+    tighten(worker, query, dots, 0, tile);
+    // Bounds that do not tell them apart: their distances do.
+    if (pending.candidates.size() + 4 > most_pending_) score(worker, query, tile);
   }
 }
 
-void Nominator::tighten(Worker& worker, std::size_t query, Tile& tile) const {
+Nominator::Bounds Nominator::bounds(std::size_t query, const float* dots, std::uint32_t row,
+                                    const Tile& tile) const {
+  const double half = tile.halves[row];
+  const double margin = static_cast<double>(queries_[query].slack) * tile.norms[row];
+  return {half - dots[row] - margin, half * (1 + 80 * kUnit) - dots[row] + margin};
+}
+
+// Of the candidates and of tile.found[0..found).
+void Nominator::tighten(Worker& worker, std::size_t query, const float* dots, std::size_t found,
+                        Tile& tile) const {
   Pending& pending = tile.pending[query];
   tile.keys.clear();
-  for (const Candidate& candidate : pending.candidates) tile.keys.push_back(candidate.high);
-  const auto kth = tile.keys.begin() + static_cast<std::ptrdiff_t>(context_.k - 1);
-  std::nth_element(tile.keys.begin(), kth, tile.keys.end());
-  worker.tighten(query, farthest(query, *kth));
+  for (const Candidate& candidate : pending.candidates) {
+    tile.keys.push_back(to_float(candidate.high));
+  }
+  for (std::size_t i = 0; i < found; ++i) {
+    const std::uint32_t r = tile.found[i];
+    if (tile.halves[r] == -std::numeric_limits<float>::infinity()) continue;
+    tile.keys.push_back(to_float(bounds(query, dots, r, tile).high));
+  }
+  if (tile.keys.size() < context_.k) return;
+  worker.tighten(query, farthest(query, bound_of(tile.keys, context_.k)));
   update_offset(worker, query, pending);
   drop_distant(pending);
-  // Bounds that do not tell them apart: their distances do.
-  if (pending.candidates.size() + 4 > most_pending_) score(worker, query, tile);
 }
 
 void Nominator::update_offset(Worker& worker, std::size_t query, Pending& pending) const {

@@ -65,7 +65,7 @@ class Nominator {
     std::vector<float> halves, norms;
     Bytes dots;
     std::vector<std::uint32_t> found;
-    std::vector<double> keys;
+    std::vector<float> keys;
     std::vector<std::uint32_t> scored;
     std::vector<Pending> pending;  // per query
   };
@@ -91,8 +91,14 @@ class Nominator {
               Tile& tile) const;
   void defer(Worker& worker, std::size_t query, const float* dots, const compute::Block& block,
              std::size_t found, Tile& tile) const;
+  // Of a row of the tile, as a Candidate has them.
+  struct Bounds {
+    double low, high;
+  };
+  Bounds bounds(std::size_t query, const float* dots, std::uint32_t row, const Tile& tile) const;
   // The k-th smallest upper bound of a distance becomes the threshold.
-  void tighten(Worker& worker, std::size_t query, Tile& tile) const;
+  void tighten(Worker& worker, std::size_t query, const float* dots, std::size_t found,
+               Tile& tile) const;
   void update_offset(Worker& worker, std::size_t query, Pending& pending) const;
   void drop_distant(Pending& pending) const;
   void score(Worker& worker, std::size_t query, Tile& tile) const;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 #include <hwy/base.h>
 
@@ -48,5 +49,17 @@ inline double cosine_of_sums(double dot, double xx, double yy) {
 }
 
 inline double negate(double sum) { return sum == 0 ? 0 : -sum; }
+
+// The score of l2 is its square, so the threshold is squared. The margin covers the
+// rounding of the square and of the root: different scores may have the same root.
+inline double score_limit(Distance distance, double threshold) {
+  if (distance != Distance::kL2) return threshold;
+  if (threshold < 0) return -1;
+  return threshold * threshold * (1 + 0x1p-50) + std::numeric_limits<double>::denorm_min();
+}
+
+inline double distance_of_score(Distance distance, double score) {
+  return distance == Distance::kL2 ? std::sqrt(score) : score;
+}
 
 }  // namespace warplite::cpu

@@ -1,25 +1,10 @@
 #include "cpu/worker.h"
 
 #include <bit>
-#include <cmath>
-#include <limits>
+
+#include "cpu/score_rows.h"
 
 namespace warplite::cpu {
-namespace {
-
-// The score of l2 is its square, so the threshold is squared. The margin covers the
-// rounding of the square and of the root: different scores may have the same root.
-double score_limit(Distance distance, double threshold) {
-  if (distance != Distance::kL2) return threshold;
-  if (threshold < 0) return -1;
-  return threshold * threshold * (1 + 0x1p-50) + std::numeric_limits<double>::denorm_min();
-}
-
-double distance_of_score(Distance distance, double score) {
-  return distance == Distance::kL2 ? std::sqrt(score) : score;
-}
-
-}  // namespace
 
 std::size_t next_live_rows(const compute::Block& block, std::uint32_t& at, std::uint32_t end,
                            std::size_t limit, std::uint32_t* rows) {

@@ -15,8 +15,8 @@ TableOptions checked(TableOptions options) {
   return options;
 }
 
-std::vector<std::unique_ptr<index::Index>> make_indexes(const TableOptions& options) {
-  std::vector<std::unique_ptr<index::Index>> indexes;
+Indexes make_indexes(const TableOptions& options) {
+  Indexes indexes;
   for (std::size_t i = 0; i < options.vectors.size(); ++i) {
     const Layout::Vector& shape = options.layout.vectors[i];
     const TableOptions::VectorColumn& column = options.vectors[i];
@@ -103,7 +103,7 @@ std::shared_ptr<const View> Collection::Impl::make_view() {
     parts.push_back(std::make_shared<ChunkPart>(
         slot.chunk, ChunkPart::Shape{slot.used, slot.min_rowid, slot.max_rowid, true}, alive));
   }
-  return std::make_shared<View>(options.layout, store, std::move(parts));
+  return std::make_shared<View>(options.layout, store, std::move(parts), base.state.models);
 }
 
 // Notes that the current view is handed out.
@@ -193,12 +193,12 @@ std::optional<RowId> Collection::find_key(std::string_view key) {
   return impl_->find_key(key);
 }
 
-std::vector<std::string> Collection::integrity_check() {
+std::vector<std::string> Collection::integrity_check(compute::Cancellation* cancellation) {
   constexpr std::size_t kMostFaults = 100;
   impl_->list_segments();
   std::vector<std::string> faults = impl_->store.check(kMostFaults);
   try {
-    check_view(*view(), *this, kMostFaults, faults);
+    check_view(*view(), *this, kMostFaults, cancellation, faults);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kCorrupt) throw;
     faults.push_back(error.what());

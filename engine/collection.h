@@ -19,7 +19,7 @@
 
 #include "core/chunk.h"
 #include "engine/view.h"
-#include "index/index.h"
+#include "index/trained.h"
 #include "storage/storage.h"
 
 struct sqlite3;
@@ -86,7 +86,8 @@ class Collection {
 
   bool in_transaction() const;
   void begin();
-  void sync();
+  // Where an index that learns has rows enough and no model yet, it learns now.
+  void sync(compute::Cancellation* cancellation = nullptr);
   void commit() noexcept;
   void rollback() noexcept;
   void savepoint(int n) noexcept;
@@ -94,10 +95,17 @@ class Collection {
   void rollback_to(int n) noexcept;
 
   // --- commands ----------------------------------------------------------
-  void optimize();  // merges small and sparse segments, re-clusters partitions
-  void rebuild();   // rewrites everything
+  // Merges small and sparse segments, re-clusters partitions.
+  void optimize(compute::Cancellation* cancellation = nullptr);
+  // Rewrites everything, and has indexes that learn learn again, if there are rows enough.
+  void rebuild(compute::Cancellation* cancellation = nullptr,
+               const index::Progress& progress = {});
+  // Has every index that learns learn from the rows there are, and codes them; tail rows become
+  // a segment for that. Throws Error{kInvalid} when no column has such an index, or there are too
+  // few rows; then nothing has changed.
+  void train(compute::Cancellation* cancellation, const index::Progress& progress);
   // Faults found. Pending rows stay so, unless others of the transaction were flushed before.
-  std::vector<std::string> integrity_check();
+  std::vector<std::string> integrity_check(compute::Cancellation* cancellation = nullptr);
 
  private:
   struct Impl;

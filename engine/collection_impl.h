@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "engine/coding.h"
 #include "engine/collection.h"
 #include "engine/flush.h"
 #include "engine/rewrite.h"
@@ -52,6 +53,11 @@ struct Collection::Impl {
   void flush_pending(FlushScope scope);
   void list_segments();
   void rewrite_segments(RewriteScope scope);
+  bool wants_model(std::size_t column);
+  void train_when_worthwhile();
+  void train_again(const index::Progress& progress);
+  std::optional<NewModel> try_to_learn(std::size_t column, const index::Progress& progress);
+  void install(const std::vector<NewModel>& models, const index::Progress& progress);
   std::vector<std::shared_ptr<const View>> readers() const;
   void roll_back() noexcept;
   void forget_view() noexcept {
@@ -61,7 +67,7 @@ struct Collection::Impl {
 
   const TableOptions options;
   storage::Store store;
-  std::vector<std::unique_ptr<index::Index>> indexes;
+  Indexes indexes;
   Transaction transaction;
   bool base_current = false;         // base was compared with the file in this transaction
   std::shared_ptr<const View> view;  // of base and pending as they are; null when unknown
@@ -74,6 +80,9 @@ struct Collection::Impl {
   std::unordered_map<std::int64_t, Overlay> overlays;  // by Erasure::source
   bool busy = false;                                   // shadow tables are being written
   bool rollback_waits = false;                         // the host rolled back meanwhile
+  compute::Cancellation* cancellation = nullptr;       // of the call that is being served
+  std::vector<std::uint64_t> trained_in_vain;          // rows per column that were too few
+  std::int64_t considered_segment = 0;                 // next number when that was thought of last
 };
 
 }  // namespace warplite::engine

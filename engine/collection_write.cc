@@ -1,7 +1,10 @@
 #include <algorithm>
 #include <limits>
+#include <new>
+#include <utility>
 
 #include "engine/collection_impl.h"
+#include "engine/training.h"
 
 namespace warplite::engine {
 namespace {
@@ -9,6 +12,20 @@ namespace {
 constexpr int kHostFull = 13;      // SQLITE_FULL
 constexpr int kHostAborted = 516;  // SQLITE_ABORT_ROLLBACK
 constexpr RowId kLargestRowid = std::numeric_limits<RowId>::max();
+
+// Whose wish to end it is, while one call lasts.
+class Serving {
+ public:
+  Serving(compute::Cancellation*& slot, compute::Cancellation* cancellation) : slot_(slot) {
+    slot_ = cancellation;
+  }
+  ~Serving() { slot_ = nullptr; }
+  Serving(const Serving&) = delete;
+  Serving& operator=(const Serving&) = delete;
+
+ private:
+  compute::Cancellation*& slot_;
+};
 
 }  // namespace
 
@@ -114,7 +131,8 @@ void Collection::Impl::write_tables(const Write& write) {
   busy = true;
   view = nullptr;  // so that only others' views count as readers
   try {
-    FlushResult result = write(WriteContext{store, options, transaction.base(), readers()});
+    FlushResult result = write(
+        WriteContext{store, options, transaction.base(), readers(), indexes, cancellation});
     if (rollback_waits) {
       throw Error(ErrorKind::kHost, kHostAborted,
                   store.table() + ": the transaction was rolled back while it was written");
@@ -153,6 +171,76 @@ void Collection::Impl::rewrite_segments(RewriteScope scope) {
   flush_pending(FlushScope::kAll);
   write_tables([&](const WriteContext& context) {
     return FlushResult{rewrite(context, scope), Pending(options.layout)};
+  });
+}
+
+// What the column's index learns from the current base; nothing when there is too little for it.
+std::optional<NewModel> Collection::Impl::try_to_learn(std::size_t column,
+                                                       const index::Progress& progress) {
+  try {
+    return NewModel{column, learn(*transaction.base(), options, column,
+                                  *indexes[column]->trained(), cancellation, progress)};
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kInvalid && error.kind() != ErrorKind::kNoMemory) throw;
+  } catch (const std::bad_alloc&) {
+  }
+  return std::nullopt;
+}
+
+void Collection::Impl::install(const std::vector<NewModel>& models,
+                               const index::Progress& progress) {
+  write_tables([&](const WriteContext& context) {
+    return FlushResult{install_models(context, models, progress), Pending(options.layout)};
+  });
+}
+
+// Whether the rows that are sealed ask for a model, or for another one.
+bool Collection::Impl::wants_model(std::size_t column) {
+  const index::Trained* index = indexes[column]->trained();
+  const std::vector<Stamp>& models = transaction.base()->state.models;
+  if (index == nullptr) return false;
+  const std::uint64_t rows = sealed_rows(*transaction.base(), column);
+  if (rows / 2 < trained_in_vain[column]) return false;
+  if (column >= models.size() || models[column].is_null()) {
+    return index->wants_training(rows, nullptr);
+  }
+  try {
+    return index->wants_training(rows, load_model(store, column, models[column], *index).get());
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kCorrupt) throw;
+    return false;  // searches say so
+  }
+}
+
+// At the end of a transaction, when there are new segments: tail rows are not coded.
+void Collection::Impl::train_when_worthwhile() {
+  const std::int64_t next = transaction.base()->state.next_segment;
+  if (std::exchange(considered_segment, next) == next) return;
+  trained_in_vain.resize(indexes.size());
+  std::vector<NewModel> models;
+  for (std::size_t i = 0; i < indexes.size(); ++i) {
+    if (!wants_model(i)) continue;
+    auto model = try_to_learn(i, {});
+    trained_in_vain[i] = model ? 0 : sealed_rows(*transaction.base(), i);
+    if (model) models.push_back(std::move(*model));
+  }
+  if (!models.empty()) install(models, {});
+}
+
+// After a rewrite that left segments without codes. Damage of an old model does not matter.
+void Collection::Impl::train_again(const index::Progress& progress) {
+  std::vector<NewModel> models;
+  const storage::State& state = transaction.base()->state;
+  for (std::size_t i = 0; i < indexes.size(); ++i) {
+    const index::Trained* index = indexes[i]->trained();
+    if (index == nullptr) continue;
+    const bool known = i < state.models.size() && !state.models[i].is_null();
+    if (!known && !index->wants_training(sealed_rows(*transaction.base(), i), nullptr)) continue;
+    if (auto model = try_to_learn(i, progress)) models.push_back(std::move(*model));
+  }
+  if (!models.empty()) install(models, progress);
+  write_tables([&](const WriteContext& context) {
+    return FlushResult{code_missing(context), Pending(options.layout)};
   });
 }
 
@@ -211,11 +299,13 @@ void Collection::begin() {
   impl_->base_current = false;
 }
 
-void Collection::sync() {
+void Collection::sync(compute::Cancellation* cancellation) {
   impl_->transaction.check_readable();
   if (!impl_->unwritten()) return;
+  const Serving serving(impl_->cancellation, cancellation);
   impl_->prepare_write();
   impl_->flush_pending(FlushScope::kAll);
+  impl_->train_when_worthwhile();
 }
 
 void Collection::commit() noexcept {
@@ -249,11 +339,39 @@ void Collection::rollback_to(int n) noexcept {
   impl_->transaction.rollback_to(n);
 }
 
-void Collection::optimize() {
+void Collection::optimize(compute::Cancellation* cancellation) {
+  const Serving serving(impl_->cancellation, cancellation);
   impl_->rewrite_segments(RewriteScope::kWorthwhile);
 }
-void Collection::rebuild() {
+void Collection::rebuild(compute::Cancellation* cancellation, const index::Progress& progress) {
+  const Serving serving(impl_->cancellation, cancellation);
   impl_->rewrite_segments(RewriteScope::kEverything);
+  impl_->train_again(progress);
+}
+
+void Collection::train(compute::Cancellation* cancellation, const index::Progress& progress) {
+  const Serving serving(impl_->cancellation, cancellation);
+  impl_->prepare_write();
+  impl_->flush_pending(FlushScope::kAll);
+  std::vector<NewModel> models;
+  for (std::size_t i = 0; i < impl_->indexes.size(); ++i) {
+    const index::Trained* index = impl_->indexes[i]->trained();
+    if (index == nullptr) continue;
+    try {
+      models.push_back({i, learn(*impl_->transaction.base(), impl_->options, i, *index,
+                                 cancellation, progress)});
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kInvalid) throw;
+      throw Error(ErrorKind::kInvalid,
+                  table() + "." + impl_->options.vectors[i].name + ": " + error.what());
+    }
+  }
+  if (models.empty()) {
+    throw Error(ErrorKind::kInvalid,
+                table() + ": no column has an index that is trained (ivfflat, ivfpq)");
+  }
+  impl_->rewrite_segments(RewriteScope::kTail);
+  impl_->install(models, progress);
 }
 
 }  // namespace warplite::engine

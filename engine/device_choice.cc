@@ -13,6 +13,9 @@ using compute::Registry;
 // Work for which a device is started that may take seconds to be there: far more than a search
 // that the CPU answers in a millisecond.
 constexpr double kWorthStarting = 4 << 20;
+// Work that a CPU needs many seconds for, and how long it may wait for a device that starts.
+constexpr double kWorthWaiting = 1e11;
+constexpr std::chrono::seconds kPatienceOfWork{20};
 constexpr std::chrono::hours kPatience{24};
 // A setting is not interrupted by anybody.
 constexpr std::chrono::minutes kPatienceOfSetting{1};
@@ -71,6 +74,16 @@ DeviceChoice choose_devices(const Demand& demand) {
   const std::string name = demand.device.empty() ? default_device() : demand.device;
   return name.empty() || name == "auto" ? choose_automatically(demand)
                                         : choose_by_name(demand, name);
+}
+
+compute::Device& choose_worker(const Demand& demand) {
+  const Registry& registry = Registry::instance();
+  if (demand.bytes_compared >= kWorthWaiting && default_device() == "auto") {
+    registry.begin_start();
+    registry.wait_for_start(kPatienceOfWork, demand.cancellation);
+  }
+  const DeviceChoice choice = choose_devices(demand);
+  return choice.devices.empty() ? registry.host() : *choice.devices.front();
 }
 
 void set_default_device(const std::string& name) {

@@ -29,6 +29,9 @@ struct DeviceChoice {
 // and Error{kInterrupted}.
 DeviceChoice choose_devices(const Demand& demand);
 
+// The device for one long piece of work: the first of those, else the CPU.
+compute::Device& choose_worker(const Demand& demand);
+
 // warp_config('device', …): "auto", "cpu", "gpu", "gpu:1". Waits for the start of a device that
 // is not there yet. Throws for what is unknown, and for what cannot be used.
 void set_default_device(const std::string& name);

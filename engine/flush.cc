@@ -4,6 +4,7 @@
 #include <map>
 #include <span>
 
+#include "engine/coding.h"
 #include "engine/partition.h"
 #include "engine/rows.h"
 
@@ -32,7 +33,8 @@ class Flusher {
         scope_(scope),
         next_(std::make_shared<Snapshot>(base_)),
         segments_(base_.segments()),
-        tail_(base_.tail) {}
+        tail_(base_.tail),
+        coder_(context, next_->state) {}
 
   FlushResult run() {
     plan_deletions();
@@ -75,6 +77,7 @@ class Flusher {
   std::shared_ptr<Snapshot> next_;
   SegmentList::Parts segments_;  // become next_->list
   Tail tail_;                    // becomes next_->tail
+  Coder coder_;
   bool rest_ = false;            // the last slot stays pending
   std::vector<Touched> touched_;
   std::vector<std::unique_ptr<Chunk>> dissolved_chunks_;
@@ -199,6 +202,7 @@ void Flusher::write_side_tables() {
 
 void Flusher::seal(std::span<const RowRef> rows) {
   storage::SegmentInfo info = store_.seal_blocks(next_->state, rows);
+  coder_.code(info);
   segments_.push_back(std::make_shared<SegmentPart>(store_, options_, std::move(info)));
 }
 

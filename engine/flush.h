@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "engine/models.h"
 #include "engine/pending.h"
 #include "engine/snapshot.h"
 
@@ -29,6 +30,8 @@ struct WriteContext {
   const TableOptions& options;
   std::shared_ptr<const Snapshot> base;              // the current state of the tables
   std::vector<std::shared_ptr<const View>> readers;  // views in use, which stay readable
+  const Indexes& indexes;                            // per vector column
+  compute::Cancellation* cancellation = nullptr;
 };
 
 // On an exception the tables may be half-written; `base` and `pending` are as before.

@@ -1,7 +1,9 @@
 #include "engine/integrity.h"
 
 #include <algorithm>
+#include <cstring>
 
+#include "engine/models.h"
 #include "engine/parts.h"
 
 namespace warplite::engine {
@@ -10,8 +12,12 @@ namespace {
 class ViewChecker {
  public:
   ViewChecker(const View& view, Collection& collection, std::size_t limit,
-              std::vector<std::string>& faults)
-      : view_(view), collection_(collection), limit_(limit), faults_(faults) {}
+              compute::Cancellation* cancellation, std::vector<std::string>& faults)
+      : view_(view),
+        collection_(collection),
+        limit_(limit),
+        cancellation_(cancellation),
+        faults_(faults) {}
 
   void run() {
     for (std::size_t i = 0; i < view_.parts(); ++i) check_part(static_cast<std::uint32_t>(i));
@@ -20,6 +26,9 @@ class ViewChecker {
       if (rowids_[i] == rowids_[i - 1]) {
         report("row " + std::to_string(rowids_[i]) + " exists more than once");
       }
+    }
+    for (std::size_t i = 0; i < view_.layout().vectors.size(); ++i) {
+      if (!view_.model(i).is_null()) check_column_codes(i);
     }
   }
 
@@ -47,6 +56,42 @@ class ViewChecker {
     }
   }
 
+  void check_column_codes(std::size_t column) {
+    const index::Trained* index = collection_.index(column).trained();
+    if (index == nullptr) {
+      report("vector column " + std::to_string(column) + " has a model, but no use for it");
+      return;
+    }
+    const Stamp stamp = view_.model(column);
+    const std::shared_ptr<const index::Model> model = view_.load_model(column, *index);
+    for (std::size_t i = 0; i < view_.parts() && faults_.size() < limit_; ++i) {
+      if (view_.part(i).codes(column, stamp).is_null()) continue;
+      try {
+        check_part_codes(view_.part(i), column, *model);
+      } catch (const Error& error) {
+        if (error.kind() != ErrorKind::kCorrupt) throw;
+        faults_.emplace_back(error.what());
+      }
+    }
+  }
+
+  // Codes follow from model and vectors, wherever they were made.
+  void check_part_codes(const Part& part, std::size_t column, const index::Model& model) {
+    const auto stored = part.load_codes(column);
+    const Part::Vectors vectors = part.vectors(column);
+    Bytes codes;
+    on_worker(coding_demand(model.shape(), part.rows(), cancellation_),
+              [&](compute::Device& device) {
+                codes = model.encode(device, vectors.data, vectors.present, cancellation_);
+              });
+    if (codes.size() == stored->payload.size() &&
+        std::memcmp(codes.data(), stored->payload.data(), codes.size()) == 0) {
+      return;
+    }
+    report("segment " + std::to_string(part.segment()) + ": codes of vector column " +
+           std::to_string(column) + " are not those of its vectors");
+  }
+
   void check_key(Location at, RowId rowid) {
     const Value key = view_.plain(at, static_cast<std::size_t>(view_.layout().text_key));
     if (key.is_null()) {
@@ -59,6 +104,7 @@ class ViewChecker {
   const View& view_;
   Collection& collection_;
   const std::size_t limit_;
+  compute::Cancellation* const cancellation_;
   std::vector<std::string>& faults_;
   std::vector<RowId> rowids_;
 };
@@ -66,8 +112,8 @@ class ViewChecker {
 }  // namespace
 
 void check_view(const View& view, Collection& collection, std::size_t limit,
-                std::vector<std::string>& faults) {
-  ViewChecker(view, collection, limit, faults).run();
+                compute::Cancellation* cancellation, std::vector<std::string>& faults) {
+  ViewChecker(view, collection, limit, cancellation, faults).run();
 }
 
 }  // namespace warplite::engine

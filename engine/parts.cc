@@ -78,6 +78,7 @@ void SegmentPart::pin() const {
     pinned->vectors.push_back(vectors(i).resident);
   }
   for (std::size_t i = 0; i < info_.plains.size(); ++i) pinned->columns.push_back(plain(i));
+  for (std::size_t i = 0; i < info_.codes.size(); ++i) pinned->codes.push_back(spare_codes(i));
   pinned_ = std::move(pinned);
 }
 
@@ -109,6 +110,30 @@ std::shared_ptr<const Column> SegmentPart::plain(std::size_t column) const {
                                              [&] { return store_->load_plain(info_, column); });
   columns_[column] = loaded;
   return loaded;
+}
+
+Stamp SegmentPart::codes(std::size_t column, const Stamp& model) const {
+  if (column >= info_.codes.size() || info_.codes[column].model != model) return {};
+  return info_.codes[column].block;
+}
+
+// What there is to keep of a column's codes. Damage does not hold up what needs no codes.
+std::shared_ptr<const storage::OpaqueBlock> SegmentPart::spare_codes(std::size_t column) const {
+  try {
+    return info_.codes[column].block.is_null() ? nullptr : load_codes(column);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kCorrupt) throw;
+    return nullptr;
+  }
+}
+
+std::shared_ptr<const storage::OpaqueBlock> SegmentPart::load_codes(std::size_t column) const {
+  if (pinned_ != nullptr) {
+    if (pinned_->codes[column] != nullptr) return pinned_->codes[column];
+    throw Error(ErrorKind::kCorrupt,
+                owner(options_->vectors[column].name) + ": its codes were damaged before it went");
+  }
+  return std::make_shared<const storage::OpaqueBlock>(store_->load_codes(info_, column));
 }
 
 ChunkPart::ChunkPart(std::shared_ptr<const Chunk> chunk, const Shape& shape,

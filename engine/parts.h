@@ -33,6 +33,9 @@ class SegmentPart : public Part {
   std::size_t vector_bytes(std::size_t column) const override;
   std::shared_ptr<const Column> plain(std::size_t column) const override;
   const storage::ZoneMap* zone(std::size_t column) const override { return &info_.zones[column]; }
+  std::int64_t segment() const override { return info_.id; }
+  Stamp codes(std::size_t column, const Stamp& model) const override;
+  std::shared_ptr<const storage::OpaqueBlock> load_codes(std::size_t column) const override;
   const Chunk* chunk() const override { return nullptr; }
   void keep(std::span<const std::int64_t> segments, Loss loss) const override;
 
@@ -40,6 +43,7 @@ class SegmentPart : public Part {
   std::string owner(const std::string& what) const;
   std::shared_ptr<const ResidentVectors> resident(std::size_t column) const;
   void pin() const;
+  std::shared_ptr<const storage::OpaqueBlock> spare_codes(std::size_t column) const;
 
   storage::Store* store_;
   const TableOptions* options_;
@@ -52,6 +56,7 @@ class SegmentPart : public Part {
   struct Pinned {
     std::vector<std::shared_ptr<const ResidentVectors>> vectors;
     std::vector<std::shared_ptr<const Column>> columns;
+    std::vector<std::shared_ptr<const storage::OpaqueBlock>> codes;
   };
   mutable std::unique_ptr<Pinned> pinned_;
 };
@@ -111,6 +116,13 @@ class OverlayPart : public Part {
     return base_->plain(column);
   }
   const storage::ZoneMap* zone(std::size_t column) const override { return base_->zone(column); }
+  std::int64_t segment() const override { return base_->segment(); }
+  Stamp codes(std::size_t column, const Stamp& model) const override {
+    return base_->codes(column, model);
+  }
+  std::shared_ptr<const storage::OpaqueBlock> load_codes(std::size_t column) const override {
+    return base_->load_codes(column);
+  }
   const Chunk* chunk() const override { return base_->chunk(); }
   void keep(std::span<const std::int64_t> segments, Loss loss) const override {
     base_->keep(segments, loss);

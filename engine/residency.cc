@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "engine/residency_impl.h"
+#include "index/trained.h"
 
 namespace warplite::engine {
 namespace {
@@ -22,6 +23,10 @@ std::size_t machine_memory() {
 
 std::size_t bytes_of(const ResidentVectors& vectors) {
   return vectors.block.memory.size() + vectors.block.present.word_count() * 8;
+}
+// As it was read, and as it is used.
+std::size_t bytes_of(const index::Model& model) {
+  return 2 * model.bytes().size();
 }
 std::size_t bytes_of(const Column& column) {
   return column.memory();
@@ -114,8 +119,22 @@ std::shared_ptr<const ResidentVectors> Residency::vectors(const Stamp& stamp,
                                                           std::size_t bytes,
                                                           const LoadVectors& load) {
   return impl_->get<ResidentVectors>({stamp, Impl::Kind::kVectors}, owner, bytes, [&] {
-    return std::make_shared<const ResidentVectors>(ResidentVectors{load()});
+    return std::make_shared<const ResidentVectors>(ResidentVectors{load(), nullptr});
   });
+}
+
+std::shared_ptr<const ResidentVectors> Residency::bytes(
+    const Stamp& stamp, const std::string& owner, std::size_t expected,
+    const std::function<ResidentVectors()>& load) {
+  return impl_->get<ResidentVectors>({stamp, Impl::Kind::kVectors}, owner, expected, [&] {
+    return std::make_shared<const ResidentVectors>(load());
+  });
+}
+
+std::shared_ptr<const index::Model> Residency::model(
+    const Stamp& stamp, const std::string& owner,
+    const std::function<std::shared_ptr<const index::Model>()>& load) {
+  return impl_->get<index::Model>({stamp, Impl::Kind::kModel}, owner, 0, load);
 }
 
 std::shared_ptr<const Column> Residency::column(const Stamp& stamp, const std::string& owner,

@@ -26,12 +26,17 @@ namespace warplite::compute {
 class Buffer;
 class Device;
 }
+namespace warplite::index {
+class Model;
+}
 
 namespace warplite::engine {
 
-// A vector column of a segment as searches use it.
+// A vector column of a segment as searches use it; or other bytes that devices hold, as a matrix
+// of the type that says so.
 struct ResidentVectors {
   storage::VectorBlock block;
+  std::shared_ptr<const void> owner = nullptr;  // of the bytes, when they are not block.memory
 };
 
 class Residency {
@@ -44,6 +49,14 @@ class Residency {
   // that miss at once may both load; one result is kept.
   std::shared_ptr<const ResidentVectors> vectors(const Stamp& stamp, const std::string& owner,
                                                  std::size_t bytes, const LoadVectors& load);
+
+  // The same with bytes of another kind, or another's.
+  std::shared_ptr<const ResidentVectors> bytes(const Stamp& stamp, const std::string& owner,
+                                               std::size_t expected,
+                                               const std::function<ResidentVectors()>& load);
+  std::shared_ptr<const index::Model> model(
+      const Stamp& stamp, const std::string& owner,
+      const std::function<std::shared_ptr<const index::Model>()>& load);
 
   std::shared_ptr<const Column> column(const Stamp& stamp, const std::string& owner,
                                        const std::function<Column()>& load);

@@ -40,7 +40,7 @@ struct DeviceCopy {
 };
 
 struct Residency::Impl {
-  enum class Kind : std::uint8_t { kVectors, kColumn, kRowIds, kAlive };
+  enum class Kind : std::uint8_t { kVectors, kColumn, kRowIds, kAlive, kModel };
   struct Key {
     Stamp stamp;
     Kind kind;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <span>
 
+#include "engine/coding.h"
 #include "engine/partition.h"
 
 namespace warplite::engine {
@@ -74,10 +75,13 @@ class Rewriter {
         options_(context.options),
         layout_(context.options.layout),
         base_(*context.base),
-        readers_(context.readers) {}
+        readers_(context.readers),
+        coder_(context, base_.state) {}
 
   // False when nothing would change.
   bool choose(RewriteScope scope) {
+    codes_ = scope == RewriteScope::kWorthwhile;
+    if (scope == RewriteScope::kTail) return choose_tail();
     const bool everything = scope == RewriteScope::kEverything;
     const bool mixed = !everything && partitions_overlap(layout_, base_);
     bool dead = false;
@@ -119,6 +123,12 @@ class Rewriter {
   }
 
  private:
+  bool choose_tail() {
+    kept_ = base_.segments();
+    if (base_.tail.live > 0) sources_.push_back(base_.tail.part);
+    return !sources_.empty();
+  }
+
   // REQUIRES: i < chosen_segments_
   const SegmentPart& segment(std::size_t i) const {
     return static_cast<const SegmentPart&>(*sources_[i]);
@@ -161,7 +171,10 @@ class Rewriter {
     }
     std::vector<storage::RowRef> refs;
     for (std::uint32_t row = 0; row < chunk.size(); ++row) refs.push_back({&chunk, row});
-    return store_.seal(state, refs);
+    storage::SegmentInfo info = store_.seal_blocks(state, refs);
+    if (codes_) coder_.code(info);
+    store_.write_entry(info);
+    return info;
   }
 
   storage::Store& store_;
@@ -169,6 +182,8 @@ class Rewriter {
   const Layout& layout_;
   const Snapshot& base_;
   const std::vector<std::shared_ptr<const View>>& readers_;
+  Coder coder_;
+  bool codes_ = true;
   SegmentList::Parts kept_;                           // and what was written
   std::vector<std::shared_ptr<const Part>> sources_;  // chosen segments, then the tail
   std::size_t chosen_segments_ = 0;

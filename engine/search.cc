@@ -8,6 +8,8 @@
 
 #include "compute/device.h"
 #include "engine/device_set.h"
+#include "engine/exact_search.h"
+#include "engine/ivf_search.h"
 #include "engine/multi_device.h"
 #include "engine/outcome.h"
 #include "engine/residency.h"
@@ -77,9 +79,10 @@ using Devices = std::span<compute::Device* const>;
 
 class Searcher {
  public:
+  // `but`: parts to leave out, or null.
   Searcher(const View& view, const Selection& rows, const SearchRequest& request,
-           Outcome& outcome)
-      : view_(view), rows_(rows), request_(request), outcome_(outcome) {
+           Outcome& outcome, const std::vector<bool>* but = nullptr)
+      : view_(view), rows_(rows), request_(request), outcome_(outcome), but_(but) {
     work_.distance = request.distance;
     work_.queries = request.queries;
     work_.range = request.range;
@@ -90,9 +93,9 @@ class Searcher {
     const std::size_t limit = Residency::instance().limit();
     std::size_t total = 0;
     for (std::size_t i = 0; i < view.parts(); ++i) {
-      selected_ += rows.part(i).count;
+      selected_ += selected(i);
       live_ += view.part(i).live_rows();
-      if (rows.part(i).count != 0) {
+      if (selected(i) != 0) {
         total += view.part(i).vector_bytes(request.column);
       } else if (view.part(i).live_rows() != 0) {
         everywhere_ = false;
@@ -110,6 +113,10 @@ class Searcher {
   }
 
  private:
+  std::uint32_t selected(std::size_t part) const {
+    return but_ != nullptr && (*but_)[part] ? 0 : rows_.part(part).count;
+  }
+
   Demand demand() const {
     const double bytes = static_cast<double>(selected_) *
                          static_cast<double>(request_.queries.stride()) *
@@ -175,6 +182,7 @@ class Searcher {
 
   // What an earlier search of this view left for the first device, when that one is to do it all.
   std::shared_ptr<DeviceSet> known_set(Devices devices) const {
+    if (but_ != nullptr) return nullptr;
     if (devices.size() > 1 && work_.queries.rows >= kManyQueries) return nullptr;
     return sets_of(view_).find(request_.column, *devices[0]);
   }
@@ -187,7 +195,9 @@ class Searcher {
         plan_ ? std::move(*plan_) : plan_shares(devices, *whole_, work_.queries.rows);
     plan_.reset();
     // A set of what only some searches touch would cost more than it saves.
-    if (plan.shares.size() > 1 || !everywhere_ || whole_->empty()) return search_shares(plan);
+    if (plan.shares.size() > 1 || !everywhere_ || but_ != nullptr || whole_->empty()) {
+      return search_shares(plan);
+    }
     Status status;
     set_ = DeviceSet::create(*plan.shares[0].device, whole_, status);
     if (status.kind == ErrorKind::kNoMemory) return search_shares(plan);
@@ -214,7 +224,7 @@ class Searcher {
 
   void load(std::uint32_t part, SearchBlocks& blocks) const {
     SearchBlock block;
-    if (rows_.part(part).count == 0) return;
+    if (selected(part) == 0) return;
     if (load_block(view_, request_.column, part, block)) blocks.push_back(std::move(block));
   }
 
@@ -222,7 +232,7 @@ class Searcher {
     SearchBlocks group;
     std::size_t held = 0;
     for (std::uint32_t i = 0; i < view_.parts(); ++i) {
-      if (rows_.part(i).count == 0) continue;
+      if (selected(i) == 0) continue;
       const std::size_t bytes = view_.part(i).vector_bytes(request_.column);
       if (held > 0 && held + bytes > group_budget_) {
         if (Status status = search_group(devices, group); !status.ok()) return status;
@@ -253,6 +263,7 @@ class Searcher {
   const Selection& rows_;
   const SearchRequest& request_;
   Outcome& outcome_;
+  const std::vector<bool>* const but_;
   compute::Workload work_;       // lacks its blocks
   std::uint64_t selected_ = 0;   // rows
   std::uint64_t live_ = 0;       // rows
@@ -268,13 +279,33 @@ class Searcher {
 
 }  // namespace
 
+compute::HitTable exact_nearest(const View& view, const Selection& rows,
+                                const index::Index& index, const SearchRequest& request,
+                                std::size_t k, const std::vector<bool>* but) {
+  NearestOutcome best(index, request.queries.rows, k);
+  Searcher(view, rows, request, best, but).run();
+  return best.take();
+}
+
+bool is_exact(const View& view, const index::Index& index, const SearchRequest& request) {
+  return index.trained() == nullptr || request.exact || request.has_after ||
+         !request.range.unbounded() || view.model(request.column).is_null();
+}
+
+bool estimates(const View& view, const index::Index& index, const SearchRequest& request) {
+  if (is_exact(view, index, request)) return false;
+  const index::Trained& trained = *index.trained();
+  if (request.refine.value_or(trained.default_refine()) != 0) return false;
+  return view.load_model(request.column, trained)->shape().m != 0;
+}
+
 compute::HitTable nearest(const View& view, const Selection& rows, const index::Index& index,
                           const SearchRequest& request, std::size_t k) {
   // More than there are rows would only cost memory.
   k = static_cast<std::size_t>(std::min<std::uint64_t>(k, rows.count()));
-  NearestOutcome best(index, request.queries.rows, k);
-  if (k != 0 && request.queries.rows != 0) Searcher(view, rows, request, best).run();
-  return best.take();
+  if (k == 0 || request.queries.rows == 0) return compute::HitTable(request.queries.rows, k);
+  return is_exact(view, index, request) ? exact_nearest(view, rows, index, request, k, nullptr)
+                                        : ivf_nearest(view, rows, index, request, k);
 }
 
 compute::HitLists within(const View& view, const Selection& rows, const index::Index& index,

@@ -4,15 +4,20 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "compute/ops.h"
 #include "engine/device_choice.h"
 #include "engine/filter.h"
 #include "engine/view.h"
-#include "index/index.h"
+#include "index/trained.h"
 
 namespace warplite::engine {
+
+// As many lists as an index may have; to ask for more than there are is to ask for all.
+inline constexpr std::uint32_t kMostProbes = 1u << 20;
 
 struct SearchRequest {
   std::size_t column = 0;   // index into Layout::vectors
@@ -23,10 +28,23 @@ struct SearchRequest {
   double after_distance = 0;
   RowId after_rowid = 0;
   std::string device;       // empty: the configured one
+  // For columns whose index learns (index/trained.h):
+  std::uint32_t nprobe = 0;           // lists to probe; 0: the index's default
+  std::optional<std::size_t> refine;  // see compute::IvfWork; none: the index's default
+  bool exact = false;                 // compare every row
   compute::Cancellation* cancellation = nullptr;
 };
 
-// The k nearest selected rows of each query. k may exceed the number of rows.
+// Whether nearest() compares every row for this request: no model was trained, or has_after, a
+// bounded range or `exact` ask for it.
+bool is_exact(const View& view, const index::Index& index, const SearchRequest& request);
+
+// Whether the distances that nearest() returns are those of codes, and not the true ones.
+bool estimates(const View& view, const index::Index& index, const SearchRequest& request);
+
+// The k nearest selected rows of each query. k may exceed the number of rows. Through a trained
+// index: of the rows in the probed lists and of those not coded yet; more lists are probed while
+// fewer than k selected rows are found, so that min(k, selected rows with a vector) come back.
 compute::HitTable nearest(const View& view, const Selection& rows, const index::Index& index,
                           const SearchRequest& request, std::size_t k);
 // All selected rows within the range, unordered.

@@ -12,7 +12,8 @@ constexpr int kHostBusy = 5;  // SQLITE_BUSY
 bool same_blocks(const storage::SegmentInfo& a, const storage::SegmentInfo& b) {
   return a.id == b.id && a.rows == b.rows && a.live_rows == b.live_rows &&
          a.min_rowid == b.min_rowid && a.max_rowid == b.max_rowid && a.rowids == b.rowids &&
-         a.alive == b.alive && a.vectors == b.vectors && a.plains == b.plains;
+         a.alive == b.alive && a.vectors == b.vectors && a.plains == b.plains &&
+         a.codes == b.codes;
 }
 
 std::shared_ptr<const SegmentList> read_segments(storage::Store& store, const TableOptions& options,

@@ -1,12 +1,28 @@
 #include "engine/view.h"
 
+#include "engine/models.h"
 #include "engine/parts.h"
 
 namespace warplite::engine {
 
+std::shared_ptr<const storage::OpaqueBlock> Part::load_codes(std::size_t) const {
+  throw Error(ErrorKind::kInvalid, "rows that are not sealed have no codes");
+}
+
 View::View(const Layout& layout, storage::Store& store,
-           std::vector<std::shared_ptr<const Part>> parts)
-    : layout_(&layout), store_(&store), parts_(std::move(parts)) {}
+           std::vector<std::shared_ptr<const Part>> parts, std::vector<Stamp> models)
+    : layout_(&layout), store_(&store), parts_(std::move(parts)), models_(std::move(models)) {}
+
+std::string View::name() const { return store_->schema() + "." + store_->table(); }
+
+Stamp View::model(std::size_t column) const {
+  return models_lost_ || column >= models_.size() ? Stamp{} : models_[column];
+}
+
+std::shared_ptr<const index::Model> View::load_model(std::size_t column,
+                                                     const index::Trained& index) const {
+  return engine::load_model(*store_, column, models_[column], index);
+}
 
 std::uint64_t View::live_rows() const {
   std::uint64_t rows = 0;

@@ -19,6 +19,11 @@
 #include "engine/rowid_index.h"
 #include "storage/storage.h"
 
+namespace warplite::index {
+class Model;
+class Trained;
+}  // namespace warplite::index
+
 namespace warplite::engine {
 
 // Rows that are searched together: a sealed segment, the tail, or a pending chunk.
@@ -53,6 +58,13 @@ class Part {
   virtual std::shared_ptr<const Column> plain(std::size_t column) const = 0;
   // Null when the part keeps none (tail, pending).
   virtual const storage::ZoneMap* zone(std::size_t column) const = 0;
+  // The number of the segment; 0 for rows that are not sealed.
+  virtual std::int64_t segment() const { return 0; }
+  // The stamp of a column's codes; null unless there are any, made by this model.
+  virtual Stamp codes(std::size_t, const Stamp& /* model */) const { return {}; }
+  // REQUIRES: there are any.
+  virtual std::shared_ptr<const storage::OpaqueBlock> load_codes(std::size_t column) const;
+
   // Set when +columns are at hand (pending rows); else they are read from NAME_aux when asked
   // for: a row that this connection changed meanwhile shows its new ones, a deleted row NULL.
   virtual const Chunk* chunk() const = 0;
@@ -71,7 +83,9 @@ struct Location {
 
 class View {
  public:
-  View(const Layout& layout, storage::Store& store, std::vector<std::shared_ptr<const Part>> parts);
+  // `models`: per vector column, or empty.
+  View(const Layout& layout, storage::Store& store, std::vector<std::shared_ptr<const Part>> parts,
+       std::vector<Stamp> models = {});
 
   const Layout& layout() const { return *layout_; }
   std::size_t parts() const { return parts_.size(); }
@@ -89,16 +103,30 @@ class View {
   Value vector(Location at, std::size_t column) const;
   Value aux(Location at, std::size_t column) const;
 
+  std::string name() const;  // "schema.table"
+  // The stamp of the column's model. Null: it has none, or lost it.
+  Stamp model(std::size_t column) const;
+  // REQUIRES: model(column) is not null.
+  std::shared_ptr<const index::Model> load_model(std::size_t column,
+                                                 const index::Trained& index) const;
+  // The file is about to get other models and codes: from now on this view has none.
+  void lose_models() const { models_lost_ = true; }
+
   // What searches keep for the next search of this view (see device_set.h).
   std::shared_ptr<void>& search_memo() const { return search_memo_; }
+  // The same of searches by codes (see ivf_set.h).
+  std::shared_ptr<void>& ivf_memo() const { return ivf_memo_; }
 
  private:
   const Layout* layout_;
   storage::Store* store_;
   std::vector<std::shared_ptr<const Part>> parts_;
+  std::vector<Stamp> models_;
+  mutable bool models_lost_ = false;
   mutable RowIdIndex rowids_;  // made by the second find(): many views are asked once
   mutable int finds_ = 0;
   mutable std::shared_ptr<void> search_memo_;
+  mutable std::shared_ptr<void> ivf_memo_;
 };
 
 }  // namespace warplite::engine

@@ -65,6 +65,35 @@ JOIN words b ON b.rank = j.rowid
 WHERE a.rank < b.rank
 ORDER BY j.distance LIMIT 5;
 
+-- The same words under an approximate index: 16 of 64 lists are looked into, by codes of 25 bytes.
+CREATE VIRTUAL TABLE coded USING warp(
+  rank INTEGER PRIMARY KEY,
+  embedding FLOAT[100] distance=cosine index=ivfpq(lists=64),
+  word TEXT
+);
+INSERT INTO coded SELECT rank, embedding, word FROM words;
+INSERT INTO coded(coded) VALUES ('train');
+SELECT word, distance FROM coded
+WHERE embedding MATCH (SELECT embedding FROM words WHERE word = 'ocean') AND nprobe = 16
+ORDER BY distance LIMIT 6;
+
+-- How many of the 10 nearest it finds, over 1,000 queries.
+SELECT count(*) / 10000.0 AS recall FROM (
+  SELECT query_id, rowid
+  FROM warp_knn_join('coded', 'embedding', 'SELECT rank, embedding FROM words WHERE rank <= 1000', 10, '{"nprobe":16}')
+  INTERSECT
+  SELECT query_id, rowid
+  FROM warp_knn_join('words', 'embedding', 'SELECT rank, embedding FROM words WHERE rank <= 1000', 10)
+);
+
+-- Eight clusters of words, each by the word that is nearest to its centroid.
+SELECT c.size, (SELECT word FROM words WHERE embedding MATCH c.centroid AND k = 1) AS word
+FROM warp_kmeans('words', 'embedding', 8) c ORDER BY c.size DESC;
+
+-- The graph of nearest neighbours, of every word: pairs that choose one another.
+CREATE TEMP TABLE graph AS SELECT rowid AS a, neighbor AS b FROM warp_knn_graph('coded', 'embedding', 1);
+SELECT count(*) AS pairs FROM graph g JOIN graph h ON g.b = h.a AND g.a = h.b WHERE g.a < g.b;
+
 -- What runs, and that it is an ordinary SQLite transaction.
 EXPLAIN QUERY PLAN SELECT word FROM words
 WHERE embedding MATCH zeroblob(400) AND letters = 5 AND k = 3;

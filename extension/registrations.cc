@@ -1,14 +1,18 @@
 #include "extension/registrations.h"
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
 
 #include "compute/device.h"
+#include "compute/parallel.h"
 #include "compute/plugin.h"
 #include "cpu/cpu_device.h"
+#include "cpu/thread_pool.h"
 #include "index/flat.h"
 #include "index/index.h"
+#include "index/ivf.h"
 #include "sql/context.h"
 #include "sql/guard.h"
 #include "sql/match_function.h"
@@ -38,12 +42,17 @@ bool is_registered(sqlite3* db) {
 void register_process_parts() {
   compute::Registry& devices = compute::Registry::instance();
   devices.add(cpu::make_cpu_device());
+  compute::set_workers([](unsigned n, const std::function<void(unsigned)>& body) {
+    cpu::ThreadPool::instance().run(n, body, [] {});
+  });
   devices.add_later("gpu", [](const auto& add) {
     const std::string path = compute::plugin_path("WARPLITE_CUDA_PLUGIN", "warplite_cuda.so");
     return compute::open_plugin(path, WARPLITE_VERSION, add);
   });
 
   index::register_kind(index::flat_kind());
+  index::register_kind(index::ivfflat_kind());
+  index::register_kind(index::ivfpq_kind());
 }
 
 int register_connection_parts(sqlite3* db, char** message) {

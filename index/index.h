@@ -28,9 +28,15 @@ struct ColumnShape {
   Distance distance;
 };
 
+class Trained;
+
 class Index {
  public:
   virtual ~Index() = default;
+
+  // Itself, when it is of a kind that learns (trained.h); else null. Then nearest() and within()
+  // compare every row, for rows that are not coded yet and for searches that must be exact.
+  virtual const Trained* trained() const { return nullptr; }
 
   // True when nearest() is exact, so that a cursor may go on from where it ended.
   virtual bool exact() const = 0;

@@ -59,8 +59,8 @@ void ArgumentParser::check_table_option() {
       fail("chunk_size must be a positive integer, got \"" + given + "\"");
     }
   } else if (option == "store") {
-    fail("store=" + given + " needs index=ivfpq, which is not available in this version",
-         ErrorKind::kUnsupported);
+    fail("store=" + given + " (codes of index=ivfpq without the vectors) is not available in this "
+         "version", ErrorKind::kUnsupported);
   } else if (option == "content" || option == "content_rowid") {
     fail(option + "= is not available in this version", ErrorKind::kUnsupported);
   } else {

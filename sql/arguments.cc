@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string>
 
 #include "core/error.h"
+#include "engine/search.h"
 #include "sql/values.h"
 
 namespace warplite::sql {
@@ -66,15 +68,14 @@ std::optional<Predicate> read_predicate(const Plan::Term& term, const TableDefin
 }
 
 [[noreturn]] void refuse(const TableDefinition& table, const char* what, sqlite3_value* value,
-                         const char* expected) {
+                         const std::string& expected) {
   throw Error(ErrorKind::kInvalid, table.table + ": " + what + " must be " + expected + ", got " +
                                        describe(cell_of(value)));
 }
 
-// k and nprobe; `least` is what the smallest allowed value is.
+// k and nprobe. `expected` says what lies between `least` and `most`.
 std::uint64_t read_count(const TableDefinition& table, const char* what, std::int64_t least,
-                         sqlite3_value* value) {
-  const char* expected = least == 0 ? "an integer of 0 or more" : "an integer of 1 or more";
+                         std::int64_t most, const std::string& expected, sqlite3_value* value) {
   std::string storage;
   Cell cell = cell_of(value);
   if (cell.is_null() || cell.kind == CellKind::kBlob) refuse(table, what, value, expected);
@@ -83,7 +84,7 @@ std::uint64_t read_count(const TableDefinition& table, const char* what, std::in
   } catch (const Error&) {
     refuse(table, what, value, expected);
   }
-  if (cell.integer < least) refuse(table, what, value, expected);
+  if (cell.integer < least || cell.integer > most) refuse(table, what, value, expected);
   return static_cast<std::uint64_t>(cell.integer);
 }
 
@@ -179,8 +180,15 @@ std::optional<MatchQuestion> read_question(const Plan& plan, const TableDefiniti
   for (Comparison op : plan.bounds) {
     satisfiable = narrow(question.range, op, *arguments++) && satisfiable;
   }
-  if (plan.k) question.k = read_count(table, "k", 0, *arguments++);
-  if (plan.nprobe) question.nprobe = read_count(table, "nprobe", 1, *arguments++);
+  if (plan.k) {
+    question.k = read_count(table, "k", 0, std::numeric_limits<std::int64_t>::max(),
+                            "an integer of 0 or more", *arguments++);
+  }
+  if (plan.nprobe) {
+    question.nprobe = static_cast<std::uint32_t>(
+        read_count(table, "nprobe", 1, engine::kMostProbes,
+                   "an integer from 1 to " + std::to_string(engine::kMostProbes), *arguments++));
+  }
   question.first = first_rows(plan, arguments);
   if (!possible || !satisfiable) return std::nullopt;
   return question;

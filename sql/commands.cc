@@ -5,6 +5,7 @@
 
 #include "core/error.h"
 #include "sql/argument_lexer.h"
+#include "sql/progress.h"
 #include "sql/values.h"
 
 namespace warplite::sql {
@@ -12,7 +13,29 @@ namespace {
 
 constexpr std::size_t kFaultsShown = 5;
 
-void check_integrity(engine::Collection& collection) {
+// "papers.embedding" when that is the only column that learns, else "papers".
+std::string subject(const engine::Collection& collection) {
+  std::string name = collection.table();
+  int learning = 0;
+  for (std::size_t i = 0; i < collection.options().vectors.size(); ++i) {
+    if (collection.index(i).trained() == nullptr) continue;
+    name = collection.table() + "." + collection.options().vectors[i].name;
+    ++learning;
+  }
+  return learning == 1 ? name : collection.table();
+}
+
+void rebuild(engine::Collection& collection, compute::Cancellation& cancellation) {
+  collection.rebuild(&cancellation, progress_reporter(subject(collection)));
+}
+
+void optimize(engine::Collection& collection, compute::Cancellation&) { collection.optimize(); }
+
+void train(engine::Collection& collection, compute::Cancellation& cancellation) {
+  collection.train(&cancellation, progress_reporter(subject(collection)));
+}
+
+void check_integrity(engine::Collection& collection, compute::Cancellation&) {
   const std::vector<std::string> faults = collection.integrity_check();
   if (faults.empty()) return;
   std::string text = collection.table() + " is damaged: ";
@@ -25,27 +48,25 @@ void check_integrity(engine::Collection& collection) {
   throw Error(ErrorKind::kCorrupt, text);
 }
 
-// Of the kinds there are, none learns from the rows: flat keeps them as they are.
-void train(engine::Collection&) {}
-
 struct Command {
   std::string_view name;
-  void (*run)(engine::Collection&);
+  void (*run)(engine::Collection&, compute::Cancellation&);
 };
 constexpr Command kCommands[] = {
-    {"rebuild", [](engine::Collection& collection) { collection.rebuild(); }},
-    {"optimize", [](engine::Collection& collection) { collection.optimize(); }},
+    {"rebuild", rebuild},
+    {"optimize", optimize},
     {"integrity-check", check_integrity},
     {"train", train},
 };
 
 }  // namespace
 
-void run_command(engine::Collection& collection, const Cell& command) {
+void run_command(engine::Collection& collection, const Cell& command,
+                 compute::Cancellation& cancellation) {
   const std::string lower = command.kind == CellKind::kText ? ascii_lower(command.bytes) : "";
   std::string known;
   for (const Command& row : kCommands) {
-    if (row.name == lower) return row.run(collection);
+    if (row.name == lower) return row.run(collection, cancellation);
     known += (known.empty() ? "'" : ", '") + std::string(row.name) + "'";
   }
   throw Error(ErrorKind::kInvalid, collection.table() + ": expected a command, one of " +

@@ -1,13 +1,15 @@
 // INSERT INTO t(t) VALUES ('…'): what a warp table can be told to do.
 #pragma once
 
+#include "compute/ops.h"
 #include "core/value.h"
 #include "engine/collection.h"
 
 namespace warplite::sql {
 
 // Throws Error{kInvalid} that lists the commands, or what the command met:
-// 'integrity-check' is Error{kCorrupt} with the first faults.
-void run_command(engine::Collection& collection, const Cell& command);
+// 'integrity-check' is Error{kCorrupt} with the first faults, long work Error{kInterrupted}.
+void run_command(engine::Collection& collection, const Cell& command,
+                 compute::Cancellation& cancellation);
 
 }  // namespace warplite::sql

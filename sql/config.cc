@@ -10,6 +10,7 @@
 #include "core/error.h"
 #include "engine/residency.h"
 #include "engine/search.h"
+#include "sql/argument_lexer.h"
 #include "sql/values.h"
 
 namespace warplite::sql {
@@ -80,8 +81,12 @@ void set_threads(const Cell& value) {
 }
 
 void set_progress(const Cell& value) {
-  const std::optional<std::int64_t> on = integer_of(value);
-  if (!on || (*on != 0 && *on != 1)) refuse("progress", "0 or 1", value);
+  std::optional<std::int64_t> on = integer_of(value);
+  if (value.kind == CellKind::kText) {
+    const std::string word = ascii_lower(value.bytes);
+    if (word == "on" || word == "off") on = word == "on" ? 1 : 0;
+  }
+  if (!on || (*on != 0 && *on != 1)) refuse("progress", "'on', 'off', 1 or 0", value);
   progress = *on == 1;
 }
 

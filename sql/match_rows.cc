@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <unordered_set>
 #include <utility>
 
 #include "engine/search.h"
@@ -43,8 +44,15 @@ engine::SearchRequest request(const MatchQuestion& question, compute::Cancellati
   result.distance = question.distance;
   result.queries = {question.query.data(), 1, question.dim, question.type};
   result.range = question.range;
+  result.nprobe = question.nprobe.value_or(0);
   result.cancellation = &cancellation;
   return result;
+}
+
+void remove_rows(std::vector<Hit>& hits, const std::vector<Hit>& which) {
+  std::unordered_set<RowId> rowids;
+  for (const Hit& hit : which) rowids.insert(hit.rowid);
+  std::erase_if(hits, [&](const Hit& hit) { return rowids.contains(hit.rowid); });
 }
 
 }  // namespace
@@ -102,16 +110,19 @@ void MatchRows::fetch_first() {
     hits_ = engine::nearest(*view_, *selection_, index_, search, k).sorted(0);
     sorted_ = hits_.size();
     complete_ = complete_ || hits_.size() < k;
+    // Now, since the view may lose its model while the cursor is open.
+    estimated_ = !complete_ && engine::estimates(*view_, index_, search);
   }
 }
 
 void MatchRows::fetch_rest() {
   engine::SearchRequest search = request(question_, cancellation_);
-  search.has_after = true;
+  search.has_after = !estimated_;
   search.after_distance = hits_.back().distance;
   search.after_rowid = hits_.back().rowid;
-  const compute::HitLists rest = engine::within(*view_, *selection_, index_, search);
-  hits_.insert(hits_.end(), rest[0].begin(), rest[0].end());
+  std::vector<Hit> rest = std::move(engine::within(*view_, *selection_, index_, search)[0]);
+  if (estimated_) remove_rows(rest, hits_);
+  hits_.insert(hits_.end(), rest.begin(), rest.end());
   complete_ = true;
 }
 

@@ -1,5 +1,7 @@
 // The answer of a MATCH, nearest first: a first batch, and when SQLite asks for more
 // than that, everything else at once, sorted only as far as it is read.
+// Where the first batch is approximate, the rest is exact: the rows after the last one, so that
+// distances ascend. After distances that are estimates it is every row that has not come yet.
 // Threads: as the connection. Ownership: holds its view; the index and the
 // cancellation belong to the table.
 #pragma once
@@ -27,7 +29,7 @@ struct MatchQuestion {
   DistanceRange range;
   engine::Filter filter;
   std::optional<std::uint64_t> k;  // none: all rows, as far as they are read
-  std::optional<std::uint64_t> nprobe;  // as given; exact kinds have no use for it
+  std::optional<std::uint32_t> nprobe;  // as given; exact kinds have no use for it
   std::uint64_t first = 0;         // without k: rows to fetch at first; 0: all in one go
 
   friend bool operator==(const MatchQuestion&, const MatchQuestion&);
@@ -75,6 +77,7 @@ class MatchRows {
   std::size_t sorted_ = 0;  // hits_[0, sorted_) are in their final order
   std::size_t at_ = 0;
   bool complete_ = false;   // hits_ holds every row of the answer
+  bool estimated_ = false;  // distances of the first batch are those of codes
 };
 
 }  // namespace warplite::sql

@@ -107,7 +107,7 @@ int warp_begin(sqlite3_vtab* vtab) {
 
 int warp_sync(sqlite3_vtab* vtab) {
   return guarded(vtab, [&] {
-    table_of(vtab).collection().sync();
+    table_of(vtab).collection().sync(&table_of(vtab).interrupt);
     return SQLITE_OK;
   });
 }

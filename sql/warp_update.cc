@@ -226,7 +226,7 @@ int write(WarpTable& table, int argc, sqlite3_value** argv, sqlite3_int64* rowid
   sqlite3_value* command = argv[2 + table.definition().hidden(kCommand)];
   if (sqlite3_value_type(command) == SQLITE_NULL) return writer.insert(argv[1], rowid);
   require_alone(table.definition(), argv + 2);
-  run_command(table.collection(), cell_of(command));
+  run_command(table.collection(), cell_of(command), table.interrupt);
   return SQLITE_OK;
 }
 

@@ -16,7 +16,14 @@
 namespace warplite::storage {
 
 // Persisted: values never change.
-enum class BlockKind : std::uint8_t { kRowids = 1, kAlive = 2, kVectors = 3, kPlain = 4 };
+enum class BlockKind : std::uint8_t {
+  kRowids = 1,
+  kAlive = 2,
+  kVectors = 3,
+  kPlain = 4,
+  kCodes = 5,
+  kModel = 6,
+};
 
 // A presence bitmap follows the vectors.
 inline constexpr std::uint32_t kHasPresence = 1;
@@ -25,7 +32,9 @@ inline constexpr std::uint32_t kHasPresence = 1;
 inline constexpr std::int64_t kSlots = 4096;
 inline constexpr std::uint16_t kRowidsSlot = 0;
 inline constexpr std::uint16_t kAliveSlot = 1;
-inline constexpr std::uint16_t kFirstColumnSlot = 2;  // vectors, then plain columns
+inline constexpr std::uint16_t kFirstColumnSlot = 2;  // vectors, then plain columns, then codes
+// Its blocks are models, each in the slot that is its vector column's number.
+inline constexpr std::int64_t kModelSegment = 0;
 inline constexpr std::int64_t kMaxSegment = (std::int64_t{1} << 51) - 1;
 
 struct BlockHeader {

@@ -53,7 +53,10 @@ class Checker {
     for (const SegmentInfo& segment : segments) directory.add(segment);
     if (faults_.empty()) guard([&] { store_.verify_directory(state, directory); });
     for (const SegmentInfo& segment : segments) check_segment(segment, state);
-    check_blocks(segments);
+    for (std::size_t i = 0; i < state.models.size(); ++i) {
+      if (!state.models[i].is_null()) guard([&] { store_.load_model(state.models[i], i); });
+    }
+    check_blocks(segments, state);
     check_tail(state);
     // What could not be read would only be reported once more as missing.
     if (faults_.empty()) check_rows();
@@ -101,6 +104,9 @@ class Checker {
     for (std::size_t i = 0; i < segment.vectors.size(); ++i) {
       guard([&] { check_vectors(segment, i); });
     }
+    for (std::size_t i = 0; i < segment.codes.size(); ++i) {
+      if (!segment.codes[i].block.is_null()) guard([&] { store_.load_codes(segment, i); });
+    }
     std::vector<std::uint64_t> keys(segment.rows);
     for (std::size_t i = 0; i < segment.plains.size(); ++i) {
       guard([&] { check_plain(segment, i, keys); });
@@ -141,11 +147,14 @@ class Checker {
     }
   }
 
-  void check_blocks(const std::vector<SegmentInfo>& segments) {
+  void check_blocks(const std::vector<SegmentInfo>& segments, const State& state) {
     std::vector<std::int64_t> owned;
     const auto add = [&](const BlockHeader& header) {
       if (!header.stamp.is_null()) owned.push_back(header.id());
     };
+    for (std::size_t i = 0; i < state.models.size(); ++i) {
+      add(impl_.model_header(state.models[i], i));
+    }
     for (const SegmentInfo& segment : segments) {
       add(impl_.rowids_header(segment));
       add(impl_.alive_header(segment));
@@ -153,6 +162,7 @@ class Checker {
         add(impl_.vectors_header(segment, i));
       }
       for (std::size_t i = 0; i < segment.plains.size(); ++i) add(impl_.plain_header(segment, i));
+      for (std::size_t i = 0; i < segment.codes.size(); ++i) add(impl_.codes_header(segment, i));
     }
     std::sort(owned.begin(), owned.end());
     Query query = impl_.statements.use(Sql::kBlockIds);

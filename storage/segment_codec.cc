@@ -127,10 +127,50 @@ void check_ranges(const SegmentInfo& info) {
                                static_cast<std::uint64_t>(info.min_rowid);
   require(info.rowids.is_null() ? spread == info.rows - 1 : spread >= info.rows - 1,
           "range of rowids does not fit the row count");
+  for (std::size_t i = 0; i < info.codes.size(); ++i) {
+    require(info.codes[i].block.is_null() == info.codes[i].model.is_null(),
+            "codes without a model, or a model without codes");
+    require(info.codes[i].block.is_null() || !info.vectors[i].is_null(),
+            "codes of vectors that are all NULL");
+  }
   for (std::size_t i = 0; i < info.plains.size(); ++i) {
     require(info.plains[i].is_null() == info.zones[i].all_null,
             "zones and blocks disagree on what is all NULL");
   }
+}
+
+// --- what only tables with indexes that learn have -------------------------
+
+// The columns that `is_null` does not name, each after its number; nothing when there are none.
+template <typename T, typename IsNull>
+void put_columns(Writer& to, const std::vector<T>& columns, const IsNull& is_null) {
+  static_assert(sizeof(T) % sizeof(Stamp) == 0);
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    if (is_null(columns[i])) continue;
+    to.put(static_cast<std::uint16_t>(i));
+    to.put(columns[i]);
+  }
+}
+
+// To the end of the record.
+template <typename T>
+std::vector<T> get_columns(Reader& from, std::size_t count) {
+  std::vector<T> columns(count);
+  for (std::size_t next = 0; !from.at_end();) {
+    const auto column = from.get<std::uint16_t>();
+    require(column >= next && column < count, "numbers of columns are out of order");
+    columns[column] = from.get<T>();
+    next = std::size_t{column} + 1;
+  }
+  return columns;
+}
+
+void put_models(Writer& to, const std::vector<Stamp>& models) {
+  put_columns(to, models, [](const Stamp& stamp) { return stamp.is_null(); });
+}
+
+void put_codes(Writer& to, const std::vector<CodesInfo>& codes) {
+  put_columns(to, codes, [](const CodesInfo& one) { return one.block.is_null(); });
 }
 
 }  // namespace
@@ -145,10 +185,11 @@ std::string encode_state(const State& state) {
   body.put(state.tail_rows);
   body.put(state.directory.segments);
   body.put(state.directory.digest);
+  put_models(body, state.models);
   return seal_record(kStateMagic, body.take());
 }
 
-State decode_state(std::span<const std::byte> record) {
+State decode_state(std::span<const std::byte> record, const Layout& layout) {
   Reader body = verify_record(kStateMagic, record);
   State state;
   state.generation = body.get<Stamp>();
@@ -159,7 +200,7 @@ State decode_state(std::span<const std::byte> record) {
   state.tail_rows = body.get<std::int64_t>();
   state.directory.segments = body.get<std::int64_t>();
   state.directory.digest = body.get<std::uint64_t>();
-  body.finish();
+  state.models = get_columns<Stamp>(body, layout.vectors.size());
   require(!state.generation.is_null(), "generation is null");
   require(state.last_sequence >= 0, "last sequence is negative");
   require(state.next_segment >= 1 && state.next_segment <= kMaxSegment + 1,
@@ -184,6 +225,7 @@ void DirectorySummary::add(const SegmentInfo& segment) {
   named.put(segment.alive);
   for (const Stamp& stamp : segment.vectors) named.put(stamp);
   for (const Stamp& stamp : segment.plains) named.put(stamp);
+  put_codes(named, segment.codes);
   const std::string bytes = named.take();
   ++segments;
   digest += checksum(as_bytes(bytes), kSegmentMagic);
@@ -205,6 +247,7 @@ std::string encode_segment(const SegmentInfo& info, const Layout& layout) {
   for (std::size_t i = 0; i < layout.plains.size(); ++i) {
     put_zone(body, layout.plains[i], info.zones[i]);
   }
+  put_codes(body, info.codes);
   return seal_record(kSegmentMagic, body.take());
 }
 
@@ -226,7 +269,7 @@ SegmentInfo decode_segment(std::span<const std::byte> record, std::int64_t id,
   for (std::size_t i = 0; i < layout.vectors.size(); ++i) info.vectors.push_back(body.get<Stamp>());
   for (std::size_t i = 0; i < layout.plains.size(); ++i) info.plains.push_back(body.get<Stamp>());
   for (PlainType type : layout.plains) info.zones.push_back(get_zone(body, type));
-  body.finish();
+  info.codes = get_columns<CodesInfo>(body, layout.vectors.size());
   check_ranges(info);
   return info;
 }

@@ -16,7 +16,7 @@ inline constexpr std::uint32_t kMaxSegmentRows = std::uint32_t{1} << 20;
 
 std::string encode_state(const State& state);
 // Throws Error{kCorrupt} when the record is damaged or holds impossible values.
-State decode_state(std::span<const std::byte> record);
+State decode_state(std::span<const std::byte> record, const Layout& layout);
 // Just the generation: looks at lengths, not at the checksum.
 Stamp decode_generation(std::span<const std::byte> record);
 

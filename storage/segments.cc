@@ -32,16 +32,21 @@ bool says_missing(std::string_view message) {
 }  // namespace
 
 std::string Store::Impl::place(const BlockHeader& header) const {
+  if (header.kind == BlockKind::kModel) {
+    return "model of vector column " + std::to_string(header.slot);
+  }
   const std::string segment = "segment " + std::to_string(header.segment) + ", ";
   switch (header.kind) {
     case BlockKind::kRowids: return segment + "rowids";
     case BlockKind::kAlive: return segment + "alive bitmap";
     case BlockKind::kVectors:
       return segment + "vector column " + std::to_string(header.slot - kFirstColumnSlot);
-    case BlockKind::kPlain: break;
+    case BlockKind::kCodes:
+      return segment + "codes of vector column " + std::to_string(header.slot - codes_slot(0));
+    case BlockKind::kPlain:
+    case BlockKind::kModel: break;
   }
-  return segment + "column " +
-         std::to_string(header.slot - kFirstColumnSlot - layout.vectors.size());
+  return segment + "column " + std::to_string(header.slot - plain_slot(0));
 }
 
 Bytes Store::Impl::read_block(const BlockHeader& header) const {

@@ -18,7 +18,7 @@ Stamp Store::read_generation() {
 State Store::read_state() {
   Query query = impl_->statements.use(Sql::kReadState);
   if (!query.step()) impl_->corrupt(kPlace(), "is missing");
-  return impl_->at(kPlace, [&] { return decode_state(query.blob(0)); });
+  return impl_->at(kPlace, [&] { return decode_state(query.blob(0), impl_->layout); });
 }
 
 void Store::write_state(State& state) {

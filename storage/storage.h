@@ -60,6 +60,7 @@ struct State {
   std::int64_t next_segment = 1;
   std::int64_t tail_rows = 0;
   DirectorySummary directory;   // of all segments; the engine keeps it in step
+  std::vector<Stamp> models;    // per Layout::vectors, or empty; null: the column has none
 };
 
 // Smallest and largest value in a plain column's block, to skip segments. Text
@@ -68,6 +69,14 @@ struct ZoneMap {
   bool all_null = true;
   bool has_null = false;
   Value low, high;  // inclusive; meaningless when all_null
+};
+
+// What a column's index keeps of a segment: the block's stamp, and that of the model that made it.
+struct CodesInfo {
+  Stamp block;  // null: not coded
+  Stamp model;
+
+  friend bool operator==(const CodesInfo&, const CodesInfo&) = default;
 };
 
 struct SegmentInfo {
@@ -80,6 +89,7 @@ struct SegmentInfo {
   Stamp alive;                  // null: all rows are alive
   std::vector<Stamp> vectors;   // per Layout::vectors; null: every vector is NULL
   std::vector<Stamp> plains;    // per Layout::plains; null: every value is NULL
+  std::vector<CodesInfo> codes;  // per Layout::vectors, or empty: nothing is coded
   std::vector<ZoneMap> zones;   // per Layout::plains
 };
 
@@ -88,6 +98,12 @@ struct VectorBlock {
   Bytes memory;
   MatrixView vectors;  // into memory
   Bitmap present;
+};
+
+// A block that only others understand: a model, or codes.
+struct OpaqueBlock {
+  Bytes memory;
+  std::span<const std::byte> payload;  // into memory
 };
 
 // A row of a chunk, to be written.
@@ -141,6 +157,11 @@ class Store {
   // REQUIRES: !segment.alive.is_null()
   Bitmap load_alive(const SegmentInfo& segment);
 
+  // REQUIRES: the column is coded.
+  OpaqueBlock load_codes(const SegmentInfo& segment, std::size_t column);
+  // The column's model, which has this stamp.
+  OpaqueBlock load_model(const Stamp& stamp, std::size_t column);
+
   Value read_aux(RowId rowid, std::size_t column);  // NULL when there is no such row
   std::optional<RowId> find_key(std::string_view key);
 
@@ -157,6 +178,11 @@ class Store {
   // Replaces the alive bitmap under a fresh stamp, and live_rows with it.
   void write_alive(SegmentInfo& segment, const Bitmap& alive);
   void drop_segment(const SegmentInfo& segment);
+  // Replaces a column's codes, made by `model`, under a fresh stamp. The entry is not written.
+  void write_codes(SegmentInfo& segment, std::size_t column, const Stamp& model,
+                   std::span<const std::byte> codes);
+  // Replaces a column's model under a fresh stamp, which `state` gets.
+  void write_model(State& state, std::size_t column, std::span<const std::byte> bytes);
 
   // Appends rows under sequence numbers state.last_sequence + 1, …, all with
   // the stamp `flush`; advances state.last_sequence, last_flush and tail_rows.

@@ -1,5 +1,5 @@
 // What the parts of Store share: its members are defined in schema.cc, state.cc,
-// segments.cc, seal.cc, tail.cc, keys.cc and integrity.cc.
+// segments.cc, seal.cc, codes.cc, tail.cc, keys.cc and integrity.cc.
 #pragma once
 
 #include <cstddef>
@@ -33,6 +33,9 @@ struct Store::Impl {
   std::uint16_t plain_slot(std::size_t column) const {
     return static_cast<std::uint16_t>(kFirstColumnSlot + layout.vectors.size() + column);
   }
+  std::uint16_t codes_slot(std::size_t column) const {
+    return static_cast<std::uint16_t>(plain_slot(layout.plains.size()) + column);
+  }
 
   // Headers of a segment's blocks as its directory entry promises them.
   BlockHeader rowids_header(const SegmentInfo& segment) const {
@@ -49,6 +52,14 @@ struct Store::Impl {
   BlockHeader plain_header(const SegmentInfo& segment, std::size_t column) const {
     return {BlockKind::kPlain, plain_slot(column), segment.id, segment.rows,
             segment.plains[column], static_cast<std::uint8_t>(layout.plains[column])};
+  }
+
+  BlockHeader codes_header(const SegmentInfo& segment, std::size_t column) const {
+    return {BlockKind::kCodes, codes_slot(column), segment.id, segment.rows,
+            segment.codes[column].block};
+  }
+  BlockHeader model_header(const Stamp& stamp, std::size_t column) const {
+    return {BlockKind::kModel, static_cast<std::uint16_t>(column), kModelSegment, 0, stamp};
   }
 
   [[noreturn]] void corrupt(const std::string& where, const std::string& what) const {
@@ -72,6 +83,8 @@ struct Store::Impl {
   // Fills in the header of `block`, whose payload is ready, and writes it.
   void write_block(const BlockHeader& header, std::span<std::byte> block);
   void write_segment(const SegmentInfo& segment);
+  OpaqueBlock load_opaque(BlockHeader header) const;
+  void write_opaque(const BlockHeader& header, std::span<const std::byte> bytes);
 
  private:
   Bytes read_block(const BlockHeader& header) const;

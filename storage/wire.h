@@ -61,6 +61,7 @@ class Reader {
     bytes_ = bytes_.subspan(size);
     return taken;
   }
+  bool at_end() const { return bytes_.empty(); }
   void finish() const {
     if (!bytes_.empty()) corrupt(std::to_string(bytes_.size()) + " bytes too many");
   }

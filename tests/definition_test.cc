@@ -197,8 +197,8 @@ TEST_CASE("definition: refusals quote the argument and say what was expected") {
   refused("e float[3] distance", "\"=\" after distance");
   refused("e float[3] distance=l2 distance=l2", "one distance");
   refused("e float[3] index=flat index=flat", "one index");
-  refused("e float[3] index=hnsw", "available: flat");
-  refused("e float[3] index=ivfpq(lists=16, m=4)", "index=ivfpq is not available");
+  refused("e float[3] index=hnsw", "available: flat, ivfflat, ivfpq");
+  refused("e float[3] index=ivfpq(lists=16, m=2)", "m=a divisor of 3, but \"2\" was given");
   refused("e float[3] index=flat(lists=4)", "lists");
   refused("e float[3] index=flat(lists)", "\"=\" after lists");
   refused("e float[3] index=flat(a=1, a=2)", "twice");
@@ -272,12 +272,11 @@ TEST_CASE("definition: what SQLite passes on") {
       "  +notes    TEXT)";
   CHECK(sqlite3_exec(db, create, nullptr, nullptr, nullptr) == SQLITE_OK);
   char* message = nullptr;
-  CHECK(sqlite3_exec(db, "CREATE VIRTUAL TABLE t USING warp(e FLOAT[8] index=ivfpq(lists=4, m=2))",
+  CHECK(sqlite3_exec(db, "CREATE VIRTUAL TABLE t USING warp(e FLOAT[8] index=ivfpq(lists=4, m=3))",
                      nullptr, nullptr, &message) == SQLITE_ERROR);
   CHECK(std::string(message) ==
-        "t: \"e FLOAT[8] index=ivfpq(lists=4, m=2)\": index=ivfpq is not available in this "
-        "version; "
-        "available: flat");
+        "t: \"e FLOAT[8] index=ivfpq(lists=4, m=3)\": index=ivfpq expects m=a divisor of 8, but "
+        "\"3\" was given");
   sqlite3_free(message);
   CHECK(sqlite3_close(db) == SQLITE_OK);
 }

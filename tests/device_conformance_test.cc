@@ -1,12 +1,11 @@
 // Every device against the reference: hits must be equal, bit for bit and in order. A
-// device is a line in devices(); everything else knows compute/ only.
+// device is a line in conformance_devices.cc; everything else knows compute/ only.
 #include <algorithm>
 #include <bit>
 #include <chrono>
 #include <cmath>
 #include <cstring>
 #include <doctest/doctest.h>
-#include <functional>
 #include <limits>
 #include <memory>
 #include <random>
@@ -15,65 +14,18 @@
 #include <vector>
 
 #include "compute/device.h"
-#include "compute/plugin.h"
 #include "compute/reference.h"
 #include "core/half.h"
 #include "cpu/cpu_device.h"
+#include "tests/conformance_devices.h"
 
 using namespace warplite;
 using namespace warplite::compute;
+using warplite::testing::Candidate;
+using warplite::testing::conformance_devices;
+using warplite::testing::Restore;
 
 namespace {
-
-// A device as it is to be set up before a case runs on it.
-struct Candidate {
-  std::string name;
-  std::shared_ptr<Device> device;
-  std::function<void()> prepare;
-  int asks = 2;  // times that it may be expected to ask whether to go on, in a short search
-};
-
-// Of the plug-in that was built with the tests; none where there is no GPU.
-std::vector<Device*> gpus() {
-  std::vector<Device*> found;
-#ifdef WARPLITE_CUDA_PLUGIN
-  const std::string why = open_plugin(WARPLITE_CUDA_PLUGIN, WARPLITE_VERSION,
-                                      [&](Device* device) { found.push_back(device); });
-  if (found.empty()) MESSAGE("skipped on the GPU: ", why);
-#else
-  MESSAGE("skipped on the GPU: warplite_cuda.so is not built here");
-#endif
-  return found;
-}
-
-std::vector<Candidate> devices() {
-  std::vector<Candidate> all;
-  const std::shared_ptr<Device> cpu = cpu::make_cpu_device();
-  for (const std::string& target : cpu::simd_targets()) {
-    for (unsigned threads : {1u, 2u, 3u}) {
-      all.push_back({"cpu " + target + " threads=" + std::to_string(threads), cpu, [=] {
-                       cpu::force_simd_target(target);
-                       set_thread_count(threads);
-                     }});
-    }
-  }
-  for (Device* gpu : gpus()) {
-    all.push_back({gpu->describe().name, std::shared_ptr<Device>(gpu, [](Device*) {}), [] {}, 0});
-  }
-  return all;
-}
-
-// Puts the process back as it was.
-class Restore {
- public:
-  ~Restore() {
-    cpu::force_simd_target(target_);
-    set_thread_count(0);
-  }
-
- private:
-  std::string target_ = cpu::simd_target();
-};
 
 enum class Data {
   kRandom, kFewValues, kZeros, kHuge, kTiny, kNearTies, kOffset, kMixedScales, kIdentical, kCount
@@ -332,11 +284,10 @@ std::string describe(const Shape& shape) {
 }
 
 void check_everywhere(const Shape& shape) {
-  static const std::vector<Candidate> all = devices();
   const std::string description = describe(shape);
   Case current(shape);
   current.expect();
-  for (const Candidate& candidate : all) {
+  for (const Candidate& candidate : conformance_devices()) {
     INFO(candidate.name, ": ", description);
     current.check(candidate);
   }
@@ -484,7 +435,7 @@ TEST_CASE("devices: a cancelled search ends soon and says so") {
   for (std::size_t i = 0; i < kRows * kDim; ++i) {
     put(ElementType::kFloat32, uniform(random), i, bytes->data());
   }
-  for (const Candidate& candidate : devices()) {
+  for (const Candidate& candidate : conformance_devices()) {
     INFO(candidate.name);
     candidate.prepare();
     std::shared_ptr<const Buffer> buffer;

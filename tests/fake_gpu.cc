@@ -80,18 +80,27 @@ Status FakeGpu::map_host(compute::HostBytes bytes, std::shared_ptr<const compute
   return keep(std::move(bytes), 0, out);
 }
 
-template <typename Operation>
-Status FakeGpu::run(const compute::Workload& work, const Operation& operation) {
-  if (lost) return {ErrorKind::kDevice, "it is lost"};
-  if (fail_searches > 0) {
-    --fail_searches;
-    if (dies) lost = true;
-    return {failure, "it failed"};
-  }
-  std::vector<compute::Block> blocks(work.blocks.begin(), work.blocks.end());
+std::vector<compute::Block> FakeGpu::on_host(std::span<const compute::Block> given) const {
+  std::vector<compute::Block> blocks(given.begin(), given.end());
   for (compute::Block& block : blocks) {
+    if (block.vectors == nullptr) continue;
     block.vectors = static_cast<const Buffer*>(block.vectors)->on_host(*this);
   }
+  return blocks;
+}
+
+Status FakeGpu::refuse() {
+  if (lost) return {ErrorKind::kDevice, "it is lost"};
+  if (fail_searches <= 0) return {};
+  --fail_searches;
+  if (dies) lost = true;
+  return {failure, "it failed"};
+}
+
+template <typename Operation>
+Status FakeGpu::run(const compute::Workload& work, const Operation& operation) {
+  if (Status status = refuse(); !status.ok()) return status;
+  const std::vector<compute::Block> blocks = on_host(work.blocks);
   compute::Workload translated = work;
   translated.blocks = blocks;
   ++operations;
@@ -101,6 +110,31 @@ Status FakeGpu::run(const compute::Workload& work, const Operation& operation) {
 
 Status FakeGpu::nearest(const compute::Workload& work, compute::HitTable& best) {
   return run(work, [&](const compute::Workload& w) { return host().nearest(w, best); });
+}
+
+bool FakeGpu::supports_ivf(const compute::IvfShape& shape) const {
+  return searches_ivf && host().supports_ivf(shape);
+}
+
+Status FakeGpu::ivf_nearest(const compute::IvfWork& work, compute::HitTable& best) {
+  if (Status status = refuse(); !status.ok()) return status;
+  const auto translate = [this](const compute::Buffer*& buffer) {
+    if (buffer != nullptr) buffer = static_cast<const Buffer*>(buffer)->on_host(*this);
+  };
+  compute::IvfWork translated = work;
+  translate(translated.model.centroids);
+  translate(translated.model.codebooks);
+  std::vector<compute::IvfRun> runs(work.runs.begin(), work.runs.end());
+  std::vector<std::vector<compute::Block>> blocks;
+  for (compute::IvfRun& run : runs) {
+    translate(run.bytes);
+    run.blocks = blocks.emplace_back(on_host(run.blocks));
+  }
+  translated.runs = runs;
+  ++operations;
+  ++ivf_operations;
+  queries += work.queries.rows;
+  return host().ivf_nearest(translated, best);
 }
 
 Status FakeGpu::within(const compute::Workload& work, compute::HitLists& out) {

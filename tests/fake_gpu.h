@@ -7,7 +7,9 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "compute/device.h"
 
@@ -49,12 +51,15 @@ class FakeGpu : public compute::Device {
   std::size_t worthwhile_bytes() const override { return worthwhile; }
   Status nearest(const compute::Workload& work, compute::HitTable& best) override;
   Status within(const compute::Workload& work, compute::HitLists& out) override;
+  bool supports_ivf(const compute::IvfShape& shape) const override;
+  Status ivf_nearest(const compute::IvfWork& work, compute::HitTable& best) override;
 
   // Settings.
   std::atomic<std::size_t> memory{std::size_t{1} << 40};  // bytes there are
   std::atomic<std::size_t> worthwhile{0};
   std::atomic<bool> maps{true};
   std::atomic<bool> lost{false};
+  std::atomic<bool> searches_ivf{true};
   std::atomic<int> fail_searches{0};  // the next so many, with `failure`
   std::atomic<int> fail_uploads{0};   // the next so many, for want of memory
   std::atomic<ErrorKind> failure{ErrorKind::kNoMemory};
@@ -63,12 +68,15 @@ class FakeGpu : public compute::Device {
 
   // What happened.
   std::atomic<std::size_t> uploads{0}, uploaded_bytes{0}, mappings{0}, operations{0};
+  std::atomic<std::size_t> ivf_operations{0};  // of these, by inverted files
   std::atomic<std::size_t> queries{0};     // of all operations
   std::atomic<std::size_t> used{0};        // bytes of live buffers that are not mapped
   std::atomic<std::size_t> most_used{0};
 
  private:
   class Buffer;
+  std::vector<compute::Block> on_host(std::span<const compute::Block> blocks) const;
+  Status refuse();  // or not
   template <typename Operation>
   Status run(const compute::Workload& work, const Operation& operation);
   Status keep(compute::HostBytes bytes, std::size_t own,

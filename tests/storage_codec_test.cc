@@ -176,6 +176,33 @@ TEST_CASE("storage: impossible directory entries are refused under a right check
     info.plains[1] = new_stamp();
   });
   refused([](SegmentInfo& info) { info.plains[2] = new_stamp(); });
+  refused([](SegmentInfo& info) {  // codes of vectors that are not there
+    info.codes.resize(4);
+    info.codes[1] = {new_stamp(), new_stamp()};
+  });
+  refused([](SegmentInfo& info) {
+    info.vectors[1] = new_stamp();
+    info.codes.resize(4);
+    info.codes[1] = {new_stamp(), {}};
+  });
+  refused([](SegmentInfo& info) {  // a column that the table does not have
+    info.codes.resize(5);
+    info.codes[4] = {new_stamp(), new_stamp()};
+  });
+}
+
+TEST_CASE("storage: a state record names models of columns that there are") {
+  State state;
+  state.generation = state.tail_epoch = new_stamp();
+  state.models = {{}, new_stamp(), {}, new_stamp()};
+  const std::string record = encode_state(state);
+  Layout layout = rich_layout();
+  CHECK(decode_state(as_bytes(record), layout).models == state.models);
+  layout.vectors.pop_back();
+  thrown(ErrorKind::kCorrupt, [&] { decode_state(as_bytes(record), layout); });
+  // Without models the record is as short as it can be.
+  state.models.clear();
+  CHECK(encode_state(state).size() == 104);
 }
 
 }  // namespace warplite::storage

@@ -76,6 +76,8 @@ TEST_CASE("storage: no damaged byte goes unnoticed") {
   for (int slot = 0; slot < 10; ++slot) {
     damage_everywhere(table, "papers_blocks WHERE id = " + std::to_string(4096 + slot), "data");
   }
+  damage_everywhere(table, "papers_blocks WHERE id = 1", "data");          // the model
+  damage_everywhere(table, "papers_blocks WHERE id = 4096 + 11", "data");  // the codes
   for (const char* column : {"flush", "v0", "v1", "v2", "v3", "c2"}) {
     // The first row of the tail in which the value is not NULL.
     const std::string id = db.value(std::string("SELECT id FROM papers_tail WHERE length(") +
@@ -108,6 +110,8 @@ TEST_CASE("storage: a block out of place is refused") {
   };
   swapped(4096, 4097, "papers: segment 1, rowids: kind is 2, expected 1");
   swapped(4098, 4099, "papers: segment 1, vector column 0: slot is 3, expected 2");
+  swapped(4107, 1, "papers: segment 1, codes of vector column 1: kind is 6, expected 5");
+  swapped(1, 4107, "papers: model of vector column 1: kind is 5, expected 6");
   db.run("UPDATE papers_blocks SET data = NULL WHERE id = 4104");
   CHECK(thrown(ErrorKind::kCorrupt, [&] { table.read_all(); }) ==
         "papers: segment 1, column 2: block is missing");

@@ -4,6 +4,8 @@
 #include <limits>
 #include <string_view>
 
+#include "storage/wire.h"
+
 namespace warplite::storage {
 
 bool same(const Cell& a, const Cell& b) {
@@ -173,6 +175,13 @@ void write_state(Store& store, State& state) {
 
 namespace {
 
+constexpr std::string_view kModel = "a model that somebody made", kCodes = "codes of some rows";
+
+bool same(const OpaqueBlock& block, std::string_view bytes) {
+  return block.payload.size() == bytes.size() &&
+         std::memcmp(block.payload.data(), bytes.data(), bytes.size()) == 0;
+}
+
 Layout key_layout() {
   Layout layout = rich_layout();
   layout.text_key = 2;
@@ -193,6 +202,8 @@ Filled::Filled(Database& database, const std::string& schema, const std::string&
   }
   const Chunk chunk = make_chunk(layout, rows), tail_chunk = make_chunk(layout, tail);
   info = store.seal(state, refs(chunk));
+  store.write_model(state, 1, as_bytes(kModel));
+  store.write_codes(info, 1, state.models[1], as_bytes(kCodes));
   Bitmap alive(12, true);
   alive.reset(4);
   store.write_alive(info, alive);
@@ -208,10 +219,15 @@ Filled::Filled(Database& database, const std::string& schema, const std::string&
 }
 
 void Filled::read_all() {
-  store.read_state();
+  const State state = store.read_state();
+  const OpaqueBlock model = store.load_model(state.models[1], 1);
+  REQUIRE(same(model, kModel));
   for (const SegmentInfo& segment : store.read_segments()) {
     check_segment(store, segment, rows);
     store.load_alive(segment);
+    REQUIRE(segment.codes[1].model == state.models[1]);
+    const OpaqueBlock codes = store.load_codes(segment, 1);
+    REQUIRE(same(codes, kCodes));
   }
   Chunk chunk(layout, 3);
   std::vector<std::int64_t> sequences;

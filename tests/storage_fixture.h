@@ -84,7 +84,8 @@ std::string thrown(ErrorKind kind, Body&& body) {
   return {};
 }
 
-// A table with one segment (rowids and alive blocks too), a tail, +columns and keys.
+// A table with one segment (rowids and alive blocks too, and codes of vector column 1), a tail,
+// +columns and keys.
 struct Filled {
   explicit Filled(Database& database, const std::string& schema = "main",
                   const std::string& table = "papers");

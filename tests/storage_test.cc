@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 #include <random>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -55,6 +56,39 @@ TEST_CASE("storage: the state record round-trips and moves the generation") {
   CHECK(read.tail_rows == 3);
   CHECK(read.last_sequence == 40);
   CHECK(read.next_segment == 9);
+  CHECK(read.models == std::vector<Stamp>(rich_layout().vectors.size()));
+}
+
+TEST_CASE("storage: models and codes round-trip, each under a fresh stamp") {
+  Database db;
+  Filled table(db);
+  table.read_all();
+  State state = table.store.read_state();
+  const Stamp model = state.models[1], codes = table.info.codes[1].block;
+  const std::string other = "others, longer than those before";
+  const std::span<const std::byte> bytes = std::as_bytes(std::span(other));
+  table.store.write_model(state, 1, bytes);
+  table.store.write_model(state, 3, {});
+  CHECK(state.models[1] != model);
+  table.store.write_codes(table.info, 1, state.models[1], bytes);
+  table.store.write_codes(table.info, 0, state.models[3], bytes.first(5));
+  CHECK(table.info.codes[1].block != codes);
+  table.store.write_entry(table.info);
+  write_state(table.store, state);
+  CHECK(table.store.read_state().models == state.models);
+  const SegmentInfo read = table.store.read_segments().at(0);
+  CHECK(read.codes == table.info.codes);
+  CHECK(read.codes[2] == CodesInfo{});
+  const OpaqueBlock block = table.store.load_codes(read, 1);
+  CHECK(std::equal(block.payload.begin(), block.payload.end(), bytes.begin(), bytes.end()));
+  CHECK(table.store.load_model(state.models[3], 3).payload.empty());
+  thrown(ErrorKind::kCorrupt, [&] { table.store.load_model(model, 1); });
+  CHECK(table.store.check(10) == std::vector<std::string>{});
+  // An entry of another time: its stamps are in the state record's sum.
+  SegmentInfo stale = read;
+  stale.codes[1].model = model;
+  table.store.write_entry(stale);
+  CHECK(table.store.check(10).size() == 1);
 }
 
 TEST_CASE("storage: segments round-trip, in place or gathered") {

@@ -7,9 +7,12 @@
 namespace warplite::sql {
 
 extern const TableFunction kKnnSearch;     // knn_search.cc
+extern const TableFunction kIvfpqSearch;   // ivfpq_search.cc
 extern const TableFunction kRangeSearch;   // range_search.cc
 extern const TableFunction kKnnJoin;       // knn_join.cc
 extern const TableFunction kRangeJoin;     // range_join.cc
+extern const TableFunction kKnnGraph;      // knn_graph.cc
+extern const TableFunction kKmeans;        // kmeans.cc
 extern const TableFunction kVectorsFile;   // vectors_file.cc
 extern const TableFunction kDevices;       // devices.cc
 extern const TableFunction kResidency;     // residency.cc

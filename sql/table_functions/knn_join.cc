@@ -1,6 +1,7 @@
 // warp_knn_join(table, column, query_sql, k [, options]): the k nearest rows of every
 // row (id, vector) of query_sql, searched as one batch.
 #include "sql/table_functions/functions.h"
+#include "sql/table_functions/hit_order.h"
 #include "sql/table_functions/query_batch.h"
 
 namespace warplite::sql {
@@ -13,43 +14,54 @@ struct Input {
   enum : int { kTable, kColumn, kQuerySql, kK, kOptions };
 };
 
-class JoinedNeighbors : public Rows {
+class JoinedNeighbors final : public Rows {
  public:
   JoinedNeighbors(std::vector<Value> ids, compute::HitTable table)
       : ids_(std::move(ids)), table_(std::move(table)) {}
 
   bool next() override {
-    if (hits_ != nullptr && ++rank_ <= hits_->size()) return true;
-    rank_ = 1;
-    while (started_ < ids_.size()) {
-      hits_ = &table_.sorted(started_++);
-      if (!hits_->empty()) return true;
-    }
-    hits_ = nullptr;
-    return false;
+    if (hit_ != end_ && ++hit_ != end_) return true;
+    return next_query();
   }
   bool rewind() override {
-    hits_ = nullptr;
+    first_ = hit_ = end_ = nullptr;
     started_ = 0;
     return true;
   }
 
   void column(sqlite3_context* context, int column) const override {
-    const Hit& hit = (*hits_)[rank_ - 1];
     switch (column) {
-      case Output::kQueryId: result_cell(context, ids_[started_ - 1].cell()); break;
-      case Output::kRowId: sqlite3_result_int64(context, hit.rowid); break;
-      case Output::kDistance: sqlite3_result_double(context, hit.distance); break;
-      case Output::kRank: sqlite3_result_int64(context, static_cast<sqlite3_int64>(rank_)); break;
+      case Output::kQueryId: result_cell(context, id_); break;
+      case Output::kRowId: sqlite3_result_int64(context, hit_->rowid); break;
+      case Output::kDistance: sqlite3_result_double(context, hit_->distance); break;
+      case Output::kRank: sqlite3_result_int64(context, hit_ - first_ + 1); break;
     }
   }
 
  private:
+  // Goes to the first hit of the next query that has any.
+  bool next_query() {
+    while (started_ < ids_.size()) {
+      if (started_ == sorted_) sorted_ = sort_ahead(table_, sorted_);
+      const std::vector<Hit>& hits = table_.sorted(started_);
+      id_ = ids_[started_++].cell();
+      first_ = hit_ = hits.data();
+      end_ = first_ + hits.size();
+      if (hit_ != end_) return true;
+    }
+    first_ = hit_ = end_ = nullptr;
+    return false;
+  }
+
   std::vector<Value> ids_;
   compute::HitTable table_;
-  const std::vector<Hit>* hits_ = nullptr;  // of query started_ - 1
-  std::size_t started_ = 0;
-  std::size_t rank_ = 0;  // from 1
+  std::size_t sorted_ = 0;   // queries whose hits are in order
+  std::size_t started_ = 0;  // queries
+  // Of query started_ - 1.
+  Cell id_;
+  const Hit* first_ = nullptr;
+  const Hit* hit_ = nullptr;
+  const Hit* end_ = nullptr;
 };
 
 std::unique_ptr<Rows> run(Call& call) {

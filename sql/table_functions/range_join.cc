@@ -1,4 +1,4 @@
-// warp_range_join(table, column, query_sql, radius): for every row (id, vector) of
+// warp_range_join(table, column, query_sql, radius [, options]): for every row (id, vector) of
 // query_sql, the rows within the radius, searched as one batch.
 #include "sql/table_functions/functions.h"
 #include "sql/table_functions/query_batch.h"
@@ -10,51 +10,63 @@ struct Output {
   enum : int { kQueryId, kRowId, kDistance, kCount };
 };
 struct Input {
-  enum : int { kTable, kColumn, kQuerySql, kRadius };
+  enum : int { kTable, kColumn, kQuerySql, kRadius, kOptions };
 };
 
-class JoinedWithin : public Rows {
+class JoinedWithin final : public Rows {
  public:
   JoinedWithin(std::vector<Value> ids, compute::HitLists lists)
       : ids_(std::move(ids)), lists_(std::move(lists)) {}
 
   bool next() override {
-    ++hit_;
-    while (query_ < lists_.size() && hit_ >= lists_[query_].size() + 1) {
-      ++query_;
-      hit_ = 1;
-    }
-    return query_ < lists_.size();
+    if (hit_ != end_ && ++hit_ != end_) return true;
+    return next_query();
   }
   bool rewind() override {
-    query_ = 0;
-    hit_ = 0;
+    hit_ = end_ = nullptr;
+    started_ = 0;
     return true;
   }
 
   void column(sqlite3_context* context, int column) const override {
-    const Hit& hit = lists_[query_][hit_ - 1];
     switch (column) {
-      case Output::kQueryId: result_cell(context, ids_[query_].cell()); break;
-      case Output::kRowId: sqlite3_result_int64(context, hit.rowid); break;
-      case Output::kDistance: sqlite3_result_double(context, hit.distance); break;
+      case Output::kQueryId: result_cell(context, id_); break;
+      case Output::kRowId: sqlite3_result_int64(context, hit_->rowid); break;
+      case Output::kDistance: sqlite3_result_double(context, hit_->distance); break;
     }
   }
 
  private:
+  // Goes to the first hit of the next query that has any.
+  bool next_query() {
+    while (started_ < lists_.size()) {
+      const std::vector<Hit>& hits = lists_[started_];
+      id_ = ids_[started_++].cell();
+      hit_ = hits.data();
+      end_ = hit_ + hits.size();
+      if (hit_ != end_) return true;
+    }
+    hit_ = end_ = nullptr;
+    return false;
+  }
+
   std::vector<Value> ids_;
   compute::HitLists lists_;
-  std::size_t query_ = 0;
-  std::size_t hit_ = 0;  // from 1, within the query
+  std::size_t started_ = 0;  // queries
+  // Of query started_ - 1.
+  Cell id_;
+  const Hit* hit_ = nullptr;
+  const Hit* end_ = nullptr;
 };
 
 std::unique_ptr<Rows> run(Call& call) {
   const SearchTarget target = search_target(call, Input::kTable, Input::kColumn);
   const double radius = call.real(Input::kRadius);
+  const SearchOptions options = search_options(call, Input::kOptions);
   QueryBatch batch = read_queries(call, Input::kQuerySql, target);
   if (batch.ids.empty()) return nullptr;
   compute::HitLists lists =
-      run_within(call, target, batch.vectors.data(), batch.ids.size(), radius);
+      run_within(call, target, batch.vectors.data(), batch.ids.size(), radius, options);
   return std::make_unique<JoinedWithin>(std::move(batch.ids), std::move(lists));
 }
 
@@ -64,7 +76,7 @@ const TableFunction kRangeJoin{
     .name = "warp_range_join",
     .columns = "query_id, rowid INTEGER, distance REAL",
     .column_count = Output::kCount,
-    .parameters = {{"table"}, {"column"}, {"query_sql"}, {"radius"}},
+    .parameters = {{"table"}, {"column"}, {"query_sql"}, {"radius"}, {"options", false}},
     .run = run,
     .estimated_rows = 100000,
     .direct_only = true,

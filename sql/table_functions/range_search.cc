@@ -1,4 +1,4 @@
-// warp_range_search(table, column, query, radius): every row within the radius.
+// warp_range_search(table, column, query, radius [, options]): every row within the radius.
 #include "sql/table_functions/functions.h"
 #include "sql/table_functions/search_target.h"
 
@@ -9,7 +9,7 @@ struct Output {
   enum : int { kRowId, kDistance, kCount };
 };
 struct Input {
-  enum : int { kTable, kColumn, kQuery, kRadius };
+  enum : int { kTable, kColumn, kQuery, kRadius, kOptions };
 };
 
 class RowsWithin : public Rows {
@@ -40,7 +40,8 @@ std::unique_ptr<Rows> run(Call& call) {
   if (call.is_null(Input::kQuery)) return nullptr;
   const VectorInput query = vector_for_column(call.value(Input::kQuery), target.column->element,
                                               target.column->dim, target.place());
-  compute::HitLists lists = run_within(call, target, query.data, 1, call.real(Input::kRadius));
+  compute::HitLists lists = run_within(call, target, query.data, 1, call.real(Input::kRadius),
+                                       search_options(call, Input::kOptions));
   return std::make_unique<RowsWithin>(std::move(lists[0]));
 }
 
@@ -50,7 +51,7 @@ const TableFunction kRangeSearch{
     .name = "warp_range_search",
     .columns = "rowid INTEGER, distance REAL",
     .column_count = Output::kCount,
-    .parameters = {{"table"}, {"column"}, {"query"}, {"radius"}},
+    .parameters = {{"table"}, {"column"}, {"query"}, {"radius"}, {"options", false}},
     .run = run,
     .orders = {{Output::kDistance, Output::kRowId}},
 };

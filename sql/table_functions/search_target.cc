@@ -1,6 +1,8 @@
 #include "sql/table_functions/search_target.h"
 
 #include <algorithm>
+#include <span>
+#include <string_view>
 
 #include <nlohmann/json.hpp>
 
@@ -9,18 +11,73 @@
 namespace warplite::sql {
 namespace {
 
-engine::SearchRequest request_for(const SearchTarget& target, const std::byte* queries,
-                                  std::size_t count, Interrupt& interrupt) {
-  engine::SearchRequest request;
-  request.column = static_cast<std::size_t>(target.column->slot);
-  request.distance = target.column->distance;
-  request.queries = {queries, count, target.column->dim, target.column->element};
-  request.cancellation = &interrupt;
-  return request;
+using Json = nlohmann::json;
+
+constexpr std::int64_t kMostRefine = 10000;
+
+std::optional<std::int64_t> integer_between(const Json& value, std::int64_t low,
+                                            std::int64_t high) {
+  if (!value.is_number_integer()) return std::nullopt;
+  if (value.is_number_unsigned() &&
+      value.get<std::uint64_t>() > static_cast<std::uint64_t>(high)) {
+    return std::nullopt;
+  }
+  const std::int64_t number = value.get<std::int64_t>();
+  return number >= low && number <= high ? std::optional(number) : std::nullopt;
 }
 
-const index::Index& index_of(const SearchTarget& target) {
-  return target.table->collection->index(static_cast<std::size_t>(target.column->slot));
+struct Option {
+  std::string_view key;
+  const char* expected;
+  bool (*read)(const Json& value, SearchOptions& options);  // false: not what was expected
+};
+
+constexpr Option kOptions[] = {
+    {"device", "a device's name, as \"cpu\"",
+     [](const Json& value, SearchOptions& options) {
+       if (value.is_string()) options.device = value.get<std::string>();
+       return value.is_string();
+     }},
+    {"nprobe", "an integer from 1 to 1048576",
+     [](const Json& value, SearchOptions& options) {
+       const auto number = integer_between(value, 1, engine::kMostProbes);
+       if (number) options.nprobe = static_cast<std::uint32_t>(*number);
+       return number.has_value();
+     }},
+    {"refine", "an integer from 0 to 10000",
+     [](const Json& value, SearchOptions& options) {
+       const auto number = integer_between(value, 0, kMostRefine);
+       if (number) options.refine = static_cast<std::size_t>(*number);
+       return number.has_value();
+     }},
+    {"exact", "0, 1, false or true",
+     [](const Json& value, SearchOptions& options) {
+       const auto number = integer_between(value, 0, 1);
+       options.exact = value.is_boolean() ? value.get<bool>() : number == 1;
+       return value.is_boolean() || number.has_value();
+     }},
+};
+constexpr std::span<const Option> kAll = kOptions;
+constexpr std::span<const Option> kDeviceOnly = kAll.first(1);
+
+SearchOptions read_options(const Call& call, int parameter, std::span<const Option> known) {
+  SearchOptions options;
+  if (call.is_null(parameter)) return options;
+  std::string expected = "a JSON object such as {\"device\":\"cpu\"}; it takes the keys ";
+  for (const Option& option : known) {
+    expected += (&option == known.data() ? "" : ", ") + std::string(option.key);
+  }
+  const Json json = Json::parse(call.text(parameter, expected.c_str()), nullptr, false);
+  if (!json.is_object()) call.refuse(parameter, expected);
+  for (const auto& [key, value] : json.items()) {
+    const auto option = std::find_if(known.begin(), known.end(),
+                                     [&](const Option& row) { return row.key == key; });
+    if (option == known.end()) call.refuse(parameter, expected);
+    if (!option->read(value, options)) {
+      call.refuse(parameter, std::string(option->expected) + " for the key " + key);
+    }
+  }
+  return options;
 }
 
 }  // namespace
@@ -43,25 +100,38 @@ SearchTarget search_target(Call& call, int table_parameter, int column_parameter
 }
 
 SearchOptions search_options(const Call& call, int parameter) {
-  constexpr const char* kExpected = "a JSON object with the key device, e.g. {\"device\":\"cpu\"}";
-  SearchOptions options;
-  if (call.is_null(parameter)) return options;
-  using Json = nlohmann::json;
-  const Json json = Json::parse(call.text(parameter, kExpected), nullptr, false);
-  if (!json.is_object()) call.refuse(parameter, kExpected);
-  for (const auto& [key, value] : json.items()) {
-    if (key != "device" || !value.is_string()) call.refuse(parameter, kExpected);
-    options.device = value.get<std::string>();
-  }
-  return options;
+  return read_options(call, parameter, kAll);
+}
+
+std::string device_option(const Call& call, int parameter) {
+  return read_options(call, parameter, kDeviceOnly).device;
+}
+
+const index::Index& index_of(const SearchTarget& target) {
+  return target.table->collection->index(static_cast<std::size_t>(target.column->slot));
+}
+
+engine::SearchRequest search_request(const SearchTarget& target, const std::byte* queries,
+                                     std::size_t count, const SearchOptions& options,
+                                     compute::Cancellation& cancellation) {
+  engine::SearchRequest request;
+  request.column = static_cast<std::size_t>(target.column->slot);
+  request.distance = target.column->distance;
+  request.queries = {queries, count, target.column->dim, target.column->element};
+  request.device = options.device;
+  request.nprobe = options.nprobe;
+  request.refine = options.refine;
+  request.exact = options.exact;
+  request.cancellation = &cancellation;
+  return request;
 }
 
 compute::HitTable run_nearest(const Call& call, const SearchTarget& target,
                               const std::byte* queries, std::size_t count, std::size_t k,
                               const SearchOptions& options) {
   Interrupt interrupt(call.context().db());
-  engine::SearchRequest request = request_for(target, queries, count, interrupt);
-  request.device = options.device;
+  const engine::SearchRequest request =
+      search_request(target, queries, count, options, interrupt);
   const std::shared_ptr<const engine::View> view = target.table->collection->view();
   const engine::Selection all(*view, {});
   const std::size_t most = static_cast<std::size_t>(view->live_rows());
@@ -69,9 +139,10 @@ compute::HitTable run_nearest(const Call& call, const SearchTarget& target,
 }
 
 compute::HitLists run_within(const Call& call, const SearchTarget& target,
-                             const std::byte* queries, std::size_t count, double radius) {
+                             const std::byte* queries, std::size_t count, double radius,
+                             const SearchOptions& options) {
   Interrupt interrupt(call.context().db());
-  engine::SearchRequest request = request_for(target, queries, count, interrupt);
+  engine::SearchRequest request = search_request(target, queries, count, options, interrupt);
   request.range.high = radius;
   const std::shared_ptr<const engine::View> view = target.table->collection->view();
   const engine::Selection all(*view, {});

@@ -1,7 +1,10 @@
 // (table, column [, options]) as table-valued functions name what they search.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "engine/collection.h"
@@ -21,19 +24,33 @@ struct SearchTarget {
 // Throws Error{kInvalid} when there is no such table or vector column; it names those there are.
 SearchTarget search_target(Call& call, int table_parameter, int column_parameter);
 
+// What holds where an option is not given: engine/search.h.
 struct SearchOptions {
-  std::string device;  // empty: the configured one
+  std::string device;
+  std::uint32_t nprobe = 0;
+  std::optional<std::size_t> refine;
+  bool exact = false;
 };
 
 // A JSON object; NULL or absent: the defaults. An unknown key is an error.
 SearchOptions search_options(const Call& call, int parameter);
+// The same for work that is no search: the device alone.
+std::string device_option(const Call& call, int parameter);
 
-// Dense queries of the target column's type, all in one batch.
+const index::Index& index_of(const SearchTarget& target);
+
+// Dense queries of the target column's type.
+engine::SearchRequest search_request(const SearchTarget& target, const std::byte* queries,
+                                     std::size_t count, const SearchOptions& options,
+                                     compute::Cancellation& cancellation);
+// All in one batch.
 compute::HitTable run_nearest(const Call& call, const SearchTarget& target,
                               const std::byte* queries, std::size_t count, std::size_t k,
                               const SearchOptions& options);
-// Each query's hits within `radius`, in the order of results.
+// Each query's hits within `radius`, in the order of results. Compares every row, whatever the
+// index is.
 compute::HitLists run_within(const Call& call, const SearchTarget& target,
-                             const std::byte* queries, std::size_t count, double radius);
+                             const std::byte* queries, std::size_t count, double radius,
+                             const SearchOptions& options);
 
 }  // namespace warplite::sql

@@ -29,6 +29,7 @@ struct Cursor : sqlite3_vtab_cursor {
   std::vector<std::unique_ptr<sqlite3_value, FreeValue>> arguments;  // per parameter
   std::unique_ptr<Rows> rows;
   sqlite3_int64 position = 0;
+  int visible = 0;  // columns
   bool at_row = false;
 
   const TableFunction& function() const {
@@ -187,6 +188,7 @@ int filter(sqlite3_vtab_cursor* base, int given, const char*, int, sqlite3_value
   const int code = guarded(base->pVtab, [&] {
     const TableFunction& function = cursor.function();
     std::vector<sqlite3_value*> values = given_values(function, given, argv);
+    cursor.visible = function.column_count;
     cursor.at_row = false;
     if (cursor.rows != nullptr && is_repeated(cursor, values) && cursor.rows->rewind()) {
       return SQLITE_OK;
@@ -213,11 +215,10 @@ int eof(sqlite3_vtab_cursor* cursor) { return !cursor_of(cursor).at_row; }
 int column(sqlite3_vtab_cursor* base, sqlite3_context* context, int column) {
   const Cursor& cursor = cursor_of(base);
   return guarded(base->pVtab, [&] {
-    const int visible = cursor.function().column_count;
-    if (column < visible) {
+    if (column < cursor.visible) {
       cursor.rows->column(context, column);
     } else if (sqlite3_value* argument =
-                   cursor.arguments[static_cast<std::size_t>(column - visible)].get()) {
+                   cursor.arguments[static_cast<std::size_t>(column - cursor.visible)].get()) {
       sqlite3_result_value(context, argument);
     }
     return SQLITE_OK;
@@ -279,6 +280,12 @@ std::int64_t Call::count(int parameter) const {
     return static_cast<std::int64_t>(cell.real);
   }
   refuse(parameter, kExpected);
+}
+
+std::int64_t Call::count(int parameter, std::int64_t low, std::int64_t high) const {
+  const std::int64_t number = count(parameter);
+  if (number >= low && number <= high) return number;
+  refuse(parameter, "an integer from " + std::to_string(low) + " to " + std::to_string(high));
 }
 
 double Call::real(int parameter) const {

@@ -79,6 +79,7 @@ class Call {
   // "warp_knn_search: k: expected …, got …".
   std::string text(int parameter, const char* expected) const;
   std::int64_t count(int parameter) const;  // an integer ≥ 0
+  std::int64_t count(int parameter, std::int64_t low, std::int64_t high) const;
   double real(int parameter) const;
   // The table that a parameter names.
   const std::shared_ptr<OpenTable>& table(int parameter);

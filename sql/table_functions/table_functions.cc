@@ -5,8 +5,9 @@
 namespace warplite::sql {
 
 int register_table_functions(sqlite3* db, Context* context) {
-  for (const TableFunction* function : {&kKnnSearch, &kRangeSearch, &kKnnJoin, &kRangeJoin,
-                                        &kVectorsFile, &kDevices, &kResidency, &kVecEach}) {
+  for (const TableFunction* function : {&kKnnSearch, &kIvfpqSearch, &kRangeSearch, &kKnnJoin,
+                                        &kRangeJoin, &kKnnGraph, &kKmeans, &kVectorsFile,
+                                        &kDevices, &kResidency, &kVecEach}) {
     const int code = register_table_function(db, *function, context);
     if (code != SQLITE_OK) return code;
   }

@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 """kill -9 at random moments of writing transactions.
 
-usage: kill_test.py path/to/warplite.so [rounds [seed]]
+usage: kill_test.py path/to/warplite.so [rounds [seed [index]]]
 
 A child commits numbered transactions and prints each number after its COMMIT. The parent kills
 it, opens the file again and expects the rows of exactly the transactions that were printed,
-plus at most the one that was being committed.
+plus at most the one that was being committed. With an index that learns, such as
+"ivfflat(lists=8)", the child trains it now and then.
 """
 import os
 import random
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -63,7 +65,7 @@ def apply_to_table(i, db):
                 db.execute('UPDATE t SET e = ?, a = ?, note = ? WHERE id = ?', (e, a, note, rowid))
 
 
-def child(path, extension, start):
+def child(path, extension, start, index):
     db = common.connect(path, extension)
     for i in range(start, start + 100000):
         db.execute('BEGIN')
@@ -71,14 +73,16 @@ def child(path, extension, start):
         db.execute('INSERT INTO log VALUES (?)', (i,))
         if i % 17 == 0:
             db.execute("INSERT INTO t(t) VALUES ('optimize')")
+        if index and i % 13 == 5:
+            db.execute("INSERT INTO t(t) VALUES ('train')")
         db.execute('COMMIT')
         print(i, flush=True)
 
 
-def run_until_killed(path, extension, start, seconds):
+def run_until_killed(path, extension, start, seconds, index):
     """The last transaction that the child reported."""
-    process = subprocess.Popen([sys.executable, __file__, '--child', path, extension, str(start)],
-                               stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen([sys.executable, __file__, '--child', path, extension, str(start),
+                                index], stdout=subprocess.PIPE, text=True)
     first = process.stdout.readline()  # the extension is loaded and the first COMMIT is done
     time.sleep(seconds)
     process.kill()
@@ -88,7 +92,13 @@ def run_until_killed(path, extension, start, seconds):
     return int(lines[-1]) if lines else start - 1
 
 
-def verify(path, extension, reported, model, tally, title):
+def nearest(rows, values, k):
+    """Squared distances of the k nearest rows."""
+    stored = (struct.unpack(f'<{DIMENSIONS}f', row[1]) for row in rows)
+    return sorted(sum((x - y) ** 2 for x, y in zip(v, values)) for v in stored)[:k]
+
+
+def verify(path, extension, reported, model, tally, title, index):
     """Checks the file against the model; returns the last committed transaction."""
     db = common.connect(path, extension)
     committed = db.execute('SELECT coalesce(max(i), 0) FROM log').fetchone()[0]
@@ -103,6 +113,12 @@ def verify(path, extension, reported, model, tally, title):
     query = common.vector(*([50.0] * DIMENSIONS))
     hits = db.execute('SELECT count(*) FROM t WHERE e MATCH ?', (query,)).fetchone()[0]
     tally.check(hits == len(expected), f'{title}: a search finds {hits} of {len(expected)} rows')
+    if index:
+        found = [row[0] ** 2 for row in db.execute(
+            'SELECT distance FROM t WHERE e MATCH ? AND k = 20 AND nprobe = 8', (query,))]
+        want = nearest(expected, [50.0] * DIMENSIONS, 20)
+        same = len(found) == len(want) and all(abs(x - y) < 1e-3 for x, y in zip(found, want))
+        tally.check(same, f'{title}: {found} are not the nearest, {want}')
     fault = common.integrity_fault(db)
     tally.check(fault is None, f'{title}: {fault}')
     db.close()
@@ -113,6 +129,7 @@ def main():
     extension = common.extension_path()
     rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 10
     rng = random.Random(int(sys.argv[3]) if len(sys.argv) > 3 else 1)
+    index = sys.argv[4] if len(sys.argv) > 4 else ''
     tally = common.Tally()
     for mode in ('wal', 'delete'):
         directory = tempfile.mkdtemp(prefix='warplite-kill-')
@@ -120,15 +137,15 @@ def main():
         db = common.connect(path, extension)
         db.execute(f'PRAGMA journal_mode = {mode}')
         db.execute(f'CREATE VIRTUAL TABLE t USING warp(id INTEGER PRIMARY KEY, '
-                   f'e FLOAT[{DIMENSIONS}], a INTEGER, +note)')
+                   f'e FLOAT[{DIMENSIONS}] {"index=" + index if index else ""}, a INTEGER, +note)')
         db.execute('CREATE TABLE log(i INTEGER PRIMARY KEY)')
         db.close()
         model, committed = {'at': 0, 'rows': {}}, 0
         for number in range(rounds):
             seconds = rng.choice((0.0, 0.02, 0.1, 0.3, 0.6))
-            reported = run_until_killed(path, extension, committed + 1, seconds)
+            reported = run_until_killed(path, extension, committed + 1, seconds, index)
             title = f'{mode}, round {number}'
-            committed = verify(path, extension, reported, model, tally, title)
+            committed = verify(path, extension, reported, model, tally, title, index)
         print(f'{mode}: {committed} transactions, {len(model["rows"])} rows after {rounds} kills')
         shutil.rmtree(directory, ignore_errors=True)
     tally.finish()
@@ -136,6 +153,6 @@ def main():
 
 if __name__ == '__main__':
     if sys.argv[1] == '--child':
-        child(sys.argv[2], sys.argv[3], int(sys.argv[4]))
+        child(sys.argv[2], sys.argv[3], int(sys.argv[4]), sys.argv[5])
     else:
         main()

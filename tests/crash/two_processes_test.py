@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Two writing processes and two reading ones on one file, in WAL and rollback mode.
 
-usage: two_processes_test.py path/to/warplite.so [seconds]
+usage: two_processes_test.py path/to/warplite.so [seconds [index]]
 
 Every transaction of a writer replaces its own group of rows by rows of one new version. A reader
 that is inside BEGIN must see one version per group, and the same rows however often it looks.
+With an index that learns, such as "ivfflat(lists=4)", writers train it now and then.
 """
 import os
 import random
@@ -34,12 +35,20 @@ def replace_group(db, group, version):
     db.execute('COMMIT')
 
 
-def writer(path, extension, group, seconds):
+def train(db):
+    db.execute('BEGIN IMMEDIATE')
+    db.execute("INSERT INTO t(t) VALUES ('train')")
+    db.execute('COMMIT')
+
+
+def writer(path, extension, group, seconds, index):
     db = common.connect(path, extension)
     until, version = time.time() + seconds, 0
     while time.time() < until:
         version += 1
         replace_group(db, group, version)
+        if index and version % 7 == 0:
+            train(db)
     print(version)
 
 
@@ -65,7 +74,7 @@ def snapshot_fault(scan, hits):
     return None
 
 
-def reader(path, extension, seed, seconds):
+def reader(path, extension, seed, seconds, _):
     db, rng = common.connect(path, extension), random.Random(seed)
     until, looks = time.time() + seconds, 0
     while time.time() < until:
@@ -91,17 +100,19 @@ def spawn(*arguments):
 def main():
     extension = common.extension_path()
     seconds = float(sys.argv[2]) if len(sys.argv) > 2 else 6.0
+    index = sys.argv[3] if len(sys.argv) > 3 else ''
     tally = common.Tally()
     for mode in ('wal', 'delete'):
         directory = tempfile.mkdtemp(prefix='warplite-processes-')
         path = os.path.join(directory, 'test.db')
         db = common.connect(path, extension)
         db.execute(f'PRAGMA journal_mode = {mode}')
-        db.execute('CREATE VIRTUAL TABLE t USING warp(id INTEGER PRIMARY KEY, e FLOAT[3], '
-                   'v INTEGER, g INTEGER, +note)')
+        db.execute(f'CREATE VIRTUAL TABLE t USING warp(id INTEGER PRIMARY KEY, '
+                   f'e FLOAT[3] {"index=" + index if index else ""}, '
+                   f'v INTEGER, g INTEGER, +note)')
         for group in (1, 2):
             replace_group(db, group, 0)
-        processes = [spawn(kind, path, extension, number, seconds)
+        processes = [spawn(kind, path, extension, number, seconds, index)
                      for kind in ('--writer', '--reader') for number in (1, 2)]
         outputs = [process.communicate()[0].strip() for process in processes]
         for output, who in zip(outputs, ('writer 1', 'writer 2', 'reader 1', 'reader 2')):
@@ -121,6 +132,6 @@ def main():
 if __name__ == '__main__':
     if sys.argv[1] in ('--writer', '--reader'):
         role = writer if sys.argv[1] == '--writer' else reader
-        role(sys.argv[2], sys.argv[3], int(sys.argv[4]), float(sys.argv[5]))
+        role(sys.argv[2], sys.argv[3], int(sys.argv[4]), float(sys.argv[5]), sys.argv[6])
     else:
         main()

@@ -1,0 +1,139 @@
+// Inverted files with and without product quantisation, as devices search them: what is resident,
+// what a search asks, and every step of its arithmetic, so that devices nominate the same rows.
+// papers/faiss-gpu-2017 §2 (IVFADC), §5.2-5.3.
+//
+// Model space. Vectors are compared with the model as float32 vectors x: the stored elements
+// converted; for cosine divided by their norm; with OPQ rotated (index/ does this).
+// A row belongs to the list of its nearest centroid C (canonical l2, ties to the lower list). Its
+// residual r = x − C is coded: m sub-vectors, of each the codeword c that is nearest.
+// With r̂ for the decoded residual and μ for the model's mean,
+//   ‖y − C − r̂‖² = ‖y − C‖² + [‖r̂‖² + 2(C − μ)·r̂] − 2(y − μ)·r̂
+//                    per list       bias, per row         tables, per query alone
+//   −y·(C + r̂)   = −y·C − y·r̂     (ip: the bias is 0 and μ is not used)
+// so tables do not depend on the list, unlike those of §5.3, and a list costs nothing to begin.
+//
+// Arithmetic: float32, each operation rounded by itself, never fused, in this order:
+//   z_i = y_i − μ_i (ip: y_i);  t[s][j] = ((0 + z_0·c_0) + z_1·c_1) + … over sub-space s
+//   T[s][j] = −2·t (ip: −t);  low_s = min_j T;  step = max_s(max_j T − low_s) / 255, 1 if that is 0
+//   T8[s][j] = min(255, ⌊(T − low_s) / step + 0.5⌋), an IEEE division;  offset = ((low_0 + low_1) + …)
+//   a(list) = (float)D + offset,  D = d·d of the canonical l2 distance d of y and C (ip: −y·C)
+//   score(row) = (step · (float)Σ_s T8[s][code_s] + bias) + a
+// Where float32 overflows: low_s and max_j leave NaN out, T8 of NaN is 255, a score that is NaN
+// counts as +∞. No score is −0.
+// Lists probed: the nprobe nearest centroids by (canonical distance, list): l2 in model space for l2
+// and cosine, ip for ip. Candidates are ordered by (score, ordinal), the ordinal being the row's
+// position among all blocks of all runs.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "compute/ops.h"
+#include "core/distance.h"
+#include "core/types.h"
+
+namespace warplite::compute {
+
+class Buffer;
+
+// m == 0: lists of whole vectors (ivfflat); nothing is coded.
+struct IvfShape {
+  std::uint32_t dim = 0;
+  std::uint32_t lists = 0;
+  std::uint32_t m = 0;     // sub-spaces; divides dim
+  std::uint32_t bits = 8;  // of a code: 8 or 4
+
+  constexpr std::uint32_t codewords() const { return 1u << bits; }
+  constexpr std::uint32_t sub_dim() const { return m == 0 ? 0 : dim / m; }
+  // Bytes of a row's codes as a run has them. 8 bits: a multiple of four, zeros behind the m-th;
+  // 4 bits: see IvfLayout.
+  constexpr std::uint32_t code_stride() const { return bits == 8 ? (m + 3) / 4 * 4 : (m + 1) / 2; }
+};
+
+// Rows of a list are padded to a multiple of this with 4-bit codes.
+inline constexpr std::uint32_t kFastScanRows = 32;
+inline constexpr std::uint32_t kNoOrdinal = 0xffffffffu;
+
+// Where things lie in the bytes of a run, all on 64 bytes. `positions`: rows, padding included.
+//   begins    u32[lists + 1]     first position of each list
+//   ordinals  u32[positions]     position of the row among the run's blocks, ascending in a list;
+//                                kNoOrdinal for padding
+//   bias      float[positions]   only when m != 0; 0 for padding
+//   codes     8 bits: u8[positions][code_stride]
+//             4 bits: for each kFastScanRows positions and each sub-space 16 bytes; byte i holds
+//             the code of row i in its low half and of row i + 16 in its high half
+struct IvfLayout {
+  std::size_t begins = 0, ordinals = 0, bias = 0, codes = 0, size = 0;
+
+  static IvfLayout of(const IvfShape& shape, std::uint32_t positions) {
+    const auto round = [](std::size_t n) { return (n + 63) / 64 * 64; };
+    IvfLayout at;
+    at.ordinals = round((std::size_t{shape.lists} + 1) * 4);
+    at.bias = at.ordinals + round(std::size_t{positions} * 4);
+    at.codes = at.bias + (shape.m == 0 ? 0 : round(std::size_t{positions} * 4));
+    const std::size_t codes =
+        shape.m == 0      ? 0
+        : shape.bits == 8 ? std::size_t{positions} * shape.code_stride()
+                          : std::size_t{positions} / kFastScanRows * shape.m * 16;
+    at.size = at.codes + round(codes);
+    return at;
+  }
+};
+
+// Rows of some blocks, by list.
+struct IvfRun {
+  const Buffer* bytes = nullptr;      // IvfLayout::of(shape, positions)
+  std::uint32_t positions = 0;
+  std::uint32_t longest = 0;          // rows of the longest list, padding included
+  // In the order of ordinals: block i holds ordinals from Σ rows of the blocks before it on. A row
+  // takes part when its block's `live` says so. `vectors` may be null when refine is 0 and m != 0.
+  std::span<const Block> blocks;
+};
+
+// A trained model on a device.
+struct IvfModelBuffers {
+  IvfShape shape;
+  const Buffer* centroids = nullptr;  // float32 [lists][dim]
+  const Buffer* codebooks = nullptr;  // float32 [m][codewords][sub_dim], or null
+  const float* mean = nullptr;        // host [dim], or null when m == 0
+};
+
+struct IvfWork {
+  Distance distance = Distance::kL2;  // l2, cosine or ip
+  MatrixView queries;                 // as the column has them: for canonical distances
+  const float* model_queries = nullptr;  // host [queries.rows][dim], in model space
+  IvfModelBuffers model;
+  std::span<const IvfRun> runs;
+  std::uint32_t nprobe = 1;           // 1 … lists
+  // 0: the k best by score are returned, at the distances of their codes (in double: √max(0, score);
+  // cosine max(0, score / 2); ip score). n: of the n·k best by score the canonical distances decide
+  // and are returned. k is that of the table, rows those of all runs of the call.
+  // m == 0: every row of a probed list is compared canonically, whatever this says.
+  std::size_t refine = 0;
+  Cancellation* cancellation = nullptr;
+};
+
+// Codes of vectors: out[row][s] is the lowest j for which
+//   e = h_j − (((0 + r_0·c_0) + r_1·c_1) + …),  h_j = (float)(½ Σ (double)c_i²)
+// is least, in float32 as above.
+struct PqAssignWork {
+  const float* rows = nullptr;       // host [count][dim]
+  std::size_t count = 0;
+  std::uint32_t dim = 0, m = 0, codewords = 0;
+  const float* codebooks = nullptr;  // host [m][codewords][dim / m]
+  std::uint8_t* out = nullptr;       // host [count][m]
+  Cancellation* cancellation = nullptr;
+};
+
+// The obvious scalar versions: the oracle of every device. A run's bytes and the model's buffers in
+// host memory, in the order of the work's own.
+struct IvfHostRun {
+  const std::byte* bytes;
+  std::span<const std::byte* const> vectors;  // per block
+};
+void reference_ivf_nearest(const IvfWork& work, const float* centroids, const float* codebooks,
+                           std::span<const IvfHostRun> runs, HitTable& best);
+void reference_pq_assign(const PqAssignWork& work);
+
+}  // namespace warplite::compute

@@ -1,0 +1,228 @@
+// Compiled with -ffp-contract=off: a fused multiply-add would change the bits.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "compute/ivf.h"
+#include "compute/reference.h"
+
+namespace warplite::compute {
+namespace {
+
+const std::byte* bytes_of(const float* values) {
+  return reinterpret_cast<const std::byte*>(values);
+}
+
+float dot(const float* x, const float* y, std::uint32_t n) {
+  float sum = 0;
+  for (std::uint32_t i = 0; i < n; ++i) sum += x[i] * y[i];
+  return sum;
+}
+
+// What a query knows of the model.
+struct Tables {
+  std::vector<std::uint8_t> entries;  // [m][codewords]
+  float step = 1, offset = 0;
+};
+
+// T of ivf.h, in float32.
+std::vector<float> unrounded_tables(const IvfWork& work, const float* query,
+                                    const float* codebooks) {
+  const IvfShape& shape = work.model.shape;
+  const bool product = work.distance == Distance::kInnerProduct;
+  std::vector<float> z(query, query + shape.dim);
+  for (std::uint32_t i = 0; i < shape.dim && !product; ++i) z[i] -= work.model.mean[i];
+  std::vector<float> all;
+  for (std::uint32_t s = 0; s < shape.m; ++s) {
+    for (std::uint32_t j = 0; j < shape.codewords(); ++j) {
+      const std::size_t codeword = std::size_t{s} * shape.codewords() + j;
+      const float t = dot(&z[s * shape.sub_dim()], codebooks + codeword * shape.sub_dim(),
+                          shape.sub_dim());
+      all.push_back(product ? -t : -2 * t);
+    }
+  }
+  return all;
+}
+
+Tables make_tables(const IvfWork& work, const float* query, const float* codebooks) {
+  const IvfShape& shape = work.model.shape;
+  const std::vector<float> all = unrounded_tables(work, query, codebooks);
+  std::vector<float> lows;
+  float widest = 0;
+  Tables tables;
+  for (std::uint32_t s = 0; s < shape.m; ++s) {
+    float low = std::numeric_limits<float>::infinity(), high = -low;
+    for (std::uint32_t j = 0; j < shape.codewords(); ++j) {
+      const float entry = all[std::size_t{s} * shape.codewords() + j];
+      if (entry < low) low = entry;
+      if (entry > high) high = entry;
+    }
+    if (high - low > widest) widest = high - low;
+    lows.push_back(low);
+    tables.offset = s == 0 ? low : tables.offset + low;
+  }
+  tables.step = widest / 255;
+  if (tables.step == 0) tables.step = 1;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const float rounded = (all[i] - lows[i / shape.codewords()]) / tables.step + 0.5f;
+    tables.entries.push_back(rounded < 255 ? static_cast<std::uint8_t>(rounded) : 255);
+  }
+  return tables;
+}
+
+struct Probe {
+  double distance;
+  std::uint32_t list;
+
+  friend bool operator<(const Probe& a, const Probe& b) {
+    return a.distance != b.distance ? a.distance < b.distance : a.list < b.list;
+  }
+};
+
+std::vector<Probe> nearest_lists(const IvfWork& work, const float* query, const float* centroids) {
+  const IvfShape& shape = work.model.shape;
+  const Distance coarse = work.distance == Distance::kInnerProduct ? work.distance : Distance::kL2;
+  std::vector<Probe> probes;
+  for (std::uint32_t list = 0; list < shape.lists; ++list) {
+    const float* centroid = centroids + std::size_t{list} * shape.dim;
+    probes.push_back({canonical_distance(coarse, ElementType::kFloat32, shape.dim,
+                                         bytes_of(query), bytes_of(centroid)),
+                      list});
+  }
+  std::sort(probes.begin(), probes.end());
+  probes.resize(std::min<std::size_t>(probes.size(), work.nprobe));
+  return probes;
+}
+
+struct Candidate {
+  float score = 0;
+  std::uint64_t ordinal = 0;  // among all runs
+  std::size_t run = 0, block = 0;
+  std::uint32_t row = 0;
+
+  friend bool operator<(const Candidate& a, const Candidate& b) {
+    return a.score != b.score ? a.score < b.score : a.ordinal < b.ordinal;
+  }
+};
+
+// Finds the block of `ordinal`, one of the run's; false when the row takes no part.
+bool find_row(const IvfRun& run, std::uint32_t ordinal, Candidate& candidate) {
+  candidate.block = 0;
+  while (ordinal >= run.blocks[candidate.block].rows) {
+    ordinal -= run.blocks[candidate.block++].rows;
+  }
+  candidate.row = ordinal;
+  const std::uint64_t* live = run.blocks[candidate.block].live;
+  return live == nullptr || ((live[ordinal / 64] >> (ordinal % 64)) & 1) != 0;
+}
+
+std::uint32_t code_at(const IvfShape& shape, const std::uint8_t* codes, std::uint32_t position,
+                      std::uint32_t s) {
+  if (shape.bits == 8) return codes[std::size_t{position} * shape.code_stride() + s];
+  const std::size_t group = position / kFastScanRows, i = position % kFastScanRows;
+  const std::uint8_t both = codes[(group * shape.m + s) * 16 + i % 16];
+  return i < 16 ? both & 15u : both >> 4;
+}
+
+// Every live row of the probed lists of one run, with its score when rows are coded.
+void collect(const IvfWork& work, std::size_t run_index, std::uint64_t first_ordinal,
+             const std::byte* bytes, const std::vector<Probe>& probes, const Tables& tables,
+             std::vector<Candidate>& out) {
+  const IvfShape& shape = work.model.shape;
+  const IvfRun& run = work.runs[run_index];
+  const IvfLayout at = IvfLayout::of(shape, run.positions);
+  const auto* begins = reinterpret_cast<const std::uint32_t*>(bytes + at.begins);
+  const auto* ordinals = reinterpret_cast<const std::uint32_t*>(bytes + at.ordinals);
+  const auto* bias = reinterpret_cast<const float*>(bytes + at.bias);
+  const auto* codes = reinterpret_cast<const std::uint8_t*>(bytes + at.codes);
+  for (const Probe& probe : probes) {
+    const double d = probe.distance;
+    const double square = work.distance == Distance::kInnerProduct ? d : d * d;
+    const float a = static_cast<float>(square) + tables.offset;
+    for (std::uint32_t p = begins[probe.list]; p < begins[probe.list + 1]; ++p) {
+      Candidate candidate;
+      if (ordinals[p] == kNoOrdinal || !find_row(run, ordinals[p], candidate)) continue;
+      candidate.run = run_index;
+      candidate.ordinal = first_ordinal + ordinals[p];
+      if (shape.m != 0) {
+        std::uint32_t sum = 0;
+        for (std::uint32_t s = 0; s < shape.m; ++s) {
+          sum += tables.entries[s * shape.codewords() + code_at(shape, codes, p, s)];
+        }
+        const float score = (tables.step * static_cast<float>(sum) + bias[p]) + a;
+        candidate.score = std::isnan(score) ? std::numeric_limits<float>::infinity() : score;
+      }
+      out.push_back(candidate);
+    }
+  }
+}
+
+double distance_of_score(Distance distance, double score) {
+  if (distance == Distance::kInnerProduct) return score;
+  return distance == Distance::kL2 ? std::sqrt(std::max(0.0, score)) : std::max(0.0, score / 2);
+}
+
+// Keeps the max(1, refine)·k best by score.
+void keep_best(const IvfWork& work, std::size_t k, std::vector<Candidate>& candidates) {
+  const std::size_t refine = std::max<std::size_t>(1, work.refine);
+  if (candidates.size() / refine < k) return;
+  std::sort(candidates.begin(), candidates.end());
+  candidates.resize(refine * k);
+}
+
+}  // namespace
+
+void reference_ivf_nearest(const IvfWork& work, const float* centroids, const float* codebooks,
+                           std::span<const IvfHostRun> runs, HitTable& best) {
+  const IvfShape& shape = work.model.shape;
+  for (std::size_t q = 0; q < work.queries.rows; ++q) {
+    const float* query = work.model_queries + q * shape.dim;
+    const std::vector<Probe> probes = nearest_lists(work, query, centroids);
+    const Tables tables = shape.m == 0 ? Tables{} : make_tables(work, query, codebooks);
+    std::vector<Candidate> candidates;
+    std::uint64_t first_ordinal = 0;
+    for (std::size_t r = 0; r < runs.size(); ++r) {
+      collect(work, r, first_ordinal, runs[r].bytes, probes, tables, candidates);
+      for (const Block& block : work.runs[r].blocks) first_ordinal += block.rows;
+    }
+    if (shape.m != 0) keep_best(work, best.k(), candidates);
+    for (const Candidate& c : candidates) {
+      const Block& block = work.runs[c.run].blocks[c.block];
+      double distance = distance_of_score(work.distance, c.score);
+      if (shape.m == 0 || work.refine != 0) {
+        distance = canonical_distance(
+            work.distance, work.queries.type, work.queries.dim, work.queries.row(q),
+            runs[c.run].vectors[c.block] + c.row * work.queries.stride());
+      }
+      best.row(q).push({distance, block.rowids[c.row], block.id, c.row});
+    }
+  }
+}
+
+void reference_pq_assign(const PqAssignWork& work) {
+  const std::uint32_t sub_dim = work.dim / work.m;
+  for (std::size_t row = 0; row < work.count; ++row) {
+    for (std::uint32_t s = 0; s < work.m; ++s) {
+      const float* r = work.rows + row * work.dim + s * sub_dim;
+      float least = std::numeric_limits<float>::infinity();
+      std::uint32_t nearest = 0;
+      for (std::uint32_t j = 0; j < work.codewords; ++j) {
+        const float* codeword =
+            work.codebooks + (std::size_t{s} * work.codewords + j) * sub_dim;
+        double square = 0;
+        for (std::uint32_t i = 0; i < sub_dim; ++i) {
+          square += static_cast<double>(codeword[i]) * static_cast<double>(codeword[i]);
+        }
+        const float e = static_cast<float>(square / 2) - dot(r, codeword, sub_dim);
+        if (e < least) {
+          least = e;
+          nearest = j;
+        }
+      }
+      work.out[row * work.m + s] = static_cast<std::uint8_t>(nearest);
+    }
+  }
+}
+
+}  // namespace warplite::compute

@@ -1,0 +1,79 @@
+// The best rows of a query by (score, ordinal), as compute/ivf.h orders them: one integer each.
+// Not thread-safe: one per thread, then merge().
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+namespace warplite::cpu {
+
+class Candidates {
+ public:
+  explicit Candidates(std::size_t keep) : keep_(keep), most_(keep + std::max<std::size_t>(keep, 32)) {}
+
+  // Rows with a greater score are of no use; with this one they may be.
+  float limit() const { return limit_; }
+
+  // NaN counts as infinity.
+  void push(float score, std::uint32_t ordinal) {
+    if (std::isnan(score)) score = std::numeric_limits<float>::infinity();
+    push(std::uint64_t{ascending(score)} << 32 | ordinal);
+  }
+  void merge(const Candidates& other) {
+    for (const std::uint64_t key : other.keys_) push(key);
+  }
+  void clear() {
+    keys_.clear();
+    bound_ = ~std::uint64_t{0};
+    limit_ = std::numeric_limits<float>::infinity();
+  }
+
+  // The best, by ordinal.
+  std::vector<std::uint64_t>& by_ordinal() {
+    if (keys_.size() > keep_) cut();
+    std::sort(keys_.begin(), keys_.end(), [](std::uint64_t a, std::uint64_t b) {
+      return ordinal_of(a) < ordinal_of(b);
+    });
+    return keys_;
+  }
+  static std::uint32_t ordinal_of(std::uint64_t key) { return static_cast<std::uint32_t>(key); }
+  static float score_of(std::uint64_t key) {
+    const std::uint32_t bits = static_cast<std::uint32_t>(key >> 32);
+    return std::bit_cast<float>((bits & kSign) != 0 ? bits ^ kSign : ~bits);
+  }
+
+ private:
+  static constexpr std::uint32_t kSign = 0x80000000u;
+
+  // Integers in the order of the floats. REQUIRES: neither NaN nor −0.
+  static std::uint32_t ascending(float score) {
+    const std::uint32_t bits = std::bit_cast<std::uint32_t>(score);
+    return (bits & kSign) != 0 ? ~bits : bits | kSign;
+  }
+
+  void push(std::uint64_t key) {
+    if (key > bound_) return;
+    keys_.push_back(key);
+    if (keys_.size() >= most_) cut();
+  }
+
+  void cut() {
+    const auto last = keys_.begin() + static_cast<std::ptrdiff_t>(keep_ - 1);
+    std::nth_element(keys_.begin(), last, keys_.end());
+    keys_.resize(keep_);
+    bound_ = keys_.back();
+    limit_ = score_of(bound_);
+  }
+
+  std::size_t keep_, most_;
+  std::uint64_t bound_ = ~std::uint64_t{0};
+  float limit_ = std::numeric_limits<float>::infinity();
+  std::vector<std::uint64_t> keys_;
+};
+
+}  // namespace warplite::cpu

@@ -1,0 +1,126 @@
+#include "engine/coding.h"
+
+#include <string>
+#include <utility>
+
+namespace warplite::engine {
+namespace {
+
+// The codes of a segment's column.
+Bytes encode(const index::Model& model, const MatrixView& vectors, const Bitmap* present,
+             compute::Cancellation* cancellation) {
+  Bytes codes;
+  on_worker(coding_demand(model.shape(), static_cast<double>(vectors.rows), cancellation),
+            [&](compute::Device& device) {
+              codes = model.encode(device, vectors, present, cancellation);
+            });
+  return codes;
+}
+
+std::span<const std::byte> span_of(const Bytes& bytes) { return {bytes.data(), bytes.size()}; }
+
+// Segments of a snapshot that get codes; those that do are replaced, the others shared.
+class Recoder {
+ public:
+  Recoder(const WriteContext& context, const index::Progress& progress)
+      : context_(context),
+        progress_(progress),
+        next_(std::make_shared<Snapshot>(*context.base)),
+        parts_(context.base->segments()) {}
+
+  storage::State& state() { return next_->state; }
+
+  void code(std::size_t column, const index::Model& model) {
+    const Stamp& stamp = next_->state.models[column];
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+      const SegmentPart& part = *parts_[i];
+      if (part.info().vectors[column].is_null()) continue;
+      if (!part.codes(column, stamp).is_null()) continue;
+      check_cancelled();
+      storage::SegmentInfo info = part.info();
+      {
+        const Part::Vectors vectors = part.vectors(column);
+        const Bytes codes = encode(model, vectors.data, vectors.present, context_.cancellation);
+        context_.store.write_codes(info, column, stamp, span_of(codes));
+      }
+      context_.store.write_entry(info);
+      parts_[i] = std::make_shared<SegmentPart>(context_.store, context_.options, std::move(info));
+      changed_ = true;
+      report(i + 1);
+    }
+  }
+
+  std::shared_ptr<const Snapshot> finish(bool state_changed) {
+    if (!changed_ && !state_changed) return context_.base;
+    next_->list = std::make_shared<SegmentList>(std::move(parts_));
+    next_->state.directory = next_->directory();
+    context_.store.write_state(next_->state);
+    return next_;
+  }
+
+ private:
+  void check_cancelled() const {
+    if (context_.cancellation != nullptr && context_.cancellation->requested()) {
+      throw Error(ErrorKind::kInterrupted, "interrupted");
+    }
+  }
+  void report(std::size_t done) const {
+    if (!progress_) return;
+    progress_("coding: segment " + std::to_string(done) + " of " + std::to_string(parts_.size()),
+              static_cast<double>(done) / static_cast<double>(parts_.size()));
+  }
+
+  const WriteContext& context_;
+  const index::Progress& progress_;
+  std::shared_ptr<Snapshot> next_;
+  SegmentList::Parts parts_;
+  bool changed_ = false;
+};
+
+}  // namespace
+
+const index::Model& Coder::model(std::size_t column) {
+  std::shared_ptr<const index::Model>& known = models_[column];
+  if (known == nullptr) {
+    known = load_model(context_.store, column, state_.models[column],
+                       *context_.indexes[column]->trained());
+  }
+  return *known;
+}
+
+void Coder::code(storage::SegmentInfo& segment) {
+  for (std::size_t i = 0; i < models_.size(); ++i) {
+    if (state_.models[i].is_null() || segment.vectors[i].is_null()) continue;
+    if (context_.indexes[i]->trained() == nullptr) continue;
+    const storage::VectorBlock block = context_.store.load_vectors(segment, i);
+    const Bitmap* present = block.present.size() != 0 ? &block.present : nullptr;
+    const Bytes codes = encode(model(i), block.vectors, present, context_.cancellation);
+    context_.store.write_codes(segment, i, state_.models[i], span_of(codes));
+  }
+}
+
+std::shared_ptr<const Snapshot> install_models(const WriteContext& context,
+                                               std::span<const NewModel> models,
+                                               const index::Progress& progress) {
+  for (const auto& view : context.readers) view->lose_models();
+  Recoder recoder(context, progress);
+  for (const NewModel& one : models) {
+    context.store.write_model(recoder.state(), one.column, one.model->bytes());
+    recoder.code(one.column, *one.model);
+  }
+  return recoder.finish(true);
+}
+
+std::shared_ptr<const Snapshot> code_missing(const WriteContext& context) {
+  const index::Progress silent;
+  Recoder recoder(context, silent);
+  const std::vector<Stamp>& models = context.base->state.models;
+  for (std::size_t i = 0; i < models.size(); ++i) {
+    const index::Trained* index = context.indexes[i]->trained();
+    if (models[i].is_null() || index == nullptr) continue;
+    recoder.code(i, *load_model(context.store, i, models[i], *index));
+  }
+  return recoder.finish(false);
+}
+
+}  // namespace warplite::engine

@@ -1,0 +1,194 @@
+#include "engine/ivf_set.h"
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+#include "core/process.h"
+
+namespace warplite::engine {
+
+std::vector<Uploader::Item> IvfBlocks::items() const {
+  std::vector<Uploader::Item> items = {{model.centroids_stamp, model.centroids}};
+  if (model.codebooks != nullptr) items.push_back({model.codebooks_stamp, model.codebooks});
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    if (runs[i].bytes != nullptr) items.push_back({coded->runs[i].stamp, runs[i].bytes});
+  }
+  for (const Part::Vectors& one : vectors) {
+    if (one.resident != nullptr) items.push_back({one.stamp, one.resident});
+  }
+  return items;
+}
+
+std::shared_ptr<const IvfBlocks> load_ivf_blocks(const View& view, std::size_t column,
+                                                 const index::Trained& index,
+                                                 std::shared_ptr<const CodedParts> coded,
+                                                 const std::vector<bool>& wanted,
+                                                 bool with_vectors) {
+  auto loaded = std::make_shared<IvfBlocks>();
+  loaded->model = load_model_bytes(view, column, index);
+  for (const CodedParts::Run& run : coded->runs) {
+    const auto first = wanted.begin() + static_cast<std::ptrdiff_t>(run.first);
+    const auto end = first + static_cast<std::ptrdiff_t>(run.count);
+    const bool any = std::find(first, end, true) != end;
+    loaded->runs.push_back(any ? load_run(view, column, *coded, run, *loaded->model.model)
+                               : LoadedRun{});
+  }
+  for (std::size_t i = 0; i < coded->parts.size(); ++i) {
+    const Part& part = view.part(coded->parts[i]);
+    compute::Block& block = loaded->blocks.emplace_back();
+    block.rows = part.rows();
+    block.id = coded->parts[i];
+    block.rowids = part.rowids();
+    if (with_vectors) {
+      loaded->vectors.push_back(wanted[i] ? part.vectors(column) : Part::Vectors{});
+    }
+  }
+  loaded->coded = std::move(coded);
+  loaded->wanted = wanted;
+  return loaded;
+}
+
+IvfSet::IvfSet(compute::Device& device, std::shared_ptr<const IvfBlocks> blocks)
+    : Holder(device), blocks_(std::move(blocks)), made_after_(forks()) {}
+
+// In a forked child the driver that made the buffers does not work.
+IvfSet::~IvfSet() {
+  if (made_after_ == forks() || !device().own_memory()) return;
+  static_cast<void>(new (std::nothrow) auto(std::move(buffers_)));
+}
+
+std::shared_ptr<IvfSet> IvfSet::create(compute::Device& device,
+                                       std::shared_ptr<const IvfBlocks> blocks, Status& status) {
+  const std::shared_ptr<IvfSet> set(new IvfSet(device, std::move(blocks)));
+  status = set->fill();
+  return status.ok() ? set : nullptr;
+}
+
+Status IvfSet::place(const Stamp& stamp, const std::shared_ptr<const ResidentVectors>& bytes,
+                     const compute::Buffer*& out) {
+  out = nullptr;
+  if (bytes == nullptr) return {};
+  bool in_place = false;
+  std::shared_ptr<const compute::Buffer> buffer;
+  Status status = Residency::instance().buffer(device(), stamp, bytes, &buffer, &in_place);
+  if (!status.ok()) return status;
+  if (in_place) lasting_ = false;
+  out = buffer.get();
+  buffers_.push_back(std::move(buffer));
+  add(stamp);
+  return status;
+}
+
+Status IvfSet::fill() {
+  const LoadedModel& model = blocks_->model;
+  model_.shape = model.model->shape();
+  model_.mean = model.model->mean();
+  Status status = place(model.centroids_stamp, model.centroids, model_.centroids);
+  if (status.ok()) status = place(model.codebooks_stamp, model.codebooks, model_.codebooks);
+  runs_.resize(blocks_->runs.size());
+  for (std::size_t i = 0; status.ok() && i < runs_.size(); ++i) {
+    status = place(blocks_->coded->runs[i].stamp, blocks_->runs[i].bytes, runs_[i]);
+  }
+  vectors_.resize(blocks_->blocks.size());
+  for (std::size_t i = 0; status.ok() && i < blocks_->vectors.size(); ++i) {
+    const Part::Vectors& vectors = blocks_->vectors[i];
+    status = place(vectors.stamp, vectors.resident, vectors_[i]);
+  }
+  return status;
+}
+
+// Blocks of which the selected rows take part; `none` is of bits that are not set.
+std::vector<compute::Block> IvfSet::cut_down(const Selection& rows,
+                                             const std::vector<std::uint64_t>& none) const {
+  const auto some = std::find_if(vectors_.begin(), vectors_.end(),
+                                 [](const compute::Buffer* buffer) { return buffer != nullptr; });
+  std::vector<compute::Block> blocks = blocks_->blocks;
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    compute::Block& block = blocks[i];
+    const Selection::Rows& selected = rows.part(block.id);
+    block.live_rows = blocks_->wanted[i] ? selected.count : 0;
+    if (block.live_rows == 0) {
+      block.live = none.data();
+    } else if (!selected.all) {
+      block.live = selected.bits.words();
+    }
+    // Vectors of rows that take no part are not read, whose ever they are.
+    block.vectors = vectors_[i];
+    if (block.vectors == nullptr && some != vectors_.end()) block.vectors = *some;
+  }
+  return blocks;
+}
+
+Status IvfSet::search(const Selection& rows, compute::IvfWork work,
+                      compute::HitTable& best) const {
+  std::uint32_t longest = 0;
+  for (const compute::Block& block : blocks_->blocks) longest = std::max(longest, block.rows);
+  const std::vector<std::uint64_t> none(longest / 64 + 1);
+  const std::vector<compute::Block> blocks = cut_down(rows, none);
+  std::vector<compute::IvfRun> runs;
+  for (std::size_t i = 0; i < runs_.size(); ++i) {
+    const CodedParts::Run& run = blocks_->coded->runs[i];
+    const auto of_run = std::span(blocks).subspan(run.first, run.count);
+    const bool any = std::any_of(of_run.begin(), of_run.end(),
+                                 [](const compute::Block& block) { return block.live_rows != 0; });
+    if (runs_[i] == nullptr || !any) continue;
+    runs.push_back({runs_[i], blocks_->runs[i].positions, blocks_->runs[i].longest, of_run});
+  }
+  if (runs.empty()) return {};
+  work.model = model_;
+  work.runs = runs;
+  return device().ivf_nearest(work, best);
+}
+
+IvfMemo::~IvfMemo() {
+  for (const Known& known : known_) {
+    if (const auto set = known.set.lock()) Residency::instance().release(*set);
+  }
+}
+
+IvfMemo::Column& IvfMemo::column(std::size_t number) {
+  if (columns_.size() <= number) columns_.resize(number + 1);
+  return columns_[number];
+}
+
+std::shared_ptr<const CodedParts> IvfMemo::coded(const View& view, std::size_t number) {
+  std::shared_ptr<const CodedParts>& known = column(number).coded;
+  if (known == nullptr) {
+    known = std::make_shared<const CodedParts>(find_coded_parts(view, number));
+  }
+  return known;
+}
+
+std::shared_ptr<const index::Model> IvfMemo::model(const View& view, std::size_t number,
+                                                   const index::Trained& index) {
+  std::weak_ptr<const index::Model>& known = column(number).model;
+  if (auto model = known.lock()) return model;
+  auto model = view.load_model(number, index);
+  known = model;
+  return model;
+}
+
+std::shared_ptr<IvfSet> IvfMemo::find(std::size_t column, const compute::Device& device,
+                                      bool with_vectors) const {
+  for (const Known& known : known_) {
+    if (known.column != column || known.device != &device) continue;
+    auto set = known.set.lock();
+    if (set != nullptr && (set->has_vectors() || !with_vectors)) return set;
+  }
+  return nullptr;
+}
+
+void IvfMemo::add(std::size_t column, const std::shared_ptr<IvfSet>& set) {
+  std::erase_if(known_, [&](const Known& known) { return known.set.expired(); });
+  known_.push_back({column, &set->device(), set});
+  Residency::instance().keep(set);
+}
+
+IvfMemo& ivf_memo_of(const View& view) {
+  std::shared_ptr<void>& memo = view.ivf_memo();
+  if (memo == nullptr) memo = std::make_shared<IvfMemo>();
+  return *static_cast<IvfMemo*>(memo.get());
+}
+
+}  // namespace warplite::engine

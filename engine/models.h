@@ -1,0 +1,31 @@
+// Models of columns whose index learns, as they are used: opened once, cached by their stamp.
+// Threads: as the store. Errors: Error{kCorrupt} when the model is damaged.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "compute/device.h"
+#include "engine/device_choice.h"
+#include "index/trained.h"
+#include "storage/storage.h"
+
+namespace warplite::engine {
+
+// Per vector column.
+using Indexes = std::vector<std::unique_ptr<index::Index>>;
+
+// "main.papers: model of column 2", as warp_residency() names it.
+std::shared_ptr<const index::Model> load_model(storage::Store& store, std::size_t column,
+                                               const Stamp& stamp, const index::Trained& index);
+
+// Has the best device there is do the work, and the CPU when that one fails. Throws what the work
+// throws, else.
+void on_worker(const Demand& demand, const std::function<void(compute::Device&)>& work);
+
+// What it takes to find the lists of so many vectors.
+Demand coding_demand(const compute::IvfShape& shape, double vectors,
+                     compute::Cancellation* cancellation);
+
+}  // namespace warplite::engine

@@ -1,0 +1,94 @@
+// Codes of one segment's rows, as engine/ keeps them beside the vectors. Little-endian:
+//   header  u32 magic, u32 version, u32 rows, u32 zero
+//   lists   u16[rows], or u32[rows] when there are more than 65,535 lists; all ones: the row has
+//           no vector. Zeros up to a multiple of four bytes
+// and with codes (m != 0):
+//   bias    float[rows], see compute/ivf.h; 0 for rows without a vector
+//   codes   u8[rows][code_size]: m bytes with 8 bits; with 4 two codes a byte, the first in the low
+//           half; 0 for rows without a vector
+// Threads: any.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+#include "compute/device.h"
+#include "compute/ivf.h"
+#include "core/bitmap.h"
+#include "core/bytes.h"
+#include "core/distance.h"
+
+namespace warplite::index {
+
+// What coding needs of a model.
+struct IvfCoder {
+  compute::IvfShape shape;
+  ElementType type = ElementType::kFloat32;
+  Distance distance = Distance::kL2;
+  const float* centroids = nullptr;
+  const float* mean = nullptr;
+  const float* codebooks = nullptr;
+  const float* rotation = nullptr;  // null without opq
+};
+
+// Where things lie in the codes of `rows` rows.
+class CodesView {
+ public:
+  static constexpr std::uint32_t kNoList = 0xffffffffu;
+
+  CodesView(const compute::IvfShape& shape, std::uint32_t rows);
+
+  std::size_t lists_at() const { return sizeof(std::uint32_t) * 4; }
+  std::size_t bias_at() const { return bias_at_; }
+  std::size_t codes_at() const { return codes_at_; }
+  std::size_t size() const { return size_; }
+  std::uint32_t code_size() const { return code_size_; }
+
+  void put_list(std::byte* block, std::uint32_t row, std::uint32_t list) const {
+    if (narrow_) {
+      const auto value = static_cast<std::uint16_t>(list);
+      std::memcpy(block + lists_at() + std::size_t{row} * sizeof value, &value, sizeof value);
+    } else {
+      std::memcpy(block + lists_at() + std::size_t{row} * sizeof list, &list, sizeof list);
+    }
+  }
+  // kNoList for a row without a vector.
+  std::uint32_t list(const std::byte* block, std::uint32_t row) const {
+    if (narrow_) {
+      std::uint16_t value;
+      std::memcpy(&value, block + lists_at() + std::size_t{row} * sizeof value, sizeof value);
+      return value == 0xffffu ? kNoList : value;
+    }
+    std::uint32_t value;
+    std::memcpy(&value, block + lists_at() + std::size_t{row} * sizeof value, sizeof value);
+    return value;
+  }
+  float bias(const std::byte* block, std::uint32_t row) const {
+    float value;
+    std::memcpy(&value, block + bias_at_ + std::size_t{row} * sizeof value, sizeof value);
+    return value;
+  }
+  const std::byte* code(const std::byte* block, std::uint32_t row) const {
+    return block + codes_at_ + std::size_t{row} * code_size_;
+  }
+  std::byte* code(std::byte* block, std::uint32_t row) const {
+    return block + codes_at_ + std::size_t{row} * code_size_;
+  }
+
+ private:
+  bool narrow_;
+  std::uint32_t code_size_;
+  std::size_t bias_at_, codes_at_, size_;
+};
+
+// See Model::encode(), check_codes() and decode().
+Bytes encode_block(const IvfCoder& coder, compute::Device& device, const MatrixView& vectors,
+                   const Bitmap* present, compute::Cancellation* cancellation);
+void check_block(const compute::IvfShape& shape, std::span<const std::byte> codes,
+                 std::uint32_t rows);
+void decode_block(const IvfCoder& coder, std::span<const std::byte> codes, std::uint32_t rows,
+                  std::byte* out);
+
+}  // namespace warplite::index

@@ -1,0 +1,37 @@
+// What `index=ivfflat(…)` and `index=ivfpq(…)` say, and what holds where they do not.
+//   lists   1 … 1,048,576; chosen when training: about 4·√rows, at most a 32nd of the rows
+//   nprobe  1 … lists; max(8, √lists)
+// and of ivfpq alone:
+//   bits    8 or 4, of the code of a sub-space; 8
+//   m       sub-spaces, a divisor of dim; of 4 elements each up to dim 256, then of 8; of half as
+//           many with 4 bits, so that codes take as much
+//   opq     0 or 1: learn a rotation; 0
+//   refine  0 … 10,000; 8: of 8·k candidates the true distances decide
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "index/index.h"
+
+namespace warplite::index {
+
+struct IvfOptions {
+  std::uint32_t lists = 0;   // 0: chosen when training
+  std::uint32_t nprobe = 0;  // 0: by the lists there are
+  std::uint32_t m = 0;       // 0: ivfflat
+  std::uint32_t bits = 8;
+  bool opq = false;
+  std::size_t refine = 0;
+
+  std::uint32_t codewords() const { return 1u << bits; }
+};
+
+// Throws Error{kInvalid} that names the parameter, what was expected and what came.
+IvfOptions parse_ivfflat(const Spec& spec, const ColumnShape& column);
+IvfOptions parse_ivfpq(const Spec& spec, const ColumnShape& column);
+
+// Lists for a table of `rows` rows.
+std::uint32_t lists_for(const IvfOptions& options, std::uint64_t rows);
+
+}  // namespace warplite::index

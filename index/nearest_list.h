@@ -1,0 +1,35 @@
+// The list of a vector: that of the nearest centroid, canonical l2, ties to the lower list.
+// compute/ivf.h. Exact on every device.
+// Threads: find() may run concurrently.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "compute/device.h"
+
+namespace warplite::index {
+
+struct Nearest {
+  std::uint32_t list;
+  double distance;
+};
+
+class NearestList {
+ public:
+  // `centroids`: [lists][dim], alive as long as this.
+  NearestList(compute::Device& device, const float* centroids, std::uint32_t lists,
+              std::uint32_t dim);
+
+  // For `count` rows in model space. Throws Error{kInterrupted}, and what the device reports.
+  void find(const float* rows, std::size_t count, compute::Cancellation* cancellation,
+            Nearest* out) const;
+
+ private:
+  compute::Device& device_;
+  std::uint32_t lists_, dim_;
+  std::shared_ptr<const compute::Buffer> centroids_;
+};
+
+}  // namespace warplite::index

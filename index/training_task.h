@@ -1,0 +1,68 @@
+// What every part of training needs to know of whoever asked for it: the device, how to say how
+// far it is, and whether to go on.
+// Threads: belongs to the thread that trains; poll() may be called on any.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <thread>
+
+#include "compute/device.h"
+#include "core/error.h"
+#include "index/trained.h"
+
+namespace warplite::index {
+
+// Asked by work that is spread over threads: throws Error{kInterrupted} where whoever waits for
+// the work said so, which in_parallel() takes to the others.
+class Poll {
+ public:
+  explicit Poll(compute::Cancellation* cancellation) : cancellation_(cancellation) {}
+
+  void operator()() const {
+    if (cancellation_ == nullptr || std::this_thread::get_id() != caller_) return;
+    if (cancellation_->requested()) throw Error(ErrorKind::kInterrupted, "interrupted");
+  }
+
+ private:
+  compute::Cancellation* cancellation_;
+  std::thread::id caller_ = std::this_thread::get_id();
+};
+
+class TrainingTask {
+ public:
+  TrainingTask(compute::Device& device, compute::Cancellation* cancellation,
+               const Progress& progress)
+      : device_(device), cancellation_(cancellation), progress_(progress), poll_(cancellation) {}
+
+  // The same, for a part that reaches from `begin` to `end` of the whole, 0 … 1.
+  TrainingTask part(double begin, double end) const {
+    TrainingTask task = *this;
+    task.begin_ = begin_ + (end_ - begin_) * begin;
+    task.end_ = begin_ + (end_ - begin_) * end;
+    return task;
+  }
+
+  compute::Device& device() const { return device_; }
+  compute::Cancellation* cancellation() const { return cancellation_; }
+  const Poll& poll() const { return poll_; }
+
+  // "training: k-means 3 of 10", where 2 of 10 are done.
+  void report(const std::string& what, std::size_t step, std::size_t steps) const {
+    poll_();
+    if (!progress_) return;
+    const double done = static_cast<double>(step) / static_cast<double>(steps);
+    progress_("training: " + what + " " + std::to_string(step + 1) + " of " +
+                  std::to_string(steps),
+              begin_ + (end_ - begin_) * done);
+  }
+
+ private:
+  compute::Device& device_;
+  compute::Cancellation* cancellation_;
+  const Progress& progress_;
+  Poll poll_;
+  double begin_ = 0, end_ = 1;
+};
+
+}  // namespace warplite::index

@@ -1,0 +1,42 @@
+#include "sql/progress.h"
+
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <optional>
+#include <utility>
+
+#include "sql/config.h"
+
+namespace warplite::sql {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr std::chrono::milliseconds kPause{1000};
+
+// A line at once, and then when the last one is a second old.
+class Reporter {
+ public:
+  explicit Reporter(std::string subject) : subject_(std::move(subject)) {}
+
+  void operator()(const std::string& what, double done) {
+    const Clock::time_point now = Clock::now();
+    if (told_ && now - *told_ < kPause) return;
+    told_ = now;
+    std::fprintf(stderr, "%s: %s, %d %%\n", subject_.c_str(), what.c_str(),
+                 static_cast<int>(std::lround(100 * done)));
+  }
+
+ private:
+  std::string subject_;
+  std::optional<Clock::time_point> told_;
+};
+
+}  // namespace
+
+index::Progress progress_reporter(std::string subject) {
+  if (!progress_enabled()) return {};
+  return Reporter(std::move(subject));
+}
+
+}  // namespace warplite::sql

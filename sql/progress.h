@@ -1,0 +1,15 @@
+// What long work tells of itself, on stderr, when warp_config('progress', 'on') asks for it:
+// "papers.embedding: training: k-means 3 of 10, 20 %", about one line a second.
+// Threads: the reporter belongs to the thread that works.
+#pragma once
+
+#include <string>
+
+#include "engine/collection.h"
+
+namespace warplite::sql {
+
+// Empty when nobody wants to know.
+index::Progress progress_reporter(std::string subject);
+
+}  // namespace warplite::sql

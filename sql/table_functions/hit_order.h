@@ -1,0 +1,15 @@
+// Large batches of queries: their hits are put in order some queries at a time, which is worth
+// sharing among threads, and still in the caches when SQLite asks for the rows.
+#pragma once
+
+#include <cstddef>
+
+#include "compute/ops.h"
+
+namespace warplite::sql {
+
+// After this, table.sorted(i) is quick for each i from `first` to before what is returned, which
+// is more than `first` unless that is the number of queries.
+std::size_t sort_ahead(compute::HitTable& table, std::size_t first);
+
+}  // namespace warplite::sql

@@ -1,0 +1,45 @@
+// What indexes keep: a model per column, and codes per segment. Storage knows neither.
+#include <cstring>
+
+#include "storage/store_impl.h"
+
+namespace warplite::storage {
+
+OpaqueBlock Store::Impl::load_opaque(BlockHeader header) const {
+  OpaqueBlock block{load_block(header), {}};
+  block.payload = payload(block.memory);
+  return block;
+}
+
+void Store::Impl::write_opaque(const BlockHeader& header, std::span<const std::byte> bytes) {
+  const KeepLastInsertRowid keep(db);
+  Bytes block(kBlockHeader + bytes.size());
+  if (!bytes.empty()) std::memcpy(block.data() + kBlockHeader, bytes.data(), bytes.size());
+  write_block(header, {block.data(), block.size()});
+}
+
+OpaqueBlock Store::load_codes(const SegmentInfo& segment, std::size_t column) {
+  return impl_->load_opaque(impl_->codes_header(segment, column));
+}
+
+OpaqueBlock Store::load_model(const Stamp& stamp, std::size_t column) {
+  return impl_->load_opaque(impl_->model_header(stamp, column));
+}
+
+void Store::write_codes(SegmentInfo& segment, std::size_t column, const Stamp& model,
+                        std::span<const std::byte> codes) {
+  SegmentInfo changed = segment;
+  changed.codes.resize(impl_->layout.vectors.size());
+  changed.codes[column] = {new_stamp(), model};
+  impl_->write_opaque(impl_->codes_header(changed, column), codes);
+  segment = std::move(changed);
+}
+
+void Store::write_model(State& state, std::size_t column, std::span<const std::byte> bytes) {
+  const Stamp stamp = new_stamp();
+  state.models.resize(impl_->layout.vectors.size());
+  impl_->write_opaque(impl_->model_header(stamp, column), bytes);
+  state.models[column] = stamp;
+}
+
+}  // namespace warplite::storage
