@@ -14,7 +14,8 @@ namespace warplite::cpu {
 
 class Candidates {
  public:
-  explicit Candidates(std::size_t keep) : keep_(keep), most_(keep + std::max<std::size_t>(keep, 32)) {}
+  explicit Candidates(std::size_t keep)
+      : keep_(keep), most_(keep + std::max<std::size_t>(keep, 32)) {}
 
   // Rows with a greater score are of no use; with this one they may be.
   float limit() const { return limit_; }

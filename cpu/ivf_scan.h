@@ -31,7 +31,8 @@ class FlatScan {
     float a;  // of ivf.h
   };
 
-  explicit FlatScan(const IvfContext& context) : context_(context), scorer_(context.make_scorer()) {}
+  explicit FlatScan(const IvfContext& context)
+      : context_(context), scorer_(context.make_scorer()) {}
 
   void begin(std::size_t number, Query& query) {
     query.number = number;

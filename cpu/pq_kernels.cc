@@ -15,8 +15,6 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "cpu/simd_load-inl.h"
-
 HWY_BEFORE_NAMESPACE();
 namespace warplite::cpu {
 namespace HWY_NAMESPACE {
@@ -164,7 +162,8 @@ HWY_INLINE std::uint32_t sum_of_word(const std::uint8_t* table, const std::uint8
          (table[512 + ((four >> 16) & 255u)] + table[768 + (four >> 24)]);
 }
 HWY_INLINE std::uint32_t sum_of_bytes(const std::uint8_t* table, const std::uint8_t* codes) {
-  return (table[codes[0]] + table[256 + codes[1]]) + (table[512 + codes[2]] + table[768 + codes[3]]);
+  return (table[codes[0]] + table[256 + codes[1]]) +
+         (table[512 + codes[2]] + table[768 + codes[3]]);
 }
 
 void sum_bytes(const std::uint8_t* entries, const std::uint8_t* codes, std::size_t stride,

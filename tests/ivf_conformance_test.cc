@@ -130,7 +130,9 @@ class World {
   float element() {
     const double value = uniform();
     if (case_.data == Data::kZeros) return random_() % 2 == 0 ? 0.0f : -0.0f;
-    if (case_.data == Data::kHuge) return static_cast<float>(value * (random_() % 4 == 0 ? 3e38 : 1e19));
+    if (case_.data == Data::kHuge) {
+      return static_cast<float>(value * (random_() % 4 == 0 ? 3e38 : 1e19));
+    }
     return static_cast<float>(value);
   }
   std::vector<float> elements(std::size_t n) {
@@ -255,7 +257,8 @@ class World {
     if (shape.m == 0) return;
     for (std::uint32_t p = 0; p < run.positions; ++p) {
       if (ordinals[p] == kNoOrdinal) continue;
-      float bias = case_.data == Data::kFewCodes ? static_cast<float>(random_() % 3) / 4 : element();
+      float bias = element();
+      if (case_.data == Data::kFewCodes) bias = static_cast<float>(random_() % 3) / 4;
       if (case_.data == Data::kNegative) bias -= 100;
       std::memcpy(bytes + at.bias + std::size_t{p} * 4, &bias, 4);
       write_code(p, reinterpret_cast<std::uint8_t*>(bytes + at.codes));
@@ -431,7 +434,8 @@ TEST_CASE("ivf: ties straddle the number of candidates") {
 TEST_CASE("ivf: giant lists among small ones") {
   const Restore restore;
   std::uint64_t n = 3000;
-  for (const Coding& coding : {Coding{16, 8, 2}, Coding{16, 4, 2}, Coding{9, 4, 2}, Coding{0, 8, 32}}) {
+  for (const Coding& coding :
+       {Coding{16, 8, 2}, Coding{16, 4, 2}, Coding{9, 4, 2}, Coding{0, 8, 32}}) {
     for (std::size_t queries : {1, 2, 70}) {
       Case c = make_case(coding, n++);
       c.shape.lists = 40;

@@ -1,4 +1,5 @@
-// Inverted files on the CPU: queries per second and recall on SIFT descriptors, repeated with noise.
+// Inverted files on the CPU: queries per second and recall on SIFT descriptors, repeated with
+// noise.
 // Prints one JSON line per measurement.
 //   ivf_lab sift_base.bvecs sift_query.bvecs directory [rows lists m [substring of the names]]
 // What was trained is kept in `directory`, with base.u8, query.u8 and truth.i32 ([query][10]) for
@@ -249,9 +250,11 @@ class Index {
     run_.blocks = blocks_;
     buffers_of_.shape = coded.shape;
     buffers_of_.mean = model.mean.data();
-    buffers_of_.centroids = keep(device, nullptr, model.centroids.data(), model.centroids.size() * 4);
+    buffers_of_.centroids =
+        keep(device, nullptr, model.centroids.data(), model.centroids.size() * 4);
     if (coded.shape.m != 0) {
-      buffers_of_.codebooks = keep(device, nullptr, coded.codebooks.data(), coded.codebooks.size() * 4);
+      buffers_of_.codebooks =
+          keep(device, nullptr, coded.codebooks.data(), coded.codebooks.size() * 4);
     }
   }
 
@@ -350,8 +353,8 @@ void measure(compute::Device& device, const Index& index, const compute::IvfShap
              const float* queries, const std::vector<std::int32_t>& truth, const Experiment& e,
              const std::string& wanted) {
   char name[128];
-  std::snprintf(name, sizeof name, "m=%u bits=%u nprobe=%u refine=%zu batch=%zu threads=%u", shape.m,
-                shape.bits, e.nprobe, e.refine, e.batch, e.threads);
+  std::snprintf(name, sizeof name, "m=%u bits=%u nprobe=%u refine=%zu batch=%zu threads=%u",
+                shape.m, shape.bits, e.nprobe, e.refine, e.batch, e.threads);
   if (std::string(name).find(wanted) == std::string::npos) return;
   compute::set_thread_count(e.threads);
   compute::IvfWork work = index.work();
