@@ -86,7 +86,7 @@ class Warplite:
     def neighbors(self, table, **choices):
         found = [[] for _ in range(BATCH)]
         for query, row, _ in self.db.execute(self.join(table, **choices)):
-            found[query - 1].append(row - 1)
+            found[query].append(row)
         return found
 
     def milliseconds(self, sql, queries):

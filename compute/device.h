@@ -83,6 +83,8 @@ class Device {
   // work.queries.rows. On error `best` is unspecified; kUnsupported: more nominees a query
   // than it takes (1,024 at least); the CPU takes any number.
   virtual Status ivf_nearest(const IvfWork& work, HitTable& best);
+  // By nearest(), unless the device has better.
+  virtual Status assign(const AssignWork& work);
   // The scalar reference, unless the device has better.
   virtual Status pq_assign(const PqAssignWork& work);
 

@@ -114,6 +114,20 @@ struct IvfWork {
   Cancellation* cancellation = nullptr;
 };
 
+// The nearest of some centroids, by (canonical l2 distance, number), of each row.
+struct Assigned {
+  std::uint32_t list;
+  double distance;
+};
+struct AssignWork {
+  const float* rows = nullptr;        // host [count][dim]
+  std::size_t count = 0;
+  std::uint32_t dim = 0, lists = 0;
+  const Buffer* centroids = nullptr;  // float32 [lists][dim], on the device
+  Assigned* out = nullptr;            // host [count]
+  Cancellation* cancellation = nullptr;
+};
+
 // Codes of vectors: out[row][s] is the lowest j for which
 //   e = h_j − (((0 + r_0·c_0) + r_1·c_1) + …),  h_j = (float)(½ Σ (double)c_i²)
 // is least, in float32 as above.

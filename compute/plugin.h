@@ -55,7 +55,7 @@ inline std::string plugin_abi(std::string_view version) {
   add(_LIBCPP_VERSION);
 #endif
   for (const std::size_t size :
-       {sizeof(Workload), sizeof(Block), sizeof(HitTable), sizeof(IvfWork), sizeof(TopK), sizeof(Hit),
+       {sizeof(Workload), sizeof(Block), sizeof(HitTable), sizeof(IvfWork), sizeof(AssignWork), sizeof(TopK), sizeof(Hit),
         sizeof(DeviceInfo), sizeof(HostBytes), sizeof(Status), sizeof(std::string)}) {
     add(size);
   }

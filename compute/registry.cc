@@ -52,6 +52,25 @@ Status Device::ivf_nearest(const IvfWork&, HitTable&) {
   return {ErrorKind::kUnsupported, describe().name + " does not search inverted files"};
 }
 
+Status Device::assign(const AssignWork& work) {
+  return guarded([&] {
+    Block block;
+    block.vectors = work.centroids;
+    block.rows = block.live_rows = work.lists;
+    Workload search;
+    search.blocks = {&block, 1};
+    search.cancellation = work.cancellation;
+    search.queries = {reinterpret_cast<const std::byte*>(work.rows), work.count, work.dim,
+                      ElementType::kFloat32};
+    HitTable best(work.count, 1);
+    nearest(search, best).raise();
+    for (std::size_t i = 0; i < work.count; ++i) {
+      const Hit& hit = best.sorted(i).front();
+      work.out[i] = {hit.row, hit.distance};
+    }
+  });
+}
+
 Status Device::pq_assign(const PqAssignWork& work) {
   return guarded([&] { reference_pq_assign(work); });
 }

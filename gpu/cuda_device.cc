@@ -7,6 +7,7 @@
 
 #include "compute/gatherer.h"
 #include "compute/guarded.h"
+#include "gpu/assign.h"
 #include "gpu/batch_search.h"
 #include "gpu/cuda_buffer.h"
 #include "gpu/ivf_search.h"
@@ -78,6 +79,15 @@ class CudaDevice : public compute::Device {
       const Gpu::Borrowed lane = gpu_.lane();
       IvfSearch(gpu_, *lane, work).nearest(best);
     });
+  }
+
+  Status assign(const compute::AssignWork& work) override {
+    bool done = false;
+    const Status status = guarded([&] {
+      const Gpu::Borrowed lane = gpu_.lane();
+      done = assign_lists(gpu_, *lane, work);
+    });
+    return status.ok() && !done ? Device::assign(work) : status;
   }
 
   Status pq_assign(const compute::PqAssignWork& work) override {

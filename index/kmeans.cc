@@ -18,10 +18,10 @@ namespace {
 struct Stage {
   std::size_t rows, iterations;
 };
-constexpr Stage kStages[] = {{32, 6}, {kKmeansRows, 4}};
-constexpr std::size_t kIterations = 10;  // of all stages
+constexpr Stage kStages[] = {{32, 6}, {128, 4}, {kKmeansRows, 4}};
+constexpr std::size_t kIterations = 14;  // of all stages
 // Another iteration must be expected to lower the sum of squared distances by this part of it.
-constexpr double kLeastGain = 1e-3;
+constexpr double kLeastGain = 1e-4;
 // Additions that are worth a thread of their own.
 constexpr std::size_t kGrainElements = std::size_t{1} << 16;
 

@@ -6,7 +6,7 @@ namespace warplite::index {
 namespace {
 
 // Rows handed to the device at once: enough for a GPU, and little memory for their hits.
-constexpr std::size_t kBatch = 16384;
+constexpr std::size_t kBatch = 32768;
 
 }  // namespace
 
@@ -20,22 +20,16 @@ NearestList::NearestList(compute::Device& device, const float* centroids, std::u
 
 void NearestList::find(const float* rows, std::size_t count, compute::Cancellation* cancellation,
                        Nearest* out) const {
-  compute::Block block;
-  block.vectors = centroids_.get();
-  block.rows = block.live_rows = lists_;
-  compute::Workload work;
-  work.blocks = {&block, 1};
-  work.cancellation = cancellation;
   for (std::size_t first = 0; first < count; first += kBatch) {
-    const std::size_t batch = std::min(kBatch, count - first);
-    work.queries = {reinterpret_cast<const std::byte*>(rows + first * dim_), batch, dim_,
-                    ElementType::kFloat32};
-    compute::HitTable best(batch, 1);
-    device_.nearest(work, best).raise();
-    for (std::size_t i = 0; i < batch; ++i) {
-      const Hit& hit = best.sorted(i).front();
-      out[first + i] = {hit.row, hit.distance};
-    }
+    compute::AssignWork work;
+    work.rows = rows + first * dim_;
+    work.count = std::min(kBatch, count - first);
+    work.dim = dim_;
+    work.lists = lists_;
+    work.centroids = centroids_.get();
+    work.out = out + first;
+    work.cancellation = cancellation;
+    device_.assign(work).raise();
   }
 }
 

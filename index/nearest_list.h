@@ -11,10 +11,7 @@
 
 namespace warplite::index {
 
-struct Nearest {
-  std::uint32_t list;
-  double distance;
-};
+using Nearest = compute::Assigned;
 
 class NearestList {
  public:

@@ -13,8 +13,8 @@ namespace {
 struct Stage {
   std::size_t rows, iterations;
 };
-constexpr Stage kStages[] = {{kCodebookRows / 4, 20}, {kCodebookRows, 4}};
-constexpr std::size_t kIterations = 24;  // of all stages
+constexpr Stage kStages[] = {{kCodebookRows / 4, 10}, {kCodebookRows, 20}};
+constexpr std::size_t kIterations = 30;  // of all stages
 
 void begin_space(const SampleView& sample, std::uint32_t space, Codebooks* codebooks) {
   const std::uint32_t sub_dim = codebooks->sub_dim();

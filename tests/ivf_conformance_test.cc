@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <doctest/doctest.h>
 #include <memory>
 #include <random>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "compute/device.h"
+#include "compute/reference.h"
 #include "core/bytes.h"
 #include "core/half.h"
 #include "tests/conformance_devices.h"
@@ -579,6 +581,57 @@ TEST_CASE("ivf: codes of vectors are the reference's") {
           const Status status = candidate.device->pq_assign(work);
           REQUIRE_MESSAGE(status.ok(), status.message);
           CHECK(found == expected);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("ivf: lists of vectors are those of the nearest centroids") {
+  const Restore restore;
+  std::uint64_t n = 0;
+  for (std::uint32_t lists : {1u, 3u, 255u, 256u, 700u, 2500u}) {
+    for (std::uint32_t dim : {1u, 3u, 16u, 100u}) {
+      Random random(++n);
+      const bool ties = n % 2 == 0, huge = n % 5 == 0;
+      const std::size_t count = turn<std::size_t>({1, 4, 5, 70, 300}, n);
+      std::vector<float> centroids(lists * dim), rows(count * dim);
+      for (std::vector<float>* values : {&centroids, &rows}) {
+        for (float& value : *values) {
+          value = static_cast<float>(std::uniform_real_distribution<double>(-3, 3)(random));
+          if (ties) value = std::round(value);
+          if (huge && random() % 50 == 0) value *= 1e18f;
+        }
+      }
+      std::copy_n(centroids.begin(), dim, rows.begin());
+      const auto row = [dim](const std::vector<float>& values, std::size_t i) {
+        return reinterpret_cast<const std::byte*>(&values[i * dim]);
+      };
+      for (const Candidate& candidate : conformance_devices()) {
+        INFO(candidate.name, " lists ", lists, " dim ", dim, " rows ", count);
+        candidate.prepare();
+        Resident resident{bytes_of(centroids), nullptr};
+        resident.load(*candidate.device);
+        std::vector<Assigned> found(count);
+        AssignWork work;
+        work.rows = rows.data();
+        work.count = count;
+        work.dim = dim;
+        work.lists = lists;
+        work.centroids = resident.buffer.get();
+        work.out = found.data();
+        const Status status = candidate.device->assign(work);
+        REQUIRE_MESSAGE(status.ok(), status.message);
+        for (std::size_t i = 0; i < count; ++i) {
+          Assigned nearest{0, std::numeric_limits<double>::infinity()};
+          for (std::uint32_t list = 0; list < lists; ++list) {
+            const double distance =
+                canonical_distance(Distance::kL2, ElementType::kFloat32, dim, row(rows, i),
+                                   row(centroids, list));
+            if (distance < nearest.distance) nearest = {list, distance};
+          }
+          CHECK(found[i].list == nearest.list);
+          CHECK(found[i].distance == nearest.distance);
         }
       }
     }

@@ -32,7 +32,7 @@ constexpr Setting kSettings[] = {
     {"ivfpq", "lists=128 m=8", Distance::kL2, 16, 8, 0.995},
     {"ivfpq", "lists=128 m=16 bits=4", Distance::kL2, 16, 0, 0.777},
     {"ivfpq", "lists=128 m=16 bits=4", Distance::kL2, 16, 8, 0.995},
-    {"ivfpq", "lists=128 m=8 opq=1", Distance::kL2, 16, 0, 0.849},
+    {"ivfpq", "lists=128 m=8 opq=1", Distance::kL2, 16, 0, 0.837},
     {"ivfpq", "lists=128 m=8", Distance::kCosine, 16, 0, 0.811},
     {"ivfpq", "lists=128 m=8", Distance::kCosine, 16, 8, 0.995},
     {"ivfpq", "lists=128 m=8", Distance::kInnerProduct, 16, 0, 0.789},

@@ -115,7 +115,7 @@ TEST_CASE("progress is told on stderr, when it is wanted") {
   };
   const std::string train = "INSERT INTO t(t) VALUES ('train')";
   CHECK(told("off", train).empty());
-  CHECK(told("on", train) == "t.e: training: k-means 1 of 10, 0 %\n");
+  CHECK(told("on", train) == "t.e: training: k-means 1 of 14, 0 %\n");
   CHECK(told("on", "SELECT count(*) FROM warp_knn_graph('t', 'e', 2)") ==
         "t.e: graph: row 500 of 500, 100 %\n");
   CHECK(told("on", "SELECT count(*) FROM warp_kmeans('t', 'e', 2)").find("t.e: ") == 0);

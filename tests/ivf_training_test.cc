@@ -302,9 +302,9 @@ TEST_CASE("ivf training: tells how far it is, and stops when asked") {
     before = done;
   };
   index->trained()->train(*device, rows.view(), 2000, nullptr, progress);
-  CHECK(told.front() == "training: k-means 1 of 10");
+  CHECK(told.front() == "training: k-means 1 of 14");
   CHECK(std::ranges::count(told, "training: rotation 12 of 12") == 1);
-  CHECK(told.back() == "training: codebooks 24 of 24");
+  CHECK(told.back() == "training: codebooks 30 of 30");
 
   for (const int asks : {0, 1, 5, 20, 60}) {
     StopAfter stop(asks);
