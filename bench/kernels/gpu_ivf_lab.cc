@@ -12,7 +12,6 @@
 
 #include "bench/kernels/lab_rows.h"
 #include "compute/parallel.h"
-#include "compute/plugin.h"
 #include "cpu/cpu_device.h"
 #include "cpu/thread_pool.h"
 #include "index/ivf.h"
@@ -233,17 +232,11 @@ int main(int argc, char** argv) {
     if (flag == "--dim") options.dim = static_cast<std::uint32_t>(std::atoi(argv[i + 1]));
     if (flag == "--rounds") options.rounds = std::atoi(argv[i + 1]);
   }
-  std::vector<Device*> devices;
-  const std::string why = open_plugin(options.plugin, WARPLITE_VERSION,
-                                      [&](Device* device) { devices.push_back(device); });
-  if (devices.empty()) {
-    std::fprintf(stderr, "no GPU: %s\n", why.c_str());
-    return 2;
-  }
+  Device& gpu = open_gpu(options.plugin);
   const auto cpu = cpu::make_cpu_device();
   set_workers([](unsigned n, const std::function<void(unsigned)>& body) {
     cpu::ThreadPool::instance().run(n, body, [] {});
   });
-  run(options, *devices[0], *cpu);
+  run(options, gpu, *cpu);
   return 0;
 }

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "bench/kernels/lab_rows.h"
-#include "compute/plugin.h"
 #include "core/half.h"
 #include "cpu/cpu_device.h"
 
@@ -138,16 +137,10 @@ int main(int argc, char** argv) {
     if (flag == "--only") options.only = argv[i + 1];
     if (flag == "--rounds") options.rounds = std::atoi(argv[i + 1]);
   }
-  std::vector<Device*> devices;
-  const std::string why = open_plugin(options.plugin, WARPLITE_VERSION,
-                                      [&](Device* device) { devices.push_back(device); });
-  if (devices.empty()) {
-    std::fprintf(stderr, "no GPU: %s\n", why.c_str());
-    return 2;
-  }
+  Device& gpu = open_gpu(options.plugin);
   const auto cpu = cpu::make_cpu_device();
-  std::fprintf(stderr, "%s\n", devices[0]->describe().description.c_str());
-  Lab lab{options, *devices[0], *cpu};
+  std::fprintf(stderr, "%s\n", gpu.describe().description.c_str());
+  Lab lab{options, gpu, *cpu};
   const Patterns sift = options.base.empty() ? make_patterns(128) : read_bvecs(options.base);
   run_table(lab, "1M x 128", sift, 1000000, Noise::kInteger, true);
   run_table(lab, "1M x 128 real", sift, 1000000, Noise::kReal, false);

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <functional>
 #include <memory>
@@ -17,6 +18,7 @@
 #include <vector>
 
 #include "compute/device.h"
+#include "compute/plugin.h"
 
 namespace warplite::bench {
 
@@ -131,6 +133,16 @@ inline Timing time(int rounds, const std::function<void()>& body) {
   }
   std::sort(times.begin(), times.end());
   return {times[times.size() / 2], times[0]};
+}
+
+// The first GPU of a plug-in; ends the program when there is none.
+inline Device& open_gpu(const std::string& plugin) {
+  std::vector<Device*> devices;
+  const std::string why =
+      open_plugin(plugin, WARPLITE_VERSION, [&](Device* device) { devices.push_back(device); });
+  if (!devices.empty()) return *devices[0];
+  std::fprintf(stderr, "no GPU: %s\n", why.c_str());
+  std::exit(2);
 }
 
 }  // namespace warplite::bench
