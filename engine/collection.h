@@ -86,8 +86,8 @@ class Collection {
 
   bool in_transaction() const;
   void begin();
-  // Where an index that learns has rows enough and no model yet, it learns now.
-  void sync(compute::Cancellation* cancellation = nullptr);
+  // Where an index that learns has rows enough and no model yet, it learns now, and tells so.
+  void sync(compute::Cancellation* cancellation = nullptr, const index::Progress& progress = {});
   void commit() noexcept;
   void rollback() noexcept;
   void savepoint(int n) noexcept;

@@ -54,7 +54,7 @@ struct Collection::Impl {
   void list_segments();
   void rewrite_segments(RewriteScope scope);
   bool wants_model(std::size_t column);
-  void train_when_worthwhile();
+  void train_when_worthwhile(const index::Progress& progress);
   void train_again(const index::Progress& progress);
   std::optional<NewModel> try_to_learn(std::size_t column, const index::Progress& progress);
   void install(const std::vector<NewModel>& models, const index::Progress& progress);

@@ -213,18 +213,18 @@ bool Collection::Impl::wants_model(std::size_t column) {
 }
 
 // At the end of a transaction, when there are new segments: tail rows are not coded.
-void Collection::Impl::train_when_worthwhile() {
+void Collection::Impl::train_when_worthwhile(const index::Progress& progress) {
   const std::int64_t next = transaction.base()->state.next_segment;
   if (std::exchange(considered_segment, next) == next) return;
   trained_in_vain.resize(indexes.size());
   std::vector<NewModel> models;
   for (std::size_t i = 0; i < indexes.size(); ++i) {
     if (!wants_model(i)) continue;
-    auto model = try_to_learn(i, {});
+    auto model = try_to_learn(i, progress);
     trained_in_vain[i] = model ? 0 : sealed_rows(*transaction.base(), i);
     if (model) models.push_back(std::move(*model));
   }
-  if (!models.empty()) install(models, {});
+  if (!models.empty()) install(models, progress);
 }
 
 // After a rewrite that left segments without codes. Damage of an old model does not matter.
@@ -299,13 +299,13 @@ void Collection::begin() {
   impl_->base_current = false;
 }
 
-void Collection::sync(compute::Cancellation* cancellation) {
+void Collection::sync(compute::Cancellation* cancellation, const index::Progress& progress) {
   impl_->transaction.check_readable();
   if (!impl_->unwritten()) return;
   const Serving serving(impl_->cancellation, cancellation);
   impl_->prepare_write();
   impl_->flush_pending(FlushScope::kAll);
-  impl_->train_when_worthwhile();
+  impl_->train_when_worthwhile(progress);
 }
 
 void Collection::commit() noexcept {

@@ -26,17 +26,19 @@ std::string subject(const engine::Collection& collection) {
 }
 
 void rebuild(engine::Collection& collection, compute::Cancellation& cancellation) {
-  collection.rebuild(&cancellation, progress_reporter(subject(collection)));
+  collection.rebuild(&cancellation, work_reporter(collection));
 }
 
-void optimize(engine::Collection& collection, compute::Cancellation&) { collection.optimize(); }
+void optimize(engine::Collection& collection, compute::Cancellation& cancellation) {
+  collection.optimize(&cancellation);
+}
 
 void train(engine::Collection& collection, compute::Cancellation& cancellation) {
-  collection.train(&cancellation, progress_reporter(subject(collection)));
+  collection.train(&cancellation, work_reporter(collection));
 }
 
-void check_integrity(engine::Collection& collection, compute::Cancellation&) {
-  const std::vector<std::string> faults = collection.integrity_check();
+void check_integrity(engine::Collection& collection, compute::Cancellation& cancellation) {
+  const std::vector<std::string> faults = collection.integrity_check(&cancellation);
   if (faults.empty()) return;
   std::string text = collection.table() + " is damaged: ";
   for (std::size_t i = 0; i < faults.size() && i < kFaultsShown; ++i) {
@@ -60,6 +62,10 @@ constexpr Command kCommands[] = {
 };
 
 }  // namespace
+
+index::Progress work_reporter(const engine::Collection& collection) {
+  return progress_reporter(subject(collection));
+}
 
 void run_command(engine::Collection& collection, const Cell& command,
                  compute::Cancellation& cancellation) {

@@ -12,4 +12,7 @@ namespace warplite::sql {
 void run_command(engine::Collection& collection, const Cell& command,
                  compute::Cancellation& cancellation);
 
+// For long work on a table, whoever asked for it: see progress.h.
+index::Progress work_reporter(const engine::Collection& collection);
+
 }  // namespace warplite::sql

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "sql/commands.h"
 #include "sql/guard.h"
 #include "sql/match_function.h"
 #include "sql/plan.h"
@@ -107,7 +108,8 @@ int warp_begin(sqlite3_vtab* vtab) {
 
 int warp_sync(sqlite3_vtab* vtab) {
   return guarded(vtab, [&] {
-    table_of(vtab).collection().sync(&table_of(vtab).interrupt);
+    engine::Collection& collection = table_of(vtab).collection();
+    collection.sync(&table_of(vtab).interrupt, work_reporter(collection));
     return SQLITE_OK;
   });
 }

@@ -120,6 +120,13 @@ TEST_CASE("progress is told on stderr, when it is wanted") {
         "t.e: graph: row 500 of 500, 100 %\n");
   CHECK(told("on", "SELECT count(*) FROM warp_kmeans('t', 'e', 2)").find("t.e: ") == 0);
   CHECK(told("off", "INSERT INTO t(t) VALUES ('rebuild')").empty());
+  // A table that trains itself tells, too.
+  session.must_run("DROP TABLE t");
+  const std::string fill =
+      "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 20000) "
+      "INSERT INTO t(e) SELECT randomblob(64) FROM c";
+  session.must_run("CREATE VIRTUAL TABLE t USING warp(e INT8[64] index=ivfflat(lists=8))");
+  CHECK(told("on", fill).find("t.e: training: k-means 1 of 14") == 0);
 }
 
 }  // namespace warplite::testing
