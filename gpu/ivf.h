@@ -113,7 +113,7 @@ void launch_ivf_scan(const IvfSearchView& search, cudaStream_t stream);
 // Limits from `least`; what is within them into `collected`.
 void launch_ivf_collect(const IvfSearchView& search, cudaStream_t stream);
 
-// The `nominated` least of what was collected: their ordinals, ascending by nothing, into
+// The `nominated` least of what was collected: their ordinals, in any order, into
 // out.ordinals[q · capacity …], their number into out.counts. Whole vectors: all that tie, too.
 void launch_ivf_nominate(const IvfSearchView& search, const Nominees& out, cudaStream_t stream);
 // The same as results, with distances of the codes: out[q · nominated …].

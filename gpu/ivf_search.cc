@@ -29,13 +29,24 @@ const std::byte* address(const compute::Buffer* buffer) {
   return static_cast<const CudaBuffer*>(buffer)->data();
 }
 
+template <typename T>
+void point(std::byte* at, T*& pointer) {
+  pointer = reinterpret_cast<T*>(at);
+}
+
 std::uint32_t collect_stride(std::uint32_t nominated) {
   return std::max(kLeastCollected, nominated * kGroupRows);
 }
 
 }  // namespace
 
-// Where the pieces lie in scratch memory, and what was sent to the front of it.
+// Where the pieces lie in scratch memory; those up to `sent` come from the host.
+struct IvfSearch::Pieces {
+  std::size_t raw, model, mean, runs, centroids, real, squares, tables, steps, offsets, lists, distances, groups, counts, first_pairs, first_units, pairs, least, collected, collected_counts, nominees, nominee_counts, coarse_real, coarse_squares, list_distances, list_least;
+  std::size_t sent, size;
+};
+
+// What a group of queries needs besides.
 struct IvfSearch::Scratch {
   RowSet rows;
   RowTable table;
@@ -194,60 +205,59 @@ bool IvfSearch::search_group(std::size_t first, std::size_t count, bool few,
   return finish(search, scratch, first, best);
 }
 
-// Sends what the kernels need, and computes tables and queries.
-IvfSearchView IvfSearch::prepare(std::size_t first, std::size_t count, Scratch& scratch) {
+IvfSearch::Pieces IvfSearch::lay_out(std::size_t count, bool few) const {
   const compute::IvfShape& shape = work_.model.shape;
   const MatrixView& queries = work_.queries;
   const std::size_t probes = count * work_.nprobe, lists = shape.lists;
   const std::size_t entries = std::size_t{shape.m} * shape.codewords();
-  const bool ip = work_.distance == Distance::kInnerProduct;
-
-  Plan plan;  // first what is sent
-  const std::size_t raw_at = plan.add(count * queries.stride());
-  const bool few = scratch.few;
-  const std::size_t model_at =
-      plan.add(coded() || few ? count * shape.dim * sizeof(float) : 0);
-  const std::size_t mean_at = plan.add(coded() ? shape.dim * sizeof(float) : 0);
-  const std::size_t runs_at = plan.add(work_.runs.size() * sizeof(IvfRunView));
-  const std::size_t centroids_at = plan.add(sizeof(RowBlock));
-  const std::size_t sent = plan.size();
+  Plan plan;
+  Pieces at{};
+  at.raw = plan.add(count * queries.stride());
+  at.model = plan.add(coded() || few ? count * shape.dim * sizeof(float) : 0);
+  at.mean = plan.add(coded() ? shape.dim * sizeof(float) : 0);
+  at.runs = plan.add(work_.runs.size() * sizeof(IvfRunView));
+  at.centroids = plan.add(sizeof(RowBlock));
+  at.sent = plan.size();
   const std::size_t padded = padded_query(queries.type, queries.dim);
-  const std::size_t real_at = plan.add(count * padded * sizeof(double));
-  const std::size_t squares_at = plan.add(count * sizeof(double));
-  const std::size_t tables_at = plan.add(count * entries);
-  const std::size_t steps_at = plan.add(count * sizeof(float));
-  const std::size_t offsets_at = plan.add(count * sizeof(float));
-  const std::size_t lists_at = plan.add(probes * sizeof(std::uint32_t));
-  const std::size_t distances_at = plan.add(probes * sizeof(float));
-  const std::size_t groups_at = plan.add((probes + count) * sizeof(std::uint32_t));
-  const std::size_t counts_at = plan.add(lists * sizeof(std::uint32_t));
-  const std::size_t first_pairs_at = plan.add((lists + 1) * sizeof(std::uint32_t));
-  const std::size_t first_units_at = plan.add((lists + 1) * sizeof(std::uint32_t));
-  const std::size_t pairs_at = plan.add(probes * sizeof(uint2));
-  const std::size_t least_at = plan.add(count * most_groups_ * sizeof(std::uint64_t));
-  const std::uint32_t stride = collect_stride(nominated_);
-  const std::size_t collected_at = plan.add(count * stride * sizeof(std::uint64_t));
-  const std::size_t collected_counts_at = plan.add(count * sizeof(std::uint32_t));
-  const std::size_t nominees_at = plan.add(count * kMostNominated * sizeof(std::uint32_t));
-  const std::size_t nominee_counts_at = plan.add(count * sizeof(std::uint32_t));
+  at.real = plan.add(count * padded * sizeof(double));
+  at.squares = plan.add(count * sizeof(double));
+  at.tables = plan.add(count * entries);
+  at.steps = plan.add(count * sizeof(float));
+  at.offsets = plan.add(count * sizeof(float));
+  at.lists = plan.add(probes * sizeof(std::uint32_t));
+  at.distances = plan.add(probes * sizeof(float));
+  at.groups = plan.add((probes + count) * sizeof(std::uint32_t));
+  at.counts = plan.add(lists * sizeof(std::uint32_t));
+  at.first_pairs = plan.add((lists + 1) * sizeof(std::uint32_t));
+  at.first_units = plan.add((lists + 1) * sizeof(std::uint32_t));
+  at.pairs = plan.add(probes * sizeof(uint2));
+  at.least = plan.add(count * most_groups_ * sizeof(std::uint64_t));
+  at.collected = plan.add(count * collect_stride(nominated_) * sizeof(std::uint64_t));
+  at.collected_counts = plan.add(count * sizeof(std::uint32_t));
+  at.nominees = plan.add(count * kMostNominated * sizeof(std::uint32_t));
+  at.nominee_counts = plan.add(count * sizeof(std::uint32_t));
   const std::uint32_t coarse_padded = padded_query(ElementType::kFloat32, shape.dim);
-  const std::size_t coarse_real_at = plan.add(few ? count * coarse_padded * sizeof(double) : 0);
-  const std::size_t coarse_squares_at = plan.add(few ? count * sizeof(double) : 0);
-  const std::size_t list_distances_at = plan.add(few ? lists * sizeof(double) : 0);
-  const std::size_t list_least_at = plan.add(few ? lists * sizeof(float) : 0);
-  std::byte* base = lane_.scratch(plan.size());
-  const auto at = [base]<typename T>(std::size_t offset, T*& pointer) {
-    pointer = reinterpret_cast<T*>(base + offset);
-  };
+  at.coarse_real = plan.add(few ? count * coarse_padded * sizeof(double) : 0);
+  at.coarse_squares = plan.add(few ? count * sizeof(double) : 0);
+  at.list_distances = plan.add(few ? lists * sizeof(double) : 0);
+  at.list_least = plan.add(few ? lists * sizeof(float) : 0);
+  at.size = plan.size();
+  return at;
+}
 
-  std::byte* host = lane_.outgoing(sent);
-  std::memcpy(host + raw_at, queries.row(first), count * queries.stride());
+void IvfSearch::send(std::size_t first, std::size_t count, bool few, const Pieces& at,
+                     std::byte* base) {
+  const compute::IvfShape& shape = work_.model.shape;
+  const MatrixView& queries = work_.queries;
+  const bool ip = work_.distance == Distance::kInnerProduct;
+  std::byte* host = lane_.outgoing(at.sent);
+  std::memcpy(host + at.raw, queries.row(first), count * queries.stride());
   if (coded() || few) {
-    std::memcpy(host + model_at, work_.model_queries + first * shape.dim,
+    std::memcpy(host + at.model, work_.model_queries + first * shape.dim,
                 count * shape.dim * sizeof(float));
   }
-  if (coded() && !ip) std::memcpy(host + mean_at, work_.model.mean, shape.dim * sizeof(float));
-  auto* runs = reinterpret_cast<IvfRunView*>(host + runs_at);
+  if (coded() && !ip) std::memcpy(host + at.mean, work_.model.mean, shape.dim * sizeof(float));
+  auto* runs = reinterpret_cast<IvfRunView*>(host + at.runs);
   std::uint32_t ordinals = 0;
   for (std::size_t r = 0; r < work_.runs.size(); ++r) {
     const compute::IvfRun& run = work_.runs[r];
@@ -259,46 +269,65 @@ IvfSearchView IvfSearch::prepare(std::size_t first, std::size_t count, Scratch& 
                reinterpret_cast<const std::uint8_t*>(bytes + layout.codes), ordinals, 0};
     for (const compute::Block& block : run.blocks) ordinals += block.rows;
   }
-  *reinterpret_cast<RowBlock*>(host + centroids_at) = {address(work_.model.centroids), nullptr,
+  *reinterpret_cast<RowBlock*>(host + at.centroids) = {address(work_.model.centroids), nullptr,
                                                        shape.lists, 0, 0, 0};
-  check(cudaMemcpyAsync(base, host, sent, cudaMemcpyHostToDevice, lane_.stream()),
+  check(cudaMemcpyAsync(base, host, at.sent, cudaMemcpyHostToDevice, lane_.stream()),
         "sending queries");
+}
 
+IvfSearchView IvfSearch::view(std::size_t count, const Pieces& at, std::byte* base,
+                              Scratch& scratch) const {
+  const compute::IvfShape& shape = work_.model.shape;
+  const MatrixView& queries = work_.queries;
   IvfSearchView search{};
   search.shape = shape;
   search.distance = work_.distance;
   search.type = queries.type;
-  search.runs = reinterpret_cast<const IvfRunView*>(base + runs_at);
+  search.runs = reinterpret_cast<const IvfRunView*>(base + at.runs);
   search.run_count = static_cast<std::uint32_t>(work_.runs.size());
   search.table = scratch.table;
   search.all_live = scratch.rows.all_live();
   search.queries = static_cast<std::uint32_t>(count);
-  at(tables_at, search.tables.entries);
-  at(steps_at, search.tables.steps);
-  at(offsets_at, search.tables.offsets);
+  point(base + at.tables, search.tables.entries);
+  point(base + at.steps, search.tables.steps);
+  point(base + at.offsets, search.tables.offsets);
   search.probes.count = work_.nprobe;
-  at(lists_at, search.probes.lists);
-  at(distances_at, search.probes.distances);
-  at(groups_at, search.probes.first_groups);
-  at(counts_at, search.pairs.counts);
-  at(first_pairs_at, search.pairs.first_pairs);
-  at(first_units_at, search.pairs.first_units);
-  at(pairs_at, search.pairs.pairs);
-  at(least_at, search.least);
+  point(base + at.lists, search.probes.lists);
+  point(base + at.distances, search.probes.distances);
+  point(base + at.groups, search.probes.first_groups);
+  point(base + at.counts, search.pairs.counts);
+  point(base + at.first_pairs, search.pairs.first_pairs);
+  point(base + at.first_units, search.pairs.first_units);
+  point(base + at.pairs, search.pairs.pairs);
+  point(base + at.least, search.least);
   search.group_stride = most_groups_;
   search.nominated = nominated_;
-  at(collected_at, search.collected);
-  search.collect_stride = stride;
-  at(collected_counts_at, search.collected_counts);
+  point(base + at.collected, search.collected);
+  search.collect_stride = collect_stride(nominated_);
+  point(base + at.collected_counts, search.collected_counts);
 
   PreparedQueries& prepared = scratch.prepared;
-  at(real_at, prepared.real);
-  at(real_at, prepared.bytes);
-  at(squares_at, prepared.squares);
+  point(base + at.real, prepared.real);
+  point(base + at.real, prepared.bytes);
+  point(base + at.squares, prepared.squares);
   search.terms = {prepared.real, prepared.bytes, prepared.squares,
-                  static_cast<std::uint32_t>(padded)};
-  scratch.model_queries = base + model_at;
-  scratch.lists = {reinterpret_cast<const RowBlock*>(base + centroids_at),
+                  padded_query(queries.type, queries.dim)};
+  search.direct = scratch.few;
+  search.slack = ivf_slack(shape, queries.type, work_.distance);
+  search.raw = reinterpret_cast<const float*>(base + at.raw);
+  Nominees& nominees = scratch.nominees;
+  nominees.queries = search.queries;
+  nominees.capacity = kMostNominated;
+  point(base + at.nominees, nominees.ordinals);
+  point(base + at.nominee_counts, nominees.counts);
+  return search;
+}
+
+// The centroids as rows, for the queries that are compared with them one by one.
+void IvfSearch::view_centroids(const Pieces& at, std::byte* base, Scratch& scratch) const {
+  const compute::IvfShape& shape = work_.model.shape;
+  scratch.model_queries = base + at.model;
+  scratch.lists = {reinterpret_cast<const RowBlock*>(base + at.centroids),
                    1,
                    shape.lists,
                    (shape.lists + kCentroidGroup - 1) / kCentroidGroup,
@@ -306,26 +335,29 @@ IvfSearchView IvfSearch::prepare(std::size_t first, std::size_t count, Scratch& 
                    shape.dim,
                    shape.dim * static_cast<std::uint32_t>(sizeof(float)),
                    shape.dim % 4 == 0};
-  at(coarse_real_at, scratch.coarse.real);
-  at(coarse_squares_at, scratch.coarse.squares);
-  at(list_distances_at, scratch.list_distances);
-  at(list_least_at, scratch.list_least);
-  search.direct = few;
-  search.slack = ivf_slack(shape, queries.type, work_.distance);
-  search.raw = reinterpret_cast<const float*>(base + raw_at);
-  Nominees& nominees = scratch.nominees;
-  nominees.queries = search.queries;
-  nominees.capacity = kMostNominated;
-  at(nominees_at, nominees.ordinals);
-  at(nominee_counts_at, nominees.counts);
+  point(base + at.coarse_real, scratch.coarse.real);
+  point(base + at.coarse_squares, scratch.coarse.squares);
+  point(base + at.list_distances, scratch.list_distances);
+  point(base + at.list_least, scratch.list_least);
+}
 
+// Sends what the kernels need, and computes tables and queries.
+IvfSearchView IvfSearch::prepare(std::size_t first, std::size_t count, Scratch& scratch) {
+  const compute::IvfShape& shape = work_.model.shape;
+  const MatrixView& queries = work_.queries;
+  const bool ip = work_.distance == Distance::kInnerProduct;
+  const Pieces at = lay_out(count, scratch.few);
+  std::byte* base = lane_.scratch(at.size);
+  send(first, count, scratch.few, at, base);
+  const IvfSearchView search = view(count, at, base, scratch);
+  view_centroids(at, base, scratch);
   if (canonical()) {
     launch_prepare({queries.type, work_.distance, queries.dim, search.queries, 0, 0},
-                   base + raw_at, prepared, lane_.stream());
+                   base + at.raw, scratch.prepared, lane_.stream());
   }
   if (coded()) {
-    launch_ivf_tables({shape, ip, reinterpret_cast<const float*>(base + model_at), search.queries,
-                       reinterpret_cast<const float*>(base + mean_at),
+    launch_ivf_tables({shape, ip, reinterpret_cast<const float*>(base + at.model), search.queries,
+                       reinterpret_cast<const float*>(base + at.mean),
                        reinterpret_cast<const float*>(address(work_.model.codebooks)),
                        search.tables},
                       lane_.stream());

@@ -25,6 +25,7 @@ class IvfSearch {
   void nearest(compute::HitTable& best);
 
  private:
+  struct Pieces;
   struct Scratch;
 
   std::size_t bytes_per_query() const;
@@ -34,6 +35,10 @@ class IvfSearch {
   void probe_few(const IvfSearchView& search, const Scratch& scratch, std::uint32_t* lost);
   // False: not done, `few` asked for too much.
   bool search_group(std::size_t first, std::size_t count, bool few, compute::HitTable& best);
+  Pieces lay_out(std::size_t count, bool few) const;
+  void send(std::size_t first, std::size_t count, bool few, const Pieces& at, std::byte* base);
+  IvfSearchView view(std::size_t count, const Pieces& at, std::byte* base, Scratch& scratch) const;
+  void view_centroids(const Pieces& at, std::byte* base, Scratch& scratch) const;
   IvfSearchView prepare(std::size_t first, std::size_t count, Scratch& scratch);
   // False: the probes were not found after all.
   bool finish(const IvfSearchView& search, const Scratch& scratch, std::size_t first,
