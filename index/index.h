@@ -38,14 +38,16 @@ class Index {
   // compare every row, for rows that are not coded yet and for searches that must be exact.
   virtual const Trained* trained() const { return nullptr; }
 
-  // True when nearest() is exact, so that a cursor may go on from where it ended.
-  virtual bool exact() const = 0;
-
-  // As the operations of compute::Device, over the blocks of work.
+  // As the operations of compute::Device, over the blocks of work: every row, unless a kind knows
+  // better.
   virtual Status nearest(compute::Device& device, const compute::Workload& work,
-                         compute::HitTable& best) const = 0;
+                         compute::HitTable& best) const {
+    return device.nearest(work, best);
+  }
   virtual Status within(compute::Device& device, const compute::Workload& work,
-                        compute::HitLists& out) const = 0;
+                        compute::HitLists& out) const {
+    return device.within(work, out);
+  }
 };
 
 // A kind of index, by the name that `index=` uses.

@@ -25,16 +25,6 @@ class IvfIndex : public Trained {
       : options_(options), column_(column) {}
 
   const Trained* trained() const override { return this; }
-  bool exact() const override { return true; }
-
-  Status nearest(compute::Device& device, const compute::Workload& work,
-                 compute::HitTable& best) const override {
-    return device.nearest(work, best);
-  }
-  Status within(compute::Device& device, const compute::Workload& work,
-                compute::HitLists& out) const override {
-    return device.within(work, out);
-  }
 
   std::size_t sample_rows(std::uint64_t rows) const override {
     return training_rows(options_, rows);

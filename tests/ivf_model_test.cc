@@ -137,7 +137,6 @@ TEST_CASE("ivf: what a query gets that does not say") {
   CHECK(nprobe("nprobe=1000") == 125);  // as many lists as there are
   CHECK(make(spec("ivfpq"), kColumn)->trained()->default_refine() == 8);
   CHECK(make(spec("ivfpq", "refine=0"), kColumn)->trained()->default_refine() == 0);
-  CHECK(make(spec("ivfflat"), kColumn)->exact());
 }
 
 TEST_CASE("ivf: too few rows are refused, and said") {
