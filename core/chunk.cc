@@ -14,9 +14,9 @@ std::size_t Layout::row_bytes() const {
 }
 
 std::uint32_t default_segment_rows(const Layout& layout) {
-  constexpr std::size_t kTarget = std::size_t{4} << 20;
+  const std::size_t target = std::size_t{layout.codes_only ? 32u : 4u} << 20;
   std::uint32_t rows = 1024;
-  while (rows < 65536 && rows * 2 * layout.row_bytes() <= kTarget) rows *= 2;
+  while (rows < 65536 && rows * 2 * layout.row_bytes() <= target) rows *= 2;
   return rows;
 }
 

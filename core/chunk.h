@@ -31,11 +31,14 @@ struct Layout {
   int text_key = -1;              // index into plains of the TEXT PRIMARY KEY, or -1
   std::vector<int> partitions;    // indexes into plains of the PARTITION KEY columns
   std::uint32_t segment_rows = 0; // capacity of a sealed segment
+  // store=codes: a segment keeps no vectors of columns that have a model, only their codes.
+  bool codes_only = false;
 
   std::size_t row_bytes() const;  // of all vectors
 };
 
-// Rows per segment so that its vectors take about 4 MB: a power of two from 1,024 to 65,536.
+// Rows per segment so that its vectors take about 4 MB: a power of two from 1,024 to 65,536. Eight
+// times as many where codes are what is kept.
 std::uint32_t default_segment_rows(const Layout& layout);
 
 // A row to be stored; everything is borrowed from the caller.

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <memory>
 #include <span>
 #include <vector>
@@ -21,8 +22,37 @@ class Coder {
   Coder(const WriteContext& context, const storage::State& state)
       : context_(context), state_(state), models_(state.models.size()) {}
 
-  // Codes every column that has a model. The entry is left to the caller.
-  void code(storage::SegmentInfo& segment);
+  // Whether the column has a model, by which its vectors are to be coded.
+  bool codes(std::size_t column) const {
+    return column < models_.size() && !state_.models[column].is_null() &&
+           context_.options.vectors[column].made->trained() != nullptr;
+  }
+  // Codes the rows that the segment was sealed from, every column that codes(). The entry is left
+  // to the caller.
+  void code(storage::SegmentInfo& segment, std::span<const storage::RowRef> rows);
+
+  // Codes of some rows of other parts. Those that have codes only keep them: to decode and code
+  // again would lose a little each time.
+  class Collector {
+   public:
+    // REQUIRES: coder.codes(column)
+    Collector(Coder& coder, std::size_t column) : coder_(coder), column_(column) {}
+    void add(const Part& part, std::uint32_t row);
+    // Writes them as the segment's, rows in the order of `order`: numbers of calls of add().
+    void write(storage::SegmentInfo& segment, std::span<const std::uint32_t> order);
+
+   private:
+    struct Source {
+      std::shared_ptr<const void> owner;
+      index::CodedBlock block;
+    };
+    const Source& source(const Part& part);
+
+    Coder& coder_;
+    const std::size_t column_;
+    std::map<const Part*, Source> sources_;
+    std::vector<index::CodedRow> rows_;
+  };
 
  private:
   const index::Model& model(std::size_t column);
@@ -38,8 +68,8 @@ struct NewModel {
   std::shared_ptr<const index::Model> model;
 };
 
-// Writes the models, codes all segments with them and writes the state record last. Views in use
-// lose their models. On an exception the tables may be half-written.
+// Writes the models, codes all segments with them and writes the state record last. With
+// Layout::codes_only the segments' vectors go. Views in use lose their models. On an exception the tables may be half-written.
 std::shared_ptr<const Snapshot> install_models(const WriteContext& context,
                                                std::span<const NewModel> models,
                                                const index::Progress& progress);

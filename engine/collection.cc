@@ -12,17 +12,13 @@ TableOptions checked(TableOptions options) {
   Layout& layout = options.layout;
   if (layout.segment_rows == 0) layout.segment_rows = default_segment_rows(layout);
   options.tail_rows = std::clamp<std::uint32_t>(options.tail_rows, 1, layout.segment_rows);
-  return options;
-}
-
-Indexes make_indexes(const TableOptions& options) {
-  Indexes indexes;
   for (std::size_t i = 0; i < options.vectors.size(); ++i) {
-    const Layout::Vector& shape = options.layout.vectors[i];
-    const TableOptions::VectorColumn& column = options.vectors[i];
-    indexes.push_back(index::make_index(column.index, {shape.type, shape.dim, column.distance}));
+    const Layout::Vector& shape = layout.vectors[i];
+    TableOptions::VectorColumn& column = options.vectors[i];
+    column.made = index::make_index(
+        column.index, {shape.type, shape.dim, column.distance, layout.codes_only});
   }
-  return indexes;
+  return options;
 }
 
 }  // namespace
@@ -31,7 +27,6 @@ Collection::Impl::Impl(sqlite3* db, const std::string& schema, const std::string
                        TableOptions given)
     : options(checked(std::move(given))),
       store(db, schema, table, options.layout),
-      indexes(make_indexes(options)),
       transaction(options.layout) {}
 
 // Makes base the snapshot of the host's transaction.
@@ -168,7 +163,7 @@ const std::string& Collection::table() const {
 }
 
 const index::Index& Collection::index(std::size_t vector_column) const {
-  return *impl_->indexes[vector_column];
+  return *impl_->options.vectors[vector_column].made;
 }
 
 void Collection::drop() {

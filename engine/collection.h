@@ -33,6 +33,7 @@ struct TableOptions {
     std::string name;
     Distance distance;
     index::Spec index;
+    std::shared_ptr<const index::Index> made = nullptr;  // from it, by the collection
   };
   std::vector<VectorColumn> vectors;     // parallel to layout.vectors
   std::vector<std::string> plain_names;  // parallel to layout.plains, for messages

@@ -53,6 +53,7 @@ struct Collection::Impl {
   void flush_pending(FlushScope scope);
   void list_segments();
   void rewrite_segments(RewriteScope scope);
+  bool gone(std::size_t column) const;
   bool wants_model(std::size_t column);
   void train_when_worthwhile(const index::Progress& progress);
   void train_again(const index::Progress& progress);
@@ -67,7 +68,6 @@ struct Collection::Impl {
 
   const TableOptions options;
   storage::Store store;
-  Indexes indexes;
   Transaction transaction;
   bool base_current = false;         // base was compared with the file in this transaction
   std::shared_ptr<const View> view;  // of base and pending as they are; null when unknown

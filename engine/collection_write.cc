@@ -132,7 +132,7 @@ void Collection::Impl::write_tables(const Write& write) {
   view = nullptr;  // so that only others' views count as readers
   try {
     FlushResult result = write(
-        WriteContext{store, options, transaction.base(), readers(), indexes, cancellation});
+        WriteContext{store, options, transaction.base(), readers(), cancellation});
     if (rollback_waits) {
       throw Error(ErrorKind::kHost, kHostAborted,
                   store.table() + ": the transaction was rolled back while it was written");
@@ -179,7 +179,7 @@ std::optional<NewModel> Collection::Impl::try_to_learn(std::size_t column,
                                                        const index::Progress& progress) {
   try {
     return NewModel{column, learn(*transaction.base(), options, column,
-                                  *indexes[column]->trained(), cancellation, progress)};
+                                  *options.vectors[column].made->trained(), cancellation, progress)};
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kInvalid && error.kind() != ErrorKind::kNoMemory) throw;
   } catch (const std::bad_alloc&) {
@@ -194,11 +194,17 @@ void Collection::Impl::install(const std::vector<NewModel>& models,
   });
 }
 
+// Whether the column has a model and its vectors went for codes: it cannot learn again.
+bool Collection::Impl::gone(std::size_t column) const {
+  const std::vector<Stamp>& models = transaction.base()->state.models;
+  return options.layout.codes_only && column < models.size() && !models[column].is_null();
+}
+
 // Whether the rows that are sealed ask for a model, or for another one.
 bool Collection::Impl::wants_model(std::size_t column) {
-  const index::Trained* index = indexes[column]->trained();
+  const index::Trained* index = options.vectors[column].made->trained();
   const std::vector<Stamp>& models = transaction.base()->state.models;
-  if (index == nullptr) return false;
+  if (index == nullptr || gone(column)) return false;
   const std::uint64_t rows = sealed_rows(*transaction.base(), column);
   if (rows / 2 < trained_in_vain[column]) return false;
   if (column >= models.size() || models[column].is_null()) {
@@ -216,9 +222,9 @@ bool Collection::Impl::wants_model(std::size_t column) {
 void Collection::Impl::train_when_worthwhile(const index::Progress& progress) {
   const std::int64_t next = transaction.base()->state.next_segment;
   if (std::exchange(considered_segment, next) == next) return;
-  trained_in_vain.resize(indexes.size());
+  trained_in_vain.resize(options.vectors.size());
   std::vector<NewModel> models;
-  for (std::size_t i = 0; i < indexes.size(); ++i) {
+  for (std::size_t i = 0; i < options.vectors.size(); ++i) {
     if (!wants_model(i)) continue;
     auto model = try_to_learn(i, progress);
     trained_in_vain[i] = model ? 0 : sealed_rows(*transaction.base(), i);
@@ -231,8 +237,8 @@ void Collection::Impl::train_when_worthwhile(const index::Progress& progress) {
 void Collection::Impl::train_again(const index::Progress& progress) {
   std::vector<NewModel> models;
   const storage::State& state = transaction.base()->state;
-  for (std::size_t i = 0; i < indexes.size(); ++i) {
-    const index::Trained* index = indexes[i]->trained();
+  for (std::size_t i = 0; i < options.vectors.size(); ++i) {
+    const index::Trained* index = options.vectors[i].made->trained();
     if (index == nullptr) continue;
     const bool known = i < state.models.size() && !state.models[i].is_null();
     if (!known && !index->wants_training(sealed_rows(*transaction.base(), i), nullptr)) continue;
@@ -344,6 +350,11 @@ void Collection::optimize(compute::Cancellation* cancellation) {
   impl_->rewrite_segments(RewriteScope::kWorthwhile);
 }
 void Collection::rebuild(compute::Cancellation* cancellation, const index::Progress& progress) {
+  if (impl_->options.layout.codes_only) {
+    throw Error(ErrorKind::kInvalid,
+                table() + ": rebuild needs vectors, but store=codes keeps none; optimize merges "
+                          "segments by their codes");
+  }
   const Serving serving(impl_->cancellation, cancellation);
   impl_->rewrite_segments(RewriteScope::kEverything);
   impl_->train_again(progress);
@@ -354,9 +365,14 @@ void Collection::train(compute::Cancellation* cancellation, const index::Progres
   impl_->prepare_write();
   impl_->flush_pending(FlushScope::kAll);
   std::vector<NewModel> models;
-  for (std::size_t i = 0; i < impl_->indexes.size(); ++i) {
-    const index::Trained* index = impl_->indexes[i]->trained();
+  bool gone = false;
+  for (std::size_t i = 0; i < impl_->options.vectors.size(); ++i) {
+    const index::Trained* index = impl_->options.vectors[i].made->trained();
     if (index == nullptr) continue;
+    if (impl_->gone(i)) {
+      gone = true;
+      continue;
+    }
     try {
       models.push_back({i, learn(*impl_->transaction.base(), impl_->options, i, *index,
                                  cancellation, progress)});
@@ -365,6 +381,11 @@ void Collection::train(compute::Cancellation* cancellation, const index::Progres
       throw Error(ErrorKind::kInvalid,
                   table() + "." + impl_->options.vectors[i].name + ": " + error.what());
     }
+  }
+  if (models.empty() && gone) {
+    throw Error(ErrorKind::kInvalid,
+                table() + ": it is trained, and store=codes keeps no vectors to learn from again; "
+                          "new rows are coded as they are sealed");
   }
   if (models.empty()) {
     throw Error(ErrorKind::kInvalid,

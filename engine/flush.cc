@@ -104,6 +104,8 @@ void Flusher::plan_deletions() {
   for (Touched& touched : touched_) {
     const SegmentPart& segment = *base_.segments()[touched.position];
     if (touched.live == 0 || touched.live >= segment.rows() / 4 || touched.live > budget) continue;
+    // Their vectors would be decoded to be coded again; optimize takes their codes as they are.
+    if (layout_.codes_only) continue;
     budget -= touched.live;
     touched.dissolved = true;
     dissolve(segment, touched.alive);
@@ -202,7 +204,7 @@ void Flusher::write_side_tables() {
 
 void Flusher::seal(std::span<const RowRef> rows) {
   storage::SegmentInfo info = store_.seal_blocks(next_->state, rows);
-  coder_.code(info);
+  coder_.code(info, rows);
   segments_.push_back(std::make_shared<SegmentPart>(store_, options_, std::move(info)));
 }
 

@@ -30,7 +30,6 @@ struct WriteContext {
   const TableOptions& options;
   std::shared_ptr<const Snapshot> base;              // the current state of the tables
   std::vector<std::shared_ptr<const View>> readers;  // views in use, which stay readable
-  const Indexes& indexes;                            // per vector column
   compute::Cancellation* cancellation = nullptr;
 };
 

@@ -75,9 +75,10 @@ class ViewChecker {
     }
   }
 
-  // Codes follow from model and vectors, wherever they were made.
+  // Codes follow from model and vectors, wherever they were made and vectors are kept.
   void check_part_codes(const Part& part, std::size_t column, const index::Model& model) {
     const auto stored = part.load_codes(column);
+    if (part.decodes(column)) return model.check_codes(stored->payload, part.rows());
     const Part::Vectors vectors = part.vectors(column);
     Bytes codes;
     on_worker(coding_demand(model.shape(), part.rows(), cancellation_),

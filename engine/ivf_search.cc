@@ -66,8 +66,9 @@ class CodeSearch {
 
   // Whether to compare every selected row takes no longer. Only where a filter left few of them:
   // without one, the lists that are probed are the user's choice.
+  // And where it was kept: to decode vectors takes longer than to look at their codes.
   bool better_exact() const {
-    if (selected_ == coded_->live_rows) return false;
+    if (selected_ == coded_->live_rows || view_.layout().codes_only) return false;
     constexpr double kWorthBeingExact = 4;
     const Costs cost = costs();
     return cost.exact <= kWorthBeingExact * cost.by_codes;

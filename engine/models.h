@@ -13,9 +13,6 @@
 
 namespace warplite::engine {
 
-// Per vector column.
-using Indexes = std::vector<std::unique_ptr<index::Index>>;
-
 // "main.papers: model of column 2", as warp_residency() names it.
 std::shared_ptr<const index::Model> load_model(storage::Store& store, std::size_t column,
                                                const Stamp& stamp, const index::Trained& index);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "engine/derived_stamp.h"
+#include "engine/models.h"
 #include "engine/rows.h"
 
 namespace warplite::engine {
@@ -75,7 +77,7 @@ void SegmentPart::pin() const {
   auto pinned = std::make_unique<Pinned>();
   rowids();
   for (std::size_t i = 0; i < info_.vectors.size(); ++i) {
-    pinned->vectors.push_back(vectors(i).resident);
+    pinned->vectors.push_back(decodes(i) ? nullptr : vectors(i).resident);
   }
   for (std::size_t i = 0; i < info_.plains.size(); ++i) pinned->columns.push_back(plain(i));
   for (std::size_t i = 0; i < info_.codes.size(); ++i) pinned->codes.push_back(spare_codes(i));
@@ -85,11 +87,15 @@ void SegmentPart::pin() const {
 Part::Vectors SegmentPart::vectors(std::size_t column) const {
   Vectors out;
   out.stamp = info_.vectors[column];
-  if (out.stamp.is_null()) {
+  if (decodes(column)) {
+    out.stamp = derived_stamp({&info_.codes[column].block, 1}, Derived::kDecoded);
+    out.resident = decoded(column);
+  } else if (out.stamp.is_null()) {
     out.all_null = true;
     return out;
+  } else {
+    out.resident = resident(column);
   }
-  out.resident = resident(column);
   out.owner = out.resident;
   out.data = out.resident->block.vectors;
   if (out.resident->block.present.size() != 0) out.present = &out.resident->block.present;
@@ -97,7 +103,7 @@ Part::Vectors SegmentPart::vectors(std::size_t column) const {
 }
 
 std::size_t SegmentPart::vector_bytes(std::size_t column) const {
-  if (info_.vectors[column].is_null()) return 0;
+  if (info_.vectors[column].is_null() && !decodes(column)) return 0;
   return info_.rows * options_->layout.vectors[column].stride();
 }
 
@@ -134,6 +140,69 @@ std::shared_ptr<const storage::OpaqueBlock> SegmentPart::load_codes(std::size_t 
                 owner(options_->vectors[column].name) + ": its codes were damaged before it went");
   }
   return std::make_shared<const storage::OpaqueBlock>(store_->load_codes(info_, column));
+}
+
+bool SegmentPart::decodes(std::size_t column) const {
+  return info_.vectors[column].is_null() && column < info_.codes.size() &&
+         !info_.codes[column].block.is_null();
+}
+
+std::shared_ptr<const index::Model> SegmentPart::model(std::size_t column) const {
+  return load_model(*store_, column, info_.codes[column].model,
+                    *options_->vectors[column].made->trained());
+}
+
+index::CodedBlock SegmentPart::checked_codes(std::size_t column, const index::Model& model,
+                                             const storage::OpaqueBlock& block) const {
+  try {
+    model.check_codes(block.payload, info_.rows);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kCorrupt) throw;
+    throw Error(ErrorKind::kCorrupt, owner(options_->vectors[column].name) + ": " + error.what());
+  }
+  return {block.payload, info_.rows};
+}
+
+// All of them, which serve whoever compares them.
+std::shared_ptr<const ResidentVectors> SegmentPart::decoded(std::size_t column) const {
+  const Stamp stamp = derived_stamp({&info_.codes[column].block, 1}, Derived::kDecoded);
+  const std::string& name = options_->vectors[column].name;
+  const auto load = [&] {
+    const Layout::Vector& shape = options_->layout.vectors[column];
+    const auto learnt = model(column);
+    const auto codes = load_codes(column);
+    storage::VectorBlock block;
+    block.memory = Bytes(info_.rows * shape.stride());
+    learnt->decode(checked_codes(column, *learnt, *codes), {0, info_.rows}, block.memory.data(),
+                   &block.present);
+    if (block.present.all()) block.present = Bitmap();
+    block.vectors = {block.memory.data(), info_.rows, shape.dim, shape.type};
+    return block;
+  };
+  return Residency::instance().vectors(stamp, owner(name + " (decoded)"), vector_bytes(column),
+                                       load);
+}
+
+// The codes stay in memory for the next one, which is a small part of what all vectors take.
+Value SegmentPart::decode_vector(std::size_t column, std::uint32_t row) const {
+  const auto learnt = model(column);
+  const std::string& name = options_->vectors[column].name;
+  const auto codes = Residency::instance().bytes(
+      info_.codes[column].block, owner(name + " (codes)"), 0, [&] {
+        const auto loaded = load_codes(column);
+        checked_codes(column, *learnt, *loaded);
+        ResidentVectors out;
+        out.block.vectors = {loaded->payload.data(), loaded->payload.size(), 1, ElementType::kInt8};
+        out.owner = loaded;
+        return out;
+      });
+  const MatrixView& bytes = codes->block.vectors;
+  const Layout::Vector& shape = options_->layout.vectors[column];
+  std::string vector(shape.stride(), '\0');
+  Bitmap present;
+  learnt->decode({{bytes.data, bytes.rows}, info_.rows}, {row, 1},
+                 reinterpret_cast<std::byte*>(vector.data()), &present);
+  return present.test(0) ? Value(Cell::blob(vector)) : Value();
 }
 
 ChunkPart::ChunkPart(std::shared_ptr<const Chunk> chunk, const Shape& shape,
@@ -188,13 +257,18 @@ Bitmap copy_alive(const Part& part) {
   return alive != nullptr ? *alive : Bitmap(part.rows(), true);
 }
 
-PartReader::PartReader(const Layout& layout, const Part& part)
+PartReader::PartReader(const Layout& layout, const Part& part,
+                       const std::function<bool(std::size_t)>& leaves_out)
     : part_(part),
       rowids_(part.rowids()),
       vector_cells_(layout.vectors.size()),
       plain_cells_(layout.plains.size()),
       aux_cells_(layout.aux) {
-  for (std::size_t i = 0; i < layout.vectors.size(); ++i) vectors_.push_back(part.vectors(i));
+  for (std::size_t i = 0; i < layout.vectors.size(); ++i) {
+    const bool without = leaves_out && leaves_out(i);
+    vectors_.push_back(without ? Part::Vectors{} : part.vectors(i));
+    if (without) vectors_.back().all_null = true;
+  }
   for (std::size_t i = 0; i < layout.plains.size(); ++i) columns_.push_back(part.plain(i));
 }
 

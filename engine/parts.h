@@ -3,6 +3,7 @@
 // Threads: as the connection. Ownership: a part outlives neither its Store nor its TableOptions.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -36,12 +37,18 @@ class SegmentPart : public Part {
   std::int64_t segment() const override { return info_.id; }
   Stamp codes(std::size_t column, const Stamp& model) const override;
   std::shared_ptr<const storage::OpaqueBlock> load_codes(std::size_t column) const override;
+  bool decodes(std::size_t column) const override;
+  Value decode_vector(std::size_t column, std::uint32_t row) const override;
   const Chunk* chunk() const override { return nullptr; }
   void keep(std::span<const std::int64_t> segments, Loss loss) const override;
 
  private:
   std::string owner(const std::string& what) const;
   std::shared_ptr<const ResidentVectors> resident(std::size_t column) const;
+  std::shared_ptr<const ResidentVectors> decoded(std::size_t column) const;
+  std::shared_ptr<const index::Model> model(std::size_t column) const;
+  index::CodedBlock checked_codes(std::size_t column, const index::Model& model,
+                                  const storage::OpaqueBlock& block) const;
   void pin() const;
   std::shared_ptr<const storage::OpaqueBlock> spare_codes(std::size_t column) const;
 
@@ -123,6 +130,10 @@ class OverlayPart : public Part {
   std::shared_ptr<const storage::OpaqueBlock> load_codes(std::size_t column) const override {
     return base_->load_codes(column);
   }
+  bool decodes(std::size_t column) const override { return base_->decodes(column); }
+  Value decode_vector(std::size_t column, std::uint32_t row) const override {
+    return base_->decode_vector(column, row);
+  }
   const Chunk* chunk() const override { return base_->chunk(); }
   void keep(std::span<const std::int64_t> segments, Loss loss) const override {
     base_->keep(segments, loss);
@@ -149,7 +160,9 @@ Bitmap copy_alive(const Part& part);
 // Copies rows of a part into a chunk; their +columns are NULL.
 class PartReader {
  public:
-  PartReader(const Layout& layout, const Part& part);
+  // `leaves_out`: vector columns that are NULL in the copies.
+  PartReader(const Layout& layout, const Part& part,
+             const std::function<bool(std::size_t column)>& leaves_out = {});
   void copy(std::uint32_t row, Chunk& to);
 
  private:

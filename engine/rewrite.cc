@@ -1,7 +1,9 @@
 #include "engine/rewrite.h"
 
 #include <algorithm>
+#include <numeric>
 #include <span>
+#include <vector>
 
 #include "engine/coding.h"
 #include "engine/partition.h"
@@ -164,17 +166,43 @@ class Rewriter {
     std::stable_sort(rows.begin(), rows.end(),
                      [](const SourceRow& a, const SourceRow& b) { return a.source < b.source; });
     Chunk chunk(layout_, static_cast<std::uint32_t>(rows.size()), storage::kBlockHeader);
+    Collectors collectors = make_collectors();
     for (std::size_t i = 0; i < rows.size();) {
-      PartReader reader(layout_, *sources_[rows[i].source]);
       const std::uint32_t source = rows[i].source;
-      for (; i < rows.size() && rows[i].source == source; ++i) reader.copy(rows[i].row, chunk);
+      const Part& part = *sources_[source];
+      PartReader reader(layout_, part, [&](std::size_t column) { return collects(column); });
+      for (; i < rows.size() && rows[i].source == source; ++i) {
+        reader.copy(rows[i].row, chunk);
+        for (auto& collector : collectors) collector.add(part, rows[i].row);
+      }
     }
     std::vector<storage::RowRef> refs;
     for (std::uint32_t row = 0; row < chunk.size(); ++row) refs.push_back({&chunk, row});
     storage::SegmentInfo info = store_.seal_blocks(state, refs);
-    if (codes_) coder_.code(info);
+    if (codes_ && !layout_.codes_only) coder_.code(info, refs);
+    const std::vector<std::uint32_t> order = rowid_order(chunk);
+    for (auto& collector : collectors) collector.write(info, order);
     store_.write_entry(info);
     return info;
+  }
+
+  // Columns whose codes are moved, because they are all that is kept.
+  using Collectors = std::vector<Coder::Collector>;
+  bool collects(std::size_t column) const { return layout_.codes_only && coder_.codes(column); }
+  Collectors make_collectors() {
+    Collectors collectors;
+    for (std::size_t i = 0; i < layout_.vectors.size(); ++i) {
+      if (collects(i)) collectors.emplace_back(coder_, i);
+    }
+    return collectors;
+  }
+  static std::vector<std::uint32_t> rowid_order(const Chunk& chunk) {
+    std::vector<std::uint32_t> order(chunk.size());
+    std::iota(order.begin(), order.end(), 0u);
+    std::sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
+      return chunk.rowids()[a] < chunk.rowids()[b];
+    });
+    return order;
   }
 
   storage::Store& store_;

@@ -4,18 +4,10 @@
 #include <cstring>
 #include <string>
 
-#include "storage/checksum.h"
+#include "engine/derived_stamp.h"
 
 namespace warplite::engine {
 namespace {
-
-// A stamp made from others: two checksums of 64 bits. `salt` tells apart what the same ones make.
-Stamp derived(std::span<const Stamp> from, std::uint64_t salt) {
-  const auto bytes = std::as_bytes(from);
-  return {storage::checksum(bytes, 2 * salt), storage::checksum(bytes, 2 * salt + 1)};
-}
-
-constexpr std::uint64_t kRunSalt = 1, kCentroidsSalt = 2, kCodebooksSalt = 3;
 
 // Where the run ends in which segment `id` is, when `end` follows the last segment. Large runs are
 // complete ranges of kLargest numbers; of what is left, complete ranges of the next size make one,
@@ -96,7 +88,7 @@ CodedParts find_coded_parts(const View& view, std::size_t column) {
       run.rows += view.part(found.parts[i]).rows();
       found.live_rows += view.part(found.parts[i]).live_rows();
     }
-    run.stamp = derived(std::span(stamps).subspan(run.first, run.count), kRunSalt);
+    run.stamp = derived_stamp(std::span(stamps).subspan(run.first, run.count), Derived::kRun);
     found.rows += run.rows;
     found.runs.push_back(run);
   }
@@ -136,12 +128,12 @@ LoadedModel load_model_bytes(const View& view, std::size_t column, const index::
   loaded.model = view.load_model(column, index);
   const Stamp model = view.model(column);
   const compute::IvfShape& shape = loaded.model->shape();
-  loaded.centroids_stamp = derived({&model, 1}, kCentroidsSalt);
+  loaded.centroids_stamp = derived_stamp({&model, 1}, Derived::kCentroids);
   loaded.centroids =
       share(loaded.model, loaded.centroids_stamp, name_of(view, column, "centroids"),
             floats(loaded.model->centroids(), std::size_t{shape.lists} * shape.dim));
   if (shape.m == 0) return loaded;
-  loaded.codebooks_stamp = derived({&model, 1}, kCodebooksSalt);
+  loaded.codebooks_stamp = derived_stamp({&model, 1}, Derived::kCodebooks);
   loaded.codebooks = share(loaded.model, loaded.codebooks_stamp,
                            name_of(view, column, "codebooks"),
                            floats(loaded.model->codebooks(),

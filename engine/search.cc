@@ -277,6 +277,16 @@ class Searcher {
   std::vector<compute::Device*> used_;
 };
 
+// store=codes has nothing to be exact with.
+void check_codes_suffice(const View& view, const SearchRequest& request) {
+  const char* const asked = request.exact                    ? "\"exact\""
+                            : request.refine.value_or(0) != 0 ? "\"refine\""
+                                                              : nullptr;
+  if (asked == nullptr) return;
+  throw Error(ErrorKind::kInvalid, view.name() + ": " + asked +
+                                       " needs vectors, but store=codes keeps only their codes");
+}
+
 }  // namespace
 
 compute::HitTable exact_nearest(const View& view, const Selection& rows,
@@ -301,6 +311,7 @@ bool estimates(const View& view, const index::Index& index, const SearchRequest&
 
 compute::HitTable nearest(const View& view, const Selection& rows, const index::Index& index,
                           const SearchRequest& request, std::size_t k) {
+  if (view.layout().codes_only) check_codes_suffice(view, request);
   // More than there are rows would only cost memory.
   k = static_cast<std::size_t>(std::min<std::uint64_t>(k, rows.count()));
   if (k == 0 || request.queries.rows == 0) return compute::HitTable(request.queries.rows, k);

@@ -9,6 +9,10 @@ std::shared_ptr<const storage::OpaqueBlock> Part::load_codes(std::size_t) const 
   throw Error(ErrorKind::kInvalid, "rows that are not sealed have no codes");
 }
 
+Value Part::decode_vector(std::size_t, std::uint32_t) const {
+  throw Error(ErrorKind::kInvalid, "rows that are not sealed are not decoded");
+}
+
 View::View(const Layout& layout, storage::Store& store,
            std::vector<std::shared_ptr<const Part>> parts, std::vector<Stamp> models)
     : layout_(&layout), store_(&store), parts_(std::move(parts)), models_(std::move(models)) {}
@@ -78,6 +82,7 @@ Value View::plain(Location at, std::size_t column) const {
 }
 
 Value View::vector(Location at, std::size_t column) const {
+  if (parts_[at.part]->decodes(column)) return parts_[at.part]->decode_vector(column, at.row);
   const Part::Vectors vectors = parts_[at.part]->vectors(column);
   if (vectors.all_null || (vectors.present != nullptr && !vectors.present->test(at.row))) {
     return Value();

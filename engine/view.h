@@ -62,6 +62,10 @@ class Part {
   virtual std::int64_t segment() const { return 0; }
   // The stamp of a column's codes; null unless there are any, made by this model.
   virtual Stamp codes(std::size_t, const Stamp& /* model */) const { return {}; }
+  // Whether vectors(column) are made from codes, because those are all that was kept.
+  virtual bool decodes(std::size_t) const { return false; }
+  // One of them, as View::vector(), for less. REQUIRES: decodes(column)
+  virtual Value decode_vector(std::size_t column, std::uint32_t row) const;
   // REQUIRES: there are any.
   virtual std::shared_ptr<const storage::OpaqueBlock> load_codes(std::size_t column) const;
 

@@ -26,6 +26,7 @@ struct ColumnShape {
   ElementType type;
   std::uint32_t dim;
   Distance distance;
+  bool codes_only = false;  // store=codes: vectors that are coded are not kept
 };
 
 class Trained;

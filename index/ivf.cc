@@ -15,6 +15,8 @@ namespace {
 constexpr std::uint64_t kRowsPerGivenList = 64;
 constexpr std::uint64_t kLeastRows = 1024;
 constexpr std::uint64_t kRowsUnasked = 50000;
+// The same where it can learn but once, since the vectors go.
+constexpr std::uint64_t kRowsUnaskedOnce = 1000000;
 // Growth after which lists of our choosing are too few: a quarter of those wanted.
 constexpr std::uint64_t kGrowth = 16;
 constexpr std::uint32_t kLeastProbes = 8;
@@ -32,10 +34,12 @@ class IvfIndex : public Trained {
 
   bool wants_training(std::uint64_t rows, const Model* model) const override {
     if (model != nullptr) {
-      return options_.lists == 0 &&
+      return !column_.codes_only && options_.lists == 0 &&
              rows / kGrowth >= std::max<std::uint64_t>(1, model->table_rows());
     }
-    if (options_.lists == 0) return rows >= kRowsUnasked;
+    if (options_.lists == 0) {
+      return rows >= (column_.codes_only ? kRowsUnaskedOnce : kRowsUnasked);
+    }
     return rows >= std::max(kRowsPerGivenList * options_.lists, kLeastRows);
   }
 

@@ -70,6 +70,13 @@ float bias_of(const IvfCoder& coder, const float* centroid, const float* residua
   return finite(square + 2 * product);
 }
 
+// Zeros behind a header.
+void begin_block(std::uint32_t rows, Bytes& block) {
+  const Header header{kMagic, kVersion, rows, 0};
+  std::memset(block.data(), 0, block.size());
+  std::memcpy(block.data(), header.data(), sizeof header);
+}
+
 // Fills a block chunk by chunk.
 class Encoder {
  public:
@@ -81,9 +88,7 @@ class Encoder {
         nearest_list_(device, coder.centroids, coder.shape.lists, coder.shape.dim),
         at_(coder.shape, rows),
         block_(at_.size()) {
-    std::memset(block_.data(), 0, block_.size());
-    const Header header{kMagic, kVersion, rows, 0};
-    std::memcpy(block_.data(), header.data(), sizeof header);
+    begin_block(rows, block_);
     for (std::uint32_t row = 0; row < rows; ++row) {
       at_.put_list(block_.data(), row, CodesView::kNoList);
     }
@@ -225,32 +230,67 @@ void check_block(const compute::IvfShape& shape, std::span<const std::byte> code
   }
 }
 
-void decode_block(const IvfCoder& coder, std::span<const std::byte> codes, std::uint32_t rows,
-                  std::byte* out) {
+void decode_rows(const IvfCoder& coder, const CodedBlock& block, RowRange rows, std::byte* out,
+                 Bitmap* present) {
   const compute::IvfShape& shape = coder.shape;
-  const CodesView at(shape, rows);
+  const CodesView at(shape, block.rows);
+  const std::byte* const codes = block.codes.data();
+  const auto has_vector = [&](std::uint32_t i) {
+    return at.list(codes, rows.first + i) != CodesView::kNoList;
+  };
+  if (present != nullptr) *present = Bitmap(rows.count);
   const std::size_t stride = bytes_per_vector(coder.type, shape.dim);
-  std::vector<float> model(std::min<std::size_t>(kChunk, rows) * shape.dim);
-  std::vector<std::uint8_t> unpacked(shape.m);
-  for (std::uint32_t first = 0; first < rows; first += kChunk) {
-    const std::uint32_t count = std::min<std::uint32_t>(kChunk, rows - first);
-    for (std::uint32_t i = 0; i < count; ++i) {
-      float* row = model.data() + std::size_t{i} * shape.dim;
-      const std::uint32_t list = at.list(codes.data(), first + i);
-      if (list == CodesView::kNoList) continue;
-      unpack(shape, at.code(codes.data(), first + i), unpacked.data());
-      decode_residual(coder, unpacked.data(), row);
-      const float* centroid = coder.centroids + std::size_t{list} * shape.dim;
-      for (std::uint32_t d = 0; d < shape.dim; ++d) row[d] += centroid[d];
-    }
-    std::byte* to = out + first * stride;
+  const std::size_t grain = std::max<std::size_t>(1, kGrainElements / shape.dim);
+  std::vector<float> model(std::min<std::size_t>(kChunk, rows.count) * shape.dim);
+  for (std::uint32_t begin = 0; begin < rows.count; begin += kChunk) {
+    const std::size_t count = std::min<std::size_t>(kChunk, rows.count - begin);
+    compute::in_parallel(count, grain, count / grain, [&](std::size_t first, std::size_t last) {
+      std::vector<std::uint8_t> unpacked(shape.m);
+      for (std::size_t i = first; i < last; ++i) {
+        const std::uint32_t row = rows.first + begin + static_cast<std::uint32_t>(i);
+        float* const vector = model.data() + i * shape.dim;
+        const std::uint32_t list = at.list(codes, row);
+        if (list == CodesView::kNoList) {
+          std::fill_n(vector, shape.dim, 0.0f);
+          continue;
+        }
+        unpack(shape, at.code(codes, row), unpacked.data());
+        decode_residual(coder, unpacked.data(), vector);
+        const float* centroid = coder.centroids + std::size_t{list} * shape.dim;
+        for (std::uint32_t d = 0; d < shape.dim; ++d) vector[d] += centroid[d];
+      }
+    });
+    std::byte* const to = out + begin * stride;
     from_model_space(model.data(), count, shape.dim, coder.type, coder.distance, coder.rotation,
                      to);
     for (std::uint32_t i = 0; i < count; ++i) {
-      if (at.list(codes.data(), first + i) != CodesView::kNoList) continue;
-      std::memset(to + i * stride, 0, stride);
+      if (!has_vector(begin + i)) {
+        std::memset(to + i * stride, 0, stride);
+      } else if (present != nullptr) {
+        present->set(begin + i);
+      }
     }
   }
+}
+
+Bytes gather_rows(const compute::IvfShape& shape, std::span<const CodedRow> rows) {
+  const auto count = static_cast<std::uint32_t>(rows.size());
+  const CodesView to(shape, count);
+  Bytes gathered(to.size());
+  begin_block(count, gathered);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    if (rows[i].block == nullptr) {
+      to.put_list(gathered.data(), i, CodesView::kNoList);
+      continue;
+    }
+    const CodesView from(shape, rows[i].block->rows);
+    const std::byte* const codes = rows[i].block->codes.data();
+    const float bias = from.bias(codes, rows[i].row);
+    to.put_list(gathered.data(), i, from.list(codes, rows[i].row));
+    std::memcpy(gathered.data() + to.bias_at() + i * sizeof bias, &bias, sizeof bias);
+    std::memcpy(to.code(gathered.data(), i), from.code(codes, rows[i].row), to.code_size());
+  }
+  return gathered;
 }
 
 }  // namespace warplite::index

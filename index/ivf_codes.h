@@ -19,6 +19,7 @@
 #include "core/bitmap.h"
 #include "core/bytes.h"
 #include "core/distance.h"
+#include "index/trained.h"
 
 namespace warplite::index {
 
@@ -83,12 +84,13 @@ class CodesView {
   std::size_t bias_at_, codes_at_, size_;
 };
 
-// See Model::encode(), check_codes() and decode().
+// See Model::encode(), check_codes(), decode() and gather().
 Bytes encode_block(const IvfCoder& coder, compute::Device& device, const MatrixView& vectors,
                    const Bitmap* present, compute::Cancellation* cancellation);
 void check_block(const compute::IvfShape& shape, std::span<const std::byte> codes,
                  std::uint32_t rows);
-void decode_block(const IvfCoder& coder, std::span<const std::byte> codes, std::uint32_t rows,
-                  std::byte* out);
+void decode_rows(const IvfCoder& coder, const CodedBlock& block, RowRange rows, std::byte* out,
+                 Bitmap* present);
+Bytes gather_rows(const compute::IvfShape& shape, std::span<const CodedRow> rows);
 
 }  // namespace warplite::index

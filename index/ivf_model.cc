@@ -79,9 +79,12 @@ class IvfModel : public Model {
   Run make_run(std::span<const CodedBlock> blocks) const override {
     return make_ivf_run(shape_, blocks);
   }
-  void decode(std::span<const std::byte> codes, std::uint32_t rows,
-              std::byte* out) const override {
-    decode_block(parts_, codes, rows, out);
+  void decode(const CodedBlock& block, RowRange rows, std::byte* out,
+              Bitmap* present) const override {
+    decode_rows(parts_, block, rows, out, present);
+  }
+  Bytes gather(std::span<const CodedRow> rows) const override {
+    return gather_rows(shape_, rows);
   }
 
  private:

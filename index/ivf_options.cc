@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::uint32_t kMostLists = 1u << 20;
 constexpr std::uint32_t kMostRefine = 10000;
-constexpr std::uint32_t kDefaultRefine = 8;
+constexpr std::uint32_t kDefaultRefine = 8;  // where vectors are kept
 constexpr std::uint64_t kRowsPerList = 32;  // at least, where the lists are ours to choose
 
 [[noreturn]] void fail(const Spec& spec, const std::string& what) {
@@ -109,7 +109,12 @@ IvfOptions parse_ivfpq(const Spec& spec, const ColumnShape& column) {
                                 "a divisor of " + std::to_string(dim),
                                 [=](std::uint32_t m) { return m != 0 && dim % m == 0; });
   options.opq = parameters.between("opq", 0, 1, 0) != 0;
-  options.refine = parameters.between("refine", 0, kMostRefine, kDefaultRefine);
+  const bool kept = !column.codes_only;
+  options.refine = parameters.between("refine", 0, kMostRefine, kept ? kDefaultRefine : 0);
+  if (!kept && options.refine != 0) {
+    fail(spec, "expects refine=0 with store=codes, which keeps no vectors to refine with, but "
+               "refine=" + std::to_string(options.refine) + " was given");
+  }
   parameters.finish();
   return options;
 }

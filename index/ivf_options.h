@@ -6,7 +6,7 @@
 //   m       sub-spaces, a divisor of dim; of 4 elements each up to dim 256, then of 8; of half as
 //           many with 4 bits, so that codes take as much
 //   opq     0 or 1: learn a rotation; 0
-//   refine  0 … 10,000; 8: of 8·k candidates the true distances decide
+//   refine  0 … 10,000; 8: of 8·k candidates the true distances decide. 0 with store=codes
 #pragma once
 
 #include <cstddef>

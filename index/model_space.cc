@@ -93,10 +93,13 @@ void from_model_space(const float* rows, std::size_t count, std::uint32_t dim, E
     rows = straight.data();
   }
   const std::size_t stride = bytes_per_vector(type, dim);
-  for (std::size_t i = 0; i < count; ++i) {
-    const float* row = rows + i * dim;
-    store(row, dim, type, scale_for(row, dim, type, distance), out + i * stride);
-  }
+  const std::size_t grain = std::max<std::size_t>(1, kGrainElements / dim);
+  compute::in_parallel(count, grain, count / grain, [&](std::size_t first, std::size_t last) {
+    for (std::size_t i = first; i < last; ++i) {
+      const float* row = rows + i * dim;
+      store(row, dim, type, scale_for(row, dim, type, distance), out + i * stride);
+    }
+  });
 }
 
 }  // namespace warplite::index

@@ -31,6 +31,16 @@ struct CodedBlock {
   std::uint32_t rows = 0;
 };
 
+struct RowRange {
+  std::uint32_t first, count;
+};
+
+// A row of a block; `block` null: one without a vector.
+struct CodedRow {
+  const CodedBlock* block;
+  std::uint32_t row;
+};
+
 // Rows by list, ready for a device.
 struct Run {
   Bytes bytes;  // compute::IvfLayout
@@ -63,9 +73,14 @@ class Model {
   virtual void check_codes(std::span<const std::byte> codes, std::uint32_t rows) const = 0;
   // REQUIRES: check_codes() of each. Blocks in the order of their ordinals.
   virtual Run make_run(std::span<const CodedBlock> blocks) const = 0;
-  // What the codes say the vectors are, as the column's element type; zeros for rows without one.
+  // What the codes say the vectors of `rows` are, as the column's element type; zeros for rows
+  // without one. `present`, if not null: a bit for each of `rows`, set for those that have one.
   // For store=codes. REQUIRES: shape().m != 0, check_codes().
-  virtual void decode(std::span<const std::byte> codes, std::uint32_t rows, std::byte* out) const = 0;
+  virtual void decode(const CodedBlock& block, RowRange rows, std::byte* out,
+                      Bitmap* present) const = 0;
+  // Codes of rows of several blocks, in the order given.
+  // REQUIRES: shape().m != 0, check_codes() of each block.
+  virtual Bytes gather(std::span<const CodedRow> rows) const = 0;
 };
 
 class Trained : public Index {

@@ -46,7 +46,7 @@ const Row* lookup(const Row (&rows)[n], std::string_view name) {
 
 }  // namespace
 
-void ArgumentParser::check_table_option() {
+void ArgumentParser::table_option(TableDefinition& definition) {
   const std::string option = ascii_lower(take().text);
   take();
   const std::string given = value("a value");
@@ -59,12 +59,14 @@ void ArgumentParser::check_table_option() {
       fail("chunk_size must be a positive integer, got \"" + given + "\"");
     }
   } else if (option == "store") {
-    fail("store=" + given + " (codes of index=ivfpq without the vectors) is not available in this "
-         "version", ErrorKind::kUnsupported);
+    if (ascii_lower(given) != "codes") {
+      fail("store= takes codes, got \"" + given + "\"");
+    }
+    definition.codes_only = true;
   } else if (option == "content" || option == "content_rowid") {
     fail(option + "= is not available in this version", ErrorKind::kUnsupported);
   } else {
-    fail("unknown table option \"" + option + "\"; expected a column or chunk_size=");
+    fail("unknown table option \"" + option + "\"; expected a column, chunk_size= or store=");
   }
 }
 

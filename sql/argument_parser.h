@@ -24,7 +24,7 @@ class ArgumentParser {
   bool is_table_option() const {
     return tokens_[0].kind == Token::Kind::kWord && tokens_[1].is('=');
   }
-  void check_table_option();
+  void table_option(TableDefinition& definition);
   ColumnDefinition column();
 
   [[noreturn]] void fail(const std::string& problem,

@@ -56,6 +56,28 @@ class TableBuilder {
   bool has_key_ = false;
 };
 
+// Every vector column has codes to keep, and an index that asks for nothing else.
+void check_codes_only(const TableDefinition& definition) {
+  bool any = false;
+  for (const ColumnDefinition& column : definition.columns) {
+    if (column.kind != ColumnKind::kVector) continue;
+    any = true;
+    const std::string place = definition.table + "." + column.name + ": ";
+    if (column.index.kind != "ivfpq") {
+      throw Error(ErrorKind::kInvalid, place + "store=codes needs index=ivfpq, but the column has "
+                                               "index=" + column.index.kind);
+    }
+    try {
+      index::make_index(column.index, {column.element, column.dim, column.distance, true});
+    } catch (const Error& error) {
+      throw Error(error.kind(), place + error.what());
+    }
+  }
+  if (any) return;
+  throw Error(ErrorKind::kInvalid,
+              definition.table + ": store=codes needs a vector column with index=ivfpq");
+}
+
 }  // namespace
 
 std::string TableDefinition::declaration() const {
@@ -89,6 +111,7 @@ engine::TableOptions TableDefinition::options() const {
         break;
     }
   }
+  layout.codes_only = codes_only;
   layout.segment_rows = default_segment_rows(layout);
   return options;
 }
@@ -125,7 +148,7 @@ TableDefinition parse_definition(const std::string& schema, const std::string& t
   for (const std::string& argument : arguments) {
     ArgumentParser parser(table, argument);
     if (parser.is_table_option()) {
-      parser.check_table_option();
+      parser.table_option(definition);
     } else {
       builder.add(parser.column(), parser);
     }
@@ -134,6 +157,7 @@ TableDefinition parse_definition(const std::string& schema, const std::string& t
     throw Error(ErrorKind::kInvalid,
                 table + ": expected at least one column, as warp(embedding FLOAT[768])");
   }
+  if (definition.codes_only) check_codes_only(definition);
   return definition;
 }
 

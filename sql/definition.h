@@ -33,6 +33,7 @@ struct TableDefinition {
   std::string table;
   std::vector<ColumnDefinition> columns;  // in declared order
   int rowid_column = -1;                  // the INTEGER PRIMARY KEY, or -1
+  bool codes_only = false;                // store=codes
 
   int hidden(HiddenColumn column) const { return static_cast<int>(columns.size()) + column; }
   // For sqlite3_declare_vtab.

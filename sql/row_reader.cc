@@ -22,8 +22,14 @@ Cell RowReader::plain(engine::Location at, std::size_t column) {
 
 Cell RowReader::vector(engine::Location at, std::size_t column) {
   VectorBlock& block = vectors_[column];
+  const engine::Part& part = view_->part(at.part);
+  if (block.part != at.part && block.visited != at.part && part.decodes(column)) {
+    block.visited = at.part;
+    block.decoded = part.decode_vector(column, at.row);
+    return block.decoded.cell();
+  }
   if (block.part != at.part) {
-    block.vectors = view_->part(at.part).vectors(column);
+    block.vectors = part.vectors(column);
     block.part = at.part;
   }
   const engine::Part::Vectors& vectors = block.vectors;

@@ -28,6 +28,9 @@ class RowReader {
   struct VectorBlock {
     std::uint32_t part = kNone;
     engine::Part::Vectors vectors;
+    // The first row of a part whose vectors are decoded is decoded alone: there may be no other.
+    std::uint32_t visited = kNone;
+    Value decoded;
   };
 
   std::shared_ptr<const engine::View> view_;

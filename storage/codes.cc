@@ -35,6 +35,15 @@ void Store::write_codes(SegmentInfo& segment, std::size_t column, const Stamp& m
   segment = std::move(changed);
 }
 
+void Store::erase_vectors(SegmentInfo& segment, std::size_t column) {
+  if (segment.vectors[column].is_null()) return;
+  impl_->statements.use(Sql::kEraseBlocks)
+      .bind(impl_->vectors_header(segment, column).id())
+      .bind(impl_->vectors_header(segment, column).id())
+      .run();
+  segment.vectors[column] = Stamp{};
+}
+
 void Store::write_model(State& state, std::size_t column, std::span<const std::byte> bytes) {
   const Stamp stamp = new_stamp();
   state.models.resize(impl_->layout.vectors.size());

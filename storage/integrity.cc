@@ -115,6 +115,7 @@ class Checker {
   }
 
   void check_vectors(const SegmentInfo& segment, std::size_t column) {
+    if (segment.vectors[column].is_null()) return;
     const VectorBlock block = store_.load_vectors(segment, column);
     if (block.present.size() != 0 && block.present.all()) {
       fault(impl_.place(impl_.vectors_header(segment, column)) +

@@ -47,21 +47,30 @@ std::size_t missing_vectors(std::span<const RowRef> rows, std::size_t column) {
   }));
 }
 
-// A block with room for its header, then the vectors, then which are present if some are not.
-Bytes gather_vectors(std::span<const RowRef> rows, std::size_t column, std::size_t stride,
-                     bool with_presence) {
-  const std::size_t vectors = rows.size() * stride;
-  Bytes block(kBlockHeader + vectors + (with_presence ? bitmap_bytes(rows.size()) : 0));
-  std::byte* to = block.data() + kBlockHeader;
+void copy_vectors(std::span<const RowRef> rows, std::size_t column, std::size_t stride,
+                  std::byte* to) {
   for (std::size_t i = 0; i < rows.size(); ++i) {
     std::memcpy(to + i * stride, rows[i].chunk->vectors(column).row(rows[i].row), stride);
   }
-  if (!with_presence) return block;
+}
+
+Bitmap present_vectors(std::span<const RowRef> rows, std::size_t column) {
   Bitmap present(rows.size());
   for (std::size_t i = 0; i < rows.size(); ++i) {
     if (rows[i].chunk->has_vector(column, rows[i].row)) present.set(i);
   }
-  std::memcpy(to + vectors, present.words(), bitmap_bytes(rows.size()));
+  return present;
+}
+
+// A block with room for its header, then the vectors, then which are present if some are not.
+Bytes make_block(std::span<const RowRef> rows, std::size_t column, std::size_t stride,
+                 bool with_presence) {
+  const std::size_t vectors = rows.size() * stride;
+  Bytes block(kBlockHeader + vectors + (with_presence ? bitmap_bytes(rows.size()) : 0));
+  std::byte* to = block.data() + kBlockHeader;
+  copy_vectors(rows, column, stride, to);
+  if (!with_presence) return block;
+  std::memcpy(to + vectors, present_vectors(rows, column).words(), bitmap_bytes(rows.size()));
   return block;
 }
 
@@ -94,9 +103,12 @@ class Sealer {
     info_.zones.resize(store.layout.plains.size());
   }
 
-  SegmentInfo seal() {
+  // `without`: stamps of models; columns that have one are left out.
+  SegmentInfo seal(std::span<const Stamp> without) {
     write_rowids();
-    for (std::size_t i = 0; i < info_.vectors.size(); ++i) write_vectors(i);
+    for (std::size_t i = 0; i < info_.vectors.size(); ++i) {
+      if (i >= without.size() || without[i].is_null()) write_vectors(i);
+    }
     for (std::size_t i = 0; i < info_.plains.size(); ++i) write_plain(i);
     return std::move(info_);
   }
@@ -127,7 +139,7 @@ class Sealer {
     if (whole != nullptr) block = in_place(*whole, column);
     Bytes gathered;
     if (block.empty()) {
-      gathered = gather_vectors(rows, column, store_.layout.vectors[column].stride(), missing > 0);
+      gathered = make_block(rows, column, store_.layout.vectors[column].stride(), missing > 0);
       block = {gathered.data(), gathered.size()};
     }
     store_.write_block(header, block);
@@ -171,9 +183,27 @@ SegmentInfo Store::seal_blocks(State& state, std::span<const RowRef> rows) {
     throw Error(ErrorKind::kLimit, impl_->table + ": no segment numbers are left");
   }
   const KeepLastInsertRowid keep(impl_->db);
-  SegmentInfo info = Sealer(*impl_, state.next_segment, rows).seal();
+  std::span<const Stamp> without;
+  if (impl_->layout.codes_only) without = state.models;
+  SegmentInfo info = Sealer(*impl_, state.next_segment, rows).seal(without);
   ++state.next_segment;
   return info;
+}
+
+VectorBlock gather_vectors(const Layout& layout, std::span<const RowRef> rows,
+                           std::size_t column) {
+  const Selection selection(rows);
+  const Layout::Vector& shape = layout.vectors[column];
+  VectorBlock block;
+  if (selection.whole() != nullptr) {
+    block.vectors = selection.whole()->vectors(column);
+  } else {
+    block.memory = Bytes(rows.size() * shape.stride());
+    copy_vectors(selection.rows(), column, shape.stride(), block.memory.data());
+    block.vectors = {block.memory.data(), rows.size(), shape.dim, shape.type};
+  }
+  if (missing_vectors(rows, column) > 0) block.present = present_vectors(selection.rows(), column);
+  return block;
 }
 
 }  // namespace warplite::storage

@@ -116,7 +116,7 @@ ZoneMap get_zone(Reader& from, PlainType type) {
   return zone;
 }
 
-void check_ranges(const SegmentInfo& info) {
+void check_ranges(const SegmentInfo& info, const Layout& layout) {
   require(info.id >= 1 && info.id <= kMaxSegment, "id is out of range");
   require(info.rows >= 1 && info.rows <= kMaxSegmentRows, "row count is out of range");
   require(info.live_rows <= info.rows, "more rows are alive than there are");
@@ -130,7 +130,7 @@ void check_ranges(const SegmentInfo& info) {
   for (std::size_t i = 0; i < info.codes.size(); ++i) {
     require(info.codes[i].block.is_null() == info.codes[i].model.is_null(),
             "codes without a model, or a model without codes");
-    require(info.codes[i].block.is_null() || !info.vectors[i].is_null(),
+    require(info.codes[i].block.is_null() || !info.vectors[i].is_null() || layout.codes_only,
             "codes of vectors that are all NULL");
   }
   for (std::size_t i = 0; i < info.plains.size(); ++i) {
@@ -270,7 +270,7 @@ SegmentInfo decode_segment(std::span<const std::byte> record, std::int64_t id,
   for (std::size_t i = 0; i < layout.plains.size(); ++i) info.plains.push_back(body.get<Stamp>());
   for (PlainType type : layout.plains) info.zones.push_back(get_zone(body, type));
   info.codes = get_columns<CodesInfo>(body, layout.vectors.size());
-  check_ranges(info);
+  check_ranges(info, layout);
   return info;
 }
 

@@ -87,7 +87,7 @@ struct SegmentInfo {
   RowId max_rowid = 0;
   Stamp rowids;                 // null: the run min_rowid, min_rowid + 1, …
   Stamp alive;                  // null: all rows are alive
-  std::vector<Stamp> vectors;   // per Layout::vectors; null: every vector is NULL
+  std::vector<Stamp> vectors;   // per Layout::vectors; null: every vector is NULL, or only coded
   std::vector<Stamp> plains;    // per Layout::plains; null: every value is NULL
   std::vector<CodesInfo> codes;  // per Layout::vectors, or empty: nothing is coded
   std::vector<ZoneMap> zones;   // per Layout::plains
@@ -96,7 +96,7 @@ struct SegmentInfo {
 // One vector column of a segment. `present` is empty when no vector is NULL.
 struct VectorBlock {
   Bytes memory;
-  MatrixView vectors;  // into memory
+  MatrixView vectors;  // into memory, or into a chunk
   Bitmap present;
 };
 
@@ -169,12 +169,15 @@ class Store {
   // Writes rows as one segment, in ascending rowid order (they may come in any).
   // Takes the blocks' bytes from the chunk itself when the rows are all the rows of
   // one ascending chunk whose header space is kBlockHeader (which it overwrites).
+  // With Layout::codes_only, vectors of columns that have a model are left out.
   // REQUIRES: 1 ≤ rows ≤ segment_rows, rowids distinct. `state.next_segment` is advanced.
   SegmentInfo seal(State& state, std::span<const RowRef> rows);
   // The two halves of seal(). Until its entry is written a segment can be read by whoever
   // has its SegmentInfo; nobody else finds it.
   SegmentInfo seal_blocks(State& state, std::span<const RowRef> rows);
   void write_entry(const SegmentInfo& segment);
+  // Erases a column's vectors, which are coded. The entry is not written.
+  void erase_vectors(SegmentInfo& segment, std::size_t column);
   // Replaces the alive bitmap under a fresh stamp, and live_rows with it.
   void write_alive(SegmentInfo& segment, const Bitmap& alive);
   void drop_segment(const SegmentInfo& segment);
@@ -209,6 +212,11 @@ class Store {
  private:
   std::unique_ptr<Impl> impl_;
 };
+
+// A column of some rows as a segment of them holds it: in ascending rowid order. Without a copy when
+// the rows are all the rows of one ascending chunk, which then outlives the block.
+VectorBlock gather_vectors(const Layout& layout, std::span<const RowRef> rows,
+                           std::size_t column);
 
 // True when `suffix` (after NAME_) names a shadow table (xShadowName).
 bool is_shadow_suffix(std::string_view suffix);

@@ -261,7 +261,10 @@ TEST_CASE("ivf codes: decoding comes nearer with every byte") {
     const Bitmap present = some_of(rows.rows());
     const Bytes codes = learnt.model->encode(*device, rows.view(), &present, nullptr);
     std::vector<float> decoded(rows.values.size(), 99), wanted = rows.values;
-    learnt.model->decode(span_of(codes), 3000, reinterpret_cast<std::byte*>(decoded.data()));
+    Bitmap found;
+    learnt.model->decode({span_of(codes), 3000}, {0, 3000},
+                         reinterpret_cast<std::byte*>(decoded.data()), &found);
+    CHECK(std::equal(found.words(), found.words() + found.word_count(), present.words()));
     double sum = 0, zeros = 0;
     for (std::size_t i = 0; i < 3000; ++i) {
       const float* row = decoded.data() + i * 16;
@@ -293,6 +296,44 @@ TEST_CASE("ivf codes: decoding comes nearer with every byte") {
   }
 }
 
+TEST_CASE("ivf codes: some rows are decoded, and gathered, as in their block") {
+  const auto device = cpu::make_cpu_device();
+  const Floats rows = clustered(700, 12, 10, 1, 2);
+  for (const std::string text : {"lists=8 m=3 bits=4", "lists=8 m=6 bits=8 opq=1"}) {
+    const Learnt learnt = learn(*device, spec("ivfpq", text), Distance::kL2, rows.view());
+    const Bitmap present = some_of(rows.rows());
+    const Bytes one = learnt.model->encode(*device, rows.view(), &present, nullptr);
+    const Bytes two = learnt.model->encode(*device, rows.view(), nullptr, nullptr);
+    const index::CodedBlock blocks[] = {{span_of(one), 700}, {span_of(two), 700}};
+    std::vector<float> all(700 * 12), some(5 * 12);
+    learnt.model->decode(blocks[0], {0, 700}, reinterpret_cast<std::byte*>(all.data()), nullptr);
+    Bitmap found;
+    learnt.model->decode(blocks[0], {417, 5}, reinterpret_cast<std::byte*>(some.data()), &found);
+    CHECK(std::equal(some.begin(), some.end(), all.begin() + 417 * 12));
+    for (std::size_t i = 0; i < 5; ++i) CHECK(found.test(i) == present.test(417 + i));
+
+    std::vector<index::CodedRow> picked;
+    for (std::uint32_t i = 0; i < 700; ++i) {
+      picked.push_back({i % 7 == 3 ? nullptr : &blocks[i % 2], (i * 31) % 700});
+    }
+    const Bytes gathered = learnt.model->gather(picked);
+    learnt.model->check_codes(span_of(gathered), 700);
+    std::vector<float> from(12), to(12);
+    for (std::uint32_t i = 0; i < 700; ++i) {
+      learnt.model->decode({span_of(gathered), 700}, {i, 1},
+                           reinterpret_cast<std::byte*>(to.data()), &found);
+      if (picked[i].block == nullptr) {
+        CHECK_FALSE(found.test(0));
+        continue;
+      }
+      CHECK(found.test(0) == (picked[i].block == &blocks[1] || present.test(picked[i].row)));
+      learnt.model->decode(*picked[i].block, {picked[i].row, 1},
+                           reinterpret_cast<std::byte*>(from.data()), nullptr);
+      CHECK(from == to);
+    }
+  }
+}
+
 TEST_CASE("ivf codes: columns of smaller elements are coded and decoded") {
   const auto device = cpu::make_cpu_device();
   const Floats rows = clustered(1000, 8, 10, 1, 2);
@@ -307,7 +348,7 @@ TEST_CASE("ivf codes: columns of smaller elements are coded and decoded") {
     const Learnt learnt = learn(*device, spec("ivfpq", "lists=8 m=8"), Distance::kL2, view);
     const Bytes codes = learnt.model->encode(*device, view, nullptr, nullptr);
     std::vector<std::byte> decoded(1000 * view.stride());
-    learnt.model->decode(span_of(codes), 1000, decoded.data());
+    learnt.model->decode({span_of(codes), 1000}, {0, 1000}, decoded.data(), nullptr);
     double sum = 0;
     for (std::size_t i = 0; i < 1000; ++i) {
       const double d = compute::canonical_distance(Distance::kL2, type, 8, view.row(i),

@@ -21,19 +21,6 @@ void check_integrity(Session& session) {
   for (const std::string& fault : faults_of(session)) FAIL_CHECK(fault);
 }
 
-// What `body` throws.
-template <typename Body>
-std::string thrown(ErrorKind kind, Body&& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    CHECK(error.kind() == kind);
-    return error.what();
-  }
-  FAIL_CHECK("nothing was thrown");
-  return {};
-}
-
 TEST_CASE("rows of a table are searched exactly until its index is trained") {
   TemporaryFile file;
   Session session(file.path(), ivf_options(), true);

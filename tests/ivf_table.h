@@ -113,6 +113,19 @@ class IvfSession {
   std::shared_ptr<Collection> table_;
 };
 
+// What `body` throws.
+template <typename Body>
+std::string thrown(ErrorKind kind, Body&& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    CHECK(error.kind() == kind);
+    return error.what();
+  }
+  FAIL_CHECK("nothing was thrown");
+  return {};
+}
+
 // What to ask.
 struct Question {
   std::size_t column = 0;
