@@ -1,9 +1,10 @@
 // The float32 matrix product that nominates rows for a batch of queries, and the
-// packing around it. Its rounding is bounded in nominate.h, so multiplications and
+// packing around it. Its rounding is bounded in bounded_product.h, so multiplications and
 // additions may be fused; what it nominates is re-scored canonically.
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "cpu/highway_config.h"
 #include "cpu/kernels.h"
@@ -94,6 +95,60 @@ std::size_t survivors(const float* HWY_RESTRICT dots, const float* HWY_RESTRICT 
     write(r + kLanes, kAll & ~bits_of(high));
   }
   return found;
+}
+
+// The least and the second of each lane, and positions as floats, which are exact: a block has few
+// rows.
+struct LaneLeasts {
+  FloatVector least, second, at;
+  HWY_INLINE LaneLeasts()
+      : least(hn::Set(kFloats, std::numeric_limits<float>::infinity())),
+        second(least),
+        at(hn::Zero(kFloats)) {}
+
+  HWY_INLINE void add(FloatVector value, FloatVector position) {
+    const auto less = hn::Lt(value, least);
+    second = hn::Min(second, hn::Max(least, value));
+    at = hn::IfThenElse(less, position, at);
+    least = hn::Min(least, value);
+  }
+  HWY_INLINE void add(const LaneLeasts& other) {
+    add(other.least, other.at);
+    second = hn::Min(second, other.second);
+  }
+};
+
+void least_two(const float* HWY_RESTRICT dots, const float* HWY_RESTRICT halves,
+               const float* HWY_RESTRICT norms, std::size_t n, float slack, std::uint32_t first,
+               LeastTwo& out) {
+  const FloatVector g = hn::Set(kFloats, slack);
+  const FloatVector step = hn::Set(kFloats, static_cast<float>(kRows));
+  LaneLeasts even, odd;
+  FloatVector at = hn::Iota(kFloats, 0.0f), after = hn::Iota(kFloats, static_cast<float>(kLanes));
+  const auto bound = [&](std::size_t r) HWY_ATTR {
+    const FloatVector near = hn::MulAdd(g, hn::LoadU(kFloats, norms + r),
+                                        hn::LoadU(kFloats, dots + r));
+    return hn::Sub(hn::LoadU(kFloats, halves + r), near);
+  };
+  for (std::size_t r = 0; r < n; r += kRows) {
+    even.add(bound(r), at);
+    odd.add(bound(r + kLanes), after);
+    at = hn::Add(at, step);
+    after = hn::Add(after, step);
+  }
+  even.add(odd);
+  float least[kLanes], second[kLanes], positions[kLanes];
+  hn::StoreU(even.least, kFloats, least);
+  hn::StoreU(even.second, kFloats, second);
+  hn::StoreU(even.at, kFloats, positions);
+  for (std::size_t i = 0; i < kLanes; ++i) {
+    const bool less = least[i] < out.least;
+    const float more = less ? out.least : least[i];
+    if (more < out.second) out.second = more;
+    if (second[i] < out.second) out.second = second[i];
+    if (less) out.at = first + static_cast<std::uint32_t>(positions[i]);
+    if (less) out.least = least[i];
+  }
 }
 
 // Elements are converted a strip at a time, so that strips of all rows stay in the
@@ -280,7 +335,7 @@ void pack(const PackSource& source, const std::byte* const* vectors, std::size_t
 }  // namespace
 
 void fill_gemm(Kernels& kernels) {
-  kernels.gemm = {kQueries, kRows, multiply, pack, survivors};
+  kernels.gemm = {kQueries, kRows, multiply, pack, survivors, least_two};
 }
 
 }  // namespace HWY_NAMESPACE

@@ -6,9 +6,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 #include "core/distance.h"
 #include "core/types.h"
+#include "cpu/match_kernels.h"
 #include "cpu/pq_kernels.h"
 
 namespace warplite::cpu {
@@ -43,13 +45,20 @@ struct ScreenQuery {
 using ScreenRows = void (*)(const ScreenQuery& query, const std::byte* base,
                             const std::uint32_t* rows, std::size_t n, float* lows);
 
-// How vectors become the float32 operands of the nominating product (nominate.h).
+// How vectors become the float32 operands of the bounded product (bounded_product.h).
 struct PackSource {
   ElementType type = ElementType::kFloat32;
   std::uint32_t dim = 0;
   const float* centre = nullptr;  // dim floats that are subtracted, or null
   float scale = 1;
   bool unit = false;              // divide each vector by its norm instead
+};
+
+// The least of some numbers, where it was, and the least of the others.
+struct LeastTwo {
+  float least = std::numeric_limits<float>::infinity();
+  float second = std::numeric_limits<float>::infinity();
+  std::uint32_t at = 0;
 };
 
 struct GemmKernels {
@@ -69,6 +78,11 @@ struct GemmKernels {
   // in ascending order, and returns their number. REQUIRES: n % rows == 0.
   std::size_t (*survivors)(const float* dots, const float* halves, const float* norms,
                            std::size_t n, float slack, float offset, std::uint32_t* out) = nullptr;
+
+  // Adds halves[r] − (dots[r] + slack · norms[r]), r < n, at first + r. REQUIRES: n % rows == 0;
+  // none of them is NaN.
+  void (*least_two)(const float* dots, const float* halves, const float* norms, std::size_t n,
+                    float slack, std::uint32_t first, LeastTwo& out) = nullptr;
 };
 
 struct Kernels {
@@ -77,6 +91,7 @@ struct Kernels {
   ScreenRows screens[8][8] = {};  // FLOAT and FLOAT16; null: none
   GemmKernels gemm;
   PqKernels pq;
+  MatchKernels match;
 
   ScoreRows score(ElementType type, Distance distance) const {
     return scores[static_cast<int>(type)][static_cast<int>(distance)];
@@ -93,6 +108,7 @@ TargetExports integer_exports();
 TargetExports screen_exports();
 TargetExports gemm_exports();
 TargetExports pq_exports();
+TargetExports match_exports();
 
 // The table in use. Valid for the life of the process.
 const Kernels& active_kernels();

@@ -7,33 +7,11 @@
 namespace warplite::cpu {
 namespace {
 
-constexpr double kUnit = 0x1p-24;           // rounding of float32
-constexpr double kLargestSquare = 0x1p80;   // of a norm that cannot overflow
-constexpr double kFloor = 0x1p-40;
-constexpr std::size_t kFewestQueries = 7;   // measured: below, scanning wins
+constexpr std::size_t kFewestQueries = 7;        // measured: below, scanning wins
 constexpr std::size_t kFewestRows = 64;
-constexpr std::uint32_t kLargestDim = 1u << 16;
-constexpr std::size_t kDepth = 512;         // elements multiplied between visits of the sums
-constexpr std::size_t kTileBytes = 256 << 10;
-constexpr std::size_t kTileRows = 512;
 constexpr std::size_t kLargestDeferredK = 1024;  // beyond, candidates take too much memory
-constexpr std::size_t kDotsBytes = 64 << 10;
-constexpr std::size_t kAskedBytes = 512;    // of a row that is soon to be scored
-constexpr std::size_t kSampleRows = 64;
-constexpr std::size_t kGroupSteps = std::size_t{1} << 26;  // multiply-adds between looks at `stop`
+constexpr std::size_t kAskedBytes = 512;         // of a row that is soon to be scored
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-std::size_t round_up(std::size_t n, std::size_t multiple) {
-  return (n + multiple - 1) / multiple * multiple;
-}
-
-// Saturates to infinity.
-float to_float(double value) {
-  constexpr double kMax = std::numeric_limits<float>::max();
-  if (value > kMax) return std::numeric_limits<float>::infinity();
-  if (value < -kMax) return -std::numeric_limits<float>::infinity();
-  return static_cast<float>(value);
-}
 
 // What at least k of the keys do not exceed, and not many more than k. Counting again and again
 // costs less than selection, whose branches nobody can predict.
@@ -51,17 +29,12 @@ double bound_of(std::vector<float>& keys, std::size_t k) {
   return high + std::fabs(static_cast<double>(high)) * 0x1p-22 + 0x1p-140;
 }
 
-// The power of two that brings `norm` near 1, within what float32 multiplies exactly.
-double scale_for(double norm) {
-  if (!(norm > 0) || !std::isfinite(norm)) return 1;
-  return std::ldexp(1.0, std::clamp(-std::ilogb(norm), -120, 120));
-}
-
-std::vector<const std::byte*> sample_rows(const compute::Workload& work) {
-  std::vector<const std::byte*> rows;
-  const std::size_t per_block = std::max<std::size_t>(1, kSampleRows / std::max<std::size_t>(
-                                                                           1, work.blocks.size()));
-  const std::size_t step = std::max<std::size_t>(1, work.blocks.size() / kSampleRows);
+BoundedProduct::Vectors sample_rows(const compute::Workload& work) {
+  constexpr std::size_t kRows = BoundedProduct::kSampleRows;
+  BoundedProduct::Vectors rows;
+  const std::size_t blocks = std::max<std::size_t>(1, work.blocks.size());
+  const std::size_t per_block = std::max<std::size_t>(1, kRows / blocks);
+  const std::size_t step = std::max<std::size_t>(1, blocks / kRows);
   for (std::size_t b = 0; b < work.blocks.size(); b += step) {
     const compute::Block& block = work.blocks[b];
     const std::uint32_t stride =
@@ -77,210 +50,59 @@ std::vector<const std::byte*> sample_rows(const compute::Workload& work) {
   return rows;
 }
 
-double largest_norm(const compute::Workload& work, const std::vector<const std::byte*>& vectors,
-                    const std::vector<float>& centre) {
-  double largest = 0;
-  for (const std::byte* vector : vectors) {
-    double square = 0;
-    for (std::size_t i = 0; i < work.queries.dim; ++i) {
-      const double shift = centre.empty() ? 0.0 : static_cast<double>(centre[i]);
-      const double value = element_at(work.queries.type, vector, i) - shift;
-      square += value * value;
-    }
-    largest = std::max(largest, square);
-  }
-  return std::sqrt(largest);
-}
-
-std::vector<float> mean_of(const compute::Workload& work,
-                           const std::vector<const std::byte*>& vectors) {
-  std::vector<float> mean(work.queries.dim);
-  for (std::size_t i = 0; i < mean.size() && !vectors.empty(); ++i) {
-    double sum = 0;
-    for (const std::byte* vector : vectors) sum += element_at(work.queries.type, vector, i);
-    mean[i] = to_float(sum / static_cast<double>(vectors.size()));
-  }
-  return mean;
-}
-
 }  // namespace
 
 bool Nominator::suits(const compute::Workload& work, std::size_t k, std::size_t live_rows) {
-  const Distance distance = work.distance;
-  if (distance != Distance::kL2 && distance != Distance::kInnerProduct &&
-      distance != Distance::kCosine) {
-    return false;
-  }
+  if (!BoundedProduct::suits(work.distance, work.queries.dim)) return false;
   if (work.queries.rows < kFewestQueries || live_rows < kFewestRows) return false;
-  if (work.has_after || work.queries.dim > kLargestDim) return false;
+  if (work.has_after) return false;
   // Where a good part of the rows is wanted, all would be nominated.
   if (k == 0) return work.range.high < kInfinity;
   return k <= live_rows / 16;
 }
 
 Nominator::Nominator(const SearchContext& context)
-    : context_(context), gemm_(context.kernels.gemm), dim_(context.work.queries.dim) {
-  const std::size_t fitting = kTileBytes / (dim_ * sizeof(float)) / gemm_.rows * gemm_.rows;
-  tile_rows_ = std::clamp(fitting, gemm_.rows, kTileRows);
-  const std::size_t panel_dots = tile_rows_ * gemm_.queries;
-  panel_group_ = std::max<std::size_t>(1, std::min(kDotsBytes / (panel_dots * sizeof(float)),
-                                                   kGroupSteps / (panel_dots * dim_)));
+    : context_(context),
+      gemm_(context.kernels.gemm),
+      product_(gemm_, context.work.distance, context.work.queries.type, context.work.queries.dim,
+               sample_rows(context.work), BoundedProduct::sample_of(context.work.queries)) {
   // With a lower end to the range, a near row need not count.
   const std::size_t k = context_.k;
   const bool deferred =
       k != 0 && k <= kLargestDeferredK && context_.work.range.low == -kInfinity;
   most_pending_ = deferred ? k + std::max<std::size_t>(8, k / 2) : 0;
-  choose_centre_and_scale();
-  pack_queries();
-}
-
-void Nominator::choose_centre_and_scale() {
-  const compute::Workload& work = context_.work;
-  if (work.distance == Distance::kCosine) return;
-  const auto rows = sample_rows(work);
-  if (work.distance == Distance::kL2) centre_ = mean_of(work, rows);
-  std::vector<const std::byte*> queries;
-  const std::size_t step = work.queries.rows / kSampleRows + 1;
-  for (std::size_t q = 0; q < work.queries.rows; q += step) queries.push_back(work.queries.row(q));
-  const double row_norm = largest_norm(work, rows, centre_);
-  const double query_norm = largest_norm(work, queries, centre_);
-  row_scale_ = scale_for(row_norm > 0 ? row_norm : query_norm);
-  query_scale_ = work.distance == Distance::kL2 ? row_scale_ : scale_for(query_norm);
-}
-
-void Nominator::pack_queries() {
-  const MatrixView& queries = context_.work.queries;
-  const std::size_t width = gemm_.queries;
-  const bool unit = context_.work.distance == Distance::kCosine;
-  const PackSource source{queries.type, dim_, centre_.empty() ? nullptr : centre_.data(),
-                          static_cast<float>(query_scale_), unit};
-  queries_.resize(queries.rows);
-  panels_ = Bytes(round_up(queries.rows, width) * dim_ * sizeof(float));
-  float* packed = reinterpret_cast<float*>(panels_.data());
-  std::vector<const std::byte*> vectors(width);
-  std::vector<double> squares(width);
-  for (std::size_t first = 0; first < queries.rows; first += width) {
-    for (std::size_t i = 0; i < width; ++i) {
-      vectors[i] = first + i < queries.rows ? queries.row(first + i) : nullptr;
-    }
-    gemm_.pack(source, vectors.data(), width, packed + first * dim_, squares.data());
-    for (std::size_t i = 0; i < width && first + i < queries.rows; ++i) {
-      Query& query = queries_[first + i];
-      query.square = unit ? (squares[i] > 0 ? 1 : 0) : squares[i];
-      query.usable = query.square <= kLargestSquare;
-      const double gamma = 1.02 * (dim_ + 16.0) * kUnit;
-      query.slack = to_float(gamma * (std::sqrt(query.square) * (1 + 0x1p-20) + kFloor));
-    }
-  }
+  product_.pack_queries(context_.work.queries, &queries_);
 }
 
 Nominator::Tile Nominator::make_tile() const {
   Tile tile;
-  tile.rows.resize(tile_rows_);
-  tile.packed = Bytes(tile_rows_ * dim_ * sizeof(float));
-  tile.squares.resize(gemm_.rows);
-  tile.halves.resize(tile_rows_);
-  tile.norms.resize(tile_rows_);
-  tile.dots = Bytes(panel_group_ * gemm_.queries * tile_rows_ * sizeof(float));
-  tile.found.resize(tile_rows_);
+  tile.rows.resize(tile_rows());
+  tile.packed = product_.make_rows(tile_rows());
+  tile.dots = Bytes(product_.dots_bytes());
+  tile.found.resize(tile_rows());
   tile.scored.resize(most_pending_);
-  tile.pending.resize(queries_.size());
+  tile.pending.resize(queries_.bounds.size());
   return tile;
 }
 
 void Nominator::search(Worker& worker, Tile& tile, const Span& span) const {
-  const std::size_t panels = round_up(queries_.size(), gemm_.queries) / gemm_.queries;
+  const std::size_t queries = queries_.bounds.size(), panels = product_.panels_of(queries);
+  float* const dots = reinterpret_cast<float*>(tile.dots.data());
   std::uint32_t at = span.begin;
   while (true) {
-    tile.rows.resize(tile_rows_);
-    tile.rows.resize(next_live_rows(*span.block, at, span.end, tile_rows_, tile.rows.data()));
+    tile.rows.resize(tile_rows());
+    tile.rows.resize(next_live_rows(*span.block, at, span.end, tile_rows(), tile.rows.data()));
     if (tile.rows.empty()) return;
-    pack_rows(*span.block, tile);
-    for (std::size_t panel = 0; panel < panels; panel += panel_group_) {
+    product_.pack_rows(vectors_of(*span.block), tile.rows.data(), tile.rows.size(), &tile.packed);
+    for (std::size_t panel = 0; panel < panels; panel += product_.panel_group()) {
       if (worker.stopped()) return;
-      const std::size_t group = std::min(panel_group_, panels - panel);
-      multiply(panel, group, tile);
-      const float* dots = reinterpret_cast<const float*>(tile.dots.data());
+      const std::size_t group = std::min(product_.panel_group(), panels - panel);
+      product_.multiply(queries_, panel, group, tile.packed, tile.rows.size(), dots);
       const std::size_t first = panel * gemm_.queries;
-      const std::size_t end = std::min(queries_.size(), first + group * gemm_.queries);
+      const std::size_t end = std::min(queries, first + group * gemm_.queries);
       for (std::size_t q = first; q < end; ++q) {
-        select(worker, q, dots + (q - first) * tile_rows_, *span.block, tile);
+        select(worker, q, dots + (q - first) * tile_rows(), *span.block, tile);
       }
-    }
-  }
-}
-
-void Nominator::pack_rows(const compute::Block& block, Tile& tile) const {
-  const MatrixView& queries = context_.work.queries;
-  const bool unit = context_.work.distance == Distance::kCosine;
-  const bool l2 = context_.work.distance == Distance::kL2;
-  const PackSource source{queries.type, dim_, centre_.empty() ? nullptr : centre_.data(),
-                          static_cast<float>(row_scale_), unit};
-  float* packed = reinterpret_cast<float*>(tile.packed.data());
-  std::vector<const std::byte*> vectors(gemm_.rows);
-  for (std::size_t first = 0; first < tile.rows.size(); first += gemm_.rows) {
-    for (std::size_t i = 0; i < gemm_.rows; ++i) {
-      const bool present = first + i < tile.rows.size();
-      vectors[i] =
-          present ? vectors_of(block) + tile.rows[first + i] * queries.stride() : nullptr;
-    }
-    gemm_.pack(source, vectors.data(), gemm_.rows, packed + first * dim_, tile.squares.data());
-    for (std::size_t i = 0; i < gemm_.rows; ++i) {
-      const double square = unit ? 1 : tile.squares[i];
-      const bool usable = square <= kLargestSquare;
-      tile.norms[first + i] =
-          usable ? to_float(std::sqrt(square) * (1 + 0x1p-20) + kFloor) : 1.0f;
-      tile.halves[first + i] = to_float(!usable ? -kInfinity
-                                        : l2    ? square / 2 * (1 - 32 * kUnit)
-                                                : 0);
-    }
-  }
-}
-
-void Nominator::multiply(std::size_t first_panel, std::size_t panels, Tile& tile) const {
-  const std::size_t width = gemm_.queries;
-  const auto* queries = reinterpret_cast<const float*>(panels_.data()) + first_panel * width * dim_;
-  const auto* rows = reinterpret_cast<const float*>(tile.packed.data());
-  auto* dots = reinterpret_cast<float*>(tile.dots.data());
-  const std::size_t used = round_up(tile.rows.size(), gemm_.rows);
-  for (std::size_t at = 0; at < dim_; at += kDepth) {
-    const std::size_t depth = std::min<std::size_t>(kDepth, dim_ - at);
-    for (std::size_t r = 0; r < used; r += gemm_.rows) {
-      for (std::size_t p = 0; p < panels; ++p) {
-        gemm_.multiply(queries + (p * dim_ + at) * width, rows + r * dim_ + at * gemm_.rows, depth,
-                       at != 0, dots + p * width * tile_rows_ + r, tile_rows_);
-      }
-    }
-  }
-}
-
-float Nominator::offset(std::size_t query, double threshold) const {
-  const Query& q = queries_[query];
-  if (!q.usable) return -std::numeric_limits<float>::infinity();
-  double value = 0;
-  if (context_.work.distance == Distance::kInnerProduct) {
-    value = -threshold * row_scale_ * query_scale_;
-  } else if (threshold < 0) {
-    value = kInfinity;
-  } else if (context_.work.distance == Distance::kCosine) {
-    value = 1 - threshold;
-  } else {
-    const double scaled = threshold * row_scale_;
-    value = q.square / 2 * (1 - 32 * kUnit) - scaled * scaled / 2 * (1 + 0x1p-28);
-  }
-  return to_float(value - 8 * kUnit * std::fabs(value));
-}
-
-double Nominator::farthest(std::size_t query, double key) const {
-  switch (context_.work.distance) {
-    case Distance::kInnerProduct: {
-      const double bound = key / row_scale_ / query_scale_;
-      return bound + 0x1p-20 * std::fabs(bound);
-    }
-    case Distance::kCosine: return std::max(0.0, 1 + key);
-    default: {
-      const double half = queries_[query].square / 2 * (1 + 40 * kUnit) + key;
-      return std::sqrt(std::max(0.0, 2 * half)) * (1 + 0x1p-20) / row_scale_;
     }
   }
 }
@@ -289,9 +111,9 @@ void Nominator::select(Worker& worker, std::size_t query, const float* dots,
                        const compute::Block& block, Tile& tile) const {
   Pending& pending = tile.pending[query];
   update_offset(worker, query, pending);
-  const Query& q = queries_[query];
-  std::size_t found = gemm_.survivors(dots, tile.halves.data(), tile.norms.data(),
-                                      round_up(tile.rows.size(), gemm_.rows), q.slack,
+  const BoundedProduct::Query& q = queries_.bounds[query];
+  std::size_t found = gemm_.survivors(dots, tile.packed.halves.data(), tile.packed.norms.data(),
+                                      product_.padded_rows(tile.rows.size()), q.slack,
                                       pending.offset, tile.found.data());
   // The padding of the last tile.
   while (found > 0 && tile.found[found - 1] >= tile.rows.size()) --found;
@@ -312,11 +134,11 @@ void Nominator::defer(Worker& worker, std::size_t query, const float* dots,
   }
   for (std::size_t i = 0; i < found; ++i) {
     const std::uint32_t r = tile.found[i];
-    if (tile.halves[r] == -std::numeric_limits<float>::infinity()) {
+    if (tile.packed.halves[r] == -std::numeric_limits<float>::infinity()) {
       worker.score(query, block, &tile.rows[r], 1);
       continue;
     }
-    const Bounds key = bounds(query, dots, r, tile);
+    const BoundedProduct::Bounds key = bounds(query, dots, r, tile);
     if (key.low > pending.farthest()) continue;  // the threshold has fallen since
     pending.candidates.push_back({key.low, key.high, number, tile.rows[r]});
     if (pending.candidates.size() < most_pending_) continue;
@@ -326,11 +148,10 @@ void Nominator::defer(Worker& worker, std::size_t query, const float* dots,
   }
 }
 
-Nominator::Bounds Nominator::bounds(std::size_t query, const float* dots, std::uint32_t row,
-                                    const Tile& tile) const {
-  const double half = tile.halves[row];
-  const double margin = static_cast<double>(queries_[query].slack) * tile.norms[row];
-  return {half - dots[row] - margin, half * (1 + 80 * kUnit) - dots[row] + margin};
+BoundedProduct::Bounds Nominator::bounds(std::size_t query, const float* dots, std::uint32_t row,
+                                         const Tile& tile) const {
+  return BoundedProduct::bounds(queries_.bounds[query], dots[row], tile.packed.halves[row],
+                                tile.packed.norms[row]);
 }
 
 // Of the candidates and of tile.found[0..found).
@@ -343,11 +164,11 @@ void Nominator::tighten(Worker& worker, std::size_t query, const float* dots, st
   }
   for (std::size_t i = 0; i < found; ++i) {
     const std::uint32_t r = tile.found[i];
-    if (tile.halves[r] == -std::numeric_limits<float>::infinity()) continue;
+    if (tile.packed.halves[r] == -std::numeric_limits<float>::infinity()) continue;
     tile.keys.push_back(to_float(bounds(query, dots, r, tile).high));
   }
   if (tile.keys.size() < context_.k) return;
-  worker.tighten(query, farthest(query, bound_of(tile.keys, context_.k)));
+  worker.tighten(query, product_.farthest(queries_.bounds[query], bound_of(tile.keys, context_.k)));
   update_offset(worker, query, pending);
   drop_distant(pending);
 }
@@ -356,7 +177,7 @@ void Nominator::update_offset(Worker& worker, std::size_t query, Pending& pendin
   const double threshold = worker.threshold(query);
   if (threshold == pending.threshold) return;
   pending.threshold = threshold;
-  pending.offset = offset(query, threshold);
+  pending.offset = product_.offset(queries_.bounds[query], threshold);
 }
 
 void Nominator::drop_distant(Pending& pending) const {
@@ -390,12 +211,12 @@ void Nominator::ask_for_candidates(const Pending& pending) const {
 }
 
 void Nominator::finish(Worker& worker, Tile& tile) const {
-  for (std::size_t q = 0; q < queries_.size(); ++q) {
+  for (std::size_t q = 0; q < queries_.bounds.size(); ++q) {
     if (worker.stopped()) return;
     Pending& pending = tile.pending[q];
     update_offset(worker, q, pending);
     drop_distant(pending);
-    if (q + 1 < queries_.size()) ask_for_candidates(tile.pending[q + 1]);
+    if (q + 1 < queries_.bounds.size()) ask_for_candidates(tile.pending[q + 1]);
     score(worker, q, tile);
   }
 }

@@ -16,6 +16,9 @@ constexpr std::size_t kStepsPerTurn = 2;
 // sample does not extend.
 constexpr double kInertia = 1e-3;
 constexpr std::size_t kMostSteps = 60;
+// Of a step of nearest_orthogonal(), squared. Beyond, a singular value of 1 would nearly vanish,
+// and its direction with it.
+constexpr double kMostStretch = 2.7;
 
 std::vector<float> identity(std::uint32_t dim) {
   std::vector<float> matrix(std::size_t{dim} * dim);
@@ -31,7 +34,9 @@ double frobenius(const std::vector<float>& matrix) {
 
 }  // namespace
 
-// Newton–Schulz: X ← X (c₀ + c₁ XᵀX), which brings every singular value in (0, √3) to 1.
+// Newton–Schulz, X ← X (3 − s² XᵀX) s / 2, which brings singular values σ in (0, 1] to 1: with s = 1
+// by half of what they are, as long as they are small. Larger s take values that are all at least
+// `least` there in half as many steps; s² = 3 / (1 + least + least²) makes `least` and 1 equal.
 std::vector<float> nearest_orthogonal(const TrainingTask& task, std::vector<float> matrix,
                                       const std::vector<float>& fallback, std::uint32_t dim) {
   const std::size_t elements = matrix.size();
@@ -43,18 +48,25 @@ std::vector<float> nearest_orthogonal(const TrainingTask& task, std::vector<floa
   for (float& x : matrix) x *= scale;
   const std::function<void()> poll = [&] { task.poll()(); };
   std::vector<float> gram(elements), next(elements);
+  // About what the fallback alone leaves in a direction. Lesser values take a few steps more.
+  double least = kInertia / std::sqrt(dim);
   for (std::size_t step = 0; step < kMostSteps; ++step) {
     const std::vector<float> transposed = transpose(matrix.data(), dim, dim);
     multiply(transposed.data(), dim, dim, matrix.data(), dim, gram.data(), poll);
+    const double stretch = std::min(3 / (1 + least + least * least), kMostStretch);
+    const double factor = std::sqrt(stretch) / 2;
+    const auto constant = static_cast<float>(3 * factor);
+    const auto slope = static_cast<float>(stretch * factor);
     double off = 0;
     for (std::size_t i = 0; i < elements; ++i) {
       const float unit = i % (dim + std::size_t{1}) == 0 ? 1.0f : 0.0f;
       off = std::max(off, std::fabs(static_cast<double>(gram[i] - unit)));
-      gram[i] = 1.5f * unit - 0.5f * gram[i];
+      gram[i] = constant * unit - slope * gram[i];
     }
     if (off < 1e-5) break;
     multiply(matrix.data(), dim, dim, gram.data(), dim, next.data(), poll);
     matrix.swap(next);
+    least = std::min(1.0, least * (3 - stretch * least * least) * factor);
   }
   return matrix;
 }
