@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "compute/ivf.h"
+#include "compute/match.h"
 #include "compute/ops.h"
 #include "core/bytes.h"
 #include "core/error.h"
@@ -87,6 +88,12 @@ class Device {
   virtual Status assign(const AssignWork& work);
   // The scalar reference, unless the device has better.
   virtual Status pq_assign(const PqAssignWork& work);
+
+  // Match counts over postings (match.h). What a device does not offer the CPU does.
+  virtual bool supports_match() const { return false; }
+  // Adds the rows with the largest counts. REQUIRES: supports_match(), best.queries() ==
+  // work.queries(). On error `best` is unspecified.
+  virtual Status match(const MatchWork& work, HitTable& best);
 
   // Searches it has answered, as counted by whoever asked.
   std::uint64_t searches() const { return searches_; }

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <atomic>
+#include <limits>
 #include <thread>
 #include <utility>
 
@@ -65,14 +66,20 @@ Status Device::assign(const AssignWork& work) {
     HitTable best(work.count, 1);
     nearest(search, best).raise();
     for (std::size_t i = 0; i < work.count; ++i) {
-      const Hit& hit = best.sorted(i).front();
-      work.out[i] = {hit.row, hit.distance};
+      const std::vector<Hit>& hits = best.sorted(i);
+      // None is near to a row whose distances are no numbers.
+      work.out[i] = hits.empty() ? Assigned{0, std::numeric_limits<double>::quiet_NaN()}
+                                 : Assigned{hits[0].row, hits[0].distance};
     }
   });
 }
 
 Status Device::pq_assign(const PqAssignWork& work) {
   return guarded([&] { reference_pq_assign(work); });
+}
+
+Status Device::match(const MatchWork&, HitTable&) {
+  return {ErrorKind::kUnsupported, describe().name + " does not count matches"};
 }
 
 Status Device::map_host(HostBytes, std::shared_ptr<const Buffer>*) {

@@ -7,7 +7,9 @@
 #endif
 
 #include "compute/guarded.h"
+#include "cpu/assign.h"
 #include "cpu/ivf_search.h"
+#include "cpu/match.h"
 #include "cpu/pq_assign.h"
 #include "cpu/search.h"
 #include "cpu/worker.h"
@@ -65,8 +67,18 @@ class CpuDevice : public compute::Device {
     return compute::guarded([&] { search_ivf_nearest(work, best); });
   }
 
+  Status assign(const compute::AssignWork& work) override {
+    return compute::guarded([&] { assign_nearest(work); });
+  }
+
   Status pq_assign(const compute::PqAssignWork& work) override {
     return compute::guarded([&] { assign_codes(work); });
+  }
+
+  bool supports_match() const override { return true; }
+
+  Status match(const compute::MatchWork& work, compute::HitTable& best) override {
+    return compute::guarded([&] { search_match(work, best); });
   }
 
  private:

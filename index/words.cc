@@ -1,0 +1,78 @@
+#include "index/words.h"
+
+#include <algorithm>
+#include <set>
+#include <span>
+
+#include "index/keyword_hash.h"
+#include "index/unicode.h"
+
+namespace warplite::index {
+namespace {
+
+using compute::Keyword;
+using Word = std::span<const std::uint32_t>;
+
+constexpr std::size_t kPackedLetters = 12;
+constexpr std::uint64_t kLetters = 37;  // a–z, 0–9 and none; 37¹² < 2⁶³
+
+// 1 … 36, or 0 for any other character.
+std::uint64_t letter(std::uint32_t point) {
+  if (point >= 'a' && point <= 'z') return point - 'a' + 1;
+  return point >= '0' && point <= '9' ? point - '0' + 27 : 0;
+}
+
+Keyword keyword_of(Word word) {
+  Keyword packed = 0;
+  bool fits = word.size() <= kPackedLetters;
+  for (std::size_t i = 0; fits && i < word.size(); ++i) {
+    const std::uint64_t next = letter(word[i]);
+    fits = next != 0;
+    packed = packed * kLetters + next;
+  }
+  if (fits) return packed;
+  KeywordHash hash;
+  for (const std::uint32_t point : word) hash.add(point);
+  return hash.keyword();
+}
+
+// Folds the case of `points`, and calls body(word) for each word.
+template <class Body>
+void for_each_word(CodePoints& points, const Body& body) {
+  std::size_t begin = 0;
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    if (belongs_to_word(points[i])) {
+      points[i] = fold_case(points[i]);
+      continue;
+    }
+    if (begin < i) body(Word(&points[begin], i - begin));
+    begin = i + 1;
+  }
+  if (begin < points.size()) body(Word(&points[begin], points.size() - begin));
+}
+
+std::set<CodePoints> word_set(std::string_view text) {
+  CodePoints points;
+  decode_utf8(text, points);
+  std::set<CodePoints> words;
+  for_each_word(points, [&](Word word) { words.emplace(word.begin(), word.end()); });
+  return words;
+}
+
+}  // namespace
+
+void WordEncoder::encode(std::string_view text, std::vector<Keyword>& out) {
+  decode_utf8(text, points_);
+  out.clear();
+  for_each_word(points_, [&](Word word) { out.push_back(keyword_of(word)); });
+  std::sort(out.begin(), out.end());
+  out.erase(std::unique(out.begin(), out.end()), out.end());
+}
+
+std::uint32_t common_words(std::string_view a, std::string_view b) {
+  const std::set<CodePoints> x = word_set(a), y = word_set(b);
+  return static_cast<std::uint32_t>(
+      std::count_if(x.begin(), x.end(), [&](const CodePoints& word) { return y.contains(word); }));
+}
+
+}  // namespace warplite::index
