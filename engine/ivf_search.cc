@@ -8,6 +8,7 @@
 
 #include "engine/exact_search.h"
 #include "engine/ivf_set.h"
+#include "engine/readiness.h"
 
 namespace warplite::engine {
 namespace {
@@ -172,27 +173,7 @@ class CodeSearch {
     if (!device.own_memory()) return true;
     if (ivf_memo_of(view_).find(request_.column, device, with_vectors_) != nullptr) return true;
     load_all();
-    std::vector<Uploader::Item> items = loaded_->items(), missing;
-    std::vector<Residency::Want> wants;
-    std::size_t bytes = 0;
-    for (const Uploader::Item& item : items) {
-      const MatrixView& matrix = item.vectors->block.vectors;
-      wants.push_back({item.stamp, matrix.rows * matrix.stride()});
-      bytes += wants.back().bytes;
-    }
-    const auto has = std::make_unique<bool[]>(items.size());
-    const Residency::Holding holding =
-        Residency::instance().holding(device, wants, {has.get(), items.size()});
-    if (holding.budget < bytes && !holding.maps) return false;
-    // As Share::ready().
-    constexpr std::size_t kSmall = std::size_t{64} << 20;
-    const std::size_t lacking = bytes - holding.present;
-    if (lacking <= bytes / 4 || lacking < kSmall) return true;
-    for (std::size_t i = 0; i < items.size(); ++i) {
-      if (!has[i]) missing.push_back(std::move(items[i]));
-    }
-    Uploader::instance().request(device, std::move(missing));
-    return false;
+    return engine::ready(device, loaded_->items());
   }
 
   void load_all() {

@@ -33,6 +33,7 @@ class SegmentPart : public Part {
   Vectors vectors(std::size_t column) const override;
   std::size_t vector_bytes(std::size_t column) const override;
   std::shared_ptr<const Column> plain(std::size_t column) const override;
+  Stamp plain_stamp(std::size_t column) const override { return info_.plains[column]; }
   const storage::ZoneMap* zone(std::size_t column) const override { return &info_.zones[column]; }
   std::int64_t segment() const override { return info_.id; }
   Stamp codes(std::size_t column, const Stamp& model) const override;
@@ -122,6 +123,7 @@ class OverlayPart : public Part {
   std::shared_ptr<const Column> plain(std::size_t column) const override {
     return base_->plain(column);
   }
+  Stamp plain_stamp(std::size_t column) const override { return base_->plain_stamp(column); }
   const storage::ZoneMap* zone(std::size_t column) const override { return base_->zone(column); }
   std::int64_t segment() const override { return base_->segment(); }
   Stamp codes(std::size_t column, const Stamp& model) const override {

@@ -7,6 +7,7 @@
 
 #include "engine/collation.h"
 #include "engine/predicate.h"
+#include "engine/text_equality.h"
 
 namespace warplite::engine {
 namespace {
@@ -257,6 +258,7 @@ void CompiledPredicate::cut_equal_texts(const Column& column, const RowWords& ro
   const std::vector<std::uint32_t>& ends = column.text_ends();
   const char* bytes = column.text_bytes().data();
   const std::vector<TextEquality> equal(wanted.begin(), wanted.end());
+  const std::vector<TextEquality64> equal64(wanted.begin(), wanted.end());
   const bool binary = collation_ == Collation::kBinary;
   passes.cut(rows, [&](const Run& run, std::uint64_t* masks) {
     std::uint64_t by_length[kRun];
@@ -270,7 +272,12 @@ void CompiledPredicate::cut_equal_texts(const Column& column, const RowWords& ro
       length_run(ends, run, length, by_length);
       for (std::size_t i = 0; i < run.words(); ++i) {
         const std::size_t first = run.first + i * 64;
-        masks[i] |= tested(by_length[i] & rows.bits[first / 64], first, test);
+        const std::uint64_t bits = by_length[i] & rows.bits[first / 64];
+        const bool dense = binary && equal64[n].usable() &&
+                           std::popcount(bits) >= TextEquality64::kWorthwhile &&
+                           ends[first] >= equal64[n].reach() && first + 64 <= rows.rows;
+        masks[i] |= dense ? bits & equal64[n](bytes, ends.data() + first)
+                          : tested(bits, first, test);
       }
     }
   });

@@ -56,6 +56,8 @@ class Part {
   virtual std::size_t vector_bytes(std::size_t column) const = 0;
   // Null: every value is NULL.
   virtual std::shared_ptr<const Column> plain(std::size_t column) const = 0;
+  // Of that column's block; null: every value is NULL, or the rows are not sealed.
+  virtual Stamp plain_stamp(std::size_t) const { return {}; }
   // Null when the part keeps none (tail, pending).
   virtual const storage::ZoneMap* zone(std::size_t column) const = 0;
   // The number of the segment; 0 for rows that are not sealed.
@@ -120,6 +122,8 @@ class View {
   std::shared_ptr<void>& search_memo() const { return search_memo_; }
   // The same of searches by codes (see ivf_set.h).
   std::shared_ptr<void>& ivf_memo() const { return ivf_memo_; }
+  // And of searches of texts (see text_tiles.h).
+  std::shared_ptr<void>& text_memo() const { return text_memo_; }
 
  private:
   const Layout* layout_;
@@ -131,6 +135,7 @@ class View {
   mutable int finds_ = 0;
   mutable std::shared_ptr<void> search_memo_;
   mutable std::shared_ptr<void> ivf_memo_;
+  mutable std::shared_ptr<void> text_memo_;
 };
 
 }  // namespace warplite::engine

@@ -12,6 +12,7 @@ struct VectorName {
 namespace {
 
 constexpr std::uint32_t kMaxDimension = 65536;
+constexpr std::uint32_t kMostBuckets = 1u << 20;
 
 struct PlainName {
   std::string_view name;
@@ -81,7 +82,13 @@ ColumnDefinition ArgumentParser::column() {
   }
   type(column);
   while (token().kind != Token::Kind::kEnd) option(column);
-  if (column.kind == ColumnKind::kVector) check_index(column);
+  if (column.kind == ColumnKind::kVector) {
+    check_index(column);
+  } else if (column.index.kind == "match") {
+    check_match_index(column);
+  } else if (index::is_text_index(column.index.kind)) {
+    text_index(column);
+  }
   return column;
 }
 
@@ -217,10 +224,37 @@ void ArgumentParser::index(ColumnDefinition& column) {
       if (!token().is(')') && !accept(',')) expected("\",\" or \")\"");
     }
   }
-  if (column.kind != ColumnKind::kVector) {
+  const bool text = column.plain == PlainType::kText && index::is_text_index(column.index.kind);
+  if (column.kind != ColumnKind::kVector && column.index.kind != "match" && !text) {
     fail("index=" + column.index.kind +
              " on a column that holds no vectors is not available in this version",
          ErrorKind::kUnsupported);
+  }
+}
+
+// Of a plain column. Match counts read its blocks, so that there is nothing to build.
+void ArgumentParser::check_match_index(const ColumnDefinition& column) const {
+  if (column.kind == ColumnKind::kRowId || column.kind == ColumnKind::kTextKey) {
+    fail("index=match on a PRIMARY KEY, of which every value is another");
+  }
+  for (const auto& [parameter, given] : column.index.parameters) {
+    if (parameter != "buckets") fail("index=match takes buckets=, not " + parameter + "=");
+    if (column.plain == PlainType::kText) fail("buckets= applies to columns of numbers");
+    std::uint32_t buckets = 0;
+    const char* end = given.data() + given.size();
+    const auto result = std::from_chars(given.data(), end, buckets);
+    if (result.ec != std::errc() || result.ptr != end || buckets == 0 || buckets > kMostBuckets) {
+      fail("buckets= must be an integer from 1 to " + std::to_string(kMostBuckets) + ", got \"" +
+           given + "\"");
+    }
+  }
+}
+
+void ArgumentParser::text_index(ColumnDefinition& column) const {
+  try {
+    column.text = index::parse_text_index(column.index);
+  } catch (const Error& error) {
+    fail(error.what(), error.kind());
   }
 }
 

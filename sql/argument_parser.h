@@ -55,7 +55,9 @@ class ArgumentParser {
   void key(ColumnDefinition& column, ColumnKind kind);
   void distance(ColumnDefinition& column);
   void index(ColumnDefinition& column);
+  void text_index(ColumnDefinition& column) const;
   void check_index(const ColumnDefinition& column) const;
+  void check_match_index(const ColumnDefinition& column) const;
 
   const std::string& table_;
   const std::string& argument_;

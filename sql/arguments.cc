@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "engine/search.h"
+#include "sql/match_query.h"
 #include "sql/values.h"
 
 namespace warplite::sql {
@@ -136,6 +137,35 @@ bool narrow(DistanceRange& range, Comparison op, sqlite3_value* value) {
   return true;
 }
 
+// Of a range of distances or counts, the whole numbers from 0 on; nothing when there is none.
+std::optional<engine::CountRange> whole_numbers(const DistanceRange& range) {
+  engine::CountRange result{0, std::numeric_limits<std::uint64_t>::max()};
+  constexpr double kMost = 9007199254740992.0;  // 2^53; no query has so much weight
+  double low = std::ceil(range.low);
+  if (range.low_open && low == range.low) ++low;
+  double high = std::floor(range.high);
+  if (range.high_open && high == range.high) --high;
+  if (high < 0 || low > high || low > kMost) return std::nullopt;
+  if (low > 0) result.low = static_cast<std::uint64_t>(low);
+  if (high < kMost) result.high = static_cast<std::uint64_t>(high);
+  return result;
+}
+
+// The counts that bounds on matches and on distance, which is the weight that is missing, admit;
+// nothing when there is none.
+std::optional<engine::CountRange> admitted_counts(const DistanceRange& matches,
+                                                  const DistanceRange& distance,
+                                                  std::uint64_t weight) {
+  const auto counts = whole_numbers(matches);
+  const auto missing = whole_numbers(distance);
+  if (!counts || !missing || missing->low > weight) return std::nullopt;
+  engine::CountRange result;
+  result.low = std::max({result.low, counts->low, weight - std::min(weight, missing->high)});
+  result.high = std::min(counts->high, weight - missing->low);
+  if (result.low > result.high) return std::nullopt;
+  return result;
+}
+
 // How many rows to fetch at first.
 std::uint64_t first_rows(const Plan& plan, sqlite3_value** arguments) {
   const std::int64_t limit = plan.limit ? read_limit(*arguments++) : -1;
@@ -144,7 +174,31 @@ std::uint64_t first_rows(const Plan& plan, sqlite3_value** arguments) {
     return std::max<std::uint64_t>(
         1, static_cast<std::uint64_t>(limit) + static_cast<std::uint64_t>(offset));
   }
-  return plan.access == Plan::Access::kRange ? 0 : kFirstRows;
+  const bool bounded_counts = plan.access == Plan::Access::kCount &&
+                              !(plan.bounds.empty() && plan.match_bounds.empty());
+  return plan.access == Plan::Access::kRange || bounded_counts ? 0 : kFirstRows;
+}
+
+void read_vector(sqlite3_value* query, const TableDefinition& table, const Plan& plan,
+                 MatchQuestion& question) {
+  const ColumnDefinition& column = table.columns[static_cast<std::size_t>(plan.column)];
+  question.column = static_cast<std::size_t>(column.slot);
+  question.distance = column.distance;
+  question.type = column.element;
+  question.dim = column.dim;
+  if (sqlite3_value_type(query) == SQLITE_NULL) return;
+  const VectorInput vector =
+      vector_for_column(query, column.element, column.dim, Place(table.table, column.name));
+  question.query.assign(vector.data, vector.data + vector.size);
+}
+
+void read_items(sqlite3_value* query, const TableDefinition& table, MatchQuestion& question) {
+  question.of_counts = true;
+  const Cell cell = cell_of(query);
+  if (cell.is_null()) return;
+  question.items = MatchQueryReader(table).read(cell);
+  const auto* bytes = reinterpret_cast<const std::byte*>(cell.bytes.data());
+  question.query.assign(bytes, bytes + cell.bytes.size());
 }
 
 }  // namespace
@@ -162,23 +216,27 @@ engine::Filter read_filter(const Plan& plan, const TableDefinition& table,
 
 std::optional<MatchQuestion> read_question(const Plan& plan, const TableDefinition& table,
                                            sqlite3_value** arguments) {
-  const ColumnDefinition& column = table.columns[static_cast<std::size_t>(plan.column)];
   MatchQuestion question;
-  question.column = static_cast<std::size_t>(column.slot);
-  question.distance = column.distance;
-  question.type = column.element;
-  question.dim = column.dim;
   sqlite3_value* query = *arguments++;
-  const bool possible = sqlite3_value_type(query) != SQLITE_NULL;
-  if (possible) {
-    const VectorInput vector =
-        vector_for_column(query, column.element, column.dim, Place(table.table, column.name));
-    question.query.assign(vector.data, vector.data + vector.size);
+  if (plan.access == Plan::Access::kCount) {
+    read_items(query, table, question);
+  } else {
+    read_vector(query, table, plan, question);
   }
   question.filter = read_filter(plan, table, arguments);
-  bool satisfiable = true;
+  bool satisfiable = sqlite3_value_type(query) != SQLITE_NULL;
   for (Comparison op : plan.bounds) {
     satisfiable = narrow(question.range, op, *arguments++) && satisfiable;
+  }
+  DistanceRange matches;
+  for (Comparison op : plan.match_bounds) {
+    satisfiable = narrow(matches, op, *arguments++) && satisfiable;
+  }
+  if (question.of_counts && satisfiable) {
+    const auto counts =
+        admitted_counts(matches, question.range, engine::total_weight(question.items));
+    satisfiable = counts.has_value();
+    if (counts) question.counts = *counts;
   }
   if (plan.k) {
     question.k = read_count(table, "k", 0, std::numeric_limits<std::int64_t>::max(),
@@ -190,7 +248,7 @@ std::optional<MatchQuestion> read_question(const Plan& plan, const TableDefiniti
                    "an integer from 1 to " + std::to_string(engine::kMostProbes), *arguments++));
   }
   question.first = first_rows(plan, arguments);
-  if (!possible || !satisfiable) return std::nullopt;
+  if (!satisfiable) return std::nullopt;
   return question;
 }
 

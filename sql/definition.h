@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/collection.h"
+#include "index/text_index.h"
 
 namespace warplite::sql {
 
@@ -22,6 +23,7 @@ struct ColumnDefinition {
   Distance distance = Distance::kL2;            // kVector
   index::Spec index;                            // kVector
   PlainType plain = PlainType::kInteger;        // kPlain, kPartition, kTextKey
+  index::TextIndex text;                        // of a TEXT column
 };
 
 // Hidden columns follow the declared ones, in this order; then one named as the

@@ -2,10 +2,7 @@
 
 #include <algorithm>
 #include <bit>
-#include <unordered_set>
 #include <utility>
-
-#include "engine/search.h"
 
 namespace warplite::sql {
 namespace {
@@ -38,29 +35,12 @@ bool same(const engine::Filter& a, const engine::Filter& b) {
                     [](const auto& x, const auto& y) { return same(x, y); });
 }
 
-engine::SearchRequest request(const MatchQuestion& question, compute::Cancellation& cancellation) {
-  engine::SearchRequest result;
-  result.column = question.column;
-  result.distance = question.distance;
-  result.queries = {question.query.data(), 1, question.dim, question.type};
-  result.range = question.range;
-  result.nprobe = question.nprobe.value_or(0);
-  result.cancellation = &cancellation;
-  return result;
-}
-
-void remove_rows(std::vector<Hit>& hits, const std::vector<Hit>& which) {
-  std::unordered_set<RowId> rowids;
-  for (const Hit& hit : which) rowids.insert(hit.rowid);
-  std::erase_if(hits, [&](const Hit& hit) { return rowids.contains(hit.rowid); });
-}
-
 }  // namespace
 
 bool operator==(const MatchQuestion& a, const MatchQuestion& b) {
-  return a.column == b.column && a.query == b.query && a.range == b.range && a.k == b.k &&
-         a.nprobe == b.nprobe && a.first == b.first &&
-         same(a.filter, b.filter);
+  return a.of_counts == b.of_counts && a.column == b.column && a.query == b.query &&
+         a.range == b.range && a.counts == b.counts && a.k == b.k && a.nprobe == b.nprobe &&
+         a.first == b.first && same(a.filter, b.filter);
 }
 
 std::shared_ptr<const engine::Selection> LastSelection::get(
@@ -77,12 +57,11 @@ std::shared_ptr<const engine::Selection> LastSelection::get(
 
 MatchRows::MatchRows(MatchQuestion question, std::shared_ptr<const engine::View> view,
                      std::shared_ptr<const engine::Selection> selection,
-                     const index::Index& index, compute::Cancellation& cancellation)
+                     const index::Index* index, compute::Cancellation& cancellation)
     : question_(std::move(question)),
       view_(std::move(view)),
-      index_(index),
-      cancellation_(cancellation),
-      selection_(std::move(selection)) {
+      selection_(std::move(selection)),
+      source_(make_source(question_, *view_, *selection_, index, cancellation)) {
   fetch_first();
 }
 
@@ -99,29 +78,21 @@ void MatchRows::fetch_first() {
   const std::uint64_t rows = selection_->count();
   const std::uint64_t wanted = question_.k.value_or(question_.first);
   complete_ = question_.k.has_value() || question_.first == 0 || wanted >= rows;
-  const engine::SearchRequest search = request(question_, cancellation_);
   if (rows == 0 || (question_.k && wanted == 0)) {
     complete_ = true;
   } else if (wanted == 0) {
-    hits_ = std::move(engine::within(*view_, *selection_, index_, search)[0]);
+    hits_ = source_->all();
     sort_ahead();
   } else {
     const std::size_t k = static_cast<std::size_t>(std::min(wanted, rows));
-    hits_ = engine::nearest(*view_, *selection_, index_, search, k).sorted(0);
+    hits_ = source_->first(k, !complete_);
     sorted_ = hits_.size();
     complete_ = complete_ || hits_.size() < k;
-    // Now, since the view may lose its model while the cursor is open.
-    estimated_ = !complete_ && engine::estimates(*view_, index_, search);
   }
 }
 
 void MatchRows::fetch_rest() {
-  engine::SearchRequest search = request(question_, cancellation_);
-  search.has_after = !estimated_;
-  search.after_distance = hits_.back().distance;
-  search.after_rowid = hits_.back().rowid;
-  std::vector<Hit> rest = std::move(engine::within(*view_, *selection_, index_, search)[0]);
-  if (estimated_) remove_rows(rest, hits_);
+  const std::vector<Hit> rest = source_->rest(hits_);
   hits_.insert(hits_.end(), rest.begin(), rest.end());
   complete_ = true;
 }

@@ -1,7 +1,5 @@
 // The answer of a MATCH, nearest first: a first batch, and when SQLite asks for more
 // than that, everything else at once, sorted only as far as it is read.
-// Where the first batch is approximate, the rest is exact: the rows after the last one, so that
-// distances ascend. After distances that are estimates it is every row that has not come yet.
 // Threads: as the connection. Ownership: holds its view; the index and the
 // cancellation belong to the table.
 #pragma once
@@ -14,19 +12,24 @@
 
 #include "compute/ops.h"
 #include "engine/filter.h"
+#include "engine/match_count.h"
 #include "engine/view.h"
 #include "index/index.h"
+#include "sql/match_source.h"
 
 namespace warplite::sql {
 
 // What is asked; two equal questions about the same view have the same answer.
 struct MatchQuestion {
+  bool of_counts = false;  // MATCH on the table's own name, else on a vector column
   std::size_t column = 0;  // index into Layout::vectors
   Distance distance = Distance::kL2;
   ElementType type = ElementType::kFloat32;
   std::uint32_t dim = 0;
-  std::vector<std::byte> query;
-  DistanceRange range;
+  std::vector<std::byte> query;  // a vector, or the text of a query of match counts
+  DistanceRange range;           // of a vector
+  engine::RelationalQuery items;  // of match counts: what the text says
+  engine::CountRange counts;
   engine::Filter filter;
   std::optional<std::uint64_t> k;  // none: all rows, as far as they are read
   std::optional<std::uint32_t> nprobe;  // as given; exact kinds have no use for it
@@ -50,10 +53,13 @@ class LastSelection {
 
 class MatchRows {
  public:
-  // `selection`: of the view, by the question's filter.
+  // `selection`: of the view, by the question's filter. `index`: of the column; null for match
+  // counts.
   MatchRows(MatchQuestion question, std::shared_ptr<const engine::View> view,
-            std::shared_ptr<const engine::Selection> selection, const index::Index& index,
+            std::shared_ptr<const engine::Selection> selection, const index::Index* index,
             compute::Cancellation& cancellation);
+  MatchRows(const MatchRows&) = delete;  // the source knows the question
+  MatchRows& operator=(const MatchRows&) = delete;
 
   const MatchQuestion& question() const { return question_; }
   const engine::View* view() const { return view_.get(); }
@@ -70,14 +76,12 @@ class MatchRows {
 
   MatchQuestion question_;
   std::shared_ptr<const engine::View> view_;
-  const index::Index& index_;
-  compute::Cancellation& cancellation_;
   std::shared_ptr<const engine::Selection> selection_;
+  std::unique_ptr<MatchSource> source_;
   std::vector<Hit> hits_;
   std::size_t sorted_ = 0;  // hits_[0, sorted_) are in their final order
   std::size_t at_ = 0;
   bool complete_ = false;   // hits_ holds every row of the answer
-  bool estimated_ = false;  // distances of the first batch are those of codes
 };
 
 }  // namespace warplite::sql

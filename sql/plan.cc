@@ -8,10 +8,15 @@
 //                                               nprobe, limit, offset
 //   range   the same, an upper distance bound   MATCH, filters, bounds, nprobe,   some
 //           and no k                            limit, offset
+//   count   MATCH on the table's own name       MATCH, filters, bounds on         k, or many
+//                                               distance and matches, k, nprobe,
+//                                               limit, offset
 //   rowid=  no MATCH; rowid = value             that term                         1
 //   key     no MATCH; TEXT PRIMARY KEY = value  that term                         1
 //   scan    no MATCH                            filters                           many
-//   refused k, nprobe or distance, no MATCH     nothing                           -
+//   refused k, nprobe, distance or matches,     nothing                           -
+//           no MATCH; matches, MATCH on a
+//           vector column
 //
 // SQLITE_CONSTRAINT ("not like this") when MATCH or k is there but not usable in this order of
 // tables. A refusal is a plan that fails with a message when it runs, dearer than all others:
@@ -58,6 +63,8 @@ constexpr double kFilterCost = kTableRows / 100;
 constexpr double kRowCost = 3;
 constexpr double kPointCost = 20;
 
+constexpr const char* kMatchable = "a vector column, or the table's own name for match counts";
+
 class Planner {
  public:
   Planner(sqlite3* db, const TableDefinition& table, SearchMemo& memo, sqlite3_index_info* info)
@@ -74,8 +81,12 @@ class Planner {
       throw Error(ErrorKind::kInvalid,
                   table_.table + ": " + misused_ + " takes one =, as in k = 10");
     }
-    if (matches_ == 0 && needs_match_ != nullptr) {
-      plan_refusal();
+    if (counts_needed_ && !counts()) {
+      plan_refusal("matches needs a MATCH on the table's own name beside it, as in " +
+                   table_.table + " MATCH '{\"year\":[2015,2020]}'");
+    } else if (matches_ == 0 && needs_match_ != nullptr) {
+      plan_refusal(std::string(needs_match_) +
+                   " needs a MATCH on a vector column or on the table's own name beside it");
     } else if (unusable_) {
       return SQLITE_CONSTRAINT;
     } else if (matches_ == 1) {
@@ -118,7 +129,7 @@ class Planner {
   void classify(int i);
   void classify_match(int i);
   void classify_single(int i, int& slot, const char* name);
-  void classify_distance(int i);
+  void classify_bound(int i, std::vector<int>& bounds);
   void classify_filter(int i);
   std::optional<Comparison> comparison(int i) const;
   bool text_filter(int i, Filter& filter) const;
@@ -127,8 +138,14 @@ class Planner {
   void plan_search();
   void plan_point();
   void plan_scan();
-  void plan_refusal();
-  bool ordered_by_distance() const;
+  void plan_refusal(std::string reason);
+  // Whether MATCH is on the table's own name.
+  bool counts() const {
+    return match_ >= 0 && constraint(match_).iColumn == table_.hidden(kCommand);
+  }
+  // Consumes bounds; returns how many of them have values that are not known.
+  int use_bounds(const std::vector<int>& bounds, std::vector<Comparison>& planned);
+  bool ordered_by_result() const;
   bool ordered_by_rowid() const;
   void emit();
 
@@ -147,10 +164,12 @@ class Planner {
   Plan plan_;
   std::vector<Use> uses_;  // in the order of xFilter's arguments
   std::vector<Filter> filters_;
-  std::vector<int> bounds_;  // constraints on distance
+  std::vector<int> bounds_;        // constraints on distance
+  std::vector<int> match_bounds_;  // constraints on matches
   int matches_ = 0, match_ = -1, k_ = -1, nprobe_ = -1, limit_ = -1, offset_ = -1;
   int point_ = -1;  // index into filters_
   bool unusable_ = false;
+  bool counts_needed_ = false;         // matches is constrained
   const char* needs_match_ = nullptr;  // the hidden column that does
   const char* misused_ = nullptr;      // k or nprobe, with anything but one =
   double factor_ = 1;  // of plans without MATCH
@@ -172,7 +191,11 @@ void Planner::classify(int i) {
   } else if (c.op == SQLITE_INDEX_CONSTRAINT_MATCH) {
     classify_match(i);
   } else if (c.iColumn == table_.hidden(kDistance)) {
-    classify_distance(i);
+    needs_match_ = "distance";
+    classify_bound(i, bounds_);
+  } else if (c.iColumn == table_.hidden(kMatches)) {
+    counts_needed_ = true;
+    classify_bound(i, match_bounds_);
   } else if (c.iColumn == table_.hidden(kK)) {
     classify_single(i, k_, "k");
   } else if (c.iColumn == table_.hidden(kNprobe)) {
@@ -185,16 +208,12 @@ void Planner::classify(int i) {
 void Planner::classify_match(int i) {
   const int at = constraint(i).iColumn;
   const ColumnDefinition* matched = column(at);
-  if (matched == nullptr) {
-    throw Error(ErrorKind::kInvalid, table_.table + ": MATCH needs a vector column" +
-                                         (at == table_.hidden(kCommand)
-                                              ? "; match counts over the table's own name are not "
-                                                "available in this version"
-                                              : ""));
+  if (matched == nullptr && at != table_.hidden(kCommand)) {
+    throw Error(ErrorKind::kInvalid, table_.table + ": MATCH needs " + kMatchable);
   }
-  if (matched->kind != ColumnKind::kVector) {
-    throw Error(ErrorKind::kInvalid, table_.table + "." + matched->name +
-                                         ": MATCH needs a vector column, this one is " +
+  if (matched != nullptr && matched->kind != ColumnKind::kVector) {
+    throw Error(ErrorKind::kInvalid, table_.table + "." + matched->name + ": MATCH needs " +
+                                         kMatchable + ", this is " +
                                          (matched->declared.empty() ? "a +column"
                                                                     : matched->declared));
   }
@@ -211,8 +230,7 @@ void Planner::classify_single(int i, int& slot, const char* name) {
   slot = i;
 }
 
-void Planner::classify_distance(int i) {
-  needs_match_ = "distance";
+void Planner::classify_bound(int i, std::vector<int>& bounds) {
   const auto op = comparison(i);
   if (!constraint(i).usable || !op) return;
   switch (*op) {
@@ -220,7 +238,7 @@ void Planner::classify_distance(int i) {
     case Comparison::kLess:
     case Comparison::kLessEqual:
     case Comparison::kGreater:
-    case Comparison::kGreaterEqual: bounds_.push_back(i); break;
+    case Comparison::kGreaterEqual: bounds.push_back(i); break;
     default: break;
   }
 }
@@ -291,22 +309,29 @@ bool Planner::is_point(const Filter& filter) const {
          filter.term.collation == Collation::kBinary;
 }
 
+int Planner::use_bounds(const std::vector<int>& bounds, std::vector<Comparison>& planned) {
+  int unknown = 0;
+  for (int i : bounds) {
+    planned.push_back(*comparison(i));
+    use(i, true);
+    unknown += is_known(i) ? 0 : 1;
+  }
+  return unknown;
+}
+
 void Planner::plan_search() {
-  plan_.column = constraint(match_).iColumn;
-  plan_.access = Plan::Access::kKnn;
+  plan_.access = counts() ? Plan::Access::kCount : Plan::Access::kKnn;
+  if (!counts()) plan_.column = constraint(match_).iColumn;
   use(match_, true);
   use_filters();
   int unknown = 0;
   for (const Filter& filter : filters_) unknown += filter.known ? 0 : 1;
-  for (int i : bounds_) {
-    const Comparison op = *comparison(i);
-    plan_.bounds.push_back(op);
-    use(i, true);
-    unknown += is_known(i) ? 0 : 1;
-    if (k_ < 0 && op != Comparison::kGreater && op != Comparison::kGreaterEqual) {
-      plan_.access = Plan::Access::kRange;
-    }
-  }
+  unknown += use_bounds(bounds_, plan_.bounds);
+  unknown += use_bounds(match_bounds_, plan_.match_bounds);
+  const bool bounded = std::any_of(plan_.bounds.begin(), plan_.bounds.end(), [](Comparison op) {
+    return op != Comparison::kGreater && op != Comparison::kGreaterEqual;
+  });
+  if (k_ < 0 && bounded && !counts()) plan_.access = Plan::Access::kRange;
   for (auto [constraint_index, flag, omit] :
        {std::tuple{k_, &plan_.k, true}, std::tuple{nprobe_, &plan_.nprobe, true},
         std::tuple{limit_, &plan_.limit, false}, std::tuple{offset_, &plan_.offset, false}}) {
@@ -315,7 +340,7 @@ void Planner::plan_search() {
   }
   info_->estimatedRows = k_ >= 0 ? 10 : 1000;
   info_->estimatedCost = kSearchCost * std::pow(kUnknownPenalty, std::min(unknown, kMaxPenalties));
-  info_->orderByConsumed = ordered_by_distance();
+  info_->orderByConsumed = ordered_by_result();
 }
 
 void Planner::plan_point() {
@@ -348,9 +373,9 @@ void Planner::plan_scan() {
   info_->orderByConsumed = ordered_by_rowid();
 }
 
-void Planner::plan_refusal() {
+void Planner::plan_refusal(std::string reason) {
   plan_.access = Plan::Access::kRefused;
-  plan_.refusal = std::string(needs_match_) + " needs a MATCH on a vector column beside it";
+  plan_.refusal = std::move(reason);
   info_->estimatedCost = kRefusedCost;
 }
 
@@ -361,12 +386,14 @@ bool Planner::ordered_by_rowid() const {
   return column < 0 || column == table_.rowid_column;
 }
 
-// Results are in ascending (distance, rowid), exactly.
-bool Planner::ordered_by_distance() const {
+// Results are in ascending (distance, rowid), exactly; of match counts also in descending matches.
+bool Planner::ordered_by_result() const {
   const int terms = info_->nOrderBy;
   if (terms < 1 || terms > 2) return false;
   const auto& first = info_->aOrderBy[0];
-  if (first.iColumn != table_.hidden(kDistance) || first.desc) return false;
+  const bool by_distance = first.iColumn == table_.hidden(kDistance) && !first.desc;
+  const bool by_matches = counts() && first.iColumn == table_.hidden(kMatches) && first.desc;
+  if (!by_distance && !by_matches) return false;
   if (terms == 1) return true;
   const auto& second = info_->aOrderBy[1];
   return !second.desc && (second.iColumn < 0 || second.iColumn == table_.rowid_column);

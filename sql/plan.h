@@ -3,13 +3,15 @@
 //
 //   knn(embedding flat) filter(year>=,venue IN) distance<= k nprobe limit offset
 //   range(embedding flat) filter(…) distance<=     every row within the distance
+//   match_count(scan) filter(…) matches>= k limit   MATCH on the table's own name
 //   scan filter(…)                                  rows that pass, in ascending rowid
 //   rowid=                                          one row
 //   key(doi)                                        one row, by the TEXT PRIMARY KEY
 //   refused: …                                      no rows: the cursor fails with this reason
 //
-// xFilter's arguments come in the order of the text: the query vector, one for each filter
-// and bound, then k, nprobe, limit and offset. Names that are not plain identifiers are quoted.
+// xFilter's arguments come in the order of the text: the query, one for each filter and bound
+// (on distance, then on matches), then k, nprobe, limit and offset. Names that are not plain
+// identifiers are quoted.
 // Threads: as the connection. Errors: thrown.
 #pragma once
 
@@ -25,7 +27,8 @@
 namespace warplite::sql {
 
 struct Plan {
-  enum class Access { kScan, kKnn, kRange, kRowId, kKey, kRefused };  // idxNum
+  // idxNum
+  enum class Access { kScan, kKnn, kRange, kRowId, kKey, kRefused, kCount };
   struct Term {
     int column = engine::Predicate::kRowId;  // index into TableDefinition::columns, or kRowId
     engine::Comparison op = engine::Comparison::kEqual;
@@ -36,10 +39,11 @@ struct Plan {
   int column = -1;  // kKnn, kRange: the vector column; kKey: the key column
   std::vector<Term> filters;
   std::vector<engine::Comparison> bounds;  // on distance
+  std::vector<engine::Comparison> match_bounds;  // on matches; kCount
   bool k = false, nprobe = false, limit = false, offset = false;
   std::string refusal;  // kRefused: why
 
-  bool searches() const { return access == Access::kKnn || access == Access::kRange; }
+  bool searches() const { return access == Access::kKnn || access == Access::kRange; }  // vectors
   std::string text(const TableDefinition& table) const;
   // REQUIRES: made by text() for the same table; throws Error{kInvalid} otherwise.
   static Plan parse(std::string_view text, const TableDefinition& table);

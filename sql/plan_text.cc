@@ -12,6 +12,8 @@ namespace {
 
 using engine::Comparison;
 
+constexpr std::string_view kMatchCount = "match_count(scan)";
+
 struct OperatorText {
   Comparison op;
   std::string_view text;
@@ -135,6 +137,7 @@ std::string Plan::text(const TableDefinition& table) const {
     result = (access == Access::kKnn ? "knn(" : "range(") + name_text(table, column) + ' ' +
              table.columns[static_cast<std::size_t>(column)].index.kind + ')';
   }
+  if (access == Access::kCount) result = kMatchCount;
   for (std::size_t i = 0; i < filters.size(); ++i) {
     result += (i == 0 ? " filter(" : ",") + name_text(table, filters[i].column);
     result += operator_text(filters[i].op);
@@ -144,6 +147,7 @@ std::string Plan::text(const TableDefinition& table) const {
   }
   if (!filters.empty()) result += ')';
   for (Comparison bound : bounds) result.append(" distance").append(operator_text(bound));
+  for (Comparison bound : match_bounds) result.append(" matches").append(operator_text(bound));
   if (k) result += " k";
   if (nprobe) result += " nprobe";
   if (limit) result += " limit";
@@ -163,6 +167,8 @@ Plan Plan::parse(std::string_view text, const TableDefinition& table) {
     plan.access = Access::kKey;
     plan.column = reader.column();
     reader.need(reader.accept(")"));
+  } else if (reader.accept(kMatchCount)) {
+    plan.access = Access::kCount;
   } else if (!reader.accept("scan")) {
     plan.access = reader.accept("range(") ? Access::kRange : Access::kKnn;
     reader.need(plan.access == Access::kRange || reader.accept("knn("));
@@ -176,6 +182,7 @@ Plan Plan::parse(std::string_view text, const TableDefinition& table) {
     reader.need(reader.accept(")"));
   }
   while (reader.accept(" distance")) plan.bounds.push_back(reader.comparison());
+  while (reader.accept(" matches")) plan.match_bounds.push_back(reader.comparison());
   plan.k = reader.accept(" k");
   plan.nprobe = reader.accept(" nprobe");
   plan.limit = reader.accept(" limit");

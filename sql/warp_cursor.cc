@@ -20,7 +20,8 @@ void WarpCursor::filter(const std::string& plan, sqlite3_value** arguments) {
   }
   switch (plan_.access) {
     case Plan::Access::kKnn:
-    case Plan::Access::kRange: start_search(arguments); break;
+    case Plan::Access::kRange:
+    case Plan::Access::kCount: start_search(arguments); break;
     case Plan::Access::kScan: start_scan(arguments); break;
     case Plan::Access::kRowId: start_point(arguments[0]); break;
     case Plan::Access::kKey: start_key(arguments[0]); break;
@@ -37,10 +38,11 @@ void WarpCursor::start_search(sqlite3_value** arguments) {
   if (match_ != nullptr && match_->view() == view.get() && match_->question() == *question) {
     match_->rewind();
   } else {
-    const auto column = question->column;
+    const index::Index* index =
+        question->of_counts ? nullptr : &table_.collection().index(question->column);
     auto selection = table_.last_selection.get(view, question->filter);
     match_ = std::make_unique<MatchRows>(std::move(*question), view, std::move(selection),
-                                         table_.collection().index(column), table_.interrupt);
+                                         index, table_.interrupt);
   }
   reader_.reset(std::move(view));
   state_ = match_->at_end() ? State::kEnd : State::kMatch;
@@ -112,12 +114,21 @@ RowId WarpCursor::rowid() const {
 }
 
 bool WarpCursor::found(int column, sqlite3_value* query) const {
-  if (state_ != State::kMatch || plan_.column != column) return false;
+  if (state_ != State::kMatch) return false;
   const TableDefinition& table = table_.definition();
+  const auto same = [this](const std::byte* data, std::size_t size) {
+    return std::ranges::equal(std::span(data, size), match_->question().query);
+  };
+  if (plan_.access == Plan::Access::kCount) {
+    const Cell text = cell_of(query);
+    return column == table.hidden(kCommand) &&
+           same(reinterpret_cast<const std::byte*>(text.bytes.data()), text.bytes.size());
+  }
+  if (plan_.column != column) return false;
   const ColumnDefinition& searched = table.columns[static_cast<std::size_t>(column)];
   const VectorInput vector =
       vector_for_column(query, searched.element, searched.dim, Place(table.table, searched.name));
-  return std::ranges::equal(std::span(vector.data, vector.size), match_->question().query);
+  return same(vector.data, vector.size);
 }
 
 void WarpCursor::column(sqlite3_context* context, int column) {
@@ -131,8 +142,18 @@ void WarpCursor::column(sqlite3_context* context, int column) {
       table_.last_column = column;
     }
     declared_column(context, definition.columns[i]);
-  } else if (state_ == State::kMatch) {
+    return;
+  }
+  const int command = definition.hidden(kCommand);
+  if (column == command) {
+    table_.last_reader = this;
+    table_.last_column = column;
+  }
+  if (state_ == State::kMatch) {
     hidden_column(context, static_cast<HiddenColumn>(column - definition.hidden(kDistance)));
+  } else if (column == command) {
+    // Not NULL, which would MATCH nothing: match() is to say that it cannot be answered.
+    result_cell(context, Cell::text(definition.table));
   }
 }
 
@@ -141,11 +162,34 @@ void WarpCursor::hidden_column(sqlite3_context* context, HiddenColumn column) co
   const auto given = [context](std::optional<std::uint64_t> count) {
     if (count) sqlite3_result_int64(context, static_cast<sqlite3_int64>(*count));
   };
+  const bool of_counts = match_->question().of_counts;
   switch (column) {
-    case kDistance: sqlite3_result_double(context, match_->hit().distance); break;
+    case kDistance:
+      if (!of_counts) sqlite3_result_double(context, match_->hit().distance);
+      break;
     case kK: given(match_->question().k); break;
     case kNprobe: given(match_->question().nprobe); break;
     default: break;
+  }
+  if (of_counts) {
+    counted_column(context, column);
+  } else if (column == kCommand) {
+    result_cell(context, Cell::text(table_.definition().table));
+  }
+}
+
+// The query itself shows in the column that was matched: match() may ask for it.
+void WarpCursor::counted_column(sqlite3_context* context, HiddenColumn column) const {
+  const MatchQuestion& question = match_->question();
+  const double matches = -match_->hit().distance;
+  if (column == kDistance) {
+    const auto weight = static_cast<double>(engine::total_weight(question.items));
+    sqlite3_result_double(context, weight - matches);
+  } else if (column == kMatches) {
+    sqlite3_result_int64(context, static_cast<sqlite3_int64>(matches));
+  } else if (column == kCommand) {
+    result_cell(context, Cell::text({reinterpret_cast<const char*>(question.query.data()),
+                                     question.query.size()}));
   }
 }
 

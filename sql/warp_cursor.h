@@ -26,7 +26,7 @@ class WarpCursor : public sqlite3_vtab_cursor {
   RowId rowid() const;
   void column(sqlite3_context* context, int column);
 
-  // True when the current row was found by a search of this column with this query.
+  // True when the current row was found by a MATCH on this column with this query.
   bool found(int column, sqlite3_value* query) const;
 
  private:
@@ -41,6 +41,7 @@ class WarpCursor : public sqlite3_vtab_cursor {
   void show_scanned();
   void declared_column(sqlite3_context* context, const ColumnDefinition& column);
   void hidden_column(sqlite3_context* context, HiddenColumn column) const;
+  void counted_column(sqlite3_context* context, HiddenColumn column) const;
 
   WarpTable& table_;
   std::string plan_text_;

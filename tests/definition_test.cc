@@ -210,7 +210,7 @@ TEST_CASE("definition: refusals quote the argument and say what was expected") {
   refused("x integer primary", "expected PRIMARY KEY");
   refused("x integer primary key partition key", "only once");
   refused("x text distance=edit", "not available");
-  refused("x text index=ngram(n=3)", "not available");
+  refused("x text index=ngram(n=three)", "n=1 to 16");
   refused("x integer index=flat", "not available");
   refused("x integer index=match(buckets=0)", "buckets= must be an integer from 1 to 1048576");
   refused("x integer index=match(buckets=many)", "got \"many\"");

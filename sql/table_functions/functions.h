@@ -11,6 +11,11 @@ extern const TableFunction kIvfpqSearch;   // ivfpq_search.cc
 extern const TableFunction kRangeSearch;   // range_search.cc
 extern const TableFunction kKnnJoin;       // knn_join.cc
 extern const TableFunction kRangeJoin;     // range_join.cc
+extern const TableFunction kMatchCount;    // match_count.cc
+extern const TableFunction kMatchJoin;     // match_join.cc
+extern const TableFunction kSequenceSearch;  // sequence_search.cc
+extern const TableFunction kSequenceJoin;  // sequence_join.cc
+extern const TableFunction kDocumentSearch;  // document_search.cc
 extern const TableFunction kKnnGraph;      // knn_graph.cc
 extern const TableFunction kKmeans;        // kmeans.cc
 extern const TableFunction kVectorsFile;   // vectors_file.cc

@@ -1,13 +1,18 @@
-// What a search for the k nearest of one query returns: rowid, distance, rank.
+// What a search for the k best rows of one query returns: rowid, distance or matches, rank; and
+// of several queries: the same with the query's id in front.
 #pragma once
 
 #include <memory>
 #include <vector>
 
+#include "compute/ops.h"
 #include "core/types.h"
 #include "sql/table_functions/table_function.h"
 
 namespace warplite::sql {
+
+// What a hit's distance says: itself, or minus the number of matches.
+enum class Score { kDistance, kMatches };
 
 struct Neighbors {
   enum : int { kRowId, kDistance, kRank, kCount };
@@ -17,7 +22,17 @@ struct Neighbors {
     return {{kRank}, {kDistance, kRowId}, {kDistance, kRank}};
   }
   // `hits`: nearest first.
-  static std::unique_ptr<Rows> rows(std::vector<Hit> hits);
+  static std::unique_ptr<Rows> rows(std::vector<Hit> hits, Score score = Score::kDistance);
+};
+
+struct JoinedNeighbors {
+  enum : int { kQueryId, kRowId, kDistance, kRank, kCount };
+  static constexpr const char* kColumns =
+      "query_id, rowid INTEGER, distance REAL, rank INTEGER";
+
+  // `table`: the hits of the query of each id.
+  static std::unique_ptr<Rows> rows(std::vector<Value> ids, compute::HitTable table,
+                                    Score score = Score::kDistance);
 };
 
 }  // namespace warplite::sql

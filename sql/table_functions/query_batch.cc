@@ -8,9 +8,6 @@
 namespace warplite::sql {
 namespace {
 
-constexpr const char* kExpected =
-    "one read-only SELECT of two columns, (id, vector), without parameters";
-
 // Text after white space and comments.
 std::string_view skip_comments(std::string_view text) {
   for (;;) {
@@ -37,9 +34,10 @@ std::string first_word(std::string_view text) {
 
 // SQLite counts COMMIT, BEGIN, ATTACH and PRAGMA as read-only: the first word decides, too.
 // A PRAGMA may act while it is prepared, so that it is refused before.
-Statement prepare_queries(const Call& call, int parameter, const std::string& text) {
+Statement prepare_queries(const Call& call, int parameter, const std::string& text,
+                          const std::string& expected) {
   const std::string word = first_word(text);
-  if (word == "pragma") call.refuse(parameter, kExpected);
+  if (word == "pragma") call.refuse(parameter, expected);
   std::string_view rest;
   Statement statement = prepare(call.context().db(), text, &rest);
   while (!rest.empty()) {
@@ -51,25 +49,33 @@ Statement prepare_queries(const Call& call, int parameter, const std::string& te
   if (!selects || !rest.empty() || statement == nullptr ||
       !sqlite3_stmt_readonly(statement.get()) || sqlite3_column_count(statement.get()) != 2 ||
       sqlite3_bind_parameter_count(statement.get()) != 0) {
-    call.refuse(parameter, kExpected);
+    call.refuse(parameter, expected);
   }
   return statement;
 }
 
 }  // namespace
 
-QueryBatch read_queries(const Call& call, int parameter, const SearchTarget& target) {
-  const std::string text = call.text(parameter, kExpected);
-  const Statement statement = prepare_queries(call, parameter, text);
-  QueryBatch batch;
+void each_query(const Call& call, int parameter, const std::string& query,
+                const std::function<void(const Cell& id, sqlite3_value* query)>& take) {
+  const std::string expected =
+      "one read-only SELECT of two columns, (id, " + query + "), without parameters";
+  const std::string text = call.text(parameter, expected.c_str());
+  const Statement statement = prepare_queries(call, parameter, text, expected);
   while (step(statement.get())) {
     sqlite3_value* value = sqlite3_column_value(statement.get(), 1);
-    if (sqlite3_value_type(value) == SQLITE_NULL) continue;
+    if (sqlite3_value_type(value) != SQLITE_NULL) take(column_cell(statement.get(), 0), value);
+  }
+}
+
+QueryBatch read_queries(const Call& call, int parameter, const SearchTarget& target) {
+  QueryBatch batch;
+  each_query(call, parameter, "vector", [&](const Cell& id, sqlite3_value* value) {
     const VectorInput vector = vector_for_column(value, target.column->element,
                                                  target.column->dim, target.place());
     batch.vectors.insert(batch.vectors.end(), vector.data, vector.data + vector.size);
-    batch.ids.emplace_back(column_cell(statement.get(), 0));
-  }
+    batch.ids.emplace_back(id);
+  });
   return batch;
 }
 

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
+#include <string>
 #include <vector>
 
 #include "core/value.h"
@@ -15,8 +17,12 @@ struct QueryBatch {
 };
 
 // Runs the statement in parameter `parameter`: one SELECT, VALUES or WITH that only reads, has no
-// parameters and returns two columns. Rows whose vector is NULL are skipped.
-// Throws Error{kInvalid} for anything else.
+// parameters and returns two columns, (id, `query`). Calls take(id, query) for each row; rows whose
+// query is NULL are skipped. Throws Error{kInvalid} for anything else.
+void each_query(const Call& call, int parameter, const std::string& query,
+                const std::function<void(const Cell& id, sqlite3_value* query)>& take);
+
+// The same for vectors.
 QueryBatch read_queries(const Call& call, int parameter, const SearchTarget& target);
 
 }  // namespace warplite::sql

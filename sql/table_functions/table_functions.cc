@@ -6,8 +6,10 @@ namespace warplite::sql {
 
 int register_table_functions(sqlite3* db, Context* context) {
   for (const TableFunction* function : {&kKnnSearch, &kIvfpqSearch, &kRangeSearch, &kKnnJoin,
-                                        &kRangeJoin, &kKnnGraph, &kKmeans, &kVectorsFile,
-                                        &kDevices, &kResidency, &kVecEach}) {
+                                        &kRangeJoin, &kMatchCount, &kMatchJoin,
+                                        &kSequenceSearch, &kSequenceJoin, &kDocumentSearch,
+                                        &kKnnGraph, &kKmeans, &kVectorsFile, &kDevices, &kResidency,
+                                        &kVecEach}) {
     const int code = register_table_function(db, *function, context);
     if (code != SQLITE_OK) return code;
   }

@@ -1,0 +1,16 @@
+// Whether a device holds what a search needs.
+// Threads: any.
+#pragma once
+
+#include <vector>
+
+#include "compute/device.h"
+#include "engine/uploader.h"
+
+namespace warplite::engine {
+
+// True when the device holds nearly all of it, or what it lacks is copied in a moment. Else what it
+// lacks is copied in the background, when there is room for all.
+bool ready(compute::Device& device, std::vector<Uploader::Item> items);
+
+}  // namespace warplite::engine

@@ -1,0 +1,31 @@
+// Searches of texts by the keywords they have in common with a query (index/text_index.h): match
+// counts over postings, on the device that is worth it.
+// Threads: as the view's connection.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "compute/ops.h"
+#include "engine/filter.h"
+#include "engine/view.h"
+#include "index/text_index.h"
+
+namespace warplite::engine {
+
+struct TextRequest {
+  std::size_t column = 0;  // index into Layout::plains
+  index::TextIndex index;
+  std::string device;      // empty: the configured one
+  compute::Cancellation* cancellation = nullptr;
+};
+
+// The k selected rows whose texts have most keywords in common with each query, as hits at distance
+// −count; those that have none in common are left out. Counts are exact.
+compute::HitTable most_common(const View& view, const Selection& rows, const TextRequest& request,
+                              std::span<const std::string_view> queries, std::size_t k);
+
+}  // namespace warplite::engine

@@ -1,0 +1,131 @@
+#include "engine/text_tiles.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "compute/parallel.h"
+#include "engine/derived_stamp.h"
+#include "engine/parts.h"
+
+namespace warplite::engine {
+namespace {
+
+// Tiles of parts that are not sealed, by part and column.
+struct Memo {
+  std::map<std::pair<std::uint32_t, std::size_t>, TextTile> tiles;
+};
+
+Memo& memo_of(const View& view) {
+  std::shared_ptr<void>& memo = view.text_memo();
+  if (memo == nullptr) memo = std::make_shared<Memo>();
+  return *static_cast<Memo*>(memo.get());
+}
+
+index::Postings make_postings(const Column& texts, std::uint32_t rows,
+                              const index::TextIndex& index) {
+  index::TextEncoder encoder(index);
+  index::PostingsBuilder builder;
+  std::vector<compute::Keyword> keywords;
+  for (std::uint32_t row = 0; row < rows; ++row) {
+    keywords.clear();
+    if (!texts.is_null(row)) encoder.encode(texts.text(row), keywords);
+    builder.add_row(keywords);
+  }
+  return builder.finish();
+}
+
+ResidentVectors shared_bytes(const std::shared_ptr<const index::Postings>& postings) {
+  ResidentVectors out;
+  out.block.vectors = {postings->bytes.data(), postings->bytes.size(), 1, ElementType::kInt8};
+  out.owner = postings;
+  return out;
+}
+
+// What is to be made: reading needs the connection, the rest does not.
+struct Job {
+  TextTile* tile;
+  std::shared_ptr<const Column> texts;
+  std::uint32_t rows;
+  std::string owner;
+};
+
+void make_tile(const Job& job, const index::TextIndex& index) {
+  const auto make = [&] {
+    return std::make_shared<const index::Postings>(make_postings(*job.texts, job.rows, index));
+  };
+  TextTile& tile = *job.tile;
+  if (tile.stamp.is_null()) {
+    tile.bytes = std::make_shared<const ResidentVectors>(shared_bytes(make()));
+  } else {
+    tile.bytes = Residency::instance().bytes(tile.stamp, job.owner, 0,
+                                             [&] { return shared_bytes(make()); });
+  }
+  // Whoever made the entry owns it so.
+  tile.postings = std::static_pointer_cast<const index::Postings>(tile.bytes->owner);
+}
+
+class Loader {
+ public:
+  Loader(const View& view, std::size_t column, const index::TextIndex& index,
+         compute::Cancellation* cancellation)
+      : view_(view), column_(column), index_(index), cancellation_(cancellation) {}
+
+  std::vector<TextTile> load(std::span<const std::uint32_t> parts) {
+    tiles_.reserve(parts.size());  // jobs point into it
+    for (const std::uint32_t part : parts) add(part);
+    // A few at a time, so that cancellation is asked for on this thread.
+    constexpr std::size_t kAtOnce = 32;
+    for (std::size_t first = 0; first < jobs_.size(); first += kAtOnce) {
+      if (cancellation_ != nullptr && cancellation_->requested()) {
+        throw Error(ErrorKind::kInterrupted, "interrupted");
+      }
+      const std::size_t count = std::min(kAtOnce, jobs_.size() - first);
+      compute::in_parallel(count, 1, count, [&](std::size_t begin, std::size_t end) {
+        for (std::size_t i = begin; i < end; ++i) make_tile(jobs_[first + i], index_);
+      });
+    }
+    for (const Job& job : jobs_) {
+      if (job.tile->stamp.is_null()) memo_of(view_).tiles[{job.tile->part, column_}] = *job.tile;
+    }
+    return std::move(tiles_);
+  }
+
+ private:
+  void add(std::uint32_t number) {
+    const Part& part = view_.part(number);
+    WARP_CHECK(part.rows() <= compute::kTileRows);
+    const Stamp texts = part.plain_stamp(column_);
+    if (texts.is_null()) {
+      const auto known = memo_of(view_).tiles.find({number, column_});
+      if (known != memo_of(view_).tiles.end()) return tiles_.push_back(known->second);
+    }
+    auto column = part.plain(column_);
+    if (column == nullptr) return;
+    TextTile tile{number, {}, nullptr, nullptr};
+    if (!texts.is_null()) tile.stamp = derived_stamp({&texts, 1}, Derived::kTile);
+    tiles_.push_back(std::move(tile));
+    jobs_.push_back({&tiles_.back(), std::move(column), part.rows(),
+                     view_.name() + " segment " + std::to_string(part.segment()) +
+                         " postings of column " + std::to_string(column_)});
+  }
+
+  const View& view_;
+  const std::size_t column_;
+  const index::TextIndex& index_;
+  compute::Cancellation* const cancellation_;
+  std::vector<TextTile> tiles_;
+  std::vector<Job> jobs_;
+};
+
+}  // namespace
+
+std::vector<TextTile> load_text_tiles(const View& view, std::size_t column,
+                                      const index::TextIndex& index,
+                                      std::span<const std::uint32_t> parts,
+                                      compute::Cancellation* cancellation) {
+  return Loader(view, column, index, cancellation).load(parts);
+}
+
+}  // namespace warplite::engine

@@ -1,0 +1,47 @@
+// What `index=` of a TEXT column says, and the keywords that it makes of a text:
+//   ngram   n    1 … 16; 3: ordered n-grams (ngram.h), for search by edit distance
+//           fold 0 or 1; 0: 1 compares texts with case folded
+//   words        the set of words (words.h), for search by words in common
+// Threads: an encoder by one at a time.
+#pragma once
+
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "index/index.h"
+#include "index/ngram.h"
+#include "index/words.h"
+
+namespace warplite::index {
+
+struct TextIndex {
+  enum class Kind : std::uint8_t { kNone, kNgram, kWords };
+  Kind kind = Kind::kNone;
+  NgramOptions ngram;  // of kNgram
+};
+
+// Whether `kind` is one that a TEXT column may have.
+bool is_text_index(std::string_view kind);
+// Throws Error{kInvalid} that names the parameter, what was expected and what came.
+// REQUIRES: is_text_index(spec.kind)
+TextIndex parse_text_index(const Spec& spec);
+
+class TextEncoder {
+ public:
+  // REQUIRES: index.kind != kNone
+  explicit TextEncoder(const TextIndex& index);
+  // Replaces the contents of `out` with the keywords of a text, each once.
+  void encode(std::string_view text, std::vector<compute::Keyword>& out);
+
+ private:
+  std::variant<NgramEncoder, WordEncoder> encoder_;
+};
+
+// The match count of two texts, from their characters.
+std::uint32_t common_keywords(const TextIndex& index, std::string_view a, std::string_view b);
+
+// The characters by which texts are compared: with case folded if the index says so.
+void comparable(const TextIndex& index, std::string_view text, CodePoints& out);
+
+}  // namespace warplite::index

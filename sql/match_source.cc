@@ -1,0 +1,101 @@
+#include "sql/match_source.h"
+
+#include <unordered_set>
+
+#include "engine/match_count.h"
+#include "engine/search.h"
+#include "sql/match_rows.h"
+
+namespace warplite::sql {
+namespace {
+
+void remove_rows(std::vector<Hit>& hits, const std::vector<Hit>& which) {
+  std::unordered_set<RowId> rowids;
+  for (const Hit& hit : which) rowids.insert(hit.rowid);
+  std::erase_if(hits, [&](const Hit& hit) { return rowids.contains(hit.rowid); });
+}
+
+// Where the first batch is approximate, the rest is exact: the rows after the last one, so that
+// distances ascend. After distances that are estimates it is every row that has not come yet.
+class VectorSource final : public MatchSource {
+ public:
+  VectorSource(const MatchQuestion& question, const engine::View& view,
+               const engine::Selection& selection, const index::Index& index,
+               compute::Cancellation& cancellation)
+      : view_(view), selection_(selection), index_(index) {
+    request_.column = question.column;
+    request_.distance = question.distance;
+    request_.queries = {question.query.data(), 1, question.dim, question.type};
+    request_.range = question.range;
+    request_.nprobe = question.nprobe.value_or(0);
+    request_.cancellation = &cancellation;
+  }
+
+  std::vector<Hit> first(std::size_t k, bool more) override {
+    std::vector<Hit> hits = engine::nearest(view_, selection_, index_, request_, k).sorted(0);
+    // Now, since the view may lose its model while the cursor is open.
+    estimated_ = more && engine::estimates(view_, index_, request_);
+    return hits;
+  }
+  std::vector<Hit> all() override { return within(request_); }
+  std::vector<Hit> rest(const std::vector<Hit>& come) override {
+    engine::SearchRequest search = request_;
+    search.has_after = !estimated_;
+    search.after_distance = come.back().distance;
+    search.after_rowid = come.back().rowid;
+    std::vector<Hit> hits = within(search);
+    if (estimated_) remove_rows(hits, come);
+    return hits;
+  }
+
+ private:
+  std::vector<Hit> within(const engine::SearchRequest& search) const {
+    return std::move(engine::within(view_, selection_, index_, search)[0]);
+  }
+
+  const engine::View& view_;
+  const engine::Selection& selection_;
+  const index::Index& index_;
+  engine::SearchRequest request_;
+  bool estimated_ = false;  // distances of the first batch are those of codes
+};
+
+class CountSource final : public MatchSource {
+ public:
+  CountSource(const MatchQuestion& question, const engine::View& view,
+              const engine::Selection& selection, compute::Cancellation& cancellation)
+      : question_(question), view_(view), selection_(selection), cancellation_(cancellation) {}
+
+  std::vector<Hit> first(std::size_t k, bool) override {
+    return engine::most_matches(view_, selection_, {&question_.items, 1}, k, question_.counts,
+                                &cancellation_)
+        .sorted(0);
+  }
+  std::vector<Hit> all() override { return matches({}); }
+  std::vector<Hit> rest(const std::vector<Hit>& come) override { return matches(come.back()); }
+
+ private:
+  std::vector<Hit> matches(const std::optional<Hit>& after) const {
+    return engine::all_matches(view_, selection_, question_.items, question_.counts, after,
+                               &cancellation_);
+  }
+
+  const MatchQuestion& question_;
+  const engine::View& view_;
+  const engine::Selection& selection_;
+  compute::Cancellation& cancellation_;
+};
+
+}  // namespace
+
+std::unique_ptr<MatchSource> make_source(const MatchQuestion& question, const engine::View& view,
+                                         const engine::Selection& selection,
+                                         const index::Index* index,
+                                         compute::Cancellation& cancellation) {
+  if (index == nullptr) {
+    return std::make_unique<CountSource>(question, view, selection, cancellation);
+  }
+  return std::make_unique<VectorSource>(question, view, selection, *index, cancellation);
+}
+
+}  // namespace warplite::sql

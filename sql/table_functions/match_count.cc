@@ -1,0 +1,46 @@
+// warp_match_count(table, query_json, k [, options]): the k rows that match most items of a query
+// such as {"age":[25,35], "sex":"Male"} (sql/match_query.h).
+#include "sql/match_query.h"
+#include "sql/table_functions/functions.h"
+#include "sql/table_functions/match_counts.h"
+#include "sql/table_functions/neighbors.h"
+#include "sql/table_functions/search_target.h"
+
+namespace warplite::sql {
+namespace {
+
+struct Input {
+  enum : int { kTable, kQuery, kK, kOptions };
+};
+
+std::unique_ptr<Rows> run(Call& call) {
+  const std::shared_ptr<OpenTable> table = call.table(Input::kTable);
+  if (call.is_null(Input::kQuery)) return nullptr;
+  const engine::RelationalQuery query =
+      MatchQueryReader(table->definition).read(cell_of(call.value(Input::kQuery)));
+  const std::size_t k = static_cast<std::size_t>(call.count(Input::kK));
+  compute::HitTable hits = run_match_count(call, *table, {&query, 1}, k, Input::kOptions);
+  return Neighbors::rows(hits.sorted(0), Score::kMatches);
+}
+
+}  // namespace
+
+compute::HitTable run_match_count(const Call& call, const OpenTable& table,
+                                  std::span<const engine::RelationalQuery> queries, std::size_t k,
+                                  int options) {
+  engine::check_counting_device(device_option(call, options));
+  Interrupt interrupt(call.context().db());
+  const std::shared_ptr<const engine::View> view = table.collection->view();
+  return engine::most_matches(*view, engine::Selection(*view, {}), queries, k, {}, &interrupt);
+}
+
+const TableFunction kMatchCount{
+    .name = "warp_match_count",
+    .columns = "rowid INTEGER, matches INTEGER, rank INTEGER",
+    .column_count = Neighbors::kCount,
+    .parameters = {{"table"}, {"query_json"}, {"k"}, {"options", false}},
+    .run = run,
+    .orders = {{Neighbors::kRank}},
+};
+
+}  // namespace warplite::sql
