@@ -1,6 +1,7 @@
 #include "engine/parts.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "engine/derived_stamp.h"
 #include "engine/models.h"
@@ -191,9 +192,11 @@ Value SegmentPart::decode_vector(std::size_t column, std::uint32_t row) const {
       info_.codes[column].block, owner(name + " (codes)"), 0, [&] {
         const auto loaded = load_codes(column);
         checked_codes(column, *learnt, *loaded);
+        const std::size_t size = loaded->payload.size();
         ResidentVectors out;
-        out.block.vectors = {loaded->payload.data(), loaded->payload.size(), 1, ElementType::kInt8};
-        out.owner = loaded;
+        out.block.memory = Bytes(size);
+        std::memcpy(out.block.memory.data(), loaded->payload.data(), size);
+        out.block.vectors = {out.block.memory.data(), size, 1, ElementType::kInt8};
         return out;
       });
   const MatrixView& bytes = codes->block.vectors;

@@ -82,7 +82,7 @@ class TextSearch {
     // Of the postings a query meets a few, those of its own keywords.
     constexpr double kShare = 1.0 / 64;
     double bytes = 0;
-    for (const TextTile& tile : tiles) bytes += static_cast<double>(tile.postings->bytes.size());
+    for (const TextTile& tile : tiles) bytes += static_cast<double>(tile.memory().size());
     const DeviceChoice choice = choose_devices(
         {request_.device, ElementType::kFloat32, Distance::kL2,
          bytes * kShare * static_cast<double>(best_.queries()), request_.cancellation});
@@ -130,8 +130,8 @@ class TextSearch {
     if (!tile.stamp.is_null()) {
       return Residency::instance().buffer(device, tile.stamp, tile.bytes, out);
     }
-    const Bytes& bytes = tile.postings->bytes;
-    return device.make_resident({tile.postings, bytes.data(), bytes.size()}, out);
+    const Bytes& bytes = tile.memory();
+    return device.make_resident({tile.bytes, bytes.data(), bytes.size()}, out);
   }
 
   compute::MatchTile describe(const TextTile& tile, const compute::Buffer& buffer) const {
@@ -139,8 +139,8 @@ class TextSearch {
     const Selection::Rows& selected = rows_.part(tile.part);
     compute::MatchTile out;
     out.bytes = &buffer;
-    out.keywords = tile.postings->keywords;
-    out.postings = tile.postings->postings;
+    out.keywords = tile.keywords;
+    out.postings = tile.postings;
     out.rows = part.rows();
     out.id = tile.part;
     out.rowids = part.rowids();

@@ -36,10 +36,17 @@ index::Postings make_postings(const Column& texts, std::uint32_t rows,
   return builder.finish();
 }
 
-ResidentVectors shared_bytes(const std::shared_ptr<const index::Postings>& postings) {
+// What the bytes do not say of themselves.
+struct Sizes {
+  std::uint32_t keywords, postings;
+};
+
+ResidentVectors as_resident(index::Postings postings) {
   ResidentVectors out;
-  out.block.vectors = {postings->bytes.data(), postings->bytes.size(), 1, ElementType::kInt8};
-  out.owner = postings;
+  out.owner = std::make_shared<const Sizes>(Sizes{postings.keywords, postings.postings});
+  out.block.memory = std::move(postings.bytes);
+  const Bytes& bytes = out.block.memory;
+  out.block.vectors = {bytes.data(), bytes.size(), 1, ElementType::kInt8};
   return out;
 }
 
@@ -52,18 +59,17 @@ struct Job {
 };
 
 void make_tile(const Job& job, const index::TextIndex& index) {
-  const auto make = [&] {
-    return std::make_shared<const index::Postings>(make_postings(*job.texts, job.rows, index));
-  };
+  const auto make = [&] { return as_resident(make_postings(*job.texts, job.rows, index)); };
   TextTile& tile = *job.tile;
   if (tile.stamp.is_null()) {
-    tile.bytes = std::make_shared<const ResidentVectors>(shared_bytes(make()));
+    tile.bytes = std::make_shared<const ResidentVectors>(make());
   } else {
-    tile.bytes = Residency::instance().bytes(tile.stamp, job.owner, 0,
-                                             [&] { return shared_bytes(make()); });
+    tile.bytes = Residency::instance().bytes(tile.stamp, job.owner, 0, make);
   }
   // Whoever made the entry owns it so.
-  tile.postings = std::static_pointer_cast<const index::Postings>(tile.bytes->owner);
+  const auto sizes = std::static_pointer_cast<const Sizes>(tile.bytes->owner);
+  tile.keywords = sizes->keywords;
+  tile.postings = sizes->postings;
 }
 
 class Loader {
@@ -103,7 +109,7 @@ class Loader {
     }
     auto column = part.plain(column_);
     if (column == nullptr) return;
-    TextTile tile{number, {}, nullptr, nullptr};
+    TextTile tile{.part = number, .stamp = {}};
     if (!texts.is_null()) tile.stamp = derived_stamp({&texts, 1}, Derived::kTile);
     tiles_.push_back(std::move(tile));
     jobs_.push_back({&tiles_.back(), std::move(column), part.rows(),

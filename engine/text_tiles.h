@@ -21,8 +21,10 @@ namespace warplite::engine {
 struct TextTile {
   std::uint32_t part = 0;
   Stamp stamp;  // null: of rows that are not sealed
-  std::shared_ptr<const ResidentVectors> bytes;  // owned by `postings`
-  std::shared_ptr<const index::Postings> postings;
+  std::shared_ptr<const ResidentVectors> bytes = nullptr;
+  std::uint32_t keywords = 0, postings = 0;
+
+  const Bytes& memory() const { return bytes->block.memory; }
 };
 
 // Tiles of some parts; made on several threads where there are none yet. Parts whose texts are all

@@ -62,6 +62,10 @@ std::uint32_t common_keywords(const TextIndex& index, std::string_view a, std::s
                                                : common_ngrams(a, b, index.ngram);
 }
 
+std::uint32_t count_keywords(const TextIndex& index, std::string_view text) {
+  return common_keywords(index, text, text);
+}
+
 void comparable(const TextIndex& index, std::string_view text, CodePoints& out) {
   decode_utf8(text, out);
   if (!index.ngram.fold) return;

@@ -41,6 +41,9 @@ class TextEncoder {
 // The match count of two texts, from their characters.
 std::uint32_t common_keywords(const TextIndex& index, std::string_view a, std::string_view b);
 
+// Keywords of a text: what another one has in common with it at most.
+std::uint32_t count_keywords(const TextIndex& index, std::string_view text);
+
 // The characters by which texts are compared: with case folded if the index says so.
 void comparable(const TextIndex& index, std::string_view text, CodePoints& out);
 

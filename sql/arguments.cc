@@ -192,6 +192,24 @@ void read_vector(sqlite3_value* query, const TableDefinition& table, const Plan&
   question.query.assign(vector.data, vector.data + vector.size);
 }
 
+void read_text(sqlite3_value* query, const TableDefinition& table, const Plan& plan,
+               MatchQuestion& question) {
+  const ColumnDefinition& column = table.columns[static_cast<std::size_t>(plan.column)];
+  question.column = static_cast<std::size_t>(column.slot);
+  question.text = column.text;
+  const Cell cell = cell_of(query);
+  if (cell.is_null()) return;
+  if (cell.kind != CellKind::kText) {
+    throw Error(ErrorKind::kInvalid, table.table + "." + column.name +
+                                         ": MATCH expects a text, got " + describe(cell));
+  }
+  const auto* bytes = reinterpret_cast<const std::byte*>(cell.bytes.data());
+  question.query.assign(bytes, bytes + cell.bytes.size());
+  if (column.text.kind == index::TextIndex::Kind::kWords) {
+    question.words = index::count_keywords(column.text, cell.bytes);
+  }
+}
+
 void read_items(sqlite3_value* query, const TableDefinition& table, MatchQuestion& question) {
   question.of_counts = true;
   const Cell cell = cell_of(query);
@@ -220,6 +238,8 @@ std::optional<MatchQuestion> read_question(const Plan& plan, const TableDefiniti
   sqlite3_value* query = *arguments++;
   if (plan.access == Plan::Access::kCount) {
     read_items(query, table, question);
+  } else if (table.columns[static_cast<std::size_t>(plan.column)].kind != ColumnKind::kVector) {
+    read_text(query, table, plan, question);
   } else {
     read_vector(query, table, plan, question);
   }
@@ -237,6 +257,14 @@ std::optional<MatchQuestion> read_question(const Plan& plan, const TableDefiniti
         admitted_counts(matches, question.range, engine::total_weight(question.items));
     satisfiable = counts.has_value();
     if (counts) question.counts = *counts;
+  }
+  if (!plan.match_bounds.empty() && question.of_text() && satisfiable) {
+    const auto counts = admitted_counts(matches, question.range, question.words);
+    satisfiable = counts.has_value();
+    const auto missing = [&](std::uint64_t count) {
+      return static_cast<double>(question.words - std::min(question.words, count));
+    };
+    if (counts) question.range = {missing(counts->high), missing(counts->low)};
   }
   if (plan.k) {
     question.k = read_count(table, "k", 0, std::numeric_limits<std::int64_t>::max(),

@@ -15,25 +15,33 @@
 #include "engine/match_count.h"
 #include "engine/view.h"
 #include "index/index.h"
+#include "index/text_index.h"
 #include "sql/match_source.h"
 
 namespace warplite::sql {
 
 // What is asked; two equal questions about the same view have the same answer.
 struct MatchQuestion {
-  bool of_counts = false;  // MATCH on the table's own name, else on a vector column
-  std::size_t column = 0;  // index into Layout::vectors
+  bool of_counts = false;  // MATCH on the table's own name, else on a column
+  index::TextIndex text;   // of a TEXT column; its kind is kNone when MATCH is on another one
+  std::size_t column = 0;  // index into Layout::vectors, or into Layout::plains
   Distance distance = Distance::kL2;
   ElementType type = ElementType::kFloat32;
   std::uint32_t dim = 0;
-  std::vector<std::byte> query;  // a vector, or the text of a query of match counts
-  DistanceRange range;           // of a vector
+  std::vector<std::byte> query;  // a vector, a text, or the text of a query of match counts
+  DistanceRange range;           // of a vector or a text
+  std::uint64_t words = 0;       // of a text with index=words: those of the query
   engine::RelationalQuery items;  // of match counts: what the text says
   engine::CountRange counts;
   engine::Filter filter;
   std::optional<std::uint64_t> k;  // none: all rows, as far as they are read
   std::optional<std::uint32_t> nprobe;  // as given; exact kinds have no use for it
   std::uint64_t first = 0;         // without k: rows to fetch at first; 0: all in one go
+
+  bool of_text() const { return text.kind != index::TextIndex::Kind::kNone; }
+  std::string_view query_text() const {
+    return {reinterpret_cast<const char*>(query.data()), query.size()};
+  }
 
   friend bool operator==(const MatchQuestion&, const MatchQuestion&);
 };
@@ -53,8 +61,7 @@ class LastSelection {
 
 class MatchRows {
  public:
-  // `selection`: of the view, by the question's filter. `index`: of the column; null for match
-  // counts.
+  // `selection`: of the view, by the question's filter. `index`: of a vector column, else null.
   MatchRows(MatchQuestion question, std::shared_ptr<const engine::View> view,
             std::shared_ptr<const engine::Selection> selection, const index::Index* index,
             compute::Cancellation& cancellation);

@@ -1,9 +1,12 @@
 #include "sql/match_source.h"
 
+#include <algorithm>
+#include <string_view>
 #include <unordered_set>
 
 #include "engine/match_count.h"
 #include "engine/search.h"
+#include "engine/sequences.h"
 #include "sql/match_rows.h"
 
 namespace warplite::sql {
@@ -86,12 +89,94 @@ class CountSource final : public MatchSource {
   compute::Cancellation& cancellation_;
 };
 
+class TextSource : public MatchSource {
+ public:
+  TextSource(const MatchQuestion& question, const engine::View& view,
+             const engine::Selection& selection, compute::Cancellation& cancellation)
+      : question_(question), view_(view), selection_(selection), query_(question.query_text()),
+        request_{question.column, question.text, {}, &cancellation} {}
+
+ protected:
+  const MatchQuestion& question_;
+  const engine::View& view_;
+  const engine::Selection& selection_;
+  const std::string_view query_;
+  const engine::TextRequest request_;
+};
+
+// By edit distance.
+class SequenceSource final : public TextSource {
+ public:
+  using TextSource::TextSource;
+
+  std::vector<Hit> first(std::size_t k, bool) override {
+    const DistanceRange& range = question_.range;
+    // Those that are too near would take the places of others.
+    if (range.low > 0 || (range.low == 0 && range.low_open)) return nearest_of(all(), k);
+    std::vector<Hit> hits;
+    const std::vector<engine::Sequences> answers =
+        engine::nearest_sequences(view_, selection_, request_, {&query_, 1}, k);
+    for (const engine::Sequence& sequence : answers[0].nearest) {
+      if (range.contains(sequence.hit.distance)) hits.push_back(sequence.hit);
+    }
+    return hits;
+  }
+  std::vector<Hit> all() override {
+    return engine::all_sequences(view_, selection_, request_, query_, question_.range);
+  }
+  std::vector<Hit> rest(const std::vector<Hit>& come) override {
+    return engine::all_sequences(view_, selection_, request_, query_, question_.range,
+                                 come.back());
+  }
+
+ private:
+  static std::vector<Hit> nearest_of(std::vector<Hit> hits, std::size_t k) {
+    std::sort(hits.begin(), hits.end());
+    hits.resize(std::min(k, hits.size()));
+    return hits;
+  }
+};
+
+// By words in common; the distance is how many of the query's are missing.
+class WordSource final : public TextSource {
+ public:
+  using TextSource::TextSource;
+
+  std::vector<Hit> first(std::size_t k, bool) override {
+    std::vector<Hit> hits = most_common(question_.range.unbounded() ? k : every_row());
+    std::erase_if(hits, [&](const Hit& hit) { return !question_.range.contains(hit.distance); });
+    hits.resize(std::min(k, hits.size()));
+    return hits;
+  }
+  std::vector<Hit> all() override { return first(every_row(), false); }
+  std::vector<Hit> rest(const std::vector<Hit>& come) override {
+    std::vector<Hit> hits = all();
+    std::erase_if(hits, [&](const Hit& hit) { return !(come.back() < hit); });
+    return hits;
+  }
+
+ private:
+  std::size_t every_row() const { return static_cast<std::size_t>(selection_.count()); }
+  std::vector<Hit> most_common(std::size_t k) {
+    std::vector<Hit> hits =
+        engine::most_common(view_, selection_, request_, {&query_, 1}, k).sorted(0);
+    for (Hit& hit : hits) hit.distance += static_cast<double>(question_.words);
+    return hits;
+  }
+};
+
 }  // namespace
 
 std::unique_ptr<MatchSource> make_source(const MatchQuestion& question, const engine::View& view,
                                          const engine::Selection& selection,
                                          const index::Index* index,
                                          compute::Cancellation& cancellation) {
+  if (question.text.kind == index::TextIndex::Kind::kNgram) {
+    return std::make_unique<SequenceSource>(question, view, selection, cancellation);
+  }
+  if (question.text.kind == index::TextIndex::Kind::kWords) {
+    return std::make_unique<WordSource>(question, view, selection, cancellation);
+  }
   if (index == nullptr) {
     return std::make_unique<CountSource>(question, view, selection, cancellation);
   }

@@ -1,4 +1,5 @@
-// What MatchRows asks for the rows of an answer: the search of a vector column, or match counts.
+// What MatchRows asks for the rows of an answer: the search of a vector column, of a TEXT column,
+// or match counts.
 // Threads: as the connection. Ownership: what a source was made of outlives it.
 #pragma once
 
@@ -26,7 +27,7 @@ class MatchSource {
   virtual std::vector<Hit> rest(const std::vector<Hit>& come) = 0;
 };
 
-// `index`: of the question's column; null for match counts.
+// `index`: of the question's vector column, else null.
 std::unique_ptr<MatchSource> make_source(const MatchQuestion& question, const engine::View& view,
                                          const engine::Selection& selection,
                                          const index::Index* index,

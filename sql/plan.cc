@@ -63,7 +63,9 @@ constexpr double kFilterCost = kTableRows / 100;
 constexpr double kRowCost = 3;
 constexpr double kPointCost = 20;
 
-constexpr const char* kMatchable = "a vector column, or the table's own name for match counts";
+constexpr const char* kMatchable =
+    "a vector column, a TEXT column with index=ngram or words, or the table's own name for match "
+    "counts";
 
 class Planner {
  public:
@@ -81,8 +83,9 @@ class Planner {
       throw Error(ErrorKind::kInvalid,
                   table_.table + ": " + misused_ + " takes one =, as in k = 10");
     }
-    if (counts_needed_ && !counts()) {
-      plan_refusal("matches needs a MATCH on the table's own name beside it, as in " +
+    if (counts_needed_ && !counts() && !words()) {
+      plan_refusal("matches needs a MATCH on the table's own name beside it, or on a column with "
+                   "index=words, as in " +
                    table_.table + " MATCH '{\"year\":[2015,2020]}'");
     } else if (matches_ == 0 && needs_match_ != nullptr) {
       plan_refusal(std::string(needs_match_) +
@@ -142,6 +145,11 @@ class Planner {
   // Whether MATCH is on the table's own name.
   bool counts() const {
     return match_ >= 0 && constraint(match_).iColumn == table_.hidden(kCommand);
+  }
+  // Whether MATCH is on a column with index=words.
+  bool words() const {
+    const ColumnDefinition* matched = match_ < 0 ? nullptr : column(constraint(match_).iColumn);
+    return matched != nullptr && matched->text.kind == index::TextIndex::Kind::kWords;
   }
   // Consumes bounds; returns how many of them have values that are not known.
   int use_bounds(const std::vector<int>& bounds, std::vector<Comparison>& planned);
@@ -211,7 +219,8 @@ void Planner::classify_match(int i) {
   if (matched == nullptr && at != table_.hidden(kCommand)) {
     throw Error(ErrorKind::kInvalid, table_.table + ": MATCH needs " + kMatchable);
   }
-  if (matched != nullptr && matched->kind != ColumnKind::kVector) {
+  if (matched != nullptr && matched->kind != ColumnKind::kVector &&
+      matched->text.kind == index::TextIndex::Kind::kNone) {
     throw Error(ErrorKind::kInvalid, table_.table + "." + matched->name + ": MATCH needs " +
                                          kMatchable + ", this is " +
                                          (matched->declared.empty() ? "a +column"
@@ -392,7 +401,7 @@ bool Planner::ordered_by_result() const {
   if (terms < 1 || terms > 2) return false;
   const auto& first = info_->aOrderBy[0];
   const bool by_distance = first.iColumn == table_.hidden(kDistance) && !first.desc;
-  const bool by_matches = counts() && first.iColumn == table_.hidden(kMatches) && first.desc;
+  const bool by_matches = (counts() || words()) && first.iColumn == table_.hidden(kMatches) && first.desc;
   if (!by_distance && !by_matches) return false;
   if (terms == 1) return true;
   const auto& second = info_->aOrderBy[1];

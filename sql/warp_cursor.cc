@@ -39,7 +39,9 @@ void WarpCursor::start_search(sqlite3_value** arguments) {
     match_->rewind();
   } else {
     const index::Index* index =
-        question->of_counts ? nullptr : &table_.collection().index(question->column);
+        question->of_counts || question->of_text()
+            ? nullptr
+            : &table_.collection().index(question->column);
     auto selection = table_.last_selection.get(view, question->filter);
     match_ = std::make_unique<MatchRows>(std::move(*question), view, std::move(selection),
                                          index, table_.interrupt);
@@ -126,6 +128,10 @@ bool WarpCursor::found(int column, sqlite3_value* query) const {
   }
   if (plan_.column != column) return false;
   const ColumnDefinition& searched = table.columns[static_cast<std::size_t>(column)];
+  if (searched.kind != ColumnKind::kVector) {
+    const Cell text = cell_of(query);
+    return same(reinterpret_cast<const std::byte*>(text.bytes.data()), text.bytes.size());
+  }
   const VectorInput vector =
       vector_for_column(query, searched.element, searched.dim, Place(table.table, searched.name));
   return same(vector.data, vector.size);
@@ -137,7 +143,8 @@ void WarpCursor::column(sqlite3_context* context, int column) {
   const TableDefinition& definition = table_.definition();
   const auto i = static_cast<std::size_t>(column);
   if (i < definition.columns.size()) {
-    if (definition.columns[i].kind == ColumnKind::kVector) {
+    if (definition.columns[i].kind == ColumnKind::kVector ||
+        definition.columns[i].text.kind != index::TextIndex::Kind::kNone) {
       table_.last_reader = this;
       table_.last_column = column;
     }
@@ -169,6 +176,9 @@ void WarpCursor::hidden_column(sqlite3_context* context, HiddenColumn column) co
       break;
     case kK: given(match_->question().k); break;
     case kNprobe: given(match_->question().nprobe); break;
+    case kMatches:
+      if (match_->question().of_text()) text_matches(context);
+      break;
     default: break;
   }
   if (of_counts) {
@@ -176,6 +186,15 @@ void WarpCursor::hidden_column(sqlite3_context* context, HiddenColumn column) co
   } else if (column == kCommand) {
     result_cell(context, Cell::text(table_.definition().table));
   }
+}
+
+// What the row's text has in common with the query's.
+void WarpCursor::text_matches(sqlite3_context* context) const {
+  const MatchQuestion& question = match_->question();
+  const Hit& hit = match_->hit();
+  const auto texts = match_->view()->part(hit.block).plain(question.column);
+  sqlite3_result_int64(context, index::common_keywords(question.text, texts->text(hit.row),
+                                                       question.query_text()));
 }
 
 // The query itself shows in the column that was matched: match() may ask for it.

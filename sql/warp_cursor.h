@@ -42,6 +42,7 @@ class WarpCursor : public sqlite3_vtab_cursor {
   void declared_column(sqlite3_context* context, const ColumnDefinition& column);
   void hidden_column(sqlite3_context* context, HiddenColumn column) const;
   void counted_column(sqlite3_context* context, HiddenColumn column) const;
+  void text_matches(sqlite3_context* context) const;
 
   WarpTable& table_;
   std::string plan_text_;
