@@ -9,6 +9,12 @@ namespace {
 
 constexpr std::size_t kWorkBetweenPolls = 65536;  // cells of 64
 
+void poll(Cancellation* cancellation) {
+  if (cancellation != nullptr && cancellation->requested()) {
+    throw Error(ErrorKind::kInterrupted, "interrupted");
+  }
+}
+
 // 64 vertical differences of one column: +1 where `plus`, −1 where `minus`.
 struct BitColumn {
   std::uint64_t plus = ~std::uint64_t{0};
@@ -55,16 +61,22 @@ const std::uint64_t* EditPattern::occurrences(std::uint32_t character) const {
 std::size_t EditPattern::distance(std::span<const std::uint32_t> text,
                                   Cancellation* cancellation) const {
   if (size_ == 0) return text.size();
-  return blocks_ == 1 ? distance_of_one(text) : distance_of_blocks(text, cancellation);
+  return blocks_ == 1 ? distance_of_one(text, cancellation) : distance_of_blocks(text, cancellation);
 }
 
 // Most patterns fit into a word.
-std::size_t EditPattern::distance_of_one(std::span<const std::uint32_t> text) const {
+std::size_t EditPattern::distance_of_one(std::span<const std::uint32_t> text,
+                                         Cancellation* cancellation) const {
   BitColumn column;
   const auto last_row = static_cast<unsigned>(size_ - 1);
   auto distance = static_cast<std::ptrdiff_t>(size_);
-  for (const std::uint32_t character : text) {
-    distance += column.advance(*occurrences(character), 1, last_row);
+  while (!text.empty()) {
+    const auto some = text.first(std::min(text.size(), kWorkBetweenPolls));
+    for (const std::uint32_t character : some) {
+      distance += column.advance(*occurrences(character), 1, last_row);
+    }
+    text = text.subspan(some.size());
+    if (!text.empty()) poll(cancellation);
   }
   return static_cast<std::size_t>(distance);
 }
@@ -83,9 +95,7 @@ std::size_t EditPattern::distance_of_blocks(std::span<const std::uint32_t> text,
     work += blocks_;
     if (work < kWorkBetweenPolls) continue;
     work = 0;
-    if (cancellation != nullptr && cancellation->requested()) {
-      throw Error(ErrorKind::kInterrupted, "interrupted");
-    }
+    poll(cancellation);
   }
   return static_cast<std::size_t>(distance);
 }

@@ -28,7 +28,8 @@ class EditPattern {
  private:
   // Where a character occurs: one bit a position, in words of 64.
   const std::uint64_t* occurrences(std::uint32_t character) const;
-  std::size_t distance_of_one(std::span<const std::uint32_t> text) const;
+  std::size_t distance_of_one(std::span<const std::uint32_t> text,
+                              Cancellation* cancellation) const;
   std::size_t distance_of_blocks(std::span<const std::uint32_t> text,
                                  Cancellation* cancellation) const;
 

@@ -41,7 +41,8 @@ struct TileLayout {
   }
 };
 
-// Everything but `bytes` is host memory and outlives the call.
+// Everything but `bytes` is host memory and outlives the call. Rows keep their rowids for as long as
+// the buffer lives.
 struct MatchTile {
   const Buffer* bytes = nullptr;  // TileLayout::of(keywords, postings)
   std::uint32_t keywords = 0;

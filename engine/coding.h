@@ -69,7 +69,8 @@ struct NewModel {
 };
 
 // Writes the models, codes all segments with them and writes the state record last. With
-// Layout::codes_only the segments' vectors go. Views in use lose their models. On an exception the tables may be half-written.
+// Layout::codes_only the segments' vectors go. Views in use lose their models. On an exception the
+// tables may be half-written.
 std::shared_ptr<const Snapshot> install_models(const WriteContext& context,
                                                std::span<const NewModel> models,
                                                const index::Progress& progress);

@@ -102,8 +102,8 @@ class Collection {
   void rebuild(compute::Cancellation* cancellation = nullptr,
                const index::Progress& progress = {});
   // Has every index that learns learn from the rows there are, and codes them; tail rows become
-  // a segment for that. Throws Error{kInvalid} when no column has such an index, or there are too
-  // few rows; then nothing has changed.
+  // a segment for that. Throws Error{kInvalid} when no column has such an index, or none can learn
+  // because there are too few rows; then nothing has changed.
   void train(compute::Cancellation* cancellation, const index::Progress& progress);
   // Faults found. Pending rows stay so, unless others of the transaction were flushed before.
   std::vector<std::string> integrity_check(compute::Cancellation* cancellation = nullptr);

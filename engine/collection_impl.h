@@ -54,6 +54,7 @@ struct Collection::Impl {
   void list_segments();
   void rewrite_segments(RewriteScope scope);
   bool gone(std::size_t column) const;
+  void forget_thoughts() noexcept;
   bool wants_model(std::size_t column);
   void train_when_worthwhile(const index::Progress& progress);
   void train_again(const index::Progress& progress);

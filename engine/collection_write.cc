@@ -178,8 +178,9 @@ void Collection::Impl::rewrite_segments(RewriteScope scope) {
 std::optional<NewModel> Collection::Impl::try_to_learn(std::size_t column,
                                                        const index::Progress& progress) {
   try {
-    return NewModel{column, learn(*transaction.base(), options, column,
-                                  *options.vectors[column].made->trained(), cancellation, progress)};
+    const index::Trained& index = *options.vectors[column].made->trained();
+    return NewModel{column, learn(*transaction.base(), options, column, index, cancellation,
+                                  progress)};
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kInvalid && error.kind() != ErrorKind::kNoMemory) throw;
   } catch (const std::bad_alloc&) {
@@ -194,10 +195,11 @@ void Collection::Impl::install(const std::vector<NewModel>& models,
   });
 }
 
-// Whether the column has a model and its vectors went for codes: it cannot learn again.
+// Whether vectors of the column went for codes: it cannot learn again.
 bool Collection::Impl::gone(std::size_t column) const {
-  const std::vector<Stamp>& models = transaction.base()->state.models;
-  return options.layout.codes_only && column < models.size() && !models[column].is_null();
+  const SegmentList::Parts& segments = transaction.base()->segments();
+  return std::any_of(segments.begin(), segments.end(),
+                     [&](const auto& segment) { return segment->decodes(column); });
 }
 
 // Whether the rows that are sealed ask for a model, or for another one.
@@ -257,6 +259,13 @@ void Collection::Impl::roll_back() noexcept {
   overlays.clear();
   transaction.rollback();
   forget_view();
+  forget_thoughts();
+}
+
+// What was thought of segments that are no more.
+void Collection::Impl::forget_thoughts() noexcept {
+  considered_segment = 0;
+  trained_in_vain.clear();
 }
 
 // --- the interface ---------------------------------------------------------
@@ -343,6 +352,7 @@ void Collection::rollback_to(int n) noexcept {
   impl_->forget_view();
   impl_->overlays.clear();
   impl_->transaction.rollback_to(n);
+  impl_->forget_thoughts();
 }
 
 void Collection::optimize(compute::Cancellation* cancellation) {
@@ -365,6 +375,7 @@ void Collection::train(compute::Cancellation* cancellation, const index::Progres
   impl_->prepare_write();
   impl_->flush_pending(FlushScope::kAll);
   std::vector<NewModel> models;
+  std::optional<Error> failure;  // of the first column that cannot learn
   bool gone = false;
   for (std::size_t i = 0; i < impl_->options.vectors.size(); ++i) {
     const index::Trained* index = impl_->options.vectors[i].made->trained();
@@ -378,10 +389,12 @@ void Collection::train(compute::Cancellation* cancellation, const index::Progres
                                  cancellation, progress)});
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::kInvalid) throw;
-      throw Error(ErrorKind::kInvalid,
-                  table() + "." + impl_->options.vectors[i].name + ": " + error.what());
+      if (failure) continue;
+      failure.emplace(ErrorKind::kInvalid,
+                      table() + "." + impl_->options.vectors[i].name + ": " + error.what());
     }
   }
+  if (models.empty() && failure) throw *failure;
   if (models.empty() && gone) {
     throw Error(ErrorKind::kInvalid,
                 table() + ": it is trained, and store=codes keeps no vectors to learn from again; "

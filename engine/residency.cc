@@ -131,6 +131,13 @@ std::shared_ptr<const ResidentVectors> Residency::bytes(
   });
 }
 
+std::shared_ptr<const ResidentVectors> Residency::find(const Stamp& stamp) {
+  const std::lock_guard lock(impl_->mutex);
+  const auto at = impl_->touch({stamp, Impl::Kind::kVectors});
+  if (at == impl_->entries.end()) return nullptr;
+  return std::static_pointer_cast<const ResidentVectors>(at->value);
+}
+
 std::shared_ptr<const index::Model> Residency::model(
     const Stamp& stamp, const std::string& owner,
     const std::function<std::shared_ptr<const index::Model>()>& load) {

@@ -54,6 +54,8 @@ class Residency {
   std::shared_ptr<const ResidentVectors> bytes(const Stamp& stamp, const std::string& owner,
                                                std::size_t expected,
                                                const std::function<ResidentVectors()>& load);
+  // What is there under this stamp, or null.
+  std::shared_ptr<const ResidentVectors> find(const Stamp& stamp);
   std::shared_ptr<const index::Model> model(
       const Stamp& stamp, const std::string& owner,
       const std::function<std::shared_ptr<const index::Model>()>& load);

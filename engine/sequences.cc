@@ -8,6 +8,7 @@
 #include "compute/edit_distance.h"
 #include "compute/parallel.h"
 #include "core/topk.h"
+#include "engine/common_cancellation.h"
 
 namespace warplite::engine {
 namespace {
@@ -20,7 +21,7 @@ constexpr std::size_t kScanned = 8;
 constexpr std::size_t kGrain = 512;
 
 void poll(compute::Cancellation* cancellation) {
-  if (cancellation != nullptr && cancellation->requested()) {
+  if (cancellation->requested()) {
     throw Error(ErrorKind::kInterrupted, "interrupted");
   }
 }
@@ -39,7 +40,8 @@ class SequenceSearch {
  public:
   SequenceSearch(const View& view, const Selection& rows, const TextRequest& request,
                  std::span<const std::string_view> queries)
-      : view_(view), rows_(rows), request_(request), texts_(view.parts()) {
+      : view_(view), rows_(rows), request_(request), cancellation_(request.cancellation),
+        texts_(view.parts()) {
     CodePoints points;
     for (const std::string_view text : queries) {
       index::comparable(request.index, text, points);
@@ -50,6 +52,7 @@ class SequenceSearch {
   std::vector<Sequences> nearest(std::size_t k, std::optional<std::size_t> candidates) {
     std::vector<Sequences> answers(queries_.size());
     if (k == 0) return answers;
+    if (candidates && *candidates >= rows_.count()) candidates = std::nullopt;
     std::vector<std::size_t> open(queries_.size());
     for (std::size_t i = 0; i < open.size(); ++i) open[i] = i;
     const auto rows = static_cast<std::size_t>(rows_.count());
@@ -105,8 +108,7 @@ class SequenceSearch {
   }
   Hit hit_of(const Query& query, std::uint32_t part, const RowIdView& rowids, std::size_t row,
              const CodePoints& points) const {
-    // Asked for cancellation is on the caller's thread alone.
-    const auto distance = static_cast<double>(query.pattern->distance(points, nullptr));
+    const auto distance = static_cast<double>(query.pattern->distance(points, &cancellation_));
     return {distance, rowids[row], part, static_cast<std::uint32_t>(row)};
   }
 
@@ -116,12 +118,15 @@ class SequenceSearch {
   void scan(const Body& body) {
     for (std::uint32_t part = 0; part < view_.parts(); ++part) {
       if (rows_.part(part).count == 0 || texts(part) == nullptr) continue;
-      poll(request_.cancellation);
       const RowIdView rowids = view_.part(part).rowids();
       const std::size_t rows = view_.part(part).rows();
       compute::in_parallel(rows, kGrain, rows / kGrain, [&](std::size_t first, std::size_t last) {
-        body(part, rowids, first, last);
+        for (; first < last; first += kGrain) {
+          poll(&cancellation_);
+          body(part, rowids, first, std::min(last, first + kGrain));
+        }
       });
+      texts_[part] = nullptr;
     }
   }
 
@@ -139,7 +144,7 @@ class SequenceSearch {
     for (const std::size_t i : open) asked.push_back(queries_[i].text);
     compute::HitTable table = most_common(view_, rows_, request_, asked, count);
     for (std::size_t i = 0; i < open.size(); ++i) {
-      poll(request_.cancellation);
+      poll(&cancellation_);
       const std::vector<Hit>& candidates = table.sorted(i);
       const Query& query = queries_[open[i]];
       std::vector<Sequence> found = compare(query, candidates);
@@ -157,6 +162,7 @@ class SequenceSearch {
                                         static_cast<std::size_t>(found.back().hit.distance));
       answer.nearest = std::move(found);
     }
+    texts_.assign(texts_.size(), nullptr);
   }
 
   std::vector<Sequence> compare(const Query& query, const std::vector<Hit>& candidates) {
@@ -170,7 +176,7 @@ class SequenceSearch {
         const Hit& candidate = candidates[i];
         read(candidate.block, candidate.row, points);
         found[i].hit = candidate;
-        found[i].hit.distance = static_cast<double>(query.pattern->distance(points, nullptr));
+        found[i].hit.distance = static_cast<double>(query.pattern->distance(points, &cancellation_));
         found[i].matches = static_cast<std::uint32_t>(-candidate.distance);
       }
     });
@@ -224,7 +230,8 @@ class SequenceSearch {
   void finish(TopK& best, Sequences& answer, std::size_t query) {
     answer.nearest.clear();
     for (const Hit& hit : best.sorted()) {
-      const std::string_view text = texts_[hit.block]->text(hit.row);
+      poll(&cancellation_);
+      const std::string_view text = texts(hit.block)->text(hit.row);
       answer.nearest.push_back(
           {hit, index::common_keywords(request_.index, text, queries_[query].text)});
     }
@@ -234,6 +241,7 @@ class SequenceSearch {
   const View& view_;
   const Selection& rows_;
   const TextRequest& request_;
+  mutable CommonCancellation cancellation_;
   std::vector<std::shared_ptr<const Column>> texts_;  // by part, as needed
   std::vector<Query> queries_;
 };

@@ -8,6 +8,7 @@
 
 #include "compute/guarded.h"
 #include "core/process.h"
+#include "engine/common_cancellation.h"
 #include "engine/device_set.h"
 #include "engine/multi_device.h"
 
@@ -70,25 +71,6 @@ class ShareSearch {
 Status run_share(const Share& share, const Task& task, Outcome& outcome) {
   return compute::guarded([&] { return ShareSearch(share, task, outcome).run(); });
 }
-
-// Lets the caller's thread ask for the others, which may not.
-class CommonCancellation : public compute::Cancellation {
- public:
-  explicit CommonCancellation(compute::Cancellation* real) : real_(real) {}
-
-  bool requested() override {
-    if (std::this_thread::get_id() == caller_ && real_ != nullptr && real_->requested()) {
-      cancelled_ = true;
-    }
-    return cancelled_;
-  }
-  void cancel() { cancelled_ = true; }
-
- private:
-  compute::Cancellation* real_;
-  const std::thread::id caller_ = std::this_thread::get_id();
-  std::atomic<bool> cancelled_{false};
-};
 
 // The other shares, each on a thread. Joins them, whatever happens.
 class Others {

@@ -1,6 +1,7 @@
 #include "engine/text_search.h"
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -31,6 +32,17 @@ struct Items {
   }
 };
 
+// How many rows of a tile have a keyword.
+std::uint32_t rows_with(const TextTile& tile, compute::Keyword keyword) {
+  const auto at = compute::TileLayout::of(tile.keywords, tile.postings);
+  const std::byte* const bytes = tile.memory().data();
+  const auto* keys = reinterpret_cast<const compute::Keyword*>(bytes + at.keys);
+  const auto* begins = reinterpret_cast<const std::uint32_t*>(bytes + at.begins);
+  const auto* found = std::lower_bound(keys, keys + tile.keywords, keyword);
+  if (found == keys + tile.keywords || *found != keyword) return 0;
+  return begins[found - keys + 1] - begins[found - keys];
+}
+
 class TextSearch {
  public:
   TextSearch(const View& view, const Selection& rows, const TextRequest& request,
@@ -39,17 +51,13 @@ class TextSearch {
         best_(queries.size(), k) {}
 
   compute::HitTable run() {
-    std::vector<std::uint32_t> parts;
+    std::vector<std::uint32_t> all, selected;
     for (std::uint32_t i = 0; i < view_.parts(); ++i) {
-      if (rows_.part(i).count != 0) parts.push_back(i);
+      if (view_.part(i).live_rows() != 0) all.push_back(i);
+      if (rows_.part(i).count != 0) selected.push_back(i);
     }
-    // Tiles in memory at a time; more than a few tables have.
-    constexpr std::size_t kGroup = 256;
-    for (std::size_t first = 0; first < parts.size(); first += kGroup) {
-      const auto group = std::span(parts).subspan(first, std::min(kGroup, parts.size() - first));
-      search(load_text_tiles(view_, request_.column, request_.index, group,
-                             request_.cancellation));
-    }
+    if (request_.by_rarity) weigh(all);
+    for_tiles(selected, [&](const std::vector<TextTile>& tiles) { search(tiles); });
     return std::move(best_);
   }
 
@@ -57,6 +65,35 @@ class TextSearch {
 
  private:
   static compute::Device& host() { return compute::Registry::instance().host(); }
+
+  template <typename Body>
+  void for_tiles(std::span<const std::uint32_t> parts, const Body& body) const {
+    // Tiles in memory at a time; more than most tables have.
+    constexpr std::size_t kGroup = 256;
+    for (std::size_t first = 0; first < parts.size(); first += kGroup) {
+      const auto group = parts.subspan(first, std::min(kGroup, parts.size() - first));
+      body(load_text_tiles(view_, request_.column, request_.index, group, request_.cancellation));
+    }
+  }
+
+  void weigh(std::span<const std::uint32_t> parts) {
+    std::vector<std::uint64_t> having(items_.items.size());
+    std::uint64_t rows = 0;
+    for_tiles(parts, [&](const std::vector<TextTile>& tiles) {
+      for (const TextTile& tile : tiles) {
+        rows += view_.part(tile.part).rows();
+        for (std::size_t i = 0; i < having.size(); ++i) {
+          having[i] += rows_with(tile, items_.items[i].low);
+        }
+      }
+    });
+    for (std::size_t i = 0; i < having.size(); ++i) {
+      const double rarity = static_cast<double>(rows) /
+                            static_cast<double>(std::max<std::uint64_t>(having[i], 1));
+      items_.items[i].weight =
+          static_cast<std::uint32_t>(std::lround(kWeightUnit * std::log1p(rarity)));
+    }
+  }
 
   void search(const std::vector<TextTile>& tiles) {
     if (tiles.empty()) return;
@@ -152,13 +189,20 @@ class TextSearch {
   const View& view_;
   const Selection& rows_;
   const TextRequest& request_;
-  const Items items_;
+  Items items_;
   compute::HitTable best_;
   bool insisted_ = false;
 };
 
+void poll(const TextRequest& request) {
+  if (request.cancellation != nullptr && request.cancellation->requested()) {
+    throw Error(ErrorKind::kInterrupted, "interrupted");
+  }
+}
+
 std::uint32_t true_count(const View& view, const TextRequest& request, const Hit& hit,
                          std::string_view query) {
+  poll(request);
   const auto texts = view.part(hit.block).plain(request.column);
   return index::common_keywords(request.index, texts->text(hit.row), query);
 }
@@ -174,6 +218,7 @@ void count_texts(const View& view, const Selection& rows, const TextRequest& req
     const RowIdView rowids = view.part(i).rowids();
     for (std::uint32_t row = 0; row < view.part(i).rows(); ++row) {
       if ((!selected.all && !selected.bits.test(row)) || texts->is_null(row)) continue;
+      if (row % 64 == 0) poll(request);
       const auto count = index::common_keywords(request.index, texts->text(row), query);
       if (count != 0) best.push({-static_cast<double>(count), rowids[row], i, row});
     }
@@ -189,7 +234,7 @@ compute::HitTable most_common(const View& view, const Selection& rows, const Tex
   TextSearch search(view, rows, request, queries, k);
   compute::HitTable best = search.run();
   for (std::size_t i = 0; i < queries.size(); ++i) {
-    if (!search.hashed(i)) continue;
+    if (!search.hashed(i) || request.by_rarity) continue;
     const std::vector<Hit>& hits = best.sorted(i);
     // A count is never too low: when those of the best are right, no other row comes before them.
     const bool right = std::all_of(hits.begin(), hits.end(), [&](const Hit& hit) {

@@ -21,10 +21,16 @@ struct TextRequest {
   index::TextIndex index;
   std::string device;      // empty: the configured one
   compute::Cancellation* cancellation = nullptr;
+  // Keywords count by how few rows have them: kWeightUnit · ln(1 + n / df) instead of 1, where df of
+  // the n rows have the keyword; dead rows and those that do not pass a filter are among both.
+  bool by_rarity = false;
 };
 
+inline constexpr double kWeightUnit = 1024;
+
 // The k selected rows whose texts have most keywords in common with each query, as hits at distance
-// −count; those that have none in common are left out. Counts are exact.
+// −count; those that have none in common are left out. Counts are exact (with by_rarity up to
+// keywords that are hashed, index/keyword_hash.h).
 compute::HitTable most_common(const View& view, const Selection& rows, const TextRequest& request,
                               std::span<const std::string_view> queries, std::size_t k);
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "compute/parallel.h"
+#include "engine/common_cancellation.h"
 #include "engine/derived_stamp.h"
 #include "engine/parts.h"
 
@@ -24,11 +25,14 @@ Memo& memo_of(const View& view) {
 }
 
 index::Postings make_postings(const Column& texts, std::uint32_t rows,
-                              const index::TextIndex& index) {
+                              const index::TextIndex& index, compute::Cancellation& cancellation) {
   index::TextEncoder encoder(index);
   index::PostingsBuilder builder;
   std::vector<compute::Keyword> keywords;
   for (std::uint32_t row = 0; row < rows; ++row) {
+    if (row % 64 == 0 && cancellation.requested()) {
+      throw Error(ErrorKind::kInterrupted, "interrupted");
+    }
     keywords.clear();
     if (!texts.is_null(row)) encoder.encode(texts.text(row), keywords);
     builder.add_row(keywords);
@@ -58,18 +62,23 @@ struct Job {
   std::string owner;
 };
 
-void make_tile(const Job& job, const index::TextIndex& index) {
-  const auto make = [&] { return as_resident(make_postings(*job.texts, job.rows, index)); };
-  TextTile& tile = *job.tile;
-  if (tile.stamp.is_null()) {
-    tile.bytes = std::make_shared<const ResidentVectors>(make());
-  } else {
-    tile.bytes = Residency::instance().bytes(tile.stamp, job.owner, 0, make);
-  }
-  // Whoever made the entry owns it so.
-  const auto sizes = std::static_pointer_cast<const Sizes>(tile.bytes->owner);
+// Whoever made the bytes owns them so.
+void adopt(TextTile& tile, std::shared_ptr<const ResidentVectors> bytes) {
+  const auto sizes = std::static_pointer_cast<const Sizes>(bytes->owner);
   tile.keywords = sizes->keywords;
   tile.postings = sizes->postings;
+  tile.bytes = std::move(bytes);
+}
+
+void make_tile(const Job& job, const index::TextIndex& index,
+               compute::Cancellation& cancellation) {
+  const auto make = [&] {
+    return as_resident(make_postings(*job.texts, job.rows, index, cancellation));
+  };
+  TextTile& tile = *job.tile;
+  adopt(tile, tile.stamp.is_null()
+                  ? std::make_shared<const ResidentVectors>(make())
+                  : Residency::instance().bytes(tile.stamp, job.owner, 0, make));
 }
 
 class Loader {
@@ -81,20 +90,8 @@ class Loader {
   std::vector<TextTile> load(std::span<const std::uint32_t> parts) {
     tiles_.reserve(parts.size());  // jobs point into it
     for (const std::uint32_t part : parts) add(part);
-    // A few at a time, so that cancellation is asked for on this thread.
-    constexpr std::size_t kAtOnce = 32;
-    for (std::size_t first = 0; first < jobs_.size(); first += kAtOnce) {
-      if (cancellation_ != nullptr && cancellation_->requested()) {
-        throw Error(ErrorKind::kInterrupted, "interrupted");
-      }
-      const std::size_t count = std::min(kAtOnce, jobs_.size() - first);
-      compute::in_parallel(count, 1, count, [&](std::size_t begin, std::size_t end) {
-        for (std::size_t i = begin; i < end; ++i) make_tile(jobs_[first + i], index_);
-      });
-    }
-    for (const Job& job : jobs_) {
-      if (job.tile->stamp.is_null()) memo_of(view_).tiles[{job.tile->part, column_}] = *job.tile;
-    }
+    make_missing();
+    std::erase_if(tiles_, [](const TextTile& tile) { return tile.bytes == nullptr; });
     return std::move(tiles_);
   }
 
@@ -103,26 +100,49 @@ class Loader {
     const Part& part = view_.part(number);
     WARP_CHECK(part.rows() <= compute::kTileRows);
     const Stamp texts = part.plain_stamp(column_);
-    if (texts.is_null()) {
-      const auto known = memo_of(view_).tiles.find({number, column_});
-      if (known != memo_of(view_).tiles.end()) return tiles_.push_back(known->second);
-    }
-    auto column = part.plain(column_);
-    if (column == nullptr) return;
     TextTile tile{.part = number, .stamp = {}};
-    if (!texts.is_null()) tile.stamp = derived_stamp({&texts, 1}, Derived::kTile);
+    if (!texts.is_null()) {
+      tile.stamp = derived_stamp({&texts, 1}, Derived::kTile);
+      if (auto known = Residency::instance().find(tile.stamp)) adopt(tile, std::move(known));
+    } else if (const auto known = memo_of(view_).tiles.find({number, column_});
+               known != memo_of(view_).tiles.end()) {
+      tile = known->second;
+    }
     tiles_.push_back(std::move(tile));
-    jobs_.push_back({&tiles_.back(), std::move(column), part.rows(),
-                     view_.name() + " segment " + std::to_string(part.segment()) +
-                         " postings of column " + std::to_string(column_)});
+  }
+
+  // Texts of a few parts at a time: they may be larger than the postings.
+  void make_missing() {
+    constexpr std::size_t kAtOnce = 16;
+    std::vector<Job> jobs;
+    for (TextTile& tile : tiles_) {
+      if (tile.bytes != nullptr) continue;
+      const Part& part = view_.part(tile.part);
+      auto texts = part.plain(column_);
+      if (texts == nullptr) continue;
+      jobs.push_back({&tile, std::move(texts), part.rows(),
+                      view_.name() + " segment " + std::to_string(part.segment()) +
+                          " postings of column " + std::to_string(column_)});
+      if (jobs.size() == kAtOnce) make(jobs);
+    }
+    make(jobs);
+  }
+
+  void make(std::vector<Job>& jobs) {
+    compute::in_parallel(jobs.size(), 1, jobs.size(), [&](std::size_t begin, std::size_t end) {
+      for (std::size_t i = begin; i < end; ++i) make_tile(jobs[i], index_, cancellation_);
+    });
+    for (const Job& job : jobs) {
+      if (job.tile->stamp.is_null()) memo_of(view_).tiles[{job.tile->part, column_}] = *job.tile;
+    }
+    jobs.clear();
   }
 
   const View& view_;
   const std::size_t column_;
   const index::TextIndex& index_;
-  compute::Cancellation* const cancellation_;
+  CommonCancellation cancellation_;
   std::vector<TextTile> tiles_;
-  std::vector<Job> jobs_;
 };
 
 }  // namespace

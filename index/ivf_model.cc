@@ -1,5 +1,6 @@
 #include "index/ivf_model.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -128,9 +129,21 @@ void check(std::span<const std::byte> bytes, const ColumnShape& column, const Iv
   }
 }
 
+// What would be refused when it is opened must not be kept, and vectors given up for it.
+void require_finite(const IvfParts& parts) {
+  for (const auto* values : {&parts.centroids, &parts.mean, &parts.codebooks, &parts.rotation}) {
+    if (std::all_of(values->begin(), values->end(), [](float x) { return std::isfinite(x); })) {
+      continue;
+    }
+    throw Error(ErrorKind::kInvalid,
+                "the vectors are too large to learn from: float32 cannot hold what follows");
+  }
+}
+
 }  // namespace
 
 std::shared_ptr<const Model> make_ivf_model(const ColumnShape& column, const IvfParts& parts) {
+  require_finite(parts);
   const compute::IvfShape& shape = parts.shape;
   const bool opq = !parts.rotation.empty();
   const Header header{kMagic,

@@ -71,12 +71,38 @@ void rotate(const std::vector<float>& rotation, std::uint32_t dim, std::vector<f
   rows->swap(rotated);
 }
 
+// Leaves out rows that are far from all others: each would get a codeword of its own, and the
+// tables of a query would be stretched to hold it.
+void drop_outliers(std::uint32_t dim, std::vector<float>* rows) {
+  constexpr double kFar = 25;  // times the median of the squared norms
+  const std::size_t count = rows->size() / dim;
+  std::vector<double> squares(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    for (std::uint32_t d = 0; d < dim; ++d) {
+      const double x = (*rows)[i * dim + d];
+      squares[i] += x * x;
+    }
+  }
+  std::vector<double> sorted = squares;
+  const auto median = sorted.begin() + static_cast<std::ptrdiff_t>(count / 2);
+  std::nth_element(sorted.begin(), median, sorted.end());
+  if (!(*median > 0)) return;
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (squares[i] > kFar * *median) continue;
+    std::copy_n(rows->begin() + static_cast<std::ptrdiff_t>(i * dim), dim,
+                rows->begin() + static_cast<std::ptrdiff_t>(kept++ * dim));
+  }
+  rows->resize(kept * dim);
+}
+
 // Everything but the lists.
 void train_codes(const TrainingTask& task, const IvfOptions& options, const Sample& sample,
                  IvfParts* parts) {
   const std::uint32_t dim = parts->shape.dim;
   parts->mean = sample.mean();
   std::vector<float> rows = residuals(task, sample.view().first(kCodebookRows), *parts);
+  drop_outliers(dim, &rows);
   if (options.opq) {
     const SampleView view = SampleView{rows.data(), rows.size() / dim, dim}.first(kRotationRows);
     parts->rotation = train_rotation(task.part(0, 0.6), view, options.m, options.codewords());

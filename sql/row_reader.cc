@@ -23,10 +23,16 @@ Cell RowReader::plain(engine::Location at, std::size_t column) {
 Cell RowReader::vector(engine::Location at, std::size_t column) {
   VectorBlock& block = vectors_[column];
   const engine::Part& part = view_->part(at.part);
-  if (block.part != at.part && block.visited != at.part && part.decodes(column)) {
-    block.visited = at.part;
-    block.decoded = part.decode_vector(column, at.row);
-    return block.decoded.cell();
+  if (block.part != at.part && part.decodes(column)) {
+    if (block.decoded_part != at.part) block.decoded_rows = 0;
+    if (block.decoded_rows != 0 && block.decoded_row == at.row) return block.decoded.cell();
+    if (block.decoded_rows < kFewRows) {
+      block.decoded = part.decode_vector(column, at.row);
+      block.decoded_part = at.part;
+      block.decoded_row = at.row;
+      ++block.decoded_rows;
+      return block.decoded.cell();
+    }
   }
   if (block.part != at.part) {
     block.vectors = part.vectors(column);

@@ -21,6 +21,7 @@ class RowReader {
 
  private:
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
+  static constexpr std::uint32_t kFewRows = 8;
   struct PlainBlock {
     std::uint32_t part = kNone;
     std::shared_ptr<const Column> column;
@@ -28,8 +29,8 @@ class RowReader {
   struct VectorBlock {
     std::uint32_t part = kNone;
     engine::Part::Vectors vectors;
-    // The first row of a part whose vectors are decoded is decoded alone: there may be no other.
-    std::uint32_t visited = kNone;
+    // The first rows of a part whose vectors are decoded are decoded alone: there may be no others.
+    std::uint32_t decoded_part = kNone, decoded_row = kNone, decoded_rows = 0;
     Value decoded;
   };
 

@@ -266,6 +266,40 @@ TEST_CASE("store=codes: a reader keeps the vectors that training takes away") {
   check_no_faults(session);
 }
 
+TEST_CASE("an index learns in the transaction that brings the rows, when an earlier one failed") {
+  TemporaryFile file;
+  IvfSession session(file.path(), codes_options(128), true);
+  std::mt19937 random(6);
+  for (const bool comes_back : {true, false}) {
+    session.begin();
+    session.insert_many(random, 1500);
+    session.table().sync();
+    CHECK_FALSE(session.table().view()->model(0).is_null());
+    comes_back ? session.rollback() : session.commit();
+  }
+  CHECK_FALSE(session.table().view()->model(0).is_null());
+}
+
+TEST_CASE("store=codes: once nothing is coded any more, a table may learn again") {
+  TemporaryFile file;
+  IvfSession session(file.path(), codes_options(), true);
+  std::mt19937 random(7);
+  session.begin();
+  session.insert_many(random, 300);
+  session.train();
+  session.commit();
+  const Stamp model = session.table().view()->model(0);
+  session.begin();
+  for (RowId rowid = 1; rowid <= 300; ++rowid) session.table().erase(rowid);
+  session.commit();
+  session.begin();
+  session.insert_many(random, 7);  // stay in the tail
+  session.train();
+  session.commit();
+  CHECK(session.table().view()->model(0) != model);
+  check_no_faults(session);
+}
+
 TEST_CASE("store=codes: searches by codes agree with what is shown") {
   TemporaryFile file;
   IvfSession session(file.path(), codes_options(256), true);

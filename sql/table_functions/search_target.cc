@@ -26,13 +26,23 @@ std::optional<std::int64_t> integer_between(const Json& value, std::int64_t low,
   return number >= low && number <= high ? std::optional(number) : std::nullopt;
 }
 
+// False: neither a boolean nor 0 or 1.
+bool read_flag(const Json& value, bool& flag) {
+  const auto number = integer_between(value, 0, 1);
+  flag = value.is_boolean() ? value.get<bool>() : number == 1;
+  return value.is_boolean() || number.has_value();
+}
+
 struct Option {
   std::string_view key;
   const char* expected;
   bool (*read)(const Json& value, SearchOptions& options);  // false: not what was expected
 };
 
+// Documents take the first two, searches for vectors all but the first.
 constexpr Option kOptions[] = {
+    {"idf", "0, 1, false or true",
+     [](const Json& value, SearchOptions& options) { return read_flag(value, options.idf); }},
     {"device", "a device's name, as \"cpu\"",
      [](const Json& value, SearchOptions& options) {
        if (value.is_string()) options.device = value.get<std::string>();
@@ -51,14 +61,12 @@ constexpr Option kOptions[] = {
        return number.has_value();
      }},
     {"exact", "0, 1, false or true",
-     [](const Json& value, SearchOptions& options) {
-       const auto number = integer_between(value, 0, 1);
-       options.exact = value.is_boolean() ? value.get<bool>() : number == 1;
-       return value.is_boolean() || number.has_value();
-     }},
+     [](const Json& value, SearchOptions& options) { return read_flag(value, options.exact); }},
 };
 constexpr std::span<const Option> kAll = kOptions;
-constexpr std::span<const Option> kDeviceOnly = kAll.first(1);
+constexpr std::span<const Option> kSearch = kAll.subspan(1);
+constexpr std::span<const Option> kDocument = kAll.first(2);
+constexpr std::span<const Option> kDeviceOnly = kAll.subspan(1, 1);
 
 SearchOptions read_options(const Call& call, int parameter, std::span<const Option> known) {
   SearchOptions options;
@@ -100,7 +108,12 @@ SearchTarget search_target(Call& call, int table_parameter, int column_parameter
 }
 
 SearchOptions search_options(const Call& call, int parameter) {
-  return read_options(call, parameter, kAll);
+  return read_options(call, parameter, kSearch);
+}
+
+DocumentOptions document_options(const Call& call, int parameter) {
+  const SearchOptions options = read_options(call, parameter, kDocument);
+  return {options.device, options.idf};
 }
 
 std::string device_option(const Call& call, int parameter) {

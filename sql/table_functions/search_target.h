@@ -30,10 +30,17 @@ struct SearchOptions {
   std::uint32_t nprobe = 0;
   std::optional<std::size_t> refine;
   bool exact = false;
+  bool idf = false;  // of documents
 };
 
 // A JSON object; NULL or absent: the defaults. An unknown key is an error.
 SearchOptions search_options(const Call& call, int parameter);
+// Of a search for documents.
+struct DocumentOptions {
+  std::string device;
+  bool idf = false;  // rare words count more
+};
+DocumentOptions document_options(const Call& call, int parameter);
 // The same for work that is no search: the device alone.
 std::string device_option(const Call& call, int parameter);
 

@@ -18,7 +18,11 @@ std::unique_ptr<Rows> run(Call& call) {
   std::vector<Value> ids;
   std::vector<std::string> texts;
   each_query(call, Input::kQuerySql, "text", [&](const Cell& id, sqlite3_value* text) {
-    texts.push_back(query_text(call, Input::kQuerySql, text));
+    if (sqlite3_value_type(text) != SQLITE_TEXT) {
+      throw Error(ErrorKind::kInvalid, "warp_sequence_join: query_sql: expected rows (id, text), got " +
+                                           describe(cell_of(text)) + " as text");
+    }
+    texts.emplace_back(cell_of(text).bytes);
     ids.emplace_back(id);
   });
   if (ids.empty()) return nullptr;

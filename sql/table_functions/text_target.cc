@@ -29,13 +29,10 @@ TextTarget text_target(Call& call, int table_parameter, int column_parameter,
                   (known.empty() ? "none" : known));
 }
 
-std::string query_text(const Call& call, int parameter, sqlite3_value* value) {
+std::string query_text(const Call& call, int parameter) {
+  sqlite3_value* const value = call.value(parameter);
   if (sqlite3_value_type(value) != SQLITE_TEXT) call.refuse(parameter, "a text");
   return std::string(cell_of(value).bytes);
-}
-
-std::string query_text(const Call& call, int parameter) {
-  return query_text(call, parameter, call.value(parameter));
 }
 
 }  // namespace warplite::sql

@@ -23,6 +23,5 @@ TextTarget text_target(Call& call, int table_parameter, int column_parameter,
 
 // The text of a query; blobs and numbers are refused. REQUIRES: !call.is_null(parameter)
 std::string query_text(const Call& call, int parameter);
-std::string query_text(const Call& call, int parameter, sqlite3_value* value);
 
 }  // namespace warplite::sql

@@ -1,0 +1,31 @@
+// Lets the thread that made it ask for the others, which may not ask the host's cancellation.
+// Threads: any.
+#pragma once
+
+#include <atomic>
+#include <thread>
+
+#include "compute/ops.h"
+
+namespace warplite::engine {
+
+class CommonCancellation : public compute::Cancellation {
+ public:
+  // `real` may be null, and is asked on this thread alone.
+  explicit CommonCancellation(compute::Cancellation* real) : real_(real) {}
+
+  bool requested() override {
+    if (std::this_thread::get_id() == caller_ && real_ != nullptr && real_->requested()) {
+      cancelled_ = true;
+    }
+    return cancelled_;
+  }
+  void cancel() { cancelled_ = true; }
+
+ private:
+  compute::Cancellation* const real_;
+  const std::thread::id caller_ = std::this_thread::get_id();
+  std::atomic<bool> cancelled_{false};
+};
+
+}  // namespace warplite::engine
