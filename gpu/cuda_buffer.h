@@ -1,5 +1,6 @@
 // Vectors on a GPU: a copy in its memory, or the host's bytes, pinned and read over the bus.
-// Threads: read-only after construction, but for the half-precision copy (shadow.h).
+// Threads: read-only after construction, but for the half-precision copy (shadow.h) and what is
+// known of rowids (match_rowids.h).
 #pragma once
 
 #include <atomic>
@@ -8,6 +9,7 @@
 
 #include "compute/device.h"
 #include "gpu/lane.h"
+#include "gpu/match_rowids.h"
 #include "gpu/shadow.h"
 
 namespace warplite::gpu {
@@ -29,6 +31,9 @@ class CudaBuffer : public compute::Buffer {
   // serve (values too large). The shape is always the same: that of the column.
   const Shadow* shadow(Lane& lane, ElementType type, std::uint32_t dim, std::uint32_t rows) const;
 
+  // Of a tile of postings.
+  MatchRowids& match_rowids() const { return match_rowids_; }
+
  private:
   Gpu& gpu_;
   std::atomic<std::size_t>& used_;
@@ -38,6 +43,7 @@ class CudaBuffer : public compute::Buffer {
   compute::HostBytes host_;
   mutable std::mutex mutex_;
   mutable std::unique_ptr<Shadow> shadow_;
+  mutable MatchRowids match_rowids_{used_};
 };
 
 }  // namespace warplite::gpu

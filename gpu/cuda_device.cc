@@ -12,6 +12,7 @@
 #include "gpu/cuda_buffer.h"
 #include "gpu/ivf_search.h"
 #include "gpu/lane.h"
+#include "gpu/match_search.h"
 #include "gpu/pq_assign.h"
 #include "gpu/scan.h"
 #include "gpu/scan_search.h"
@@ -97,6 +98,16 @@ class CudaDevice : public compute::Device {
     return guarded([&] {
       const Gpu::Borrowed lane = gpu_.lane();
       assign_codes(*lane, work);
+    });
+  }
+
+  bool supports_match() const override { return true; }
+
+  Status match(const compute::MatchWork& work, compute::HitTable& best) override {
+    if (best.k() == 0 || work.queries() == 0) return {};
+    return guarded([&] {
+      const Gpu::Borrowed lane = gpu_.lane();
+      MatchSearch(gpu_, *lane, work).best_rows(best);
     });
   }
 

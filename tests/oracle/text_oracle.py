@@ -143,8 +143,9 @@ def check_titles(db, tally):
         return
     db.execute('CREATE VIRTUAL TABLE titles USING warp(s TEXT index=ngram(n=3), w TEXT index=words)')
     db.execute('BEGIN')
-    db.executemany('INSERT INTO titles(rowid, s, w) VALUES (?1, ?2, ?2)',
-                   enumerate(lines('titles_50k.txt')[:50000]))
+    db.executemany('INSERT INTO titles(rowid, s, w) VALUES (?, ?, ?)',
+                   ((row, title, title)
+                    for row, title in enumerate(lines('titles_50k.txt')[:50000])))
     db.execute('COMMIT')
     db.execute('CREATE TABLE q(id INTEGER PRIMARY KEY, text TEXT)')
     db.executemany('INSERT INTO q VALUES (?, ?)',

@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+"""Search of texts through SQL: sequences by 3-grams, documents by words.
+
+    bench/texts.py --build build/release --titles titles_50k.txt [--rows 5000000] [--device auto]
+
+Rows are titles of the file, over and over, each time with their words in another order and one word
+of another title. Queries are titles of the table with a fifth of their characters changed. Prints
+one JSON line a case: the first search, which makes the postings; one query; 1,024 in a batch.
+"""
+
+import argparse
+import json
+import random
+import sqlite3
+import time
+from pathlib import Path
+
+QUERIES = 1024
+LETTERS = "abcdefghijklmnopqrstuvwxyz "
+
+
+def report(case, **values):
+    rounded = {k: round(v, 3) if isinstance(v, float) else v for k, v in values.items()}
+    print(json.dumps({"case": case, **rounded}), flush=True)
+
+
+def rows_of(titles, rows, rng):
+    split = [title.split() for title in titles]
+    for rowid in range(rows):
+        words = split[rowid % len(split)]
+        if rowid >= len(split):
+            at = rng.randrange(len(words) or 1)
+            words = words[at:] + words[:at]
+            words[-1:] = rng.choice(split)[:1]
+        text = " ".join(words)
+        yield rowid, text, text
+
+
+def changed(title, rng):
+    text = list(title)
+    for at in rng.sample(range(len(text)), len(text) // 5):
+        text[at] = rng.choice(LETTERS)
+    return "".join(text)
+
+
+def timed(statement, count):
+    times = []
+    for _ in range(count):
+        begin = time.perf_counter()
+        statement()
+        times.append(time.perf_counter() - begin)
+    return sorted(times)[count // 2] * 1e3
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--build", required=True)
+    parser.add_argument("--titles", required=True)
+    parser.add_argument("--rows", type=int, default=5_000_000)
+    parser.add_argument("--device", default="auto")
+    options = parser.parse_args()
+    rng = random.Random(1)
+    titles = Path(options.titles).read_text(encoding="utf-8").split("\n")[:-1]
+    db = sqlite3.connect(":memory:", isolation_level=None)
+    db.enable_load_extension(True)
+    db.load_extension(str(Path(options.build) / "warplite"))
+    db.execute("SELECT warp_config('device', ?)", (options.device,))
+    db.execute("CREATE VIRTUAL TABLE t USING warp(s TEXT index=ngram(n=3), w TEXT index=words)")
+    begin = time.time()
+    db.execute("BEGIN")
+    db.executemany("INSERT INTO t(rowid, s, w) VALUES (?, ?, ?)",
+                   rows_of(titles, options.rows, rng))
+    db.execute("COMMIT")
+    report("insert", seconds=time.time() - begin, rows=options.rows)
+    db.execute("CREATE TABLE q(id INTEGER PRIMARY KEY, text TEXT)")
+    picked = [db.execute("SELECT rowid, s FROM t WHERE rowid = ?",
+                         (rng.randrange(options.rows),)).fetchone() for _ in range(QUERIES)]
+    db.executemany("INSERT INTO q VALUES (?, ?)",
+                   [(rowid, changed(title, rng)) for rowid, title in dict(picked).items()])
+    texts = [row[0] for row in db.execute("SELECT text FROM q")]
+    for name, one, batch in (
+        ("sequences, k = 1, 32 candidates",
+         "SELECT rowid FROM warp_sequence_search('t', 's', ?, 1, 32)",
+         "SELECT query_id, rowid, certified FROM "
+         "warp_sequence_join('t', 's', 'SELECT id, text FROM q', 1, 32)"),
+        ("documents, k = 100", "SELECT rowid FROM warp_document_search('t', 'w', ?, 100)", None),
+    ):
+        begin = time.time()
+        db.execute(one, (texts[0],)).fetchall()
+        report(name, first_search_seconds=time.time() - begin)
+        time.sleep(3)  # a device is filled
+        numbers = iter(range(10_000))
+        single = timed(lambda: db.execute(one, (texts[next(numbers) % len(texts)],)).fetchall(), 50)
+        report(name, one_query_ms=single)
+        if batch is None:
+            continue
+        found = db.execute(batch).fetchall()
+        time.sleep(3)
+        report(name, queries=len(texts), batch_ms=timed(lambda: db.execute(batch).fetchall(), 5),
+               found=sum(query == row for query, row, _ in found) / len(found),
+               certified=sum(certified for *_, certified in found) / len(found))
+    report("devices", rows=[list(row) for row in db.execute("SELECT * FROM warp_devices()")])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,43 @@
+// The header of an LSH model, and where its numbers lie; shared by lsh_model.cc and lsh.cc.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+#include "index/lsh_options.h"
+
+namespace warplite::index {
+
+static_assert(std::endian::native == std::endian::little, "stored bytes are little-endian");
+
+struct LshHeader {
+  std::uint64_t magic;
+  std::uint32_t version;
+  std::uint32_t dim, m, buckets;
+  std::uint8_t distance, type, family, zero;
+  std::uint32_t seed;
+  double given;  // the width or sigma of the options: 0 when it was chosen
+  double scale;
+  std::uint64_t trained_on, table_rows;
+  std::uint64_t zeros[2];
+};
+static_assert(sizeof(LshHeader) == 80);
+
+// In floats behind the header.
+struct LshLayout {
+  std::size_t factors = 0, offsets = 0;  // how many
+
+  static LshLayout of(LshFamily family, std::uint32_t m, std::uint32_t dim) {
+    const std::size_t all = std::size_t{m} * dim;
+    switch (family) {
+      case LshFamily::kE2lsh: return {all, m};
+      case LshFamily::kRbh: return {all, all};
+      case LshFamily::kSimhash: return {all, 0};
+    }
+    return {};
+  }
+  std::size_t size() const { return sizeof(LshHeader) + (factors + offsets) * sizeof(float); }
+};
+
+}  // namespace warplite::index
