@@ -395,17 +395,12 @@ void Collection::train(compute::Cancellation* cancellation, const index::Progres
     }
   }
   if (models.empty() && failure) throw *failure;
-  if (models.empty() && gone) {
-    throw Error(ErrorKind::kInvalid,
-                table() + ": it is trained, and store=codes keeps no vectors to learn from again; "
-                          "new rows are coded as they are sealed");
-  }
-  if (models.empty()) {
+  if (models.empty() && !gone) {
     throw Error(ErrorKind::kInvalid,
                 table() + ": no column has an index that is trained (ivfflat, ivfpq)");
   }
   impl_->rewrite_segments(RewriteScope::kTail);
-  impl_->install(models, progress);
+  if (!models.empty()) impl_->install(models, progress);
 }
 
 }  // namespace warplite::engine
