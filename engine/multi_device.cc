@@ -2,13 +2,11 @@
 
 #include <algorithm>
 
+#include "engine/readiness.h"
 #include "engine/residency.h"
 
 namespace warplite::engine {
 namespace {
-
-// Missing copies that a search makes by itself; more are made in the background.
-constexpr std::size_t kSmall = std::size_t{64} << 20;
 
 // A device, and what it has of the blocks.
 struct Candidate {
@@ -152,7 +150,7 @@ class Planner {
 
 }  // namespace
 
-bool Share::ready() const { return missing_bytes <= bytes / 4 || missing_bytes < kSmall; }
+bool Share::ready() const { return nearly_all(missing_bytes, bytes); }
 
 SharePlan plan_shares(std::span<compute::Device* const> devices,
                       std::span<const SearchBlock> blocks, std::size_t queries) {

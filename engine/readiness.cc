@@ -1,10 +1,14 @@
 #include "engine/readiness.h"
 
-#include <cstddef>
 #include <memory>
 #include <utility>
 
 namespace warplite::engine {
+
+bool nearly_all(std::size_t lacking, std::size_t bytes) {
+  constexpr std::size_t kSmall = std::size_t{64} << 20;
+  return lacking <= bytes / 4 || lacking < kSmall;
+}
 
 bool ready(compute::Device& device, std::vector<Uploader::Item> items) {
   if (!device.own_memory()) return true;
@@ -19,10 +23,7 @@ bool ready(compute::Device& device, std::vector<Uploader::Item> items) {
   const Residency::Holding holding =
       Residency::instance().holding(device, wants, {has.get(), items.size()});
   if (holding.budget < bytes && !holding.maps) return false;
-  // As Share::ready().
-  constexpr std::size_t kSmall = std::size_t{64} << 20;
-  const std::size_t lacking = bytes - holding.present;
-  if (lacking <= bytes / 4 || lacking < kSmall) return true;
+  if (nearly_all(bytes - holding.present, bytes)) return true;
   std::vector<Uploader::Item> missing;
   for (std::size_t i = 0; i < items.size(); ++i) {
     if (!has[i]) missing.push_back(std::move(items[i]));

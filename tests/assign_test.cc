@@ -167,17 +167,6 @@ void check(const Problem& problem, const std::string& name) {
   }
 }
 
-// Asks to end once it was asked often enough.
-class CountingCancellation : public Cancellation {
- public:
-  explicit CountingCancellation(int allowed) : allowed_(allowed) {}
-  bool requested() override { return ++asked_ > allowed_; }
-
- private:
-  int allowed_;
-  int asked_ = 0;
-};
-
 }  // namespace
 
 TEST_CASE("assign: whatever the vectors, the lists and distances of a search") {

@@ -22,6 +22,18 @@ struct Candidate {
 
 const std::vector<Candidate>& conformance_devices();
 
+// Asks to end once it was asked often enough.
+class CountingCancellation : public compute::Cancellation {
+ public:
+  explicit CountingCancellation(int allowed) : allowed_(allowed) {}
+  bool requested() override { return ++asked_ > allowed_; }
+  int asked() const { return asked_; }
+
+ private:
+  int allowed_;
+  int asked_ = 0;
+};
+
 // Puts the process back as it was.
 class Restore {
  public:

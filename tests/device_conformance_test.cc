@@ -414,17 +414,6 @@ TEST_CASE("devices: vectors of 65,536 elements do not overflow integer sums") {
 
 namespace {
 
-class CountingCancellation : public Cancellation {
- public:
-  explicit CountingCancellation(int allowed) : allowed_(allowed) {}
-  bool requested() override { return ++asked_ > allowed_; }
-  int asked() const { return asked_; }
-
- private:
-  int allowed_;
-  int asked_ = 0;
-};
-
 }  // namespace
 
 TEST_CASE("devices: a cancelled search ends soon and says so") {
@@ -442,7 +431,7 @@ TEST_CASE("devices: a cancelled search ends soon and says so") {
     REQUIRE(candidate.device->make_resident({bytes, bytes->data(), bytes->size()}, &buffer).ok());
     const Block block{buffer.get(), kRows, 1, {}, nullptr, kRows};
     for (Distance distance : {Distance::kL2, Distance::kL1}) {
-      CountingCancellation cancellation(candidate.asks);
+      testing::CountingCancellation cancellation(candidate.asks);
       Workload work;
       work.distance = distance;
       work.queries = {bytes->data(), 10000, kDim, ElementType::kFloat32};

@@ -495,17 +495,6 @@ TEST_CASE("ivf: a search adds to what the table holds") {
 
 namespace {
 
-class CountingCancellation : public Cancellation {
- public:
-  explicit CountingCancellation(int allowed) : allowed_(allowed) {}
-  bool requested() override { return ++asked_ > allowed_; }
-  int asked() const { return asked_; }
-
- private:
-  int allowed_;
-  int asked_ = 0;
-};
-
 }  // namespace
 
 TEST_CASE("ivf: a cancelled search ends soon and says so") {
@@ -523,7 +512,7 @@ TEST_CASE("ivf: a cancelled search ends soon and says so") {
       INFO(candidate.name);
       candidate.prepare();
       if (!candidate.device->supports_ivf(c.shape)) continue;
-      CountingCancellation cancellation(candidate.asks);
+      testing::CountingCancellation cancellation(candidate.asks);
       constexpr std::size_t kQueries = 20000;
       const std::vector<std::byte> queries(kQueries * bytes_per_vector(c.type, c.shape.dim));
       const std::vector<float> model_queries(kQueries * c.shape.dim, 0.25f);

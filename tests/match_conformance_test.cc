@@ -397,16 +397,6 @@ TEST_CASE("match: nothing to search") {
 
 namespace {
 
-class CountingCancellation : public Cancellation {
- public:
-  explicit CountingCancellation(int allowed) : allowed_(allowed) {}
-  bool requested() override { return ++asked_ > allowed_; }
-
- private:
-  int allowed_;
-  int asked_ = 0;
-};
-
 }  // namespace
 
 TEST_CASE("match: a cancelled search ends soon and says so") {
@@ -423,7 +413,7 @@ TEST_CASE("match: a cancelled search ends soon and says so") {
     if (!candidate.device->supports_match()) continue;
     // Once as many queries, once as one of many items.
     for (const bool many : {true, false}) {
-      CountingCancellation cancellation(candidate.asks);
+      testing::CountingCancellation cancellation(candidate.asks);
       MatchWork work = world.work_on(*candidate.device);
       std::vector<MatchItem> items;
       std::vector<std::uint32_t> begins{0};
