@@ -16,6 +16,8 @@
 #include <string_view>
 #include <vector>
 
+#include "compute/codes.h"
+#include "compute/edit.h"
 #include "compute/ivf.h"
 #include "compute/match.h"
 #include "compute/ops.h"
@@ -94,6 +96,17 @@ class Device {
   // Adds the rows with the largest counts. REQUIRES: supports_match(), best.queries() ==
   // work.queries(). On error `best` is unspecified.
   virtual Status match(const MatchWork& work, HitTable& best);
+
+  // The same over columns of codes (codes.h). REQUIRES: supports_codes(), best.queries() ==
+  // work.queries(). On error `best` is unspecified.
+  virtual bool supports_codes() const { return false; }
+  virtual Status match_codes(const CodeWork& work, HitTable& best);
+
+  // Edit distances (edit.h): the nearest texts of every query, and all within work.range.
+  // REQUIRES: supports_edit(), and a row of the result for each query. On error it is unspecified.
+  virtual bool supports_edit() const { return false; }
+  virtual Status edit_nearest(const EditWork& work, HitTable& best);
+  virtual Status edit_within(const EditWork& work, HitLists& out);
 
   // Searches it has answered, as counted by whoever asked.
   std::uint64_t searches() const { return searches_; }

@@ -39,23 +39,47 @@ struct BitColumn {
 
 }  // namespace
 
-EditPattern::EditPattern(std::span<const std::uint32_t> pattern)
-    : size_(pattern.size()), blocks_((size_ + 63) / 64), words_(blocks_, 0) {
+EditPattern::EditPattern(std::span<const std::uint32_t> pattern, Cancellation* cancellation)
+    : size_(pattern.size()), blocks_((size_ + 63) / 64) {
+  // How many blocks each character is in, and which one was the last.
+  std::vector<std::uint32_t> counts{0}, last{0};
   for (std::size_t i = 0; i < size_; ++i) {
-    const std::uint32_t character = pattern[i];
-    std::uint32_t& slot = character < ascii_.size() ? ascii_[character] : others_[character];
-    if (slot == 0) {
-      slot = static_cast<std::uint32_t>(words_.size() / blocks_);
-      words_.resize(words_.size() + blocks_, 0);
+    if (i % kWorkBetweenPolls == kWorkBetweenPolls - 1) poll(cancellation);
+    const auto block = static_cast<std::uint32_t>(i / 64 + 1);
+    std::uint32_t& its = slot(pattern[i]);
+    if (its == 0) {
+      its = static_cast<std::uint32_t>(counts.size());
+      counts.push_back(0);
+      last.push_back(0);
     }
-    words_[slot * blocks_ + i / 64] |= std::uint64_t{1} << (i % 64);
+    counts[its] += last[its] == block ? 0 : 1;
+    last[its] = block;
+  }
+  std::uint32_t begin = 0;
+  for (const std::uint32_t count : counts) {
+    begins_.back() = begin;
+    begin += count + 1;
+    begins_.push_back(begin);
+  }
+  occurrences_.assign(begin, {kEnd, 0});
+  std::vector<std::uint32_t>& next = counts;  // behind the last of each
+  std::copy(begins_.begin(), begins_.end() - 1, next.begin());
+  for (std::size_t i = 0; i < size_; ++i) {
+    if (i % kWorkBetweenPolls == kWorkBetweenPolls - 1) poll(cancellation);
+    std::uint32_t& at = next[slot(pattern[i])];
+    const std::size_t block = i / 64;
+    // The one before belongs to the character if it is of this block.
+    if (at == begins_[slot(pattern[i])] || occurrences_[at - 1].block != block) {
+      occurrences_[at++].block = block;
+    }
+    occurrences_[at - 1].bits |= std::uint64_t{1} << (i % 64);
   }
 }
 
-const std::uint64_t* EditPattern::occurrences(std::uint32_t character) const {
-  if (character < ascii_.size()) return words_.data() + ascii_[character] * blocks_;
+const EditPattern::Occurrences* EditPattern::occurrences(std::uint32_t character) const {
+  if (character < ascii_.size()) return occurrences_.data() + begins_[ascii_[character]];
   const auto entry = others_.find(character);
-  return words_.data() + (entry == others_.end() ? 0 : entry->second * blocks_);
+  return occurrences_.data() + (entry == others_.end() ? 0 : begins_[entry->second]);
 }
 
 std::size_t EditPattern::distance(std::span<const std::uint32_t> text,
@@ -73,7 +97,7 @@ std::size_t EditPattern::distance_of_one(std::span<const std::uint32_t> text,
   while (!text.empty()) {
     const auto some = text.first(std::min(text.size(), kWorkBetweenPolls));
     for (const std::uint32_t character : some) {
-      distance += column.advance(*occurrences(character), 1, last_row);
+      distance += column.advance(occurrences(character)->bits, 1, last_row);
     }
     text = text.subspan(some.size());
     if (!text.empty()) poll(cancellation);
@@ -88,10 +112,16 @@ std::size_t EditPattern::distance_of_blocks(std::span<const std::uint32_t> text,
   auto distance = static_cast<std::ptrdiff_t>(size_);
   std::size_t work = 0;
   for (const std::uint32_t character : text) {
-    const std::uint64_t* equal = occurrences(character);
+    const Occurrences* next = occurrences(character);
+    const auto equal = [&next](std::size_t block) {
+      const bool here = next->block == block;
+      const std::uint64_t bits = here ? next->bits : 0;
+      next += here ? 1 : 0;
+      return bits;
+    };
     int carry = 1;  // the first row counts the columns
-    for (std::size_t j = 0; j + 1 < blocks_; ++j) carry = columns[j].advance(equal[j], carry, 63);
-    distance += columns.back().advance(equal[blocks_ - 1], carry, last_row);
+    for (std::size_t j = 0; j + 1 < blocks_; ++j) carry = columns[j].advance(equal(j), carry, 63);
+    distance += columns.back().advance(equal(blocks_ - 1), carry, last_row);
     work += blocks_;
     if (work < kWorkBetweenPolls) continue;
     work = 0;
@@ -112,7 +142,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b, Cancellation* 
   const auto middle = [&](const CodePoints& points) {
     return std::span(points).subspan(begin, points.size() - begin - tail);
   };
-  return EditPattern(middle(x)).distance(middle(y), cancellation);
+  return EditPattern(middle(x), cancellation).distance(middle(y), cancellation);
 }
 
 }  // namespace warplite::compute

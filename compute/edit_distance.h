@@ -15,26 +15,39 @@
 
 namespace warplite::compute {
 
-// A text that is compared with many others.
+// A text that is compared with many others. Takes memory in proportion to its length.
 // Threads: distance() may run concurrently.
 class EditPattern {
  public:
-  explicit EditPattern(std::span<const std::uint32_t> pattern);
+  // Throws Error{kInterrupted} when `cancellation` (may be null) asks for it.
+  explicit EditPattern(std::span<const std::uint32_t> pattern,
+                       Cancellation* cancellation = nullptr);
 
   std::size_t size() const { return size_; }
   // Throws Error{kInterrupted} when `cancellation` (may be null) asks for it.
   std::size_t distance(std::span<const std::uint32_t> text, Cancellation* cancellation) const;
 
  private:
-  // Where a character occurs: one bit a position, in words of 64.
-  const std::uint64_t* occurrences(std::uint32_t character) const;
+  // Where a character occurs among 64: a bit to a position.
+  struct Occurrences {
+    std::uint64_t block;
+    std::uint64_t bits;
+  };
+  static constexpr std::uint64_t kEnd = ~std::uint64_t{0};  // the block behind the last
+
+  // A character's, by block, and one at kEnd.
+  const Occurrences* occurrences(std::uint32_t character) const;
+  std::uint32_t& slot(std::uint32_t character) {
+    return character < ascii_.size() ? ascii_[character] : others_[character];
+  }
   std::size_t distance_of_one(std::span<const std::uint32_t> text,
                               Cancellation* cancellation) const;
   std::size_t distance_of_blocks(std::span<const std::uint32_t> text,
                                  Cancellation* cancellation) const;
 
   std::size_t size_, blocks_;
-  std::vector<std::uint64_t> words_;  // blocks_ words a slot; slot 0: occurs nowhere
+  std::vector<Occurrences> occurrences_;  // of all characters; the first occurs nowhere
+  std::vector<std::uint32_t> begins_{0};  // in occurrences_, by slot
   std::array<std::uint32_t, 128> ascii_{};
   std::unordered_map<std::uint32_t, std::uint32_t> others_;
 };

@@ -25,7 +25,7 @@ namespace warplite::compute {
 
 // Raised whenever what crosses the border changes in a way that sizes do not show: the virtual
 // functions of Device, Buffer and Cancellation, their order and their meaning.
-inline constexpr int kPluginInterface = 2;
+inline constexpr int kPluginInterface = 3;
 
 // What open() may add; more are ignored.
 inline constexpr std::size_t kMostPluginDevices = 64;
@@ -55,7 +55,8 @@ inline std::string plugin_abi(std::string_view version) {
   add(_LIBCPP_VERSION);
 #endif
   for (const std::size_t size :
-       {sizeof(Workload), sizeof(Block), sizeof(HitTable), sizeof(IvfWork), sizeof(AssignWork), sizeof(TopK), sizeof(Hit),
+       {sizeof(Workload), sizeof(Block), sizeof(HitTable), sizeof(IvfWork), sizeof(AssignWork),
+        sizeof(MatchWork), sizeof(CodeWork), sizeof(EditWork), sizeof(TopK), sizeof(Hit),
         sizeof(DeviceInfo), sizeof(HostBytes), sizeof(Status), sizeof(std::string)}) {
     add(size);
   }

@@ -82,6 +82,18 @@ Status Device::match(const MatchWork&, HitTable&) {
   return {ErrorKind::kUnsupported, describe().name + " does not count matches"};
 }
 
+Status Device::match_codes(const CodeWork&, HitTable&) {
+  return {ErrorKind::kUnsupported, describe().name + " does not count matches of columns"};
+}
+
+Status Device::edit_nearest(const EditWork&, HitTable&) {
+  return {ErrorKind::kUnsupported, describe().name + " does not compute edit distances"};
+}
+
+Status Device::edit_within(const EditWork&, HitLists&) {
+  return {ErrorKind::kUnsupported, describe().name + " does not compute edit distances"};
+}
+
 Status Device::map_host(HostBytes, std::shared_ptr<const Buffer>*) {
   return {ErrorKind::kUnsupported, describe().name + " does not read host memory in place"};
 }

@@ -33,6 +33,9 @@ struct Layout {
   std::uint32_t segment_rows = 0; // capacity of a sealed segment
   // store=codes: a segment keeps no vectors of columns that have a model, only their codes.
   bool codes_only = false;
+  // index=match: plain columns whose match counts are counted by codes from the first search on.
+  // Shorter than `plains`: the others are not.
+  std::vector<bool> match;
 
   std::size_t row_bytes() const;  // of all vectors
 };

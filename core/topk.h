@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "core/types.h"
@@ -26,7 +27,8 @@ class TopK {
 
   void push(const Hit& hit) {
     if (!(hit.distance <= threshold_) || k_ == 0) return;
-    if (hits_.capacity() == 0) hits_.reserve(std::min<std::size_t>(limit_, kReserved));
+    // What comes nearest first, as from a device that sorts, needs no more.
+    if (hits_.capacity() == 0) hits_.reserve(std::min<std::size_t>(k_, kReserved));
     in_order_ = in_order_ && (hits_.empty() || !kNearer(hit, hits_.back()));
     hits_.push_back(hit);
     if (hits_.size() >= limit_) shrink();
@@ -55,6 +57,14 @@ class TopK {
 
   void merge(const TopK& other) {
     for (const Hit& hit : other.hits_) push(hit);
+  }
+  // The same for less where there is nothing yet.
+  void merge(TopK&& other) {
+    if (hits_.empty() && k_ == other.k_ && other.threshold_ <= threshold_) {
+      *this = std::move(other);
+    } else {
+      merge(static_cast<const TopK&>(other));
+    }
   }
 
  private:

@@ -49,11 +49,16 @@ DeviceChoice choose_automatically(const Demand& demand) {
   return choice;
 }
 
-DeviceChoice choose_by_name(const Demand& demand, const std::string& name) {
+void await_start(const std::string& name, compute::Cancellation* cancellation) {
   const Registry& registry = Registry::instance();
-  if (registry.may_appear(name) && !registry.wait_for_start(kPatience, demand.cancellation)) {
+  if (registry.may_appear(name) && !registry.wait_for_start(kPatience, cancellation)) {
     throw Error(ErrorKind::kInterrupted, "interrupted");
   }
+}
+
+DeviceChoice choose_by_name(const Demand& demand, const std::string& name) {
+  const Registry& registry = Registry::instance();
+  await_start(name, demand.cancellation);
   DeviceChoice choice;
   choice.insisted = !demand.device.empty();
   if (choice.insisted || !registry.knows(name)) registry.choose(name);
@@ -74,6 +79,11 @@ DeviceChoice choose_devices(const Demand& demand) {
   const std::string name = demand.device.empty() ? default_device() : demand.device;
   return name.empty() || name == "auto" ? choose_automatically(demand)
                                         : choose_by_name(demand, name);
+}
+
+void check_device(const std::string& name, compute::Cancellation* cancellation) {
+  await_start(name, cancellation);
+  Registry::instance().choose(name);
 }
 
 compute::Device& choose_worker(const Demand& demand) {

@@ -29,6 +29,10 @@ struct DeviceChoice {
 // and Error{kInterrupted}.
 DeviceChoice choose_devices(const Demand& demand);
 
+// Throws what choose_devices() throws for a device that is not there, even if nothing is to be
+// searched. `name`: a query's own option. Waits for the start of the device.
+void check_device(const std::string& name, compute::Cancellation* cancellation);
+
 // The device for one long piece of work: the first of those, else the CPU.
 compute::Device& choose_worker(const Demand& demand);
 

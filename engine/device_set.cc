@@ -79,7 +79,7 @@ void ViewSets::add(std::size_t column, const std::shared_ptr<DeviceSet>& set) {
 }
 
 ViewSets& sets_of(const View& view) {
-  std::shared_ptr<void>& memo = view.search_memo();
+  std::shared_ptr<void>& memo = view.memo(View::Memo::kVectors);
   if (memo == nullptr) memo = std::make_shared<ViewSets>();
   return *static_cast<ViewSets*>(memo.get());
 }

@@ -17,6 +17,11 @@ View::View(const Layout& layout, storage::Store& store,
            std::vector<std::shared_ptr<const Part>> parts, std::vector<Stamp> models)
     : layout_(&layout), store_(&store), parts_(std::move(parts)), models_(std::move(models)) {}
 
+View::View(const View& rows, std::vector<std::shared_ptr<const Part>> parts)
+    : View(*rows.layout_, *rows.store_, std::move(parts)) {
+  WARP_CHECK(parts_.size() == rows.parts_.size());
+}
+
 std::string View::name() const { return store_->schema() + "." + store_->table(); }
 
 Stamp View::model(std::size_t column) const {

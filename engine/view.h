@@ -4,6 +4,8 @@
 // Threads: as the connection (blocks are read through its statements).
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -92,6 +94,8 @@ class View {
   // `models`: per vector column, or empty.
   View(const Layout& layout, storage::Store& store, std::vector<std::shared_ptr<const Part>> parts,
        std::vector<Stamp> models = {});
+  // The same rows, held by other parts: as many, each with as many rows. It has no models.
+  View(const View& rows, std::vector<std::shared_ptr<const Part>> parts);
 
   const Layout& layout() const { return *layout_; }
   std::size_t parts() const { return parts_.size(); }
@@ -118,12 +122,9 @@ class View {
   // The file is about to get other models and codes: from now on this view has none.
   void lose_models() const { models_lost_ = true; }
 
-  // What searches keep for the next search of this view (see device_set.h).
-  std::shared_ptr<void>& search_memo() const { return search_memo_; }
-  // The same of searches by codes (see ivf_set.h).
-  std::shared_ptr<void>& ivf_memo() const { return ivf_memo_; }
-  // And of searches of texts (see text_tiles.h).
-  std::shared_ptr<void>& text_memo() const { return text_memo_; }
+  // What searches keep for the next search of this view, each kind for itself.
+  enum class Memo { kVectors, kCodedVectors, kPostings, kColumnCodes, kEditTiles, kSignatures };
+  std::shared_ptr<void>& memo(Memo kind) const { return memos_[static_cast<std::size_t>(kind)]; }
 
  private:
   const Layout* layout_;
@@ -133,9 +134,7 @@ class View {
   mutable bool models_lost_ = false;
   mutable RowIdIndex rowids_;  // made by the second find(): many views are asked once
   mutable int finds_ = 0;
-  mutable std::shared_ptr<void> search_memo_;
-  mutable std::shared_ptr<void> ivf_memo_;
-  mutable std::shared_ptr<void> text_memo_;
+  mutable std::array<std::shared_ptr<void>, 6> memos_;
 };
 
 }  // namespace warplite::engine
