@@ -8,6 +8,8 @@
 
 #include "compute/guarded.h"
 #include "cpu/assign.h"
+#include "cpu/codes.h"
+#include "cpu/edit.h"
 #include "cpu/ivf_search.h"
 #include "cpu/match.h"
 #include "cpu/pq_assign.h"
@@ -79,6 +81,22 @@ class CpuDevice : public compute::Device {
 
   Status match(const compute::MatchWork& work, compute::HitTable& best) override {
     return compute::guarded([&] { search_match(work, best); });
+  }
+
+  bool supports_codes() const override { return true; }
+
+  Status match_codes(const compute::CodeWork& work, compute::HitTable& best) override {
+    return compute::guarded([&] { search_codes(work, best); });
+  }
+
+  bool supports_edit() const override { return true; }
+
+  Status edit_nearest(const compute::EditWork& work, compute::HitTable& best) override {
+    return compute::guarded([&] { search_edit_nearest(work, best); });
+  }
+
+  Status edit_within(const compute::EditWork& work, compute::HitLists& out) override {
+    return compute::guarded([&] { search_edit_within(work, out); });
   }
 
  private:

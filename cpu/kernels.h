@@ -10,8 +10,11 @@
 
 #include "core/distance.h"
 #include "core/types.h"
+#include "cpu/edit_kernels.h"
+#include "cpu/code_kernels.h"
 #include "cpu/match_kernels.h"
 #include "cpu/pq_kernels.h"
+#include "cpu/sliced_kernels.h"
 
 namespace warplite::cpu {
 
@@ -92,6 +95,9 @@ struct Kernels {
   GemmKernels gemm;
   PqKernels pq;
   MatchKernels match;
+  EditKernels edit;
+  CodeKernels codes;
+  SlicedKernels sliced;
 
   ScoreRows score(ElementType type, Distance distance) const {
     return scores[static_cast<int>(type)][static_cast<int>(distance)];
@@ -109,6 +115,9 @@ TargetExports screen_exports();
 TargetExports gemm_exports();
 TargetExports pq_exports();
 TargetExports match_exports();
+TargetExports edit_exports();
+TargetExports code_exports();
+TargetExports sliced_exports();
 
 // The table in use. Valid for the life of the process.
 const Kernels& active_kernels();

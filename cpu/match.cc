@@ -4,6 +4,7 @@
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "compute/device.h"
@@ -12,6 +13,8 @@
 #include "cpu/kernels.h"
 #include "cpu/match_lists.h"
 #include "cpu/match_results.h"
+#include "cpu/match_sliced.h"
+#include "cpu/match_strip.h"
 #include "cpu/match_tile.h"
 #include "cpu/worker.h"
 
@@ -20,6 +23,24 @@ namespace {
 
 using compute::MatchTile;
 using compute::MatchWork;
+
+// What is found out about a tile once, and stays with its buffer.
+class KnownTile {
+ public:
+  KnownTile(const MatchTileView& view, std::uint32_t rows) : lists(view, rows), rows_(rows) {}
+
+  const LongLists lists;
+  // Found by whoever asks first.
+  const MatchColumns& columns(const MatchTileView& view) const {
+    std::call_once(once_, [&] { columns_ = std::make_unique<MatchColumns>(view, rows_); });
+    return *columns_;
+  }
+
+ private:
+  const std::uint32_t rows_;
+  mutable std::once_flag once_;
+  mutable std::unique_ptr<MatchColumns> columns_;
+};
 
 // Waking a thread costs about as much as a query in this many rows.
 constexpr std::size_t kThreadRows = std::size_t{1} << 17;
@@ -34,7 +55,7 @@ class Counter {
  public:
   Counter(const MatchWork& work, MatchResults& results, ItemLoop& loop, unsigned thread)
       : work_(work), results_(results), loop_(loop), thread_(thread),
-        kernels_(active_kernels().match) {}
+        kernels_(active_kernels().match), keeper_(results) {}
 
   void count(const MatchTile& tile, const MatchTileView& view, const LongLists& lists,
              std::size_t q) {
@@ -56,25 +77,17 @@ class Counter {
     std::size_t query;
     std::uint64_t bound;  // that no count exceeds
   };
-  // Some rows of a tile, and their counters.
-  template <class Count>
-  struct Strip {
-    std::uint32_t first, end;
-    std::size_t padded;  // that there are counters for
-    Count* counts;
-  };
-
   template <class Count>
   void count_as(const Place& at) {
     const std::uint32_t rows = lists_.whole() ? compute::kTileRows : kStripRows;
-    auto* const counts = memory<Count>(counters_, rows);
+    auto* const counts = room_for<Count>(counters_, rows);
     for (std::uint32_t first = 0; first < at.tile.rows; first += rows) {
       const std::uint32_t n = std::min(at.tile.rows - first, rows);
       const Strip<Count> strip{first, first + n, padded(n), counts};
       begin_counts(strip);
       add_slices(at, strip);
       forget_dead(at.tile, strip);
-      keep_best(at, strip);
+      keeper_.keep(at.query, at.tile, at.bound, strip);
     }
   }
 
@@ -90,7 +103,7 @@ class Counter {
     if constexpr (sizeof(Count) == 1) {
       kernels_.sum_bitmaps(bitmaps.data(), bitmaps.size(), stride, strip.counts);
     } else {
-      auto* const sums = memory<std::uint8_t>(sums_, strip.padded);
+      auto* const sums = room_for<std::uint8_t>(sums_, strip.padded);
       kernels_.sum_bitmaps(bitmaps.data(), bitmaps.size(), stride, sums);
       std::copy_n(sums, strip.padded, strip.counts);
     }
@@ -156,66 +169,50 @@ class Counter {
     return static_cast<std::uint32_t>(row - at.postings);
   }
 
-  // Rows that take no part count nothing.
-  template <class Count>
-  static void forget_dead(const MatchTile& tile, const Strip<Count>& strip) {
-    if (tile.live == nullptr) return;
-    for (std::uint32_t first = strip.first; first < strip.end; first += 64) {
-      const std::uint64_t live = tile.live[first / 64];
-      if (live == ~std::uint64_t{0}) continue;
-      Count* const counts = strip.counts + (first - strip.first);
-      for (std::uint32_t i = 0; i < std::min(strip.end - first, 64u); ++i) {
-        const Count mask = static_cast<Count>(Count{0} - static_cast<Count>((live >> i) & 1));
-        counts[i] = static_cast<Count>(counts[i] & mask);
-      }
-    }
-  }
-
-  template <class Count>
-  void keep_best(const Place& at, const Strip<Count>& strip) {
-    const CountScans<Count>& scans = kernels_.scans(Count{});
-    const Bar bar = results_.bar(at.query);
-    std::uint32_t floor = bar.floor;
-    // Ties come too late where rowids ascend.
-    const RowIdView& rowids = at.tile.rowids;
-    if (rowids.list == nullptr && rowids[strip.first] > bar.last) ++floor;
-    if (floor > at.bound) return;
-    const std::size_t found = scans.at_least(strip.counts, strip.padded, static_cast<Count>(floor));
-    if (found == 0) return;
-    const std::uint32_t raised = found > results_.k() ? raise(floor, at, strip) : 0;
-    floor = std::max(floor, raised);
-    auto* const places = memory<std::uint32_t>(places_, strip.padded);
-    const std::size_t kept =
-        scans.collect(strip.counts, strip.padded, static_cast<Count>(floor), places);
-    results_.add(at.query, at.tile, strip.first, {places, kept}, strip.counts, raised);
-  }
-
-  // The greatest floor that k rows reach. REQUIRES: they reach `low`
-  template <class Count>
-  std::uint32_t raise(std::uint32_t low, const Place& at, const Strip<Count>& strip) const {
-    const CountScans<Count>& scans = kernels_.scans(Count{});
-    std::uint32_t end = static_cast<std::uint32_t>(at.bound) + 1;
-    while (end - low > 1) {
-      const std::uint32_t middle = low + (end - low) / 2;
-      const std::size_t n = scans.at_least(strip.counts, strip.padded, static_cast<Count>(middle));
-      (n >= results_.k() ? low : end) = middle;
-    }
-    return low;
-  }
-
-  template <class T>
-  static T* memory(Bytes& bytes, std::size_t n) {
-    if (bytes.size() < n * sizeof(T)) bytes = Bytes(n * sizeof(T));
-    return reinterpret_cast<T*>(bytes.data());
-  }
-
   const MatchWork& work_;
   MatchResults& results_;
   ItemLoop& loop_;
   const unsigned thread_;
   const MatchKernels& kernels_;
+  StripKeeper keeper_;
   MatchLists lists_;
-  Bytes counters_, sums_, places_;
+  Bytes counters_, sums_;
+};
+
+// A thread's part.
+class TileCounter {
+ public:
+  TileCounter(const MatchWork& work, MatchResults& results, ItemLoop& loop, unsigned thread)
+      : results_(results), loop_(loop), thread_(thread), one_(work, results, loop, thread),
+        many_(work, results, loop, thread) {}
+
+  // Queries first … end − 1 in a tile.
+  void count(const MatchTile& tile, std::size_t first, std::size_t end) {
+    const auto* buffer = static_cast<const CpuBuffer*>(tile.bytes);
+    const MatchTileView view(tile, buffer->data());
+    const auto known = buffer->derived<KnownTile>(
+        [&] { return std::make_shared<KnownTile>(view, tile.rows); });
+    if (!SlicedCounter::suits(end - first, tile.rows, results_.k())) {
+      for (std::size_t q = first; q < end; ++q) count_one(tile, view, known->lists, q);
+      return;
+    }
+    for (const std::size_t q : many_.count(tile, view, known->columns(view), first, end)) {
+      count_one(tile, view, known->lists, q);
+    }
+  }
+
+ private:
+  void count_one(const MatchTile& tile, const MatchTileView& view, const LongLists& lists,
+                 std::size_t q) {
+    loop_.check(thread_);
+    one_.count(tile, view, lists, q);
+  }
+
+  MatchResults& results_;
+  ItemLoop& loop_;
+  const unsigned thread_;
+  Counter one_;
+  SlicedCounter many_;
 };
 
 }  // namespace
@@ -234,23 +231,16 @@ void search_match(const MatchWork& work, compute::HitTable& best) {
   const std::size_t group = (queries + wanted - 1) / wanted;
   const std::size_t groups = (queries + group - 1) / group;
 
-  MatchResults results(work, best);
+  MatchResults results(work.least, best);
   ItemLoop loop(work.cancellation);
-  std::vector<std::unique_ptr<Counter>> counters(threads);
+  std::vector<std::unique_ptr<TileCounter>> counters(threads);
   loop.run(threads, work.tiles.size() * groups, [&](unsigned thread, std::size_t item) {
     const MatchTile& tile = work.tiles[item / groups];
     if (tile.postings == 0 || (tile.live != nullptr && tile.live_rows == 0)) return;
-    std::unique_ptr<Counter>& counter = counters[thread];
-    if (!counter) counter = std::make_unique<Counter>(work, results, loop, thread);
-    const auto* buffer = static_cast<const CpuBuffer*>(tile.bytes);
-    const MatchTileView view(tile, buffer->data());
-    const auto lists = buffer->derived<LongLists>(
-        [&] { return std::make_shared<LongLists>(view, tile.rows); });
+    std::unique_ptr<TileCounter>& counter = counters[thread];
+    if (!counter) counter = std::make_unique<TileCounter>(work, results, loop, thread);
     const std::size_t first = item % groups * group;
-    for (std::size_t q = first; q < std::min(first + group, queries); ++q) {
-      loop.check(thread);
-      counter->count(tile, view, *lists, q);
-    }
+    counter->count(tile, first, std::min(first + group, queries));
   });
 }
 

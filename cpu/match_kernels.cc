@@ -13,6 +13,8 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "cpu/carry_save-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace warplite::cpu {
 namespace HWY_NAMESPACE {
@@ -20,57 +22,11 @@ namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-using Octets = hn::CappedTag<std::uint8_t, 64>;
 constexpr Octets kOctets;
 constexpr std::size_t kOctetLanes = hn::MaxLanes(kOctets);
-using OctetVector = hn::VFromD<Octets>;
-constexpr std::size_t kMostPlanes = 8;
 
 HWY_INLINE OctetVector masked(OctetVector v, std::uint8_t mask) {
   return hn::And(v, hn::Set(kOctets, mask));
-}
-
-// sum + a + b = sum' + 2 · carry, bit by bit.
-HWY_INLINE OctetVector add_carry(OctetVector& sum, OctetVector a, OctetVector b) {
-  const OctetVector either = hn::Xor(a, b);
-  const OctetVector carry = hn::Or(hn::And(a, b), hn::And(either, sum));
-  sum = hn::Xor(either, sum);
-  return carry;
-}
-
-// Adds `carry` at plane `from`.
-template <std::size_t Planes>
-HWY_INLINE void ripple(OctetVector* planes, std::size_t from, OctetVector carry) {
-  HWY_UNROLL(8)
-  for (std::size_t k = from; k < Planes; ++k) {
-    const OctetVector next = hn::And(planes[k], carry);
-    planes[k] = hn::Xor(planes[k], carry);
-    carry = next;
-  }
-}
-
-// Adds the bytes at `at` of `n` bitmaps: plane k has bit k of the sums.
-template <std::size_t Planes>
-HWY_INLINE void add_column(const std::uint8_t* const* bitmaps, std::size_t n, std::size_t at,
-                           OctetVector* planes) {
-  const auto load = [&](std::size_t i) HWY_ATTR { return hn::LoadU(kOctets, bitmaps[i] + at); };
-  std::size_t i = 0;
-  for (; i + 8 <= n; i += 8) {
-    const OctetVector twos_a = add_carry(planes[0], load(i), load(i + 1));
-    const OctetVector twos_b = add_carry(planes[0], load(i + 2), load(i + 3));
-    const OctetVector fours_a = add_carry(planes[1], twos_a, twos_b);
-    const OctetVector twos_c = add_carry(planes[0], load(i + 4), load(i + 5));
-    const OctetVector twos_d = add_carry(planes[0], load(i + 6), load(i + 7));
-    const OctetVector fours_b = add_carry(planes[1], twos_c, twos_d);
-    ripple<Planes>(planes, 3, add_carry(planes[2], fours_a, fours_b));
-  }
-  if (i + 4 <= n) {
-    const OctetVector twos_a = add_carry(planes[0], load(i), load(i + 1));
-    const OctetVector twos_b = add_carry(planes[0], load(i + 2), load(i + 3));
-    ripple<Planes>(planes, 2, add_carry(planes[1], twos_a, twos_b));
-    i += 4;
-  }
-  for (; i < n; ++i) ripple<Planes>(planes, 0, load(i));
 }
 
 // Four planes of eight rows a byte to nibbles: of rows 0 and 4, 2 and 6, 1 and 5, 3 and 7.
@@ -115,7 +71,8 @@ void sum_columns(const std::uint8_t* const* bitmaps, std::size_t n, std::size_t 
     OctetVector planes[kMostPlanes];
     HWY_UNROLL(8)
     for (std::size_t k = 0; k < kMostPlanes; ++k) planes[k] = hn::Zero(kOctets);
-    add_column<Planes>(bitmaps, n, at, planes);
+    add_all<Planes>([&](std::size_t i) HWY_ATTR { return hn::LoadU(kOctets, bitmaps[i] + at); },
+                    n, planes);
     write_column<Planes>(planes, stride, counts + at);
   }
 }

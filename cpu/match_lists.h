@@ -18,8 +18,14 @@ struct Slice {
 
 class MatchLists {
  public:
+  // What an item meets: keywords `first` … `end` − 1.
+  struct Met {
+    std::uint32_t first, end, weight;
+  };
+
   // Of a query's items. Returns what no row counts more than.
   std::uint64_t find(const MatchTileView& view, std::span<const compute::MatchItem> items);
+  const std::vector<Met>& met() const { return met_; }
   // Fills what follows. `lists` are those of the same tile.
   void take(const MatchTileView& view, const LongLists& lists);
 
@@ -30,11 +36,6 @@ class MatchLists {
   bool whole() const { return whole_; }
 
  private:
-  // What an item meets: keywords `first` … `end` − 1.
-  struct Met {
-    std::uint32_t first, end, weight;
-  };
-
   void take_list(const MatchTileView& view, const LongLists& lists, std::uint32_t keyword,
                  std::uint32_t weight);
 

@@ -8,10 +8,9 @@
 #include <cstdint>
 #include <limits>
 #include <mutex>
-#include <span>
 #include <vector>
 
-#include "compute/match.h"
+#include "compute/ops.h"
 #include "core/topk.h"
 
 namespace warplite::cpu {
@@ -23,11 +22,16 @@ struct Bar {
   RowId last = std::numeric_limits<RowId>::max();
 };
 
+struct RowCount {
+  std::uint32_t row, count;
+};
+
 class MatchResults {
  public:
-  MatchResults(const compute::MatchWork& work, compute::HitTable& best)
-      : best_(best), bars_(work.queries(), Bar{std::max<std::uint32_t>(work.least, 1)}) {
-    for (std::size_t q = 0; q < work.queries(); ++q) raise(q);
+  // `least`: rows that count less are no results.
+  MatchResults(std::uint32_t least, compute::HitTable& best)
+      : best_(best), bars_(best.queries(), Bar{std::max<std::uint32_t>(least, 1)}) {
+    for (std::size_t q = 0; q < best.queries(); ++q) raise(q);
   }
 
   std::size_t k() const { return best_.k(); }
@@ -36,19 +40,18 @@ class MatchResults {
     return bars_[q];
   }
 
-  // Rows `first` + places[i], which count counts[places[i]]. `floor`: one that as many as k of them
-  // reach, or 0.
-  template <class Count>
-  void add(std::size_t q, const compute::MatchTile& tile, std::uint32_t first,
-           std::span<const std::uint32_t> places, const Count* counts, std::uint32_t floor) {
+  // n rows of a tile (of MatchWork or CodeWork), of which get(i) is a RowCount; those that count 0
+  // are none. `floor`: one that as many as k of them reach, or 0.
+  template <class Tile, class Get>
+  void add(std::size_t q, const Tile& tile, std::size_t n, const Get& get, std::uint32_t floor) {
     const std::lock_guard<std::mutex> lock(mutex_of(q));
     const Bar bar = bars_[q];
     TopK& best = best_.row(q);
-    for (const std::uint32_t place : places) {
-      const std::uint32_t row = first + place;
-      const RowId rowid = tile.rowids[row];
-      if (counts[place] <= bar.floor && (counts[place] < bar.floor || rowid > bar.last)) continue;
-      best.push({-static_cast<double>(counts[place]), rowid, tile.id, row});
+    for (std::size_t i = 0; i < n; ++i) {
+      const RowCount some = get(i);
+      const RowId rowid = tile.rowids[some.row];
+      if (some.count <= bar.floor && (some.count < bar.floor || rowid > bar.last)) continue;
+      best.push({-static_cast<double>(some.count), rowid, tile.id, some.row});
     }
     if (floor > bar.floor) bars_[q] = {floor};
     raise(q);

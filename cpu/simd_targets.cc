@@ -62,7 +62,9 @@ struct Targets {
   void add(const char* name, bool runs, FillKernels TargetExports::*target) {
     const FillKernels fills[] = {real_exports().*target, integer_exports().*target,
                                  screen_exports().*target, gemm_exports().*target,
-                                 pq_exports().*target,      match_exports().*target};
+                                 pq_exports().*target,     match_exports().*target,
+                                 code_exports().*target,     sliced_exports().*target,
+                                 edit_exports().*target};
     for (const FillKernels fill : fills) runs = runs && fill != nullptr;
     if (!runs) return;
     Kernels& kernels = tables[count++];

@@ -350,6 +350,29 @@ TEST_CASE("match: ties straddle the number of hits, over tiles that interleave")
   }
 }
 
+TEST_CASE("match: many queries at once") {
+  const Restore restore;
+  std::uint64_t n = 4000;
+  for (Data data : {Data::kSkewed, Data::kEven, Data::kOne, Data::kFull}) {
+    for (Items items : {Items::kPoints, Items::kRanges, Items::kOverlapping}) {
+      for (std::size_t k : {1, 20, 1000}) {
+        Case c = make_case(n++);
+        c.data = data;
+        c.items = items;
+        c.weights = turn<Weights>({Weights::kOne, Weights::kOne, Weights::kSmall}, n);
+        c.tile_rows = turn<std::vector<std::uint32_t>>({{5000}, {1024, 2000}, {1500, 700, 4097}}, n);
+        c.keywords = turn<std::uint32_t>({40, 300, 12}, n);
+        c.query_items = turn<std::size_t>({20, 3, 40}, n / 2);
+        c.queries = turn<std::size_t>({200, 64, 65, 520}, n / 3);
+        c.filter = turn<int>({0, 3, 0, 50}, n);
+        c.k = k;
+        c.least = turn<std::uint32_t>({1, 1, 4}, n);
+        check_everywhere(c);
+      }
+    }
+  }
+}
+
 TEST_CASE("match: a search adds to what the table holds") {
   const Restore restore;
   Case c;
@@ -394,10 +417,6 @@ TEST_CASE("match: nothing to search") {
     CHECK(candidate.device->match(work, no_hits).ok());
   }
 }
-
-namespace {
-
-}  // namespace
 
 TEST_CASE("match: a cancelled search ends soon and says so") {
   const Restore restore;
