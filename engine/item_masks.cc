@@ -20,50 +20,6 @@ constexpr std::size_t kTextCost = 8;  // of testing a text, in numbers
 // What takes as long as it takes to wake a thread, and to give it something to do.
 constexpr std::size_t kCostPerThread = 65536;
 
-template <typename T>
-void append(std::string& key, const T& value) {
-  key.append(reinterpret_cast<const char*>(&value), sizeof value);
-}
-
-void append(std::string& key, const Predicate& predicate) {
-  append(key, predicate.column);
-  append(key, predicate.op);
-  append(key, predicate.collation);
-  append(key, predicate.operands.size());
-  for (const Value& operand : predicate.operands) {
-    const Cell cell = operand.cell();
-    append(key, cell.kind);
-    if (cell.kind == CellKind::kInteger) append(key, cell.integer);
-    if (cell.kind == CellKind::kReal) append(key, cell.real);
-    append(key, cell.bytes.size());
-    key += cell.bytes;
-  }
-}
-
-// The same for equal items only.
-std::string key_of(const RelationalItem& item) {
-  std::string key;
-  for (const Filter& all : item.any_of) {
-    append(key, all.size());
-    for (const Predicate& predicate : all) append(key, predicate);
-  }
-  return key;
-}
-
-PlainType type_of(const Layout& layout, int column) {
-  return column == Predicate::kRowId ? PlainType::kInteger
-                                     : layout.plains[static_cast<std::size_t>(column)];
-}
-
-std::vector<CompiledPredicate> compile(const Layout& layout, const Filter& all) {
-  std::vector<CompiledPredicate> compiled;
-  for (const Predicate& predicate : all) {
-    CompiledPredicate next(predicate, type_of(layout, predicate.column));
-    if (compiled.empty() || !compiled.back().absorb(next)) compiled.push_back(std::move(next));
-  }
-  return compiled;
-}
-
 std::unique_ptr<Word[]> copy_selected(const Selection::Rows& selected, std::size_t rows,
                                       std::size_t words) {
   auto copy = std::make_unique<Word[]>(words);
@@ -83,24 +39,6 @@ bool is_ascending(const RowIdView& rowids, std::size_t rows) {
 
 }  // namespace
 
-void Poll::operator()() const {
-  if (cancellation_ != nullptr && std::this_thread::get_id() == asker_ &&
-      cancellation_->requested()) {
-    throw Error(ErrorKind::kInterrupted, "interrupted");
-  }
-}
-
-std::uint32_t ItemSet::add(const RelationalItem& item) {
-  const auto [entry, added] =
-      numbers_.try_emplace(key_of(item), static_cast<std::uint32_t>(items_.size()));
-  if (added) {
-    Compiled compiled;
-    for (const Filter& all : item.any_of) compiled.push_back(compile(*layout_, all));
-    items_.push_back(std::move(compiled));
-  }
-  return entry->second;
-}
-
 bool ItemMasks::next(const Poll& poll) {
   parts_.clear();
   pieces_.clear();
@@ -108,7 +46,7 @@ bool ItemMasks::next(const Poll& poll) {
   values_ = words_ = cost_ = 0;
   for (; next_ < view_.parts() && values_ < kValuesAtOnce && words_ < kMaskWords; ++next_) {
     poll();
-    if (rows_.part(next_).count != 0) add(next_);
+    if (rows_.part(next_).count != 0 && !but_[next_]) add(next_);
   }
   compute::in_parallel(pieces_.size(), 1, cost_ / kCostPerThread,
                        [&](std::size_t first, std::size_t last) {
@@ -133,8 +71,9 @@ void ItemMasks::add(std::uint32_t number) {
   part_columns_.assign(view_.layout().plains.size(), nullptr);
 
   std::vector<std::uint32_t> open;
+  const auto all_null = [&](std::size_t name) { return column(part, name) == nullptr; };
   for (std::uint32_t i = 0; i < items_.size(); ++i) {
-    const Verdict verdict = judge(part, items_[i]);
+    const Verdict verdict = items_.judge(i, part, all_null);
     if (verdict == Verdict::kAll) masked.items[i] = masked.selected.get();
     if (verdict == Verdict::kSome) open.push_back(i);
   }
@@ -147,30 +86,6 @@ void ItemMasks::add(std::uint32_t number) {
     masked.items[i] = mask;
     mask += masked.words;
   }
-}
-
-Verdict ItemMasks::judge(const Part& part, const ItemSet::Compiled& item) {
-  Verdict any = Verdict::kNone;
-  for (const std::vector<CompiledPredicate>& predicates : item) {
-    const Verdict all = judge_all(part, predicates);
-    if (all == Verdict::kAll) return all;
-    if (all == Verdict::kSome) any = all;
-  }
-  return any;
-}
-
-Verdict ItemMasks::judge_all(const Part& part, const std::vector<CompiledPredicate>& predicates) {
-  Verdict all = Verdict::kAll;
-  for (const CompiledPredicate& predicate : predicates) {
-    Verdict one = predicate.judge(part);
-    if (one == Verdict::kSome && !predicate.on_rowid() &&
-        column(part, predicate.column()) == nullptr) {
-      one = predicate.nulls_pass() ? Verdict::kAll : Verdict::kNone;
-    }
-    if (one == Verdict::kNone) return one;
-    if (one == Verdict::kSome) all = one;
-  }
-  return all;
 }
 
 // Null: every value is NULL.

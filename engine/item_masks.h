@@ -6,45 +6,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <string>
-#include <thread>
-#include <unordered_map>
 #include <vector>
 
-#include "engine/match_count.h"
-#include "engine/predicate.h"
+#include "engine/filter.h"
+#include "engine/item_set.h"
+#include "engine/view.h"
 
 namespace warplite::engine {
-
-// Asks whether to stop, on the thread that may ask.
-class Poll {
- public:
-  explicit Poll(compute::Cancellation* cancellation) : cancellation_(cancellation) {}
-  // Throws Error{kInterrupted}.
-  void operator()() const;
-
- private:
-  compute::Cancellation* cancellation_;
-  std::thread::id asker_ = std::this_thread::get_id();
-};
-
-// Items of several queries, equal ones once.
-class ItemSet {
- public:
-  // What has to be tested of a row; the predicates of each are on one column.
-  using Compiled = std::vector<std::vector<CompiledPredicate>>;
-
-  explicit ItemSet(const Layout& layout) : layout_(&layout) {}
-  std::size_t size() const { return items_.size(); }
-  // The number of an item; its weight does not matter.
-  std::uint32_t add(const RelationalItem& item);
-  const Compiled& operator[](std::size_t i) const { return items_[i]; }
-
- private:
-  const Layout* layout_;
-  std::vector<Compiled> items_;
-  std::unordered_map<std::string, std::uint32_t> numbers_;
-};
 
 // A part with the bitmaps of all items, each of `words` words.
 struct MaskedPart {
@@ -60,9 +28,10 @@ struct MaskedPart {
 
 class ItemMasks {
  public:
-  // REQUIRES: everything outlives this.
-  ItemMasks(const View& view, const Selection& rows, const ItemSet& items)
-      : view_(view), rows_(rows), items_(items) {}
+  // `but`: parts to leave out. REQUIRES: everything outlives this.
+  ItemMasks(const View& view, const Selection& rows, const ItemSet& items,
+            const std::vector<bool>& but)
+      : view_(view), rows_(rows), items_(items), but_(but) {}
 
   // Goes on to the next parts that have selected rows, as many as fit into memory at a time.
   // False: there is none.
@@ -80,10 +49,6 @@ class ItemMasks {
   };
 
   void add(std::uint32_t part);
-  // What is known of an item without looking at rows.
-  CompiledPredicate::Verdict judge(const Part& part, const ItemSet::Compiled& item);
-  CompiledPredicate::Verdict judge_all(const Part& part,
-                                       const std::vector<CompiledPredicate>& predicates);
   const Column* column(const Part& part, std::size_t column);
   void add_pieces(std::uint32_t item, const Column* column, std::uint64_t* mask);
   void test(const Piece& piece) const;
@@ -93,6 +58,7 @@ class ItemMasks {
   const View& view_;
   const Selection& rows_;
   const ItemSet& items_;
+  const std::vector<bool>& but_;
   std::uint32_t next_ = 0;  // part
   std::vector<MaskedPart> parts_;
   std::vector<Piece> pieces_;

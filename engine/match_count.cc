@@ -7,6 +7,8 @@
 #include "compute/device.h"
 #include "compute/parallel.h"
 #include "engine/bit_planes.h"
+#include "engine/code_search.h"
+#include "engine/device_choice.h"
 #include "engine/item_masks.h"
 
 namespace warplite::engine {
@@ -98,11 +100,13 @@ class Counting {
   using Visit = std::function<void(RowCounter&, std::size_t query, const NumberedQuery&,
                                    const MaskedPart&)>;
 
+  // `but`: parts to leave out.
   Counting(const View& view, const Selection& rows, std::span<const RelationalQuery> queries,
-           compute::Cancellation* cancellation)
-      : view_(view), rows_(rows), queries_(queries), poll_(cancellation) {}
+           std::vector<bool> but, compute::Cancellation* cancellation)
+      : view_(view), rows_(rows), queries_(queries), but_(std::move(but)), poll_(cancellation) {}
 
   void run(const Visit& visit) {
+    if (!anything()) return;
     for (std::size_t first = 0; first < queries_.size();) {
       ItemSet items(view_.layout());
       std::vector<NumberedQuery> some;
@@ -110,13 +114,19 @@ class Counting {
         poll_();
         some.push_back(number(items, queries_[first + some.size()]));
       }
-      ItemMasks masks(view_, rows_, items);
+      ItemMasks masks(view_, rows_, items, but_);
       while (masks.next(poll_)) count(masks.parts(), some, first, visit);
       first += some.size();
     }
   }
 
  private:
+  bool anything() const {
+    for (std::size_t i = 0; i < but_.size(); ++i) {
+      if (!but_[i] && rows_.part(i).count != 0) return true;
+    }
+    return false;
+  }
   static NumberedQuery number(ItemSet& items, const RelationalQuery& query) {
     NumberedQuery numbered;
     for (const RelationalItem& item : query) numbered.push_back({items.add(item), item.weight});
@@ -146,6 +156,7 @@ class Counting {
   const View& view_;
   const Selection& rows_;
   std::span<const RelationalQuery> queries_;
+  const std::vector<bool> but_;
   Poll poll_;
 };
 
@@ -157,26 +168,29 @@ std::uint64_t total_weight(const RelationalQuery& query) {
   return total;
 }
 
-void check_counting_device(const std::string& name) {
-  if (name.empty() || name == "auto") return;
+bool host_counts(const std::string& device) {
+  if (device.empty() || device == "auto") return true;
   const compute::Registry& registry = compute::Registry::instance();
-  const std::vector<compute::Device*> devices = registry.usable(name);
-  if (std::find(devices.begin(), devices.end(), &registry.host()) != devices.end()) return;
-  if (!registry.knows(name)) registry.choose(name);
-  throw Error(ErrorKind::kUnsupported,
-              name + " does not count matches of plain columns, which the cpu does");
+  if (!registry.knows(device)) registry.choose(device);
+  const std::vector<compute::Device*> devices = registry.usable(device);
+  return std::find(devices.begin(), devices.end(), &registry.host()) != devices.end();
 }
 
 compute::HitTable most_matches(const View& view, const Selection& rows,
                                std::span<const RelationalQuery> queries, std::size_t k,
-                               const CountRange& range, compute::Cancellation* cancellation) {
+                               const CountRequest& request) {
+  if (!request.device.empty()) check_device(request.device, request.cancellation);
   // More than there are rows would only cost memory.
   k = static_cast<std::size_t>(std::min<std::uint64_t>(k, rows.count()));
   compute::HitTable best(queries.size(), k);
   if (k == 0) return best;
-  Counting(view, rows, queries, cancellation)
+  CodeSearch codes(view, rows, queries, request);
+  if (codes.worthwhile()) codes.add_best(best);
+  Counting(view, rows, queries, codes.counted(), request.cancellation)
       .run([&](RowCounter& counter, std::size_t q, const NumberedQuery& query,
-               const MaskedPart& part) { counter.add_best(part, query, range, best.row(q)); });
+               const MaskedPart& part) {
+        counter.add_best(part, query, request.range, best.row(q));
+      });
   return best;
 }
 
@@ -187,7 +201,7 @@ std::vector<Hit> all_matches(const View& view, const Selection& rows, const Rela
   const auto take = [&](const Hit& hit) {
     if (!after || *after < hit) hits.push_back(hit);
   };
-  Counting(view, rows, {&query, 1}, cancellation)
+  Counting(view, rows, {&query, 1}, std::vector<bool>(view.parts()), cancellation)
       .run([&](RowCounter& counter, std::size_t, const NumberedQuery& numbered,
                const MaskedPart& part) { counter.add_all(part, numbered, range, take); });
   return hits;

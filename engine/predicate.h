@@ -43,6 +43,13 @@ class CompiledPredicate {
   // value BETWEEN a AND b comes as two. False: they have to stay two.
   bool absorb(const CompiledPredicate& other);
 
+  // The places first … last of values that pass, among `count` ascending ones at the front of a
+  // column, where they are found without looking at all: in runs that may meet. False: they are not.
+  struct Places {
+    std::size_t first, last;
+  };
+  bool find_places(const Column& ascending, std::size_t count, std::vector<Places>& out) const;
+
   bool on_rowid() const { return column_ == Predicate::kRowId; }
   std::size_t column() const { return static_cast<std::size_t>(column_); }
   bool nulls_pass() const { return nulls_pass_; }

@@ -22,7 +22,7 @@ std::size_t machine_memory() {
 }
 
 std::size_t bytes_of(const ResidentVectors& vectors) {
-  return vectors.block.memory.size() + vectors.block.present.word_count() * 8;
+  return vectors.block.memory.size() + vectors.block.present.word_count() * 8 + vectors.beside;
 }
 // As it was read, and as it is used.
 std::size_t bytes_of(const index::Model& model) {

@@ -37,6 +37,7 @@ namespace warplite::engine {
 struct ResidentVectors {
   storage::VectorBlock block;
   std::shared_ptr<const void> owner = nullptr;  // of the bytes, when they are not block.memory
+  std::size_t beside = 0;                       // bytes of what else the owner holds
 };
 
 class Residency {

@@ -107,6 +107,7 @@ engine::TableOptions TableDefinition::options() const {
       case ColumnKind::kPartition:
         if (column.kind == ColumnKind::kPartition) layout.partitions.push_back(column.slot);
         layout.plains.push_back(column.plain);
+        layout.match.push_back(column.index.kind == "match");
         options.plain_names.push_back(column.name);
         break;
     }

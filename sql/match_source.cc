@@ -70,9 +70,10 @@ class CountSource final : public MatchSource {
       : question_(question), view_(view), selection_(selection), cancellation_(cancellation) {}
 
   std::vector<Hit> first(std::size_t k, bool) override {
-    return engine::most_matches(view_, selection_, {&question_.items, 1}, k, question_.counts,
-                                &cancellation_)
-        .sorted(0);
+    engine::CountRequest request;
+    request.range = question_.counts;
+    request.cancellation = &cancellation_;
+    return engine::most_matches(view_, selection_, {&question_.items, 1}, k, request).sorted(0);
   }
   std::vector<Hit> all() override { return matches({}); }
   std::vector<Hit> rest(const std::vector<Hit>& come) override { return matches(come.back()); }

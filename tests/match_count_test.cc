@@ -175,7 +175,12 @@ RelationalQuery compiled(const std::vector<Item>& query) {
 // A table with segments, a tail, pending rows out of order, and rows that were erased in each.
 class Table {
  public:
-  Table(unsigned seed, int rows, std::uint32_t segment_rows) : random_(seed), rows_count_(rows) {
+  // How the rows of segments are counted.
+  enum class By { kScanning, kCodes };
+
+  Table(unsigned seed, int rows, std::uint32_t segment_rows, By by = By::kScanning)
+      : random_(seed), rows_count_(rows), by_(by) {
+    options_.layout.match.assign(kColumns, by == By::kCodes);
     options_.layout.plains.assign(std::begin(kTypes), std::end(kTypes));
     options_.plain_names = {"i", "r", "t", "b"};
     options_.layout.segment_rows = segment_rows;
@@ -202,7 +207,8 @@ class Table {
     const int items = 1 + random_.pick(9);
     for (int i = 0; i < items; ++i) {
       Item& item = query.emplace_back();
-      item.column = random_.pick(kColumns + 1);
+      // Items on rowids are for those who scan.
+      item.column = random_.pick(by_ == By::kCodes ? kColumns : kColumns + 1);
       item.weight = static_cast<std::uint32_t>(random_.pick(3) != 0 ? 1 : 1 + random_.pick(900));
       const int alternatives = random_.pick(4) != 0 ? 1 : 1 + random_.pick(3);
       for (int a = 0; a < alternatives; ++a) item.any_of.push_back(accepted(item.column));
@@ -276,6 +282,7 @@ class Table {
 
   Random random_;
   int rows_count_;
+  By by_;
   TableOptions options_;
   Database db_;
   std::shared_ptr<Collection> table_;
@@ -312,7 +319,7 @@ void check_batches(Table& table, int batches) {
     }
     const auto kth = static_cast<std::size_t>(table.random().pick(60));
     for (const std::size_t k : {kth, std::size_t{1} << 20}) {
-      compute::HitTable found = most_matches(*view, all, queries, k, {}, nullptr);
+      compute::HitTable found = most_matches(*view, all, queries, k, {});
       for (std::size_t q = 0; q < queries.size(); ++q) {
         check_hits(*view, found.sorted(q), table.expected(items[q], {}, kKeepAll), k);
       }
@@ -336,8 +343,37 @@ TEST_CASE("match counts: parts of more than one slice, on one thread and on seve
   compute::set_thread_count(before);
 }
 
-TEST_CASE("match counts: filters first, bounds on the count, and where to go on") {
-  Table table(4, 900, 64);
+TEST_CASE("match counts: the same by the codes of columns") {
+  const std::uint64_t before = compute::Registry::instance().host().searches();
+  Table table(6, 700, 64, Table::By::kCodes);
+  CHECK(table.view()->parts() > 8);
+  check_batches(table, 60);
+  Table large(7, 40000, 16384, Table::By::kCodes);
+  check_batches(large, 2);
+  CHECK(compute::Registry::instance().host().searches() > before);
+}
+
+TEST_CASE("match counts: codes are made for many queries, and then serve one") {
+  Table table(8, 700, 64);
+  const auto view = table.view();
+  const Selection all(*view, {});
+  const auto searches = [] { return compute::Registry::instance().host().searches(); };
+  const std::vector<Item> items{{kIntegers, {{false, 10, 20, {}}}, 1}, {kTexts, {{true, {}, {}, {}}}, 2}};
+  const RelationalQuery query = compiled(items);
+  const std::vector<RelationalQuery> many(600, query);
+  const auto expected = table.expected(items, {}, kKeepAll);
+  std::uint64_t before = searches();
+  check_hits(*view, most_matches(*view, all, {&query, 1}, 9, {}).sorted(0), expected, 9);
+  CHECK(searches() == before);
+  compute::HitTable found = most_matches(*view, all, many, 9, {});
+  for (std::size_t q = 0; q < many.size(); q += 100) check_hits(*view, found.sorted(q), expected, 9);
+  CHECK(searches() > before);
+  before = searches();
+  check_hits(*view, most_matches(*view, all, {&query, 1}, 9, {}).sorted(0), expected, 9);
+  CHECK(searches() > before);
+}
+
+void check_ranges(Table& table) {
   const auto view = table.view();
   for (int round = 0; round < 60; ++round) {
     const std::vector<Item> items = table.random_query();
@@ -351,7 +387,7 @@ TEST_CASE("match counts: filters first, bounds on the count, and where to go on"
     for (const CountRange range : {CountRange{}, CountRange{2, total}, CountRange{1, total / 2},
                                    CountRange{total, total}, CountRange{3, 2}}) {
       const auto expected = table.expected(items, range, keep);
-      check_hits(*view, most_matches(*view, some, {&query, 1}, 25, range, nullptr).sorted(0),
+      check_hits(*view, most_matches(*view, some, {&query, 1}, 25, {range}).sorted(0),
                  expected, 25);
       std::vector<Hit> hits = all_matches(*view, some, query, range, {}, nullptr);
       std::sort(hits.begin(), hits.end());
@@ -366,6 +402,13 @@ TEST_CASE("match counts: filters first, bounds on the count, and where to go on"
   }
 }
 
+TEST_CASE("match counts: filters first, bounds on the count, and where to go on") {
+  Table scanned(4, 900, 64);
+  check_ranges(scanned);
+  Table coded(9, 900, 64, Table::By::kCodes);
+  check_ranges(coded);
+}
+
 TEST_CASE("match counts: an interrupt ends the counting") {
   struct Always : compute::Cancellation {
     bool requested() override { return true; }
@@ -374,14 +417,21 @@ TEST_CASE("match counts: an interrupt ends the counting") {
   Always always;
   const RelationalQuery query = compiled({{kIntegers, {{false, 10, 20, {}}}, 1}});
   const Selection all(*table.view(), {});
-  CHECK_THROWS_AS(most_matches(*table.view(), all, {&query, 1}, 5, {}, &always), Error);
+  CountRequest request;
+  request.cancellation = &always;
+  CHECK_THROWS_AS(most_matches(*table.view(), all, {&query, 1}, 5, request), Error);
 }
 
-TEST_CASE("match counts: only the CPU counts") {
-  CHECK_NOTHROW(check_counting_device(""));
-  CHECK_NOTHROW(check_counting_device("auto"));
-  CHECK_NOTHROW(check_counting_device("cpu"));
-  CHECK_THROWS_AS(check_counting_device("abacus"), Error);
+TEST_CASE("match counts: devices that are not there") {
+  CHECK(host_counts(""));
+  CHECK(host_counts("auto"));
+  CHECK(host_counts("cpu"));
+  CHECK_THROWS_AS(host_counts("abacus"), Error);
+  Table table(10, 0, 64);
+  CountRequest request;
+  request.device = "abacus";
+  const Selection all(*table.view(), {});
+  CHECK_THROWS_AS(most_matches(*table.view(), all, {}, 5, request), Error);
 }
 
 // --- UCI Adult ---------------------------------------------------------------------------------

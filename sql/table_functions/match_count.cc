@@ -28,10 +28,12 @@ std::unique_ptr<Rows> run(Call& call) {
 compute::HitTable run_match_count(const Call& call, const OpenTable& table,
                                   std::span<const engine::RelationalQuery> queries, std::size_t k,
                                   int options) {
-  engine::check_counting_device(device_option(call, options));
   Interrupt interrupt(call.context().db());
   const std::shared_ptr<const engine::View> view = table.collection->view();
-  return engine::most_matches(*view, engine::Selection(*view, {}), queries, k, {}, &interrupt);
+  engine::CountRequest request;
+  request.device = device_option(call, options);
+  request.cancellation = &interrupt;
+  return engine::most_matches(*view, engine::Selection(*view, {}), queries, k, request);
 }
 
 const TableFunction kMatchCount{

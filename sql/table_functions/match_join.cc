@@ -16,6 +16,7 @@ struct Input {
 std::unique_ptr<Rows> run(Call& call) {
   const std::shared_ptr<OpenTable> table = call.table(Input::kTable);
   const std::size_t k = static_cast<std::size_t>(call.count(Input::kK));
+  device_option(call, Input::kOptions);  // wrong ones are errors even if there is no query
   MatchQueryReader reader(table->definition);
   std::vector<Value> ids;
   std::vector<engine::RelationalQuery> queries;

@@ -1,0 +1,71 @@
+// Match counts over the codes of columns (column_codes.h), on the device that is worth it. To make
+// the codes costs as much as to count some hundred queries without them (match_count.cc), so they
+// are used when they are there, of columns with index=match, and for large batches.
+// Threads: as the view's connection.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "compute/codes.h"
+#include "compute/device.h"
+#include "engine/column_codes.h"
+#include "engine/match_count.h"
+
+namespace warplite::engine {
+
+class CodeSearch {
+ public:
+  // REQUIRES: everything outlives this.
+  CodeSearch(const View& view, const Selection& rows, std::span<const RelationalQuery> queries,
+             const CountRequest& request);
+
+  // Whether to count by codes. Throws Error{kUnsupported} when it cannot be done by the device
+  // that was insisted on.
+  bool worthwhile() const;
+  // Adds the best rows of the parts that it counts.
+  void add_best(compute::HitTable& best);
+  // By part: those that are done. Rows that are not sealed never are, nor are those of which all
+  // that is asked for is NULL.
+  const std::vector<bool>& counted() const { return counted_; }
+
+ private:
+  struct NumberedItem {
+    std::uint32_t item, weight;
+  };
+  // Parts that are counted together.
+  struct Group {
+    std::span<const std::uint32_t> parts;
+    std::vector<ColumnCodes> codes;            // [parts][columns_]
+    std::vector<std::uint32_t> begins;         // of queries
+    std::vector<compute::CodeItem> items;
+    std::vector<compute::CodeRange> ranges;    // [parts][items]
+  };
+  using Ranges = std::vector<std::vector<compute::CodeRange>>;  // [parts][items of items_]
+
+  void find_parts();
+  void count(std::span<const std::uint32_t> parts, compute::HitTable& best);
+  Ranges translate(const Group& group) const;
+  bool fill(Group& group, const Ranges& ranges) const;
+  compute::Device& choose(const Group& group);
+  Status count_on(compute::Device& device, const Group& group, compute::HitTable& best) const;
+  compute::CodeTile describe(std::uint32_t part) const;
+
+  const View& view_;
+  const Selection& rows_;
+  const CountRequest& request_;
+  ItemSet items_;
+  std::vector<std::vector<NumberedItem>> queries_;
+  std::vector<std::size_t> columns_;         // that items are on
+  std::vector<std::uint32_t> column_of_;     // index into columns_, by item
+  std::size_t items_asked_ = 0;              // of all queries
+  std::uint64_t most_ = 0;                   // that a row may count
+  bool on_rowid_ = false;                    // an item is
+  std::vector<std::uint32_t> parts_;         // sealed ones with selected rows and codes
+  std::vector<bool> counted_;
+  bool insisted_ = false;
+};
+
+}  // namespace warplite::engine
