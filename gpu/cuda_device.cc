@@ -9,7 +9,9 @@
 #include "compute/guarded.h"
 #include "gpu/assign.h"
 #include "gpu/batch_search.h"
+#include "gpu/codes_search.h"
 #include "gpu/cuda_buffer.h"
+#include "gpu/edit_search.h"
 #include "gpu/ivf_search.h"
 #include "gpu/lane.h"
 #include "gpu/match_search.h"
@@ -108,6 +110,34 @@ class CudaDevice : public compute::Device {
     return guarded([&] {
       const Gpu::Borrowed lane = gpu_.lane();
       MatchSearch(gpu_, *lane, work).best_rows(best);
+    });
+  }
+
+  bool supports_codes() const override { return true; }
+
+  Status match_codes(const compute::CodeWork& work, compute::HitTable& best) override {
+    if (best.k() == 0 || work.queries() == 0) return {};
+    return guarded([&] {
+      const Gpu::Borrowed lane = gpu_.lane();
+      CodeSearch(gpu_, *lane, work).best_rows(best);
+    });
+  }
+
+  bool supports_edit() const override { return true; }
+
+  Status edit_nearest(const compute::EditWork& work, compute::HitTable& best) override {
+    if (best.k() == 0 || work.queries() == 0) return {};
+    return guarded([&] {
+      const Gpu::Borrowed lane = gpu_.lane();
+      EditSearch(gpu_, *lane, work).nearest(best);
+    });
+  }
+
+  Status edit_within(const compute::EditWork& work, compute::HitLists& out) override {
+    if (work.queries() == 0) return {};
+    return guarded([&] {
+      const Gpu::Borrowed lane = gpu_.lane();
+      EditSearch(gpu_, *lane, work).within(out);
     });
   }
 

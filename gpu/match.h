@@ -74,6 +74,7 @@ struct MatchSearchView {
   const std::uint32_t* begins;   // [queries + 1]
   const compute::MatchItem* items;
   std::uint32_t k;
+  std::uint32_t most;            // rows that count more are no results
   bool ascending;                // rowids do, from row to row and from tile to tile
   std::uint32_t* sums;           // [tiles][kTileRows], counts of the only query; null: count
   const std::uint32_t* stop;     // not 0 once the search was cancelled

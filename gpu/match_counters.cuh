@@ -118,6 +118,17 @@ class MatchCounters {
     }
   }
 
+  // Rows that count more than `most` count nothing. REQUIRES: most < kMost
+  __device__ void forget_above(std::uint32_t most) const {
+    const auto keep = [most](std::uint32_t word) {
+      return word & ~((Word::at_least(word, most + 1) >> (kBits - 1)) * Word::kMost);
+    };
+    for (unsigned turn = 0; turn < turns_; ++turn) {
+      uint4& v = vector(turn);
+      v = {keep(v.x), keep(v.y), keep(v.z), keep(v.w)};
+    }
+  }
+
   // Of the thread's own rows, how many count at least `count`. Bit i of `turns`: the i-th vector is
   // looked at; afterwards: it has such rows.
   __device__ std::uint32_t at_least(std::uint32_t count, std::uint32_t& turns) const {

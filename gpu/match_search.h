@@ -7,12 +7,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "compute/match.h"
 #include "gpu/lane.h"
 #include "gpu/match.h"
+#include "gpu/match_tiles.h"
 
 namespace warplite::gpu {
 
@@ -32,30 +34,17 @@ class MatchSearch {
   };
   struct Pieces;
 
-  // A tile and its rowids.
-  struct Place {
-    const compute::MatchTile* tile;
-    RowId least, greatest;
-    bool ascending;
-  };
-  static Place place_of(const compute::MatchTile& tile);
   // The queries for which a row can count enough.
   std::vector<Class> classify(compute::HitTable& best) const;
   // Some tiles, all queries.
-  void search_tiles(std::span<const Place> tiles, compute::HitTable& best);
-  void send_tiles();
-  MatchTileView view_of(const Place& place) const;
+  void search_tiles(std::span<const MatchTiles::Place> tiles, compute::HitTable& best);
   void search_class(const Class& queries, compute::HitTable& best);
   void search_group(const Class& queries, std::size_t first, std::size_t count,
                     compute::HitTable& best);
   Pieces lay_out(const Class& queries, std::size_t first, std::size_t count, std::size_t k) const;
   MatchSearchView send(const Class& queries, std::size_t first, std::size_t count,
                        const Pieces& at, std::byte* base, compute::HitTable& best);
-  void take(const MatchSearchView& search, const MatchResultsView& results,
-            std::span<const std::uint32_t> queries, compute::HitTable& best) const;
 
-  // Rows that the strips of the tiles keep of a query.
-  std::size_t kept_rows(std::uint32_t strip_rows, std::size_t k) const;
   std::uint32_t item_count(std::uint32_t query) const {
     return work_.begins[query + 1] - work_.begins[query];
   }
@@ -63,12 +52,11 @@ class MatchSearch {
   const Gpu& gpu_;
   Lane& lane_;
   const compute::MatchWork& work_;
-  std::vector<Place> all_tiles_;  // by their least rowid
-  bool ascending_ = true;         // rowids do, in all of them
+  std::optional<MatchTiles> tiles_;
   // Of all tiles, the most that one has.
   std::uint32_t most_keywords_ = 0, most_postings_ = 0;
   // Those that are searched, and where they are.
-  std::span<const Place> tiles_;
+  const TileTable* table_ = nullptr;
   const MatchTileView* views_ = nullptr;
 };
 

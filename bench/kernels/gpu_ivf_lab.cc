@@ -55,7 +55,8 @@ class IvfLab {
     const index::Trained& trained = *index_->trained();
     const std::size_t sample = std::min(trained.sample_rows(table_.size()), table_.size());
     Clock::time_point begin = Clock::now();
-    model_ = trained.train(gpu_, view(table_.rows, table_.dim, sample), table_.size(), nullptr, {});
+    model_ = index::inverted(
+        trained.train(gpu_, view(table_.rows, table_.dim, sample), table_.size(), nullptr, {}));
     report("train on " + std::to_string(sample), milliseconds_since(begin));
     begin = Clock::now();
     std::vector<Bytes> codes;
@@ -165,7 +166,7 @@ class IvfLab {
   Device& cpu_;
   std::string name_;
   std::unique_ptr<index::Index> index_;
-  std::shared_ptr<const index::Model> model_;
+  std::shared_ptr<const index::InvertedModel> model_;
   index::Run run_;
 };
 

@@ -1,0 +1,326 @@
+#include "gpu/edit_search.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <numeric>
+#include <system_error>
+#include <utility>
+
+#include "gpu/stop.h"
+#include "gpu/threads.h"
+
+namespace warplite::gpu {
+namespace {
+
+using compute::EditTile;
+
+// Hits that there is room for at first, and at most where there are several queries.
+constexpr std::uint64_t kRoom = std::uint64_t{8} << 20;
+constexpr std::uint64_t kMostRoom = std::uint64_t{64} << 20;
+// Pairs of a query and a text that are compared at a time.
+constexpr std::uint64_t kMostPairs = std::uint64_t{1} << 35;
+constexpr std::size_t kStateMemory = std::size_t{128} << 20;
+constexpr std::size_t kStateWarps = 16;  // of a multiprocessor
+// Hits that are worth a thread of their own.
+constexpr std::size_t kHitsPerThread = 24 << 10;
+
+bool takes_part(const EditTile& tile) {
+  return tile.texts != 0 && (tile.live == nullptr || tile.live_rows != 0);
+}
+
+// Distances of a query that may be near are told from each other as far as 255 of the bins reach.
+unsigned shift_for(std::uint32_t longest_query) {
+  unsigned shift = 0;
+  while ((std::uint64_t{longest_query} * 2 >> shift) >= kEditBins - 1) ++shift;
+  return shift;
+}
+
+}  // namespace
+
+// Where the pieces lie in scratch memory, and up to `sent` in the host's; from there on the host's
+// has those that kernels write for it.
+struct EditSearch::Pieces {
+  std::size_t begins, points, thresholds, counts, stop, found, sent;
+  std::size_t tallies, device_begins, states, hits, sorted, size;
+  std::size_t one, all_found, all_begins, last_thresholds, host_size;
+  std::size_t warps;  // of a long query
+};
+
+// Waits for who takes hits, also when an error ends the search.
+struct EditSearch::Waiting {
+  std::future<void>& taking;
+  ~Waiting() {
+    if (taking.valid()) taking.wait();
+  }
+};
+
+EditSearch::EditSearch(const Gpu& gpu, Lane& lane, const compute::EditWork& work)
+    : gpu_(gpu), lane_(lane), work_(work) {
+  const DistanceRange& range = work.range;
+  const double low = std::max(0.0, std::ceil(range.low));
+  const bool next = range.low_open && low == range.low;
+  least_ = static_cast<std::uint32_t>(std::min(low + (next ? 1 : 0), 4e9));
+  most_ = std::floor(range.high);
+  if (range.high_open && most_ == range.high) --most_;
+  if (low > 4e9) most_ = -1;
+  for (const EditTile& tile : work.tiles) {
+    if (takes_part(tile)) tiles_.push_back(&tile);
+  }
+  std::stable_sort(tiles_.begin(), tiles_.end(),
+                   [](const EditTile* a, const EditTile* b) { return a->width < b->width; });
+}
+
+void EditSearch::nearest(compute::HitTable& best) {
+  if (best.k() == 0) return;
+  const auto threshold = [&best](std::uint32_t query) {
+    TopK& row = best.row(query);
+    row.sorted();
+    return row.threshold();
+  };
+  search(best.k(), threshold, [&](std::uint32_t query, std::span<const std::uint64_t> hits) {
+    TopK& row = best.row(query);
+    for (const std::uint64_t hit : hits) row.push(hit_of(hit));
+  });
+}
+
+void EditSearch::within(compute::HitLists& out) {
+  const auto threshold = [](std::uint32_t) { return std::numeric_limits<double>::infinity(); };
+  search(0, threshold, [&](std::uint32_t query, std::span<const std::uint64_t> hits) {
+    std::vector<Hit>& row = out[query];
+    if (row.empty()) row.reserve(hits.size());
+    for (const std::uint64_t hit : hits) row.push_back(hit_of(hit));
+  });
+}
+
+Hit EditSearch::hit_of(std::uint64_t hit) const {
+  const auto place = static_cast<std::uint32_t>(hit >> 32);
+  const EditTile& tile = *sent_[place >> 16];
+  const std::uint32_t row = place & 0xffff;
+  return {static_cast<double>(static_cast<std::uint32_t>(hit)), tile.rowids[row], tile.id, row};
+}
+
+void EditSearch::search(std::size_t k, const Threshold& threshold, const Take& take) {
+  for (std::size_t first = 0; first < tiles_.size(); first += kMostEditTiles) {
+    const std::size_t count = std::min<std::size_t>(kMostEditTiles, tiles_.size() - first);
+    std::vector<Query> queries = useful_queries(threshold);
+    if (queries.empty()) return;
+    const Waiting waiting{taking_};
+    sent_ = std::span(tiles_).subspan(first, count);
+    table_ = send_edit_tiles(sent_, lane_);
+    const auto words = [](const Query& query) {
+      return query.length > kMostShortQuery ? 0 : edit_words(query.length);
+    };
+    for (std::size_t begin = 0; begin < queries.size();) {
+      const std::uint32_t own = words(queries[begin]);
+      std::size_t end = begin + 1;
+      while (end < queries.size() && words(queries[end]) == own) ++end;
+      search_class(std::span(queries).subspan(begin, end - begin), own, k, take);
+      begin = end;
+    }
+    finish_taking();
+  }
+}
+
+// By length, as far as they are short; long ones last.
+std::vector<EditSearch::Query> EditSearch::useful_queries(const Threshold& threshold) const {
+  std::vector<Query> useful;
+  useful.reserve(work_.queries());
+  std::vector<std::size_t> begins(kMostShortQuery + 2);  // of each length, once they are summed up
+  const auto place = [](const Query& query) { return std::min(query.length, kMostShortQuery + 1); };
+  for (std::uint32_t q = 0; q < work_.queries(); ++q) {
+    const std::uint32_t length = work_.begins[q + 1] - work_.begins[q];
+    // No distance is greater.
+    const double farthest = std::max(length, compute::kLongestEditText);
+    const double own = std::min({farthest, most_, std::floor(threshold(q))});
+    if (own < static_cast<double>(least_)) continue;
+    useful.push_back({q, length, static_cast<std::uint32_t>(own)});
+    ++begins[place(useful.back())];
+  }
+  std::exclusive_scan(begins.begin(), begins.end(), begins.begin(), std::size_t{0});
+  std::vector<Query> queries(useful.size());
+  for (const Query& query : useful) queries[begins[place(query)]++] = query;
+  return queries;
+}
+
+void EditSearch::search_class(std::span<Query> queries, std::uint32_t words, std::size_t k,
+                              const Take& take) {
+  const std::size_t most =
+      words == 0 ? 1 : std::clamp<std::size_t>(kMostPairs / table_.texts, 1, kMostEditQueries);
+  const std::size_t groups = (queries.size() + most - 1) / most;
+  for (std::size_t g = 0; g < groups; ++g) {
+    const std::size_t begin = queries.size() * g / groups, end = queries.size() * (g + 1) / groups;
+    search_group(queries.subspan(begin, end - begin), words, k, take);
+  }
+}
+
+void EditSearch::search_group(std::span<Query> queries, std::uint32_t words, std::size_t k,
+                              const Take& take) {
+  // No more than all pairs are hits.
+  std::uint64_t room = std::min(kRoom, queries.size() * table_.texts);
+  for (bool first = true;; first = false) {
+    try {
+      const std::uint64_t found = run(queries, words, k, room, first);
+      if (found <= room) return take_hits(queries, take);
+      // Thresholds have fallen by now, so that nearest texts may have room after all.
+      if (k != 0 && first) continue;
+      if (found <= kMostRoom || queries.size() == 1) {
+        room = found;
+        continue;
+      }
+    } catch (const Error& error) {
+      // Out of memory: fewer queries at a time.
+      if (error.kind() != ErrorKind::kNoMemory || queries.size() == 1) throw;
+    }
+    const std::size_t half = queries.size() / 2;
+    search_group(queries.first(half), words, k, take);
+    return search_group(queries.subspan(half), words, k, take);
+  }
+}
+
+void EditSearch::fill(std::span<const Query> queries, const Pieces& at, std::byte* host) const {
+  auto* const begins = reinterpret_cast<std::uint32_t*>(host + at.begins);
+  auto* const points = reinterpret_cast<std::uint32_t*>(host + at.points);
+  auto* const thresholds = reinterpret_cast<std::uint32_t*>(host + at.thresholds);
+  begins[0] = 0;
+  for (std::size_t i = 0; i < queries.size(); ++i) {
+    std::copy_n(work_.points.data() + work_.begins[queries[i].number], queries[i].length,
+                points + begins[i]);
+    begins[i + 1] = begins[i] + queries[i].length;
+    thresholds[i] = queries[i].threshold;
+  }
+  std::memset(host + at.counts, 0, at.sent - at.counts);
+}
+
+EditSearchView EditSearch::view_of(std::span<const Query> queries, const Pieces& at,
+                                   std::byte* base, std::size_t k, std::uint64_t room) const {
+  const auto numbers = [base](std::size_t begin) {
+    return reinterpret_cast<std::uint32_t*>(base + begin);
+  };
+  EditSearchView view{};
+  view.tiles = table_.views;
+  view.queries = static_cast<std::uint32_t>(queries.size());
+  view.begins = numbers(at.begins);
+  view.points = numbers(at.points);
+  view.least = least_;
+  view.k = static_cast<std::uint32_t>(std::min<std::size_t>(k, 0xffffffffu));
+  view.thresholds = numbers(at.thresholds);
+  view.tallies = numbers(at.tallies);
+  view.shift = shift_for(queries.back().length);
+  view.distance_bits = queries.back().length > kMostShortQuery ? 32 : 16;
+  view.stop = numbers(at.stop);
+  view.hits = reinterpret_cast<std::uint64_t*>(base + at.hits);
+  view.room = room;
+  view.found = reinterpret_cast<unsigned long long*>(base + at.found);
+  view.states = numbers(at.states);
+  view.state_warps = static_cast<std::uint32_t>(at.warps);
+  return view;
+}
+
+EditSearch::Pieces EditSearch::lay_out(std::span<const Query> queries, std::uint32_t words,
+                                       std::size_t k, std::uint64_t room) const {
+  const std::size_t count = queries.size();
+  std::size_t length = 0;
+  for (const Query& query : queries) length += query.length;
+  const std::size_t state = words == 0 ? (length + 31) / 32 * 64 * sizeof(std::uint32_t) : 0;
+  const std::size_t most_warps = kStateWarps * gpu_.multiprocessors();
+  Plan plan;
+  Pieces at{};
+  at.warps = words == 0 ? std::clamp<std::size_t>(kStateMemory / state, 1, most_warps) : 0;
+  at.begins = plan.add((count + 1) * sizeof(std::uint32_t));
+  at.points = plan.add(length * sizeof(std::uint32_t));
+  at.thresholds = plan.add(count * sizeof(std::uint32_t));
+  at.counts = plan.add(count * sizeof(std::uint32_t));
+  at.stop = plan.add(sizeof(std::uint32_t));
+  at.found = plan.add(sizeof(std::uint64_t));
+  at.sent = plan.size();
+  Plan host = plan;
+  at.tallies = plan.add(k == 0 ? 0 : count * kEditBins * sizeof(std::uint32_t));
+  at.device_begins = plan.add((count + 1) * sizeof(std::uint32_t));
+  at.states = plan.add(at.warps * state);
+  at.hits = plan.add(room * sizeof(std::uint64_t));
+  at.sorted = plan.add(room * sizeof(std::uint64_t));
+  at.size = plan.size();
+  at.one = host.add(sizeof(std::uint32_t));
+  at.all_found = host.add(sizeof(std::uint64_t));
+  at.all_begins = host.add((count + 1) * sizeof(std::uint32_t));
+  at.last_thresholds = host.add(count * sizeof(std::uint32_t));
+  at.host_size = host.size();
+  return at;
+}
+
+std::uint64_t EditSearch::run(std::span<Query> queries, std::uint32_t words, std::size_t k,
+                              std::uint64_t room, bool prime) {
+  const Pieces at = lay_out(queries, words, k, room);
+  std::byte* const base = lane_.scratch(at.size);
+  std::byte* const host = lane_.outgoing(at.host_size);
+  fill(queries, at, host);
+  check(cudaMemcpyAsync(base, host, at.sent, cudaMemcpyHostToDevice, lane_.stream()),
+        "sending queries");
+  const EditSearchView view = view_of(queries, at, base, k, room);
+  if (k != 0) {
+    check(cudaMemsetAsync(view.tallies, 0, at.device_begins - at.tallies, lane_.stream()),
+          "comparing texts");
+  }
+  launch(view, words, prime && k != 0);
+  const auto numbers = [](std::byte* begin) { return reinterpret_cast<std::uint32_t*>(begin); };
+  const EditSortView sort{numbers(base + at.counts), numbers(base + at.device_begins),
+                          reinterpret_cast<std::uint64_t*>(base + at.sorted),
+                          numbers(host + at.all_begins),
+                          reinterpret_cast<unsigned long long*>(host + at.all_found)};
+  launch_edit_sort(view, sort, lane_.stream());
+  check(cudaMemcpyAsync(host + at.last_thresholds, view.thresholds,
+                        queries.size() * sizeof(std::uint32_t), cudaMemcpyDeviceToHost,
+                        lane_.stream()),
+        "fetching thresholds");
+  Stop stop(cancellation(), numbers(base + at.stop), numbers(host + at.one));
+  lane_.wait(&stop);
+  begins_.assign(sort.begins, sort.begins + queries.size() + 1);
+  sorted_ = sort.sorted;
+  for (std::size_t i = 0; i < queries.size(); ++i) {
+    queries[i].threshold = numbers(host + at.last_thresholds)[i];
+  }
+  return *sort.found;
+}
+
+void EditSearch::launch(const EditSearchView& view, std::uint32_t words, bool prime) {
+  for (const EditTiles& tiles : table_.widths) {
+    if (words == 0) {
+      launch_edit_long(view, tiles, lane_.stream());
+      continue;
+    }
+    if (prime) launch_edit_prime(view, tiles, words, lane_.stream());
+    launch_edit_scan(view, tiles, words, lane_.stream());
+  }
+}
+
+void EditSearch::take_hits(std::span<const Query> queries, const Take& take) {
+  finish_taking();
+  const std::size_t total = begins_.back();
+  if (total == 0) return;
+  auto* const hits =
+      reinterpret_cast<std::uint64_t*>(lane_.incoming(total * sizeof(std::uint64_t)));
+  check(cudaMemcpyAsync(hits, sorted_, total * sizeof(std::uint64_t), cudaMemcpyDeviceToHost,
+                        lane_.stream()),
+        "fetching hits");
+  lane_.wait(cancellation());
+  const auto take_all = [queries, &take, hits, begins = std::move(begins_), total] {
+    in_parallel(queries.size(), total / kHitsPerThread, [&](std::size_t i) {
+      take(queries[i].number,
+           std::span<const std::uint64_t>(hits + begins[i], begins[i + 1] - begins[i]));
+    });
+  };
+  if (total < kHitsPerThread) return take_all();
+  try {
+    taking_ = std::async(std::launch::async, take_all);
+  } catch (const std::system_error&) {
+    take_all();  // no more threads: this one does it
+  }
+}
+
+void EditSearch::finish_taking() {
+  if (taking_.valid()) taking_.get();
+}
+
+}  // namespace warplite::gpu
