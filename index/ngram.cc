@@ -6,7 +6,6 @@
 
 #include "core/error.h"
 #include "index/keyword_hash.h"
-#include "index/unicode.h"
 
 namespace warplite::index {
 namespace {
@@ -14,10 +13,6 @@ namespace {
 using compute::Keyword;
 
 constexpr std::uint32_t kGramBits = 56, kPointBits = 21;
-
-void fold(CodePoints& points) {
-  for (std::uint32_t& point : points) point = fold_case(point);
-}
 
 using Gram = std::span<const std::uint32_t>;
 
@@ -38,8 +33,7 @@ NgramEncoder::NgramEncoder(const NgramOptions& options)
 }
 
 void NgramEncoder::encode(std::string_view text, std::vector<Keyword>& out) {
-  decode_utf8(text, points_);
-  if (options_.fold) fold(points_);
+  read_characters(text, options_.fold, options_.normalization, points_);
   collect_grams();
   occurrences_.assign(std::bit_ceil(2 * grams_.size() + 1), {0, 0});
   const unsigned number_bits = 63 - options_.n * bits_;
@@ -89,12 +83,8 @@ std::uint64_t NgramEncoder::hash_of(std::size_t first) const {
 
 std::uint32_t common_ngrams(std::string_view a, std::string_view b, const NgramOptions& options) {
   CodePoints points_a, points_b;
-  decode_utf8(a, points_a);
-  decode_utf8(b, points_b);
-  if (options.fold) {
-    fold(points_a);
-    fold(points_b);
-  }
+  read_characters(a, options.fold, options.normalization, points_a);
+  read_characters(b, options.fold, options.normalization, points_b);
   const std::vector<Gram> x = sorted_grams(points_a, options.n);
   const std::vector<Gram> y = sorted_grams(points_b, options.n);
   std::uint32_t common = 0;

@@ -14,13 +14,15 @@
 #include <vector>
 
 #include "compute/match.h"
-#include "core/utf8.h"
+#include "index/normalize.h"
 
 namespace warplite::index {
 
 struct NgramOptions {
   std::uint32_t n = 3;  // ≥ 1
-  bool fold = false;    // grams of the text with case folded
+  // Grams are of what read_characters() makes of a text with these.
+  bool fold = false;
+  Normalization normalization = Normalization::kNone;
 };
 
 class NgramEncoder {
@@ -55,7 +57,7 @@ std::uint32_t common_ngrams(std::string_view a, std::string_view b, const NgramO
 // Whether nobody but the candidates of a search for sequences can be as near as `distance`, the
 // edit distance of the k-th nearest of them, to a text of `length` characters. `outside`: no other
 // row counts more matches; the count of the last candidate, or 0 when candidates are all rows that
-// match. Theorem V.2; holds with case folded, too, since folding makes no distance greater.
+// match. Theorem V.2, of distances between the characters that grams are of.
 bool certifies(std::uint32_t outside, std::size_t length, std::uint32_t n, std::size_t distance);
 
 }  // namespace warplite::index

@@ -1,8 +1,8 @@
 #include "index/text_index.h"
 
+#include <algorithm>
 #include <charconv>
-
-#include "index/unicode.h"
+#include <utility>
 
 namespace warplite::index {
 namespace {
@@ -22,8 +22,26 @@ std::uint32_t number(const std::string& name, const std::string& text, std::uint
   return value;
 }
 
+Normalization parse_normalization(const Spec& spec, const std::string& text) {
+  const std::pair<std::string_view, Normalization> forms[] = {
+      {"none", Normalization::kNone}, {"nfc", Normalization::kNfc}, {"nfkc", Normalization::kNfkc}};
+  for (const auto& [name, form] : forms) {
+    if (std::equal(name.begin(), name.end(), text.begin(), text.end(),
+                   [](char a, char b) { return a == static_cast<char>(b | 0x20); })) {
+      return form;
+    }
+  }
+  throw Error(ErrorKind::kInvalid, "index=" + spec.kind + " expects normalize=none, nfc or nfkc, " +
+                                       "but \"" + text + "\" was given");
+}
+
+[[noreturn]] void refuse(const Spec& spec, const std::string& known, const std::string& name) {
+  throw Error(ErrorKind::kInvalid, "index=" + spec.kind + " takes the " + known + ", but \"" +
+                                       name + "\" was given");
+}
+
 std::variant<NgramEncoder, WordEncoder> make_encoder(const TextIndex& index) {
-  if (index.kind == TextIndex::Kind::kWords) return WordEncoder();
+  if (index.kind == TextIndex::Kind::kWords) return WordEncoder(index.words);
   return NgramEncoder(index.ngram);
 }
 
@@ -34,18 +52,19 @@ bool is_text_index(std::string_view kind) { return kind == "ngram" || kind == "w
 TextIndex parse_text_index(const Spec& spec) {
   TextIndex index;
   index.kind = spec.kind == "words" ? TextIndex::Kind::kWords : TextIndex::Kind::kNgram;
+  const bool words = index.kind == TextIndex::Kind::kWords;
+  Normalization& normalization = words ? index.words.normalization : index.ngram.normalization;
   for (const auto& [name, text] : spec.parameters) {
-    if (index.kind == TextIndex::Kind::kWords) {
-      throw Error(ErrorKind::kInvalid,
-                  "index=words takes no parameters, but \"" + name + "\" was given");
-    }
-    if (name == "n") {
+    if (name == "normalize") {
+      normalization = parse_normalization(spec, text);
+    } else if (words) {
+      refuse(spec, "parameter normalize", name);
+    } else if (name == "n") {
       index.ngram.n = number(name, text, 1, kLongestGram);
     } else if (name == "fold") {
       index.ngram.fold = number(name, text, 0, 1) != 0;
     } else {
-      throw Error(ErrorKind::kInvalid,
-                  "index=ngram takes the parameters n, fold, but \"" + name + "\" was given");
+      refuse(spec, "parameters n, fold, normalize", name);
     }
   }
   return index;
@@ -58,7 +77,7 @@ void TextEncoder::encode(std::string_view text, std::vector<compute::Keyword>& o
 }
 
 std::uint32_t common_keywords(const TextIndex& index, std::string_view a, std::string_view b) {
-  return index.kind == TextIndex::Kind::kWords ? common_words(a, b)
+  return index.kind == TextIndex::Kind::kWords ? common_words(a, b, index.words)
                                                : common_ngrams(a, b, index.ngram);
 }
 
@@ -67,9 +86,7 @@ std::uint32_t count_keywords(const TextIndex& index, std::string_view text) {
 }
 
 void comparable(const TextIndex& index, std::string_view text, CodePoints& out) {
-  decode_utf8(text, out);
-  if (!index.ngram.fold) return;
-  for (std::uint32_t& point : out) point = fold_case(point);
+  read_characters(text, index.ngram.fold, index.ngram.normalization, out);
 }
 
 }  // namespace warplite::index

@@ -1,7 +1,8 @@
 // What `index=` of a TEXT column says, and the keywords that it makes of a text:
-//   ngram   n    1 … 16; 3: ordered n-grams (ngram.h), for search by edit distance
-//           fold 0 or 1; 0: 1 compares texts with case folded
-//   words        the set of words (words.h), for search by words in common
+//   ngram   n          1 … 16; 3: ordered n-grams (ngram.h), for search by edit distance
+//           fold       0 or 1; 0: 1 compares texts with case folded
+//   words              the set of words (words.h), for search by words in common
+//   both    normalize  none, nfc or nfkc; none: compares texts after normalisation (normalize.h)
 // Threads: an encoder by one at a time.
 #pragma once
 
@@ -19,6 +20,7 @@ struct TextIndex {
   enum class Kind : std::uint8_t { kNone, kNgram, kWords };
   Kind kind = Kind::kNone;
   NgramOptions ngram;  // of kNgram
+  WordOptions words;   // of kWords
 };
 
 // Whether `kind` is one that a TEXT column may have.
@@ -44,7 +46,8 @@ std::uint32_t common_keywords(const TextIndex& index, std::string_view a, std::s
 // Keywords of a text: what another one has in common with it at most.
 std::uint32_t count_keywords(const TextIndex& index, std::string_view text);
 
-// The characters by which texts are compared: with case folded if the index says so.
+// The characters by which texts are compared: normalised and with case folded if the index says so.
+// REQUIRES: index.kind == kNgram
 void comparable(const TextIndex& index, std::string_view text, CodePoints& out);
 
 }  // namespace warplite::index

@@ -1,18 +1,9 @@
 #include "index/unicode.h"
 
-#include <algorithm>
+#include "index/code_point_ranges.h"
 
 namespace warplite::index {
 namespace {
-
-// The range that has the code point between its ends, or null.
-template <class Range>
-const Range* find(std::span<const Range> ranges, std::uint32_t code_point) {
-  const auto range = std::lower_bound(
-      ranges.begin(), ranges.end(), code_point,
-      [](const Range& candidate, std::uint32_t wanted) { return candidate.last < wanted; });
-  return range != ranges.end() && range->first <= code_point ? &*range : nullptr;
-}
 
 bool is_in(char first, char last, std::uint32_t code_point) {
   return code_point >= static_cast<unsigned char>(first) &&
@@ -26,12 +17,11 @@ bool belongs_to_word(std::uint32_t code_point) {
     return is_in('a', 'z', code_point) || is_in('A', 'Z', code_point) ||
            is_in('0', '9', code_point);
   }
-  return find(word_ranges(), code_point) != nullptr;
+  return find_range(word_ranges(), code_point) != nullptr;
 }
 
-std::uint32_t fold_case(std::uint32_t code_point) {
-  if (code_point < 0x80) return is_in('A', 'Z', code_point) ? code_point + ('a' - 'A') : code_point;
-  const FoldRange* range = find(fold_ranges(), code_point);
+std::uint32_t fold_other(std::uint32_t code_point) {
+  const FoldRange* range = find_range(fold_ranges(), code_point);
   if (range == nullptr || (code_point - range->first) % range->step != 0) return code_point;
   return code_point + static_cast<std::uint32_t>(range->difference);
 }

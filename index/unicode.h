@@ -12,7 +12,11 @@ namespace warplite::index {
 bool belongs_to_word(std::uint32_t code_point);
 
 // Simple case folding: of every text it makes one with as many characters.
-std::uint32_t fold_case(std::uint32_t code_point);
+std::uint32_t fold_other(std::uint32_t code_point);  // REQUIRES: it is not ASCII
+inline std::uint32_t fold_case(std::uint32_t code_point) {
+  if (code_point >= 0x80) return fold_other(code_point);
+  return code_point >= 'A' && code_point <= 'Z' ? code_point + ('a' - 'A') : code_point;
+}
 
 // The tables, ascending.
 struct CodePointRange {

@@ -36,24 +36,25 @@ Keyword keyword_of(Word word) {
   return hash.keyword();
 }
 
-// Folds the case of `points`, and calls body(word) for each word.
+// Calls body(word) for each word.
 template <class Body>
-void for_each_word(CodePoints& points, const Body& body) {
+void for_each_word(const CodePoints& points, const Body& body) {
   std::size_t begin = 0;
   for (std::size_t i = 0; i < points.size(); ++i) {
-    if (belongs_to_word(points[i])) {
-      points[i] = fold_case(points[i]);
-      continue;
-    }
+    if (belongs_to_word(points[i])) continue;
     if (begin < i) body(Word(&points[begin], i - begin));
     begin = i + 1;
   }
   if (begin < points.size()) body(Word(&points[begin], points.size() - begin));
 }
 
-std::set<CodePoints> word_set(std::string_view text) {
+void read(std::string_view text, const WordOptions& options, CodePoints& points) {
+  read_characters(text, true, options.normalization, points);
+}
+
+std::set<CodePoints> word_set(std::string_view text, const WordOptions& options) {
   CodePoints points;
-  decode_utf8(text, points);
+  read(text, options, points);
   std::set<CodePoints> words;
   for_each_word(points, [&](Word word) { words.emplace(word.begin(), word.end()); });
   return words;
@@ -62,15 +63,15 @@ std::set<CodePoints> word_set(std::string_view text) {
 }  // namespace
 
 void WordEncoder::encode(std::string_view text, std::vector<Keyword>& out) {
-  decode_utf8(text, points_);
+  read(text, options_, points_);
   out.clear();
   for_each_word(points_, [&](Word word) { out.push_back(keyword_of(word)); });
   std::sort(out.begin(), out.end());
   out.erase(std::unique(out.begin(), out.end()), out.end());
 }
 
-std::uint32_t common_words(std::string_view a, std::string_view b) {
-  const std::set<CodePoints> x = word_set(a), y = word_set(b);
+std::uint32_t common_words(std::string_view a, std::string_view b, const WordOptions& options) {
+  const std::set<CodePoints> x = word_set(a, options), y = word_set(b, options);
   return static_cast<std::uint32_t>(
       std::count_if(x.begin(), x.end(), [&](const CodePoints& word) { return y.contains(word); }));
 }

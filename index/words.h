@@ -12,20 +12,27 @@
 #include <vector>
 
 #include "compute/match.h"
-#include "core/utf8.h"
+#include "index/normalize.h"
 
 namespace warplite::index {
 
+struct WordOptions {
+  Normalization normalization = Normalization::kNone;  // before words are looked for
+};
+
 class WordEncoder {
  public:
+  explicit WordEncoder(const WordOptions& options = {}) : options_(options) {}
+
   // Replaces the contents of `out` with the keywords of a text, ascending, each once.
   void encode(std::string_view text, std::vector<compute::Keyword>& out);
 
  private:
+  WordOptions options_;
   CodePoints points_;
 };
 
 // The match count of two texts, from their characters.
-std::uint32_t common_words(std::string_view a, std::string_view b);
+std::uint32_t common_words(std::string_view a, std::string_view b, const WordOptions& options);
 
 }  // namespace warplite::index

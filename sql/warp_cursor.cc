@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "engine/search.h"
 #include "sql/arguments.h"
 #include "sql/guard.h"
 
@@ -42,6 +43,11 @@ void WarpCursor::start_search(sqlite3_value** arguments) {
         question->of_counts || question->of_text()
             ? nullptr
             : &table_.collection().index(question->column);
+    if (index != nullptr && question->nprobe) {
+      const TableDefinition& table = table_.definition();
+      const std::string& name = table.columns[static_cast<std::size_t>(plan_.column)].name;
+      engine::check_nprobe(*index, Place(table.table, name).text());
+    }
     auto selection = table_.last_selection.get(view, question->filter);
     match_ = std::make_unique<MatchRows>(std::move(*question), view, std::move(selection),
                                          index, table_.interrupt);

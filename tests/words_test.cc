@@ -26,7 +26,7 @@ std::uint32_t common(const std::string& a, const std::string& b) {
   const std::vector<Keyword> x = encode(a), y = encode(b);
   std::vector<Keyword> both;
   std::set_intersection(x.begin(), x.end(), y.begin(), y.end(), std::back_inserter(both));
-  CHECK(both.size() == common_words(a, b));
+  CHECK(both.size() == common_words(a, b, {}));
   return static_cast<std::uint32_t>(both.size());
 }
 

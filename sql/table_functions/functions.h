@@ -16,6 +16,7 @@ extern const TableFunction kMatchJoin;     // match_join.cc
 extern const TableFunction kSequenceSearch;  // sequence_search.cc
 extern const TableFunction kSequenceJoin;  // sequence_join.cc
 extern const TableFunction kDocumentSearch;  // document_search.cc
+extern const TableFunction kDocumentJoin;    // document_join.cc
 extern const TableFunction kKnnGraph;      // knn_graph.cc
 extern const TableFunction kKmeans;        // kmeans.cc
 extern const TableFunction kVectorsFile;   // vectors_file.cc

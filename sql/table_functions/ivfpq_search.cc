@@ -12,7 +12,8 @@ struct Input {
 };
 
 void require_lists(const Call& call, const SearchTarget& target) {
-  if (index_of(target).trained() != nullptr) return;
+  const index::Trained* trained = index_of(target).trained();
+  if (trained != nullptr && trained->inverted() != nullptr) return;
   throw Error(ErrorKind::kInvalid, std::string(call.function()) + ": " + target.place().text() +
                                        " needs index=ivfpq or ivfflat, but has index=" +
                                        target.column->index.kind);

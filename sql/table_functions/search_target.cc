@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "engine/device_choice.h"
 #include "engine/filter.h"
 
 namespace warplite::sql {
@@ -85,6 +86,11 @@ SearchOptions read_options(const Call& call, int parameter, std::span<const Opti
       call.refuse(parameter, std::string(option->expected) + " for the key " + key);
     }
   }
+  // Here, since a table without rows asks no device for anything.
+  if (!options.device.empty()) {
+    Interrupt interrupt(call.context().db());
+    engine::check_device(options.device, &interrupt);
+  }
   return options;
 }
 
@@ -127,6 +133,7 @@ const index::Index& index_of(const SearchTarget& target) {
 engine::SearchRequest search_request(const SearchTarget& target, const std::byte* queries,
                                      std::size_t count, const SearchOptions& options,
                                      compute::Cancellation& cancellation) {
+  if (options.nprobe != 0) engine::check_nprobe(index_of(target), target.place().text());
   engine::SearchRequest request;
   request.column = static_cast<std::size_t>(target.column->slot);
   request.distance = target.column->distance;

@@ -12,14 +12,12 @@ struct Input {
 };
 
 std::unique_ptr<Rows> run(Call& call) {
-  const TextTarget target =
+  TextTarget target =
       text_target(call, Input::kTable, Input::kColumn, index::TextIndex::Kind::kNgram);
   if (call.is_null(Input::kText)) return nullptr;
-  const std::string text = query_text(call, Input::kText);
-  const std::string_view query = text;
-  const auto k = static_cast<std::size_t>(call.count(Input::kK));
-  return sequence_rows(
-      {}, run_sequences(call, target, {&query, 1}, k, Input::kCandidates, Input::kOptions));
+  const SequenceRequest request =
+      sequence_request(call, Input::kK, Input::kCandidates, Input::kOptions);
+  return sequence_rows(call, std::move(target), one_text(call, Input::kText), request);
 }
 
 }  // namespace

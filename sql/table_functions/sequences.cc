@@ -1,78 +1,60 @@
 #include "sql/table_functions/sequences.h"
 
+#include <algorithm>
 #include <utility>
 
-#include "sql/progress.h"
+#include "engine/sequences.h"
 #include "sql/table_functions/search_target.h"
 
 namespace warplite::sql {
 namespace {
 
-class SequenceRows : public Rows {
- public:
-  SequenceRows(std::vector<Value> ids, std::vector<engine::Sequences> answers)
-      : ids_(std::move(ids)), answers_(std::move(answers)) {}
+constexpr TextColumn kColumns[] = {TextColumn::kQueryId,   TextColumn::kRowId,
+                                   TextColumn::kDistance,  TextColumn::kMatches,
+                                   TextColumn::kCertified, TextColumn::kRank};
 
-  bool next() override {
-    if (!begun_) {
-      begun_ = true;
-    } else {
-      ++at_;
-    }
-    while (query_ < answers_.size() && at_ >= answers_[query_].nearest.size()) {
-      ++query_;
-      at_ = 0;
-    }
-    return query_ < answers_.size();
-  }
-  bool rewind() override {
-    query_ = at_ = 0;
-    begun_ = false;
-    return true;
-  }
-  void column(sqlite3_context* context, int column) const override {
-    const engine::Sequences& answer = answers_[query_];
-    const engine::Sequence& row = answer.nearest[at_];
-    if (!ids_.empty() && column-- == 0) return result_cell(context, ids_[query_].cell());
-    switch (column) {
-      case SequenceColumns::kRowId: return sqlite3_result_int64(context, row.hit.rowid);
-      case SequenceColumns::kDistance:
-        return sqlite3_result_int64(context, static_cast<sqlite3_int64>(row.hit.distance));
-      case SequenceColumns::kMatches: return sqlite3_result_int64(context, row.matches);
-      case SequenceColumns::kCertified: return sqlite3_result_int(context, answer.certified);
-      case SequenceColumns::kRank:
-        return sqlite3_result_int64(context, static_cast<sqlite3_int64>(at_ + 1));
-      default: return;
-    }
-  }
+class SequenceRows final : public TextRows {
+ public:
+  SequenceRows(const Call& call, TextTarget target, TextQueries queries,
+               const SequenceRequest& request)
+      : TextRows(call, std::move(target), std::move(queries), request.device, kColumns),
+        k_(std::min(request.k, static_cast<std::size_t>(view().live_rows()))),
+        candidates_(request.candidates) {}
 
  private:
-  const std::vector<Value> ids_;
-  const std::vector<engine::Sequences> answers_;
-  std::size_t query_ = 0, at_ = 0;
-  bool begun_ = false;
+  void answer(std::span<const std::string_view> queries) override {
+    for (const engine::Sequences& answer :
+         engine::nearest_sequences(view(), all(), request(), queries, k_, candidates_)) {
+      for (const engine::Sequence& row : answer.nearest) {
+        add({row.hit.rowid, row.hit.distance, row.matches, answer.certified});
+      }
+      end_query();
+    }
+  }
+  std::size_t hits_of_query() const override {
+    const auto rows = static_cast<std::size_t>(view().live_rows());
+    return std::min(candidates_.value_or(2 * k_), rows);
+  }
+
+  const std::size_t k_;
+  const std::optional<std::size_t> candidates_;
 };
 
 }  // namespace
 
-std::unique_ptr<Rows> sequence_rows(std::vector<Value> ids,
-                                    std::vector<engine::Sequences> answers) {
-  return std::make_unique<SequenceRows>(std::move(ids), std::move(answers));
+SequenceRequest sequence_request(const Call& call, int k, int candidates, int options) {
+  constexpr std::int64_t kMostCandidates = std::int64_t{1} << 31;
+  SequenceRequest request{static_cast<std::size_t>(call.count(k)), std::nullopt, {}};
+  if (!call.is_null(candidates)) {
+    request.candidates = static_cast<std::size_t>(call.count(candidates, 1, kMostCandidates));
+  }
+  request.device = device_option(call, options);
+  return request;
 }
 
-std::vector<engine::Sequences> run_sequences(const Call& call, const TextTarget& target,
-                                             std::span<const std::string_view> queries,
-                                             std::size_t k, int candidates, int options) {
-  std::optional<std::size_t> most;
-  constexpr std::int64_t kMostCandidates = std::int64_t{1} << 31;
-  if (!call.is_null(candidates)) {
-    most = static_cast<std::size_t>(call.count(candidates, 1, kMostCandidates));
-  }
-  const std::string device = device_option(call, options);
-  Interrupt interrupt(call.context().db());
-  const std::shared_ptr<const engine::View> view = target.table->collection->view();
-  return engine::nearest_sequences(*view, engine::Selection(*view, {}),
-                                   target.request(device, interrupt), queries, k, most);
+std::unique_ptr<Rows> sequence_rows(const Call& call, TextTarget target, TextQueries queries,
+                                    const SequenceRequest& request) {
+  return std::make_unique<SequenceRows>(call, std::move(target), std::move(queries), request);
 }
 
 }  // namespace warplite::sql

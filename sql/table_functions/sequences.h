@@ -2,12 +2,12 @@
 // queries: the same with the query's id in front.
 #pragma once
 
+#include <cstddef>
 #include <memory>
-#include <vector>
+#include <optional>
+#include <string>
 
-#include "engine/sequences.h"
-#include "sql/table_functions/table_function.h"
-#include "sql/table_functions/text_target.h"
+#include "sql/table_functions/text_rows.h"
 
 namespace warplite::sql {
 
@@ -19,12 +19,17 @@ struct SequenceColumns {
       "query_id, rowid INTEGER, distance INTEGER, matches INTEGER, certified INTEGER, rank INTEGER";
 };
 
-// `ids`: of each answer's query; empty: without.
-std::unique_ptr<Rows> sequence_rows(std::vector<Value> ids, std::vector<engine::Sequences> answers);
+struct SequenceRequest {
+  std::size_t k;
+  std::optional<std::size_t> candidates;
+  std::string device;  // "" for the configured one
+};
 
-// `candidates`: a parameter, a number or NULL; `options`: another, the only key is device.
-std::vector<engine::Sequences> run_sequences(const Call& call, const TextTarget& target,
-                                             std::span<const std::string_view> queries,
-                                             std::size_t k, int candidates, int options);
+// From these parameters of a call: `candidates`, a number or NULL; `options`, whose only key is
+// device.
+SequenceRequest sequence_request(const Call& call, int k, int candidates, int options);
+
+std::unique_ptr<Rows> sequence_rows(const Call& call, TextTarget target, TextQueries queries,
+                                    const SequenceRequest& request);
 
 }  // namespace warplite::sql

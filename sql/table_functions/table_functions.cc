@@ -8,8 +8,8 @@ int register_table_functions(sqlite3* db, Context* context) {
   for (const TableFunction* function : {&kKnnSearch, &kIvfpqSearch, &kRangeSearch, &kKnnJoin,
                                         &kRangeJoin, &kMatchCount, &kMatchJoin,
                                         &kSequenceSearch, &kSequenceJoin, &kDocumentSearch,
-                                        &kKnnGraph, &kKmeans, &kVectorsFile, &kDevices, &kResidency,
-                                        &kVecEach}) {
+                                        &kDocumentJoin, &kKnnGraph, &kKmeans, &kVectorsFile,
+                                        &kDevices, &kResidency, &kVecEach}) {
     const int code = register_table_function(db, *function, context);
     if (code != SQLITE_OK) return code;
   }

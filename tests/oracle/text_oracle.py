@@ -9,14 +9,15 @@ answers that came with them.
 """
 import os
 import random
-import re
 import sys
+import unicodedata
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / 'crash'))
 import common  # noqa: E402
 
-LETTERS = 'aabbcdeé ßΩя '
+# With marks to join or to put in order, letters in parts, and others that NFKC replaces.
+LETTERS = 'aabbcdeé ßΩя ' + 'é\u0301\u0323\u0308\ufb01²\u1100\u1161\u11a8\uac00\u212bＡJ'
 DATA = os.environ.get('WARPLITE_DATA', str(Path(__file__).resolve().parents[3] / 'shared' / 'data'))
 
 
@@ -41,8 +42,23 @@ def common_grams(a, b, n):
     return sum(min(count, y.get(gram, 0)) for gram, count in x.items())
 
 
-def words(text):
-    return set(re.findall(r'[^\W_]+', text.casefold().replace('ss', 'ß')))
+def fold(text):
+    """Each character for itself, to one character."""
+    return ''.join(next((f for f in (c.casefold(), c.lower()) if len(f) == 1), c) for c in text)
+
+
+def compared(text, folded, form):
+    """The characters by which a text is compared."""
+    normal = (lambda t: unicodedata.normalize(form.upper(), t)) if form != 'none' else str
+    return normal(fold(normal(text))) if folded else normal(text)
+
+
+def words(text, form):
+    def belongs(c):
+        category = unicodedata.category(c)
+        return category[0] in 'LM' or category == 'Nd'
+    characters = compared(text, True, form)
+    return set(''.join(c if belongs(c) else ' ' for c in characters).split(' ')) - {''}
 
 
 class Oracle:
@@ -51,8 +67,10 @@ class Oracle:
         self.rows, self.committed, self.next = {}, {}, 1
         self.n = self.random.choice((1, 2, 3))
         self.fold = seed % 2
+        self.form = ('none', 'nfc', 'nfkc')[seed % 3]
         db.execute(f'CREATE VIRTUAL TABLE t USING warp(s TEXT index=ngram(n={self.n}, '
-                   f'fold={self.fold}), w TEXT index=words, a INTEGER)')
+                   f'fold={self.fold}, normalize={self.form}), '
+                   f'w TEXT index=words(normalize={self.form}), a INTEGER)')
 
     def text(self):
         rng = self.random
@@ -97,7 +115,7 @@ class Oracle:
                 self.rows = self.committed
 
     def compare(self, text):
-        return text.lower() if self.fold else text
+        return compared(text, self.fold, self.form)
 
     def check_sequences(self):
         query, k = self.text() or 'abba', self.random.choice((1, 3, 20))
@@ -119,8 +137,8 @@ class Oracle:
 
     def check_words(self):
         query, k = self.text() or 'ab cd', self.random.choice((1, 3, 20))
-        mine = words(query)
-        counts = sorted((-len(mine & words(row[1])), rowid)
+        mine = words(query, self.form)
+        counts = sorted((-len(mine & words(row[1], self.form)), rowid)
                         for rowid, row in self.rows.items() if row[1] is not None)
         want = [(-count, rowid) for count, rowid in counts if count][:k]
         got = self.db.execute("SELECT matches, rowid FROM warp_document_search('t', 'w', ?, ?)",
