@@ -11,7 +11,7 @@ namespace {
 Bytes encode(const index::Model& model, const MatrixView& vectors, const Bitmap* present,
              compute::Cancellation* cancellation) {
   Bytes codes;
-  on_worker(coding_demand(model.shape(), static_cast<double>(vectors.rows), cancellation),
+  on_worker(coding_demand(model, static_cast<double>(vectors.rows), cancellation),
             [&](compute::Device& device) {
               codes = model.encode(device, vectors, present, cancellation);
             });
@@ -132,7 +132,7 @@ void Coder::Collector::write(storage::SegmentInfo& segment, std::span<const std:
   std::vector<index::CodedRow> rows;
   rows.reserve(order.size());
   for (const std::uint32_t number : order) rows.push_back(rows_[number]);
-  const Bytes codes = coder_.model(column_).gather(rows);
+  const Bytes codes = coder_.model(column_).inverted()->gather(rows);
   coder_.context_.store.write_codes(segment, column_, coder_.state_.models[column_],
                                     span_of(codes));
 }

@@ -397,7 +397,7 @@ void Collection::train(compute::Cancellation* cancellation, const index::Progres
   if (models.empty() && failure) throw *failure;
   if (models.empty() && !gone) {
     throw Error(ErrorKind::kInvalid,
-                table() + ": no column has an index that is trained (ivfflat, ivfpq)");
+                table() + ": no column has an index that is trained (ivfflat, ivfpq, lsh)");
   }
   impl_->rewrite_segments(RewriteScope::kTail);
   if (!models.empty()) impl_->install(models, progress);

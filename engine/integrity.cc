@@ -81,7 +81,7 @@ class ViewChecker {
     if (part.decodes(column)) return model.check_codes(stored->payload, part.rows());
     const Part::Vectors vectors = part.vectors(column);
     Bytes codes;
-    on_worker(coding_demand(model.shape(), part.rows(), cancellation_),
+    on_worker(coding_demand(model, part.rows(), cancellation_),
               [&](compute::Device& device) {
                 codes = model.encode(device, vectors.data, vectors.present, cancellation_);
               });

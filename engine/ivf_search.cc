@@ -48,9 +48,9 @@ struct Costs {
 // The coded parts of one search.
 class CodeSearch {
  public:
-  CodeSearch(const View& view, const Selection& rows, const index::Trained& index,
+  CodeSearch(const View& view, const Selection& rows, const index::InvertedIndex& index,
              const SearchRequest& request, std::size_t k,
-             std::shared_ptr<const CodedParts> coded, const index::Model& model)
+             std::shared_ptr<const CodedParts> coded, const index::InvertedModel& model)
       : view_(view), rows_(rows), index_(index), request_(request), k_(k),
         coded_(std::move(coded)), shape_(model.shape()) {
     refine_ = request.refine.value_or(index.default_refine());
@@ -234,7 +234,7 @@ class CodeSearch {
 
   const View& view_;
   const Selection& rows_;
-  const index::Trained& index_;
+  const index::InvertedIndex& index_;
   const SearchRequest& request_;
   const std::size_t k_;
   const std::shared_ptr<const CodedParts> coded_;
@@ -267,11 +267,12 @@ std::vector<std::size_t> lacking(compute::HitTable& coded, compute::HitTable& ot
 
 compute::HitTable ivf_nearest(const View& view, const Selection& rows, const index::Index& index,
                               const SearchRequest& request, std::size_t k) {
-  const index::Trained& trained = *index.trained();
+  const index::InvertedIndex& trained = *index.trained()->inverted();
   IvfMemo& memo = ivf_memo_of(view);
   const std::shared_ptr<const CodedParts> coded = memo.coded(view, request.column);
   if (coded->parts.empty()) return exact_nearest(view, rows, index, request, k, nullptr);
-  const std::shared_ptr<const index::Model> model = memo.model(view, request.column, trained);
+  const std::shared_ptr<const index::InvertedModel> model =
+      memo.model(view, request.column, trained);
   CodeSearch search(view, rows, trained, request, k, coded, *model);
   const bool possible = compute::Registry::instance().host().supports_ivf(model->shape());
   if (search.selected() == 0 || search.better_exact() || !possible) {

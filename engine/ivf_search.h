@@ -1,4 +1,4 @@
-// Searches through an index that learns: segments by their codes, other rows exactly.
+// Searches through inverted files: segments by their codes, other rows exactly.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 namespace warplite::engine {
 
-// REQUIRES: !is_exact(), k > 0, there are queries.
+// REQUIRES: index.trained()->inverted(), !is_exact(), k > 0, there are queries.
 compute::HitTable ivf_nearest(const View& view, const Selection& rows, const index::Index& index,
                               const SearchRequest& request, std::size_t k);
 

@@ -160,11 +160,11 @@ std::shared_ptr<const CodedParts> IvfMemo::coded(const View& view, std::size_t n
   return known;
 }
 
-std::shared_ptr<const index::Model> IvfMemo::model(const View& view, std::size_t number,
-                                                   const index::Trained& index) {
-  std::weak_ptr<const index::Model>& known = column(number).model;
+std::shared_ptr<const index::InvertedModel> IvfMemo::model(const View& view, std::size_t number,
+                                                           const index::Trained& index) {
+  std::weak_ptr<const index::InvertedModel>& known = column(number).model;
   if (auto model = known.lock()) return model;
-  auto model = view.load_model(number, index);
+  auto model = index::inverted(view.load_model(number, index));
   known = model;
   return model;
 }
@@ -186,7 +186,7 @@ void IvfMemo::add(std::size_t column, const std::shared_ptr<IvfSet>& set) {
 }
 
 IvfMemo& ivf_memo_of(const View& view) {
-  std::shared_ptr<void>& memo = view.ivf_memo();
+  std::shared_ptr<void>& memo = view.memo(View::Memo::kCodedVectors);
   if (memo == nullptr) memo = std::make_shared<IvfMemo>();
   return *static_cast<IvfMemo*>(memo.get());
 }

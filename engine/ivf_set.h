@@ -45,7 +45,7 @@ class IvfSet : public Residency::Holder {
   // False when something is read in place: the next search looks for room again.
   bool lasting() const { return lasting_; }
   bool has_vectors() const { return !blocks_->vectors.empty(); }
-  const index::Model& model() const { return *blocks_->model.model; }
+  const index::InvertedModel& model() const { return *blocks_->model.model; }
   // Adds the nearest of the selected rows that are wanted. `work` lacks model and runs.
   Status search(const Selection& rows, compute::IvfWork work, compute::HitTable& best) const;
 
@@ -74,8 +74,8 @@ class IvfMemo {
   // Found by the first call. REQUIRES: view.model(column) is not null.
   std::shared_ptr<const CodedParts> coded(const View& view, std::size_t column);
   // The same, without a look-up by name while somebody else holds it.
-  std::shared_ptr<const index::Model> model(const View& view, std::size_t column,
-                                            const index::Trained& index);
+  std::shared_ptr<const index::InvertedModel> model(const View& view, std::size_t column,
+                                                    const index::Trained& index);
   // Null: there is none, or the cache had to let it go.
   std::shared_ptr<IvfSet> find(std::size_t column, const compute::Device& device,
                                bool with_vectors) const;
@@ -89,7 +89,7 @@ class IvfMemo {
   };
   struct Column {
     std::shared_ptr<const CodedParts> coded;
-    std::weak_ptr<const index::Model> model;
+    std::weak_ptr<const index::InvertedModel> model;
   };
   Column& column(std::size_t number);
 

@@ -33,10 +33,9 @@ void on_worker(const Demand& demand, const std::function<void(compute::Device&)>
   work(host);
 }
 
-Demand coding_demand(const compute::IvfShape& shape, double vectors,
+Demand coding_demand(const index::Model& model, double vectors,
                      compute::Cancellation* cancellation) {
-  const double bytes = vectors * shape.lists * shape.dim * sizeof(float);
-  return {{}, ElementType::kFloat32, Distance::kL2, bytes, cancellation};
+  return {{}, ElementType::kFloat32, Distance::kL2, vectors * model.coding_bytes(), cancellation};
 }
 
 }  // namespace warplite::engine

@@ -21,8 +21,8 @@ std::shared_ptr<const index::Model> load_model(storage::Store& store, std::size_
 // throws, else.
 void on_worker(const Demand& demand, const std::function<void(compute::Device&)>& work);
 
-// What it takes to find the lists of so many vectors.
-Demand coding_demand(const compute::IvfShape& shape, double vectors,
+// What it takes to code so many vectors.
+Demand coding_demand(const index::Model& model, double vectors,
                      compute::Cancellation* cancellation);
 
 }  // namespace warplite::engine

@@ -135,11 +135,9 @@ std::shared_ptr<const storage::OpaqueBlock> SegmentPart::spare_codes(std::size_t
 }
 
 std::shared_ptr<const storage::OpaqueBlock> SegmentPart::load_codes(std::size_t column) const {
-  if (pinned_ != nullptr) {
-    if (pinned_->codes[column] != nullptr) return pinned_->codes[column];
-    throw Error(ErrorKind::kCorrupt,
-                owner(options_->vectors[column].name) + ": its codes were damaged before it went");
-  }
+  // What could not be kept, because the file had other codes then or damaged ones, may be
+  // there again after a rollback.
+  if (pinned_ != nullptr && pinned_->codes[column] != nullptr) return pinned_->codes[column];
   return std::make_shared<const storage::OpaqueBlock>(store_->load_codes(info_, column));
 }
 
@@ -148,9 +146,10 @@ bool SegmentPart::decodes(std::size_t column) const {
          !info_.codes[column].block.is_null();
 }
 
-std::shared_ptr<const index::Model> SegmentPart::model(std::size_t column) const {
-  return load_model(*store_, column, info_.codes[column].model,
-                    *options_->vectors[column].made->trained());
+// store=codes has no other models.
+std::shared_ptr<const index::InvertedModel> SegmentPart::model(std::size_t column) const {
+  return index::inverted(load_model(*store_, column, info_.codes[column].model,
+                                    *options_->vectors[column].made->trained()));
 }
 
 index::CodedBlock SegmentPart::checked_codes(std::size_t column, const index::Model& model,
@@ -244,7 +243,7 @@ std::shared_ptr<const Column> ChunkPart::plain(std::size_t column) const {
 }
 
 OverlayPart::OverlayPart(std::shared_ptr<const Part> base, Bitmap alive)
-    : base_(std::move(base)),
+    : DelegatingPart(std::move(base)),
       alive_(std::move(alive)),
       live_(static_cast<std::uint32_t>(alive_.count())) {}
 

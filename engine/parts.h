@@ -1,5 +1,5 @@
 // The kinds of Part a view is made of: a sealed segment, rows in a chunk (the tail or pending
-// rows), and either of them minus rows that were deleted since.
+// rows), and either of them minus rows that were deleted since, or otherwise changed.
 // Threads: as the connection. Ownership: a part outlives neither its Store nor its TableOptions.
 #pragma once
 
@@ -47,7 +47,7 @@ class SegmentPart : public Part {
   std::string owner(const std::string& what) const;
   std::shared_ptr<const ResidentVectors> resident(std::size_t column) const;
   std::shared_ptr<const ResidentVectors> decoded(std::size_t column) const;
-  std::shared_ptr<const index::Model> model(std::size_t column) const;
+  std::shared_ptr<const index::InvertedModel> model(std::size_t column) const;
   index::CodedBlock checked_codes(std::size_t column, const index::Model& model,
                                   const storage::OpaqueBlock& block) const;
   void pin() const;
@@ -104,14 +104,14 @@ class ChunkPart : public Part {
   mutable std::vector<std::unique_ptr<Bitmap>> present_;  // per vector column, made on demand
 };
 
-// Another part with fewer rows alive.
-class OverlayPart : public Part {
+// Another part, as far as nothing else is said.
+class DelegatingPart : public Part {
  public:
-  OverlayPart(std::shared_ptr<const Part> base, Bitmap alive);
+  explicit DelegatingPart(std::shared_ptr<const Part> base) : base_(std::move(base)) {}
 
   std::uint32_t rows() const override { return base_->rows(); }
-  std::uint32_t live_rows() const override { return live_; }
-  const Bitmap* alive() const override { return &alive_; }
+  std::uint32_t live_rows() const override { return base_->live_rows(); }
+  const Bitmap* alive() const override { return base_->alive(); }
   RowIdView rowids() const override { return base_->rowids(); }
   RowId min_rowid() const override { return base_->min_rowid(); }
   RowId max_rowid() const override { return base_->max_rowid(); }
@@ -141,8 +141,22 @@ class OverlayPart : public Part {
     base_->keep(segments, loss);
   }
 
+ protected:
+  const Part& base() const { return *base_; }
+
  private:
   std::shared_ptr<const Part> base_;
+};
+
+// With fewer rows alive.
+class OverlayPart : public DelegatingPart {
+ public:
+  OverlayPart(std::shared_ptr<const Part> base, Bitmap alive);
+
+  std::uint32_t live_rows() const override { return live_; }
+  const Bitmap* alive() const override { return &alive_; }
+
+ private:
   Bitmap alive_;
   std::uint32_t live_;
 };

@@ -44,22 +44,13 @@ std::shared_ptr<const ResidentVectors> share(const std::shared_ptr<const index::
 
 // Decodes the codes of the run's segments, once, and keeps none of them.
 index::Run make_run(const View& view, std::size_t column, const CodedParts& coded,
-                    const CodedParts::Run& run, const index::Model& model) {
+                    const CodedParts::Run& run, const index::InvertedModel& model) {
   std::vector<std::shared_ptr<const storage::OpaqueBlock>> held;
   std::vector<index::CodedBlock> blocks;
   for (std::size_t i = run.first; i < run.first + run.count; ++i) {
     const Part& part = view.part(coded.parts[i]);
     held.push_back(part.load_codes(column));
-    blocks.push_back({held.back()->payload, part.rows()});
-    try {
-      model.check_codes(blocks.back().codes, part.rows());
-    } catch (const Error& error) {
-      if (error.kind() != ErrorKind::kCorrupt) throw;
-      throw Error(ErrorKind::kCorrupt, view.name() + ": segment " +
-                                           std::to_string(part.segment()) +
-                                           ", codes of vector column " + std::to_string(column) +
-                                           ": " + error.what());
-    }
+    blocks.push_back(checked_block(view, part, column, model, *held.back()));
   }
   return model.make_run(blocks);
 }
@@ -95,8 +86,21 @@ CodedParts find_coded_parts(const View& view, std::size_t column) {
   return found;
 }
 
+index::CodedBlock checked_block(const View& view, const Part& part, std::size_t column,
+                                const index::Model& model, const storage::OpaqueBlock& codes) {
+  try {
+    model.check_codes(codes.payload, part.rows());
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kCorrupt) throw;
+    throw Error(ErrorKind::kCorrupt, view.name() + ": segment " + std::to_string(part.segment()) +
+                                         ", codes of vector column " + std::to_string(column) +
+                                         ": " + error.what());
+  }
+  return {codes.payload, part.rows()};
+}
+
 LoadedRun load_run(const View& view, std::size_t column, const CodedParts& coded,
-                   const CodedParts::Run& run, const index::Model& model) {
+                   const CodedParts::Run& run, const index::InvertedModel& model) {
   const Part& first = view.part(coded.parts[run.first]);
   const Part& last = view.part(coded.parts[run.first + run.count - 1]);
   const std::string name = name_of(view, column,
@@ -125,7 +129,7 @@ LoadedRun load_run(const View& view, std::size_t column, const CodedParts& coded
 
 LoadedModel load_model_bytes(const View& view, std::size_t column, const index::Trained& index) {
   LoadedModel loaded;
-  loaded.model = view.load_model(column, index);
+  loaded.model = index::inverted(view.load_model(column, index));
   const Stamp model = view.model(column);
   const compute::IvfShape& shape = loaded.model->shape();
   loaded.centroids_stamp = derived_stamp({&model, 1}, Derived::kCentroids);

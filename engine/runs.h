@@ -36,6 +36,11 @@ struct CodedParts {
 // REQUIRES: view.model(column) is not null.
 CodedParts find_coded_parts(const View& view, std::size_t column);
 
+// A part's codes, once Model::check_codes() has seen them. Any thread. Throws Error{kCorrupt} that
+// says whose they are.
+index::CodedBlock checked_block(const View& view, const Part& part, std::size_t column,
+                                const index::Model& model, const storage::OpaqueBlock& codes);
+
 // Bytes, and what a device wants to know of them.
 struct LoadedRun {
   std::shared_ptr<const ResidentVectors> bytes;
@@ -44,10 +49,10 @@ struct LoadedRun {
 };
 // Through the cache. Throws Error{kCorrupt}.
 LoadedRun load_run(const View& view, std::size_t column, const CodedParts& coded,
-                   const CodedParts::Run& run, const index::Model& model);
+                   const CodedParts::Run& run, const index::InvertedModel& model);
 // The same, under the stamps that it returns: bytes of the model.
 struct LoadedModel {
-  std::shared_ptr<const index::Model> model;
+  std::shared_ptr<const index::InvertedModel> model;
   Stamp centroids_stamp, codebooks_stamp;
   std::shared_ptr<const ResidentVectors> centroids, codebooks;  // codebooks: null without
 };

@@ -10,6 +10,7 @@
 #include "engine/device_set.h"
 #include "engine/exact_search.h"
 #include "engine/ivf_search.h"
+#include "engine/lsh_search.h"
 #include "engine/multi_device.h"
 #include "engine/outcome.h"
 #include "engine/residency.h"
@@ -297,6 +298,12 @@ compute::HitTable exact_nearest(const View& view, const Selection& rows,
   return best.take();
 }
 
+void check_nprobe(const index::Index& index, const std::string& place) {
+  if (index.trained() == nullptr || index.trained()->inverted() != nullptr) return;
+  throw Error(ErrorKind::kInvalid, place + ": nprobe needs index=ivfflat or ivfpq, whose lists it "
+                                           "counts; index=lsh finds more with a larger refine");
+}
+
 bool is_exact(const View& view, const index::Index& index, const SearchRequest& request) {
   return index.trained() == nullptr || request.exact || request.has_after ||
          !request.range.unbounded() || view.model(request.column).is_null();
@@ -306,7 +313,8 @@ bool estimates(const View& view, const index::Index& index, const SearchRequest&
   if (is_exact(view, index, request)) return false;
   const index::Trained& trained = *index.trained();
   if (request.refine.value_or(trained.default_refine()) != 0) return false;
-  return view.load_model(request.column, trained)->shape().m != 0;
+  const auto model = index::inverted(view.load_model(request.column, trained));
+  return model != nullptr && model->shape().m != 0;
 }
 
 compute::HitTable nearest(const View& view, const Selection& rows, const index::Index& index,
@@ -315,8 +323,9 @@ compute::HitTable nearest(const View& view, const Selection& rows, const index::
   // More than there are rows would only cost memory.
   k = static_cast<std::size_t>(std::min<std::uint64_t>(k, rows.count()));
   if (k == 0 || request.queries.rows == 0) return compute::HitTable(request.queries.rows, k);
-  return is_exact(view, index, request) ? exact_nearest(view, rows, index, request, k, nullptr)
-                                        : ivf_nearest(view, rows, index, request, k);
+  if (is_exact(view, index, request)) return exact_nearest(view, rows, index, request, k, nullptr);
+  return index.trained()->inverted() != nullptr ? ivf_nearest(view, rows, index, request, k)
+                                                : lsh_nearest(view, rows, index, request, k);
 }
 
 compute::HitLists within(const View& view, const Selection& rows, const index::Index& index,

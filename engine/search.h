@@ -16,6 +16,11 @@
 
 namespace warplite::engine {
 
+// Throws Error{kInvalid} when `nprobe` is asked of an index that learns but has no lists: it would
+// be taken for a way to find more. Indexes that compare every row find all there is. `place`: the
+// column, as "papers.embedding".
+void check_nprobe(const index::Index& index, const std::string& place);
+
 // As many lists as an index may have; to ask for more than there are is to ask for all.
 inline constexpr std::uint32_t kMostProbes = 1u << 20;
 
@@ -43,8 +48,9 @@ bool is_exact(const View& view, const index::Index& index, const SearchRequest& 
 bool estimates(const View& view, const index::Index& index, const SearchRequest& request);
 
 // The k nearest selected rows of each query. k may exceed the number of rows. Through a trained
-// index: of the rows in the probed lists and of those not coded yet; more lists are probed while
-// fewer than k selected rows are found, so that min(k, selected rows with a vector) come back.
+// index: of the rows in the probed lists, or of those with most matches, and of those not coded
+// yet; more are looked at while fewer than k selected rows are found, so that min(k, selected rows
+// with a vector) come back.
 compute::HitTable nearest(const View& view, const Selection& rows, const index::Index& index,
                           const SearchRequest& request, std::size_t k);
 // All selected rows within the range, unordered.

@@ -1,37 +1,29 @@
-// Postings of the texts of a column (index/text_index.h), a tile for each part of a view. They
-// follow from the texts, so that nothing of them is stored: those of a segment are made when they
-// are first asked for and cached by a stamp that the texts' block gives them; those of rows that
-// are not sealed live as long as the view.
+// Postings of the texts of a column (index/text_index.h).
 // Threads: as the view's connection; what was loaded may be used by any.
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <span>
-#include <vector>
+#include <string>
 
-#include "engine/residency.h"
-#include "engine/view.h"
-#include "index/postings.h"
+#include "engine/tiles.h"
 #include "index/text_index.h"
 
 namespace warplite::engine {
 
-struct TextTile {
-  std::uint32_t part = 0;
-  Stamp stamp;  // null: of rows that are not sealed
-  std::shared_ptr<const ResidentVectors> bytes = nullptr;
-  std::uint32_t keywords = 0, postings = 0;
+class TextTileMaker : public TileMaker {
+ public:
+  // REQUIRES: `index` outlives this, and is the column's.
+  TextTileMaker(std::size_t column, const index::TextIndex& index)
+      : column_(column), index_(index) {}
 
-  const Bytes& memory() const { return bytes->block.memory; }
+  std::size_t column() const override { return column_; }
+  Stamp source(const Part& part) const override { return part.plain_stamp(column_); }
+  std::string name() const override { return "postings of column " + std::to_string(column_); }
+  Make read(const Part& part) const override;
+
+ private:
+  const std::size_t column_;
+  const index::TextIndex& index_;
 };
-
-// Tiles of some parts; made on several threads where there are none yet. Parts whose texts are all
-// NULL are left out. Throws Error{kCorrupt}, Error{kInterrupted}.
-std::vector<TextTile> load_text_tiles(const View& view, std::size_t column,
-                                      const index::TextIndex& index,
-                                      std::span<const std::uint32_t> parts,
-                                      compute::Cancellation* cancellation);
 
 }  // namespace warplite::engine

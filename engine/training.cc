@@ -122,11 +122,9 @@ std::shared_ptr<const index::Model> learn(const Snapshot& snapshot, const TableO
   }
   if (snapshot.tail.part != nullptr) sampler.add(*snapshot.tail.part);
   const MatrixView sample = sampler.sample();
-  // k-means compares each row of the sample with every list a dozen times.
-  const double bytes = static_cast<double>(sample.rows) * static_cast<double>(sample.rows) / 4 *
-                       sample.dim * sizeof(float);
   std::shared_ptr<const index::Model> model;
-  on_worker({{}, ElementType::kFloat32, Distance::kL2, bytes, cancellation},
+  on_worker({{}, ElementType::kFloat32, Distance::kL2, index.training_bytes(sample.rows),
+             cancellation},
             [&](compute::Device& device) {
               model = index.train(device, sample, rows, cancellation, progress);
             });

@@ -13,6 +13,7 @@
 #include "index/flat.h"
 #include "index/index.h"
 #include "index/ivf.h"
+#include "index/lsh.h"
 #include "sql/context.h"
 #include "sql/guard.h"
 #include "sql/match_function.h"
@@ -53,6 +54,7 @@ void register_process_parts() {
   index::register_kind(index::flat_kind());
   index::register_kind(index::ivfflat_kind());
   index::register_kind(index::ivfpq_kind());
+  index::register_kind(index::lsh_kind());
 }
 
 int register_connection_parts(sqlite3* db, char** message) {

@@ -21,12 +21,10 @@ constexpr std::uint64_t kRowsUnaskedOnce = 1000000;
 constexpr std::uint64_t kGrowth = 16;
 constexpr std::uint32_t kLeastProbes = 8;
 
-class IvfIndex : public Trained {
+class IvfIndex : public InvertedIndex {
  public:
   IvfIndex(const IvfOptions& options, const ColumnShape& column)
       : options_(options), column_(column) {}
-
-  const Trained* trained() const override { return this; }
 
   std::size_t sample_rows(std::uint64_t rows) const override {
     return training_rows(options_, rows);
@@ -51,11 +49,17 @@ class IvfIndex : public Trained {
     return make_ivf_model(column_, train_ivf(task, options_, column_, sample, table_rows));
   }
 
+  // k-means compares each row of the sample with every list a dozen times.
+  double training_bytes(std::size_t sample_rows) const override {
+    const auto rows = static_cast<double>(sample_rows);
+    return rows * rows / 4 * column_.dim * sizeof(float);
+  }
+
   std::shared_ptr<const Model> open(std::span<const std::byte> bytes) const override {
     return open_ivf_model(bytes, column_, options_);
   }
 
-  std::uint32_t default_nprobe(const Model& model) const override {
+  std::uint32_t default_nprobe(const InvertedModel& model) const override {
     const std::uint32_t lists = model.shape().lists;
     if (options_.nprobe != 0) return std::min(options_.nprobe, lists);
     const auto root = static_cast<std::uint32_t>(std::lround(std::sqrt(lists)));

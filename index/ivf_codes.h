@@ -84,7 +84,7 @@ class CodesView {
   std::size_t bias_at_, codes_at_, size_;
 };
 
-// See Model::encode(), check_codes(), decode() and gather().
+// See InvertedModel::encode(), check_codes(), decode() and gather().
 Bytes encode_block(const IvfCoder& coder, compute::Device& device, const MatrixView& vectors,
                    const Bitmap* present, compute::Cancellation* cancellation);
 void check_block(const compute::IvfShape& shape, std::span<const std::byte> codes,

@@ -46,7 +46,7 @@ struct ModelLayout {
   std::size_t size() const { return sizeof(Header) + end * sizeof(float); }
 };
 
-class IvfModel : public Model {
+class IvfModel : public InvertedModel {
  public:
   // REQUIRES: check() of them.
   explicit IvfModel(Bytes bytes) : bytes_(std::move(bytes)) {
@@ -73,6 +73,9 @@ class IvfModel : public Model {
   Bytes encode(compute::Device& device, const MatrixView& vectors, const Bitmap* present,
                compute::Cancellation* cancellation) const override {
     return encode_block(parts_, device, vectors, present, cancellation);
+  }
+  double coding_bytes() const override {
+    return static_cast<double>(shape_.lists) * shape_.dim * sizeof(float);
   }
   void check_codes(std::span<const std::byte> codes, std::uint32_t rows) const override {
     check_block(shape_, codes, rows);

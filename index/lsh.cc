@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "compute/parallel.h"
+#include "index/lsh_codes.h"
 #include "index/lsh_kernels.h"
 #include "index/lsh_layout.h"
 #include "index/model_space.h"
@@ -61,6 +62,15 @@ void LshModel::signature(const MatrixView& vectors, const Bitmap* present,
   for (std::size_t row = 0; row < vectors.rows; ++row) {
     if (!present->test(row)) std::fill_n(out + row * m_, m_, kNoBucket);
   }
+}
+
+Bytes LshModel::encode(compute::Device&, const MatrixView& vectors, const Bitmap* present,
+                       compute::Cancellation* cancellation) const {
+  return encode_signatures(*this, vectors, present, cancellation);
+}
+
+void LshModel::check_codes(std::span<const std::byte> codes, std::uint32_t rows) const {
+  check_signatures(*this, codes, rows);
 }
 
 void LshModel::append_keywords(const std::uint32_t* signature,

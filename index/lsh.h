@@ -31,13 +31,14 @@
 #include "core/bitmap.h"
 #include "core/bytes.h"
 #include "index/lsh_options.h"
+#include "index/trained.h"
 
 namespace warplite::index {
 
 // The bucket of vectors that are not there.
 inline constexpr std::uint32_t kNoBucket = 0xffffffffu;
 
-class LshModel {
+class LshModel final : public Model {
  public:
   // REQUIRES: bytes that open_lsh() takes
   explicit LshModel(Bytes bytes);
@@ -48,11 +49,16 @@ class LshModel {
   std::uint32_t dim() const { return dim_; }
   // The width of e2lsh, the sigma of rbh, 1 of simhash.
   double scale() const { return scale_; }
-  // The bytes it was read from, or is written as.
-  std::span<const std::byte> bytes() const { return {bytes_.data(), bytes_.size()}; }
-  // Rows it learnt from, and rows that the table then had.
-  std::uint64_t trained_on() const { return trained_on_; }
-  std::uint64_t table_rows() const { return table_rows_; }
+
+  const LshModel* hashed() const override { return this; }
+  std::span<const std::byte> bytes() const override { return {bytes_.data(), bytes_.size()}; }
+  std::uint64_t trained_on() const override { return trained_on_; }
+  std::uint64_t table_rows() const override { return table_rows_; }
+  // Codes are signatures (lsh_codes.h), made on the threads of searches, not by the device.
+  Bytes encode(compute::Device& device, const MatrixView& vectors, const Bitmap* present,
+               compute::Cancellation* cancellation) const override;
+  double coding_bytes() const override { return 0; }
+  void check_codes(std::span<const std::byte> codes, std::uint32_t rows) const override;
 
   // The bucket of each function, [vectors.rows][m]; kNoBucket in rows that `present` has no bit
   // for. `present`: null when all are there.
@@ -79,5 +85,9 @@ std::shared_ptr<const LshModel> train_lsh(const LshOptions& options, const Colum
 // Throws Error{kCorrupt} unless the bytes are of a model for these options and this column.
 std::shared_ptr<const LshModel> open_lsh(std::span<const std::byte> bytes,
                                          const ColumnShape& column, const LshOptions& options);
+
+// index=lsh. It learns as soon as there are as many rows as a sample for widths may have, and again
+// only when it was asked to learn from fewer and the table has become much larger since.
+Kind lsh_kind();
 
 }  // namespace warplite::index

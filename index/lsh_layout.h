@@ -1,4 +1,4 @@
-// The header of an LSH model, and where its numbers lie; shared by lsh_model.cc and lsh.cc.
+// The header of an LSH model, where its numbers lie, and how wide buckets are in codes.
 #pragma once
 
 #include <bit>
@@ -39,5 +39,16 @@ struct LshLayout {
   }
   std::size_t size() const { return sizeof(LshHeader) + (factors + offsets) * sizeof(float); }
 };
+
+// Bytes of a bucket in the codes of rows (lsh_codes.h); 0: it is a bit.
+inline std::uint32_t bucket_bytes(LshFamily family, std::uint32_t buckets) {
+  if (family == LshFamily::kSimhash) return 0;
+  return buckets <= 65536 ? 2 : 4;
+}
+// Of the buckets of a row; bits fill whole words, which are compared three times as fast.
+inline std::size_t signature_bytes(LshFamily family, std::uint32_t m, std::uint32_t buckets) {
+  const std::size_t each = bucket_bytes(family, buckets);
+  return each == 0 ? (std::size_t{m} + 63) / 64 * 8 : m * each;
+}
 
 }  // namespace warplite::index

@@ -7,12 +7,17 @@
 #include <string>
 #include <vector>
 
+#include "index/lsh_layout.h"
+
 namespace warplite::index {
 namespace {
 
 constexpr std::uint32_t kMostFunctions = 65536;
 constexpr std::uint32_t kMostBuckets = 1u << 20;
 constexpr std::uint32_t kMostRefine = 10000;
+// So that neither a model nor the codes of 65,536 rows are more than SQLite takes as one value.
+constexpr std::size_t kMostRowBytes = 8192;
+constexpr std::size_t kMostModelBytes = std::size_t{512} << 20;
 constexpr double kDefaultError = 0.06;  // epsilon and delta
 constexpr double kWorstSimilarity = 0.49;
 
@@ -124,6 +129,22 @@ std::uint32_t parse_functions(Parameters& parameters) {
   return needed;
 }
 
+void check_size(const LshOptions& options, const ColumnShape& column) {
+  const std::size_t each = signature_bytes(options.family, options.m, options.buckets);
+  const std::string asked = "with m=" + std::to_string(options.m);
+  if (each > kMostRowBytes) {
+    fail(asked + " and buckets=" + std::to_string(options.buckets) + " takes " +
+         std::to_string(each) + " bytes a row, at most " + std::to_string(kMostRowBytes) +
+         " are possible");
+  }
+  const std::size_t model = LshLayout::of(options.family, options.m, column.dim).size();
+  if (model > kMostModelBytes) {
+    fail(asked + " takes " + std::to_string(model >> 20) + " MiB of random numbers for " +
+         std::to_string(column.dim) + " dimensions, at most " +
+         std::to_string(kMostModelBytes >> 20) + " are possible");
+  }
+}
+
 }  // namespace
 
 std::string_view name(LshFamily family) {
@@ -154,6 +175,7 @@ LshOptions parse_lsh(const Spec& spec, const ColumnShape& column) {
   options.refine = parameters.whole("refine", 0, kMostRefine)
                        .value_or(static_cast<std::uint32_t>(options.refine));
   parameters.finish(options.family);
+  check_size(options, column);
   return options;
 }
 

@@ -9,8 +9,11 @@
 //   buckets  2 … 2²⁰ that a function's values are hashed into; 8192. simhash has 2
 //   width    of e2lsh: of a bucket; chosen from a sample, see lsh_training.h
 //   sigma    of rbh: of the kernel; chosen from a sample, see lsh_training.h
+//            m and buckets so that a row's signature takes at most 8,192 bytes (lsh_codes.h), and
+//            m so that a model takes at most 512 MiB
 //   seed     0 … 2³² − 1, of the random numbers; 0
-//   refine   0 … 10,000; 8: of 8·k candidates the true distances decide
+//   refine   0 … 10,000; 8: of 8·k candidates, k being taken for 4 at least, the true
+//            distances decide
 #pragma once
 
 #include <cstddef>

@@ -1,8 +1,9 @@
-// Index kinds that learn from the rows before they can serve them: ivfflat and ivfpq.
+// Index kinds that learn from the rows before they can serve them: ivfflat, ivfpq and lsh.
 // A kind trains a model from a sample; the model codes the rows of a segment, once, into bytes
-// that engine/ keeps beside the segment's vectors; codes of many segments make a run, which a
-// device searches. Models, codes and runs never change once made, so that engine/ names them by
-// stamps. papers/faiss-gpu-2017 §2, §5.
+// that engine/ keeps beside the segment's vectors. Inverted files gather codes of many segments in
+// a run, which a device searches (papers/faiss-gpu-2017 §2, §5); codes of lsh are signatures, whose
+// matches a device counts (lsh.h). Models, codes and what is made of them never change once made,
+// so that engine/ names them by stamps.
 // Threads: const members may run concurrently. Errors: Error{kInterrupted} when asked to end.
 #pragma once
 
@@ -48,29 +49,47 @@ struct Run {
   std::uint32_t longest = 0;
 };
 
+class InvertedModel;
+class LshModel;
+
 class Model {
  public:
   virtual ~Model() = default;
 
-  virtual const compute::IvfShape& shape() const = 0;
-  virtual const float* centroids() const = 0;
-  virtual const float* codebooks() const = 0;  // null when nothing is coded
-  virtual const float* mean() const = 0;
+  // Itself, as what it is; the others are null.
+  virtual const InvertedModel* inverted() const { return nullptr; }
+  virtual const LshModel* hashed() const { return nullptr; }
+
   // The bytes it was read from, or is written as.
   virtual std::span<const std::byte> bytes() const = 0;
   // Rows it learnt from, and rows that the table then had.
   virtual std::uint64_t trained_on() const = 0;
   virtual std::uint64_t table_rows() const = 0;
 
+  // Codes of every vector; the same bytes on every device. `present`: null when all are there.
+  // What compares vectors runs on `device`.
+  virtual Bytes encode(compute::Device& device, const MatrixView& vectors, const Bitmap* present,
+                       compute::Cancellation* cancellation) const = 0;
+  // Bytes that a device compares to code a vector; 0: it has no part in it.
+  virtual double coding_bytes() const = 0;
+  // Throws Error{kCorrupt} unless these are codes of `rows` rows that this model can have made.
+  virtual void check_codes(std::span<const std::byte> codes, std::uint32_t rows) const = 0;
+};
+
+// Codes are the list of each row, and with shape().m != 0 what its vector is within the list. Rows
+// without a vector have no list.
+class InvertedModel : public Model {
+ public:
+  const InvertedModel* inverted() const final { return this; }
+
+  virtual const compute::IvfShape& shape() const = 0;
+  virtual const float* centroids() const = 0;
+  virtual const float* codebooks() const = 0;  // null when nothing is coded
+  virtual const float* mean() const = 0;
+
   // `out`: [vectors.rows][dim], in model space (compute/ivf.h).
   virtual void to_model_space(const MatrixView& vectors, float* out) const = 0;
 
-  // List and code of every vector; the same bytes on every device. `present`: null when all are
-  // there; the others get no list. Coarse assignment and coding run on `device`.
-  virtual Bytes encode(compute::Device& device, const MatrixView& vectors, const Bitmap* present,
-                       compute::Cancellation* cancellation) const = 0;
-  // Throws Error{kCorrupt} unless these are codes of `rows` rows that this model can have made.
-  virtual void check_codes(std::span<const std::byte> codes, std::uint32_t rows) const = 0;
   // REQUIRES: check_codes() of each. Blocks in the order of their ordinals.
   virtual Run make_run(std::span<const CodedBlock> blocks) const = 0;
   // What the codes say the vectors of `rows` are, as the column's element type; zeros for rows
@@ -83,8 +102,19 @@ class Model {
   virtual Bytes gather(std::span<const CodedRow> rows) const = 0;
 };
 
+// The model as what it is; null when it is no such.
+inline std::shared_ptr<const InvertedModel> inverted(const std::shared_ptr<const Model>& model) {
+  return {model, model->inverted()};
+}
+
+class InvertedIndex;
+
 class Trained : public Index {
  public:
+  const Trained* trained() const final { return this; }
+  // Itself, when it has lists; else null.
+  virtual const InvertedIndex* inverted() const { return nullptr; }
+
   // Rows it wants to learn from when the table has `rows`.
   virtual std::size_t sample_rows(std::uint64_t rows) const = 0;
   // Whether a table of `rows` rows is worth training without being asked to: the model there is
@@ -95,12 +125,21 @@ class Trained : public Index {
                                              std::uint64_t table_rows,
                                              compute::Cancellation* cancellation,
                                              const Progress& progress) const = 0;
+  // Bytes that a device compares to train with so many rows; 0: it has no part in it.
+  virtual double training_bytes(std::size_t sample_rows) const = 0;
   // Throws Error{kCorrupt} unless `bytes` are those of a model of this kind and shape.
   virtual std::shared_ptr<const Model> open(std::span<const std::byte> bytes) const = 0;
 
-  // What a query that does not say gets.
-  virtual std::uint32_t default_nprobe(const Model& model) const = 0;
+  // What a query that does not say gets: candidates for each row that it wants.
   virtual std::size_t default_refine() const = 0;
+};
+
+class InvertedIndex : public Trained {
+ public:
+  const InvertedIndex* inverted() const final { return this; }
+
+  // Lists that a query looks into that does not say.
+  virtual std::uint32_t default_nprobe(const InvertedModel& model) const = 0;
 };
 
 }  // namespace warplite::index

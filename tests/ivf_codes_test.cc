@@ -48,7 +48,7 @@ std::vector<Coded> read_block(const IvfShape& shape, std::span<const std::byte> 
 }
 
 // The arithmetic of compute/ivf.h, row by row.
-Coded expected_code(const index::Model& model, Distance distance, const float* x) {
+Coded expected_code(const index::InvertedModel& model, Distance distance, const float* x) {
   const IvfShape& shape = model.shape();
   const auto bytes = [](const float* v) { return reinterpret_cast<const std::byte*>(v); };
   Coded coded;
@@ -102,7 +102,7 @@ Bitmap some_of(std::size_t rows) {
   return present;
 }
 
-ErrorKind checking(const index::Model& model, std::span<const std::byte> codes,
+ErrorKind checking(const index::InvertedModel& model, std::span<const std::byte> codes,
                    std::uint32_t rows) {
   try {
     model.check_codes(codes, rows);
@@ -181,7 +181,7 @@ TEST_CASE("ivf codes: list, code and bias of every row") {
     CAPTURE(setting.text);
     const Learnt learnt =
         learn(*device, spec(setting.kind, setting.text), setting.distance, rows.view());
-    const index::Model& model = *learnt.model;
+    const index::InvertedModel& model = *learnt.model;
     const Bitmap present = some_of(rows.rows());
     const Bytes all = model.encode(*device, rows.view(), nullptr, nullptr);
     const Bytes some = model.encode(*device, rows.view(), &present, nullptr);
@@ -224,7 +224,7 @@ TEST_CASE("ivf codes: damage is found") {
   const Floats rows = clustered(200, 12, 10, 1, 2);
   const Learnt learnt =
       learn(*device, spec("ivfpq", "lists=5 m=3 bits=4"), Distance::kL2, rows.view());
-  const index::Model& model = *learnt.model;
+  const index::InvertedModel& model = *learnt.model;
   const Bytes coded = model.encode(*device, rows.view(), nullptr, nullptr);
   const std::vector<std::byte> good(coded.data(), coded.data() + coded.size());
   const auto with = [&](std::size_t at, const auto& value) {
@@ -369,7 +369,7 @@ TEST_CASE("ivf runs: every row once, in its list, in order") {
     CAPTURE(setting.text);
     const Learnt learnt =
         learn(*device, spec(setting.kind, setting.text), setting.distance, rows.view());
-    const index::Model& model = *learnt.model;
+    const index::InvertedModel& model = *learnt.model;
     const Bitmap present = some_of(rows.rows());
     std::vector<Bytes> kept;
     std::vector<Coded> expected;

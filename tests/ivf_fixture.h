@@ -101,9 +101,9 @@ inline index::Spec spec(const std::string& kind, const std::string& text = "") {
 // An index of a column, and the model that it learnt from rows.
 struct Learnt {
   std::unique_ptr<index::Index> index;
-  std::shared_ptr<const index::Model> model;
+  std::shared_ptr<const index::InvertedModel> model;
 
-  const index::Trained& trained() const { return *index->trained(); }
+  const index::InvertedIndex& trained() const { return *index->trained()->inverted(); }
 };
 
 inline std::unique_ptr<index::Index> make(const index::Spec& spec,
@@ -116,7 +116,7 @@ inline Learnt learn(compute::Device& device, const index::Spec& spec, Distance d
                     const MatrixView& rows) {
   use_worker_threads();
   Learnt learnt{make(spec, {rows.type, rows.dim, distance}), nullptr};
-  learnt.model = learnt.trained().train(device, rows, rows.rows, nullptr, {});
+  learnt.model = index::inverted(learnt.trained().train(device, rows, rows.rows, nullptr, {}));
   return learnt;
 }
 

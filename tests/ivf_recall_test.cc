@@ -52,7 +52,7 @@ class Table {
   double recall(const Setting& setting) const {
     const Learnt learnt =
         learn(*device_, spec(setting.kind, setting.text), setting.distance, rows_.view());
-    const index::Model& model = *learnt.model;
+    const index::InvertedModel& model = *learnt.model;
     const Bytes codes = model.encode(*device_, rows_.view(), nullptr, nullptr);
     const index::CodedBlock coded{span_of(codes), kRows};
     const index::Run run = model.make_run({&coded, 1});

@@ -201,6 +201,23 @@ TEST_CASE("codebooks: training lowers the loss, as more bytes do") {
   CHECK(loss(16, 16) < 0.6 * trained);
 }
 
+TEST_CASE("codebooks: a row far from all others does not stretch them") {
+  const auto device = cpu::make_cpu_device();
+  use_worker_threads();
+  Floats rows = clustered(2000, 16, 20, 1, 2);
+  const auto index = make(spec("ivfpq", "lists=4 m=4"), {ElementType::kFloat32, 16, Distance::kL2});
+  const auto largest = [&] {
+    const auto model = index->trained()->train(*device, rows.view(), rows.rows(), nullptr, {});
+    const float* const codebooks = model->inverted()->codebooks();
+    float most = 0;
+    for (std::size_t i = 0; i < 256 * 16; ++i) most = std::max(most, std::fabs(codebooks[i]));
+    return most;
+  };
+  const float without = largest();
+  for (std::size_t d = 0; d < 16; ++d) rows.values[700 * 16 + d] *= 1000;
+  CHECK(largest() < 2 * without);
+}
+
 TEST_CASE("matrix: products and transposes") {
   const RestoreThreads restore;
   use_worker_threads();

@@ -11,6 +11,24 @@ class Query:
     def __init__(self, sql, parameters, expected, ordered=True):
         self.sql, self.parameters, self.expected, self.ordered = sql, parameters, expected, ordered
 
+    def expected_for(self, got):
+        return [tuple(row) for row in self.expected]
+
+
+class SomeOf(Query):
+    """As many rows as there are up to k, in the order of `truth`; any of them."""
+
+    def __init__(self, sql, parameters, truth, k):
+        super().__init__(sql, parameters, truth[:k])
+        self.truth, self.k = [tuple(row) for row in truth], k
+
+    def expected_for(self, got):
+        places = {row: i for i, row in enumerate(self.truth)}
+        found = sorted({places[row] for row in got if row in places})
+        if len(found) == min(self.k, len(places)):
+            return [self.truth[i] for i in found]
+        return super().expected_for(got)
+
 
 class Questioner:
     def __init__(self, rng, table, mirror):
@@ -23,13 +41,15 @@ class Questioner:
                  self.descending, self.counted, self.scanned, self.joined, self.joined,
                  self.joined_with_k, self.left_known, self.correlated, self.correlated_scalar,
                  self.search_function, self.range_function, self.join_function)
+        if self.table.learning:
+            forms += (self.hashed,) * 4
         return self.rng.choice(forms)()
 
     # --- the mirror's side ---------------------------------------------------
 
-    def choose_query(self):
+    def choose_query(self, columns=None):
         """A vector column and a query for it; the distances go to the mirror."""
-        self.column = self.rng.choice(self.table.vectors)
+        self.column = self.rng.choice(columns or self.table.vectors)
         self.blob = self.random_query_blob()
         self.input = vectors.as_input(self.rng, self.column.kind, self.blob)
         self.measure(self.blob)
@@ -255,6 +275,14 @@ class Questioner:
         return Query('SELECT rowid, distance, rank FROM warp_knn_search(?, ?, ?, ?)',
                      ('t', self.column.name, self.input, k),
                      [tuple(hit) + (i + 1,) for i, hit in enumerate(hits)])
+
+    def hashed(self):
+        """By few candidates, or by all."""
+        self.choose_query(self.table.learning)
+        k, refine = self.random_k(), self.rng.choice((0, 1, 1, 2, 8))
+        return SomeOf('SELECT rowid, distance FROM warp_knn_search(?, ?, ?, ?, ?)',
+                      ('t', self.column.name, self.input, k, f'{{"refine":{refine}}}'),
+                      self.nearest([]), k)
 
     def range_function(self):
         self.choose_query()

@@ -8,12 +8,25 @@ PLAIN_TYPES = ('INTEGER', 'REAL', 'TEXT', 'BOOLEAN')
 WORDS = ('apple', 'Apple', 'banana', 'apple pie', '', 'x', 'B', 'b ', 'å', '20', '-3', '1e2')
 
 
+def random_hashing(rng, kind, distance):
+    """An index that learns, or none. With so many candidates its answers are exact."""
+    families = {'l2': ('e2lsh, width=', ), 'l1': ('e2lsh, width=', 'rbh, sigma='),
+                'cosine': ('simhash', )}
+    if kind == 'BIT' or distance not in families or rng.random() < 0.5:
+        return ''
+    family = rng.choice(families[distance])
+    if family != 'simhash':
+        family += f'{rng.choice((0.7, 4, 300))}, buckets={rng.choice((2, 67, 8192, 100000))}'
+    return f' index=lsh(family={family}, m={rng.choice((1, 5, 64, 130))}, refine=10000)'
+
+
 class VectorColumn:
-    def __init__(self, name, kind, dim, distance):
+    def __init__(self, name, kind, dim, distance, index):
         self.name, self.kind, self.dim, self.distance = name, kind, dim, distance
+        self.index = index
 
     def declaration(self):
-        return f'{self.name} {self.kind}[{self.dim}] distance={self.distance}'
+        return f'{self.name} {self.kind}[{self.dim}] distance={self.distance}{self.index}'
 
 
 class PlainColumn:
@@ -46,8 +59,10 @@ class Table:
         for i in range(rng.choice((1, 1, 2, 3))):
             kind = rng.choice(tuple(vectors.DISTANCES))
             dim = 8 * rng.randint(1, 5) if kind == 'BIT' else rng.choice((1, 2, 3, 7, 16, 17, 40))
+            distance = rng.choice(vectors.DISTANCES[kind])
             self.vectors.append(
-                VectorColumn(f'v{i}', kind, dim, rng.choice(vectors.DISTANCES[kind])))
+                VectorColumn(f'v{i}', kind, dim, distance, random_hashing(rng, kind, distance)))
+        self.learning = [c for c in self.vectors if c.index]
         self.plains = [PlainColumn(f'c{i}', rng.choice(PLAIN_TYPES))
                        for i in range(rng.randint(1, 4))]
         if rng.random() < 0.4:

@@ -1,0 +1,132 @@
+#include "engine/tile_search.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "engine/device_choice.h"
+#include "engine/readiness.h"
+
+namespace warplite::engine {
+namespace {
+
+class TileSearch {
+ public:
+  TileSearch(const View& view, const Selection& rows, const TileRequest& request,
+             compute::HitTable& best)
+      : view_(view), rows_(rows), request_(request), best_(best) {}
+
+  void search(const std::vector<Tile>& tiles) {
+    if (tiles.empty()) return;
+    compute::Device* device = &choose(tiles);
+    compute::HitTable found(best_.queries(), best_.k());
+    Status status = count(*device, tiles, found);
+    const bool devices_fault = status.kind == ErrorKind::kDevice ||
+                               status.kind == ErrorKind::kNoMemory ||
+                               status.kind == ErrorKind::kUnsupported;
+    if (!status.ok() && devices_fault && device != &host()) {
+      Residency::instance().release_idle(*device);
+      if (insisted_) throw Error(status.kind, device->describe().name + ": " + status.message);
+      device = &host();
+      found = compute::HitTable(best_.queries(), best_.k());
+      status = count(*device, tiles, found);
+    }
+    status.raise();
+    device->count_search();
+    for (std::size_t i = 0; i < best_.queries(); ++i) best_.row(i).merge(std::move(found.row(i)));
+  }
+
+ private:
+  static compute::Device& host() { return compute::Registry::instance().host(); }
+
+  compute::Device& choose(const std::vector<Tile>& tiles) {
+    double bytes = 0;
+    for (const Tile& tile : tiles) bytes += static_cast<double>(tile.memory().size());
+    const DeviceChoice choice = choose_devices(
+        {request_.device, ElementType::kFloat32, Distance::kL2,
+         bytes * request_.share * static_cast<double>(best_.queries()), request_.cancellation});
+    insisted_ = choice.insisted;
+    for (compute::Device* device : choice.devices) {
+      if (!device->supports_match()) continue;
+      if (!choice.ready_only || ready(*device, uploads(tiles))) return *device;
+    }
+    if (insisted_) {
+      const bool cpu = std::find(choice.devices.begin(), choice.devices.end(), &host()) !=
+                       choice.devices.end();
+      if (!cpu) {
+        throw Error(ErrorKind::kUnsupported, request_.device + " does not count matches");
+      }
+    }
+    return host();
+  }
+
+  static std::vector<Uploader::Item> uploads(const std::vector<Tile>& tiles) {
+    std::vector<Uploader::Item> items;
+    for (const Tile& tile : tiles) {
+      if (!tile.stamp.is_null()) items.push_back({tile.stamp, tile.bytes});
+    }
+    return items;
+  }
+
+  Status count(compute::Device& device, const std::vector<Tile>& tiles,
+               compute::HitTable& found) const {
+    std::vector<std::shared_ptr<const compute::Buffer>> buffers(tiles.size());
+    std::vector<compute::MatchTile> searched;
+    for (std::size_t i = 0; i < tiles.size(); ++i) {
+      if (Status status = place(device, tiles[i], &buffers[i]); !status.ok()) return status;
+      searched.push_back(describe(tiles[i], *buffers[i]));
+    }
+    compute::MatchWork work;
+    work.tiles = searched;
+    work.begins = request_.begins;
+    work.items = request_.items;
+    work.cancellation = request_.cancellation;
+    return device.match(work, found);
+  }
+
+  static Status place(compute::Device& device, const Tile& tile,
+                      std::shared_ptr<const compute::Buffer>* out) {
+    if (!tile.stamp.is_null()) {
+      return Residency::instance().buffer(device, tile.stamp, tile.bytes, out);
+    }
+    const Bytes& bytes = tile.memory();
+    return device.make_resident({tile.bytes, bytes.data(), bytes.size()}, out);
+  }
+
+  compute::MatchTile describe(const Tile& tile, const compute::Buffer& buffer) const {
+    const Part& part = view_.part(tile.part);
+    const Selection::Rows& selected = rows_.part(tile.part);
+    compute::MatchTile out;
+    out.bytes = &buffer;
+    out.keywords = tile.keywords;
+    out.postings = tile.postings;
+    out.rows = part.rows();
+    out.id = tile.part;
+    out.rowids = part.rowids();
+    out.live = selected.all ? nullptr : selected.bits.words();
+    out.live_rows = selected.count;
+    return out;
+  }
+
+  const View& view_;
+  const Selection& rows_;
+  const TileRequest& request_;
+  compute::HitTable& best_;
+  bool insisted_ = false;
+};
+
+}  // namespace
+
+void search_tiles(const View& view, const Selection& rows, const TileMaker& maker,
+                  const TileRequest& request, compute::HitTable& best) {
+  std::vector<std::uint32_t> selected;
+  for (std::uint32_t i = 0; i < view.parts(); ++i) {
+    if (rows.part(i).count != 0) selected.push_back(i);
+  }
+  TileSearch search(view, rows, request, best);
+  for_tiles(view, maker, selected, request.cancellation,
+            [&](const std::vector<Tile>& tiles) { search.search(tiles); });
+}
+
+}  // namespace warplite::engine
