@@ -1,24 +1,19 @@
 #include "engine/sequences.h"
 
 #include <algorithm>
-#include <cmath>
 #include <memory>
-#include <mutex>
 
 #include "compute/edit_distance.h"
 #include "compute/parallel.h"
-#include "core/topk.h"
 #include "engine/common_cancellation.h"
+#include "engine/edit_search.h"
 
 namespace warplite::engine {
 namespace {
 
 constexpr std::size_t kFirstCandidates = 32;
 // Beyond this part of the rows it is quicker to compare all of them than to go on doubling.
-constexpr std::size_t kMostOfRows = 16, kMostCandidates = 16384;
-// Queries compared with every row of a part between two looks at the cancellation.
-constexpr std::size_t kScanned = 8;
-constexpr std::size_t kGrain = 512;
+constexpr std::size_t kMostOfRows = 1024, kMostCandidates = 16384;
 
 void poll(compute::Cancellation* cancellation) {
   if (cancellation->requested()) {
@@ -28,12 +23,16 @@ void poll(compute::Cancellation* cancellation) {
 
 struct Query {
   std::string_view text;
+  CodePoints points;
   std::unique_ptr<compute::EditPattern> pattern;
 };
 
-// A result that must come after another one.
-bool admits(const DistanceRange& range, const std::optional<Hit>& after, const Hit& hit) {
-  return range.contains(hit.distance) && (!after || *after < hit);
+EditRequest edit_request(const TextRequest& request) {
+  const index::NgramOptions& options = request.index.ngram;
+  return {{request.column, options.fold, options.normalization},
+          request.device,
+          request.cancellation,
+          {}};
 }
 
 class SequenceSearch {
@@ -42,26 +41,27 @@ class SequenceSearch {
                  std::span<const std::string_view> queries)
       : view_(view), rows_(rows), request_(request), cancellation_(request.cancellation),
         texts_(view.parts()) {
-    CodePoints points;
     for (const std::string_view text : queries) {
+      CodePoints points;
       index::comparable(request.index, text, points);
-      queries_.push_back({text, std::make_unique<compute::EditPattern>(points)});
+      auto pattern = std::make_unique<compute::EditPattern>(points, &cancellation_);
+      queries_.push_back({text, std::move(points), std::move(pattern)});
     }
   }
 
   std::vector<Sequences> nearest(std::size_t k, std::optional<std::size_t> candidates) {
     std::vector<Sequences> answers(queries_.size());
     if (k == 0) return answers;
-    if (candidates && *candidates >= rows_.count()) candidates = std::nullopt;
     std::vector<std::size_t> open(queries_.size());
     for (std::size_t i = 0; i < open.size(); ++i) open[i] = i;
     const auto rows = static_cast<std::size_t>(rows_.count());
-    std::size_t count = candidates.value_or(std::max(kFirstCandidates, 2 * k));
+    const bool fixed = candidates && *candidates < rows;
+    std::size_t count = fixed ? *candidates : std::max(kFirstCandidates, 2 * k);
     const std::size_t most = std::max(count, std::min(kMostCandidates, rows / kMostOfRows));
     std::vector<std::size_t> far;  // those for which no number of candidates is likely to do
     for (; !open.empty() && count <= most; count *= 2) {
       answer(open, k, count, answers);
-      if (candidates) return answers;
+      if (fixed) return answers;
       std::erase_if(open, [&](std::size_t i) { return answers[i].certified; });
       for (const std::size_t i : open) {
         if (!certifiable(i, k, answers[i])) far.push_back(i);
@@ -73,67 +73,19 @@ class SequenceSearch {
     return answers;
   }
 
-  // Every row within the range, of one query.
-  std::vector<Hit> within(const DistanceRange& range, const std::optional<Hit>& after) {
-    std::vector<Hit> hits;
-    std::mutex mutex;
-    const auto size = static_cast<double>(queries_[0].pattern->size());
-    scan([&](std::uint32_t part, const RowIdView& rowids, std::size_t first, std::size_t last) {
-      std::vector<Hit> mine;
-      CodePoints points;
-      for (std::size_t row = first; row < last; ++row) {
-        if (!selected(part, row)) continue;
-        read(part, row, points);
-        if (std::abs(static_cast<double>(points.size()) - size) > range.high) continue;
-        const Hit hit = hit_of(queries_[0], part, rowids, row, points);
-        if (admits(range, after, hit)) mine.push_back(hit);
-      }
-      const std::lock_guard lock(mutex);
-      hits.insert(hits.end(), mine.begin(), mine.end());
-    });
-    return hits;
-  }
-
  private:
   const Column* texts(std::uint32_t part) {
     if (texts_[part] == nullptr) texts_[part] = view_.part(part).plain(request_.column);
     return texts_[part].get();
   }
-  bool selected(std::uint32_t part, std::size_t row) const {
-    const Selection::Rows& rows = rows_.part(part);
-    return (rows.all || rows.bits.test(row)) && !texts_[part]->is_null(row);
-  }
   void read(std::uint32_t part, std::size_t row, CodePoints& points) const {
     index::comparable(request_.index, texts_[part]->text(row), points);
-  }
-  Hit hit_of(const Query& query, std::uint32_t part, const RowIdView& rowids, std::size_t row,
-             const CodePoints& points) const {
-    const auto distance = static_cast<double>(query.pattern->distance(points, &cancellation_));
-    return {distance, rowids[row], part, static_cast<std::uint32_t>(row)};
-  }
-
-  // Calls body(part, rowids, first, last) for ranges of rows of every part with selected ones, on
-  // all threads.
-  template <typename Body>
-  void scan(const Body& body) {
-    for (std::uint32_t part = 0; part < view_.parts(); ++part) {
-      if (rows_.part(part).count == 0 || texts(part) == nullptr) continue;
-      const RowIdView rowids = view_.part(part).rowids();
-      const std::size_t rows = view_.part(part).rows();
-      compute::in_parallel(rows, kGrain, rows / kGrain, [&](std::size_t first, std::size_t last) {
-        for (; first < last; first += kGrain) {
-          poll(&cancellation_);
-          body(part, rowids, first, std::min(last, first + kGrain));
-        }
-      });
-      texts_[part] = nullptr;
-    }
   }
 
   // Whether candidates that are no nearer than these would do, if the others counted next to none.
   bool certifiable(std::size_t query, std::size_t k, const Sequences& answer) const {
     return answer.nearest.size() == k &&
-           index::certifies(1, queries_[query].pattern->size(), request_.index.ngram.n,
+           index::certifies(1, queries_[query].points.size(), request_.index.ngram.n,
                             static_cast<std::size_t>(answer.nearest.back().hit.distance));
   }
 
@@ -158,7 +110,7 @@ class SequenceSearch {
       const auto outside =
           all ? 0 : static_cast<std::uint32_t>(-candidates.back().distance);
       answer.certified =
-          kept == k && index::certifies(outside, query.pattern->size(), request_.index.ngram.n,
+          kept == k && index::certifies(outside, query.points.size(), request_.index.ngram.n,
                                         static_cast<std::size_t>(found.back().hit.distance));
       answer.nearest = std::move(found);
     }
@@ -185,46 +137,16 @@ class SequenceSearch {
 
   void compare_all(const std::vector<std::size_t>& open, std::size_t k,
                    std::vector<Sequences>& answers) {
-    for (std::size_t first = 0; first < open.size(); first += kScanned) {
-      const auto some = std::span(open).subspan(first, std::min(kScanned, open.size() - first));
-      std::vector<TopK> best(some.size(), TopK(k));
+    std::vector<CodePoints> points;
+    compute::HitTable best(open.size(), k);
+    for (std::size_t i = 0; i < open.size(); ++i) {
+      points.push_back(queries_[open[i]].points);
       // What is known of them is a bound already.
-      for (std::size_t i = 0; i < some.size(); ++i) {
-        const auto& known = answers[some[i]].nearest;
-        if (known.size() == k) best[i].tighten(known.back().hit.distance);
-      }
-      compare_all(some, best);
-      for (std::size_t i = 0; i < some.size(); ++i) finish(best[i], answers[some[i]], some[i]);
+      const auto& known = answers[open[i]].nearest;
+      if (known.size() == k) best.row(i).tighten(known.back().hit.distance);
     }
-  }
-
-  void compare_all(std::span<const std::size_t> some, std::vector<TopK>& best) {
-    std::mutex mutex;
-    scan([&](std::uint32_t part, const RowIdView& rowids, std::size_t first, std::size_t last) {
-      std::vector<TopK> mine;
-      {
-        const std::lock_guard lock(mutex);
-        for (const TopK& one : best) {
-          mine.emplace_back(one.k());
-          mine.back().tighten(one.threshold());
-        }
-      }
-      CodePoints points;
-      for (std::size_t row = first; row < last; ++row) {
-        if (!selected(part, row)) continue;
-        read(part, row, points);
-        for (std::size_t i = 0; i < some.size(); ++i) {
-          const Query& query = queries_[some[i]];
-          const double least = std::abs(static_cast<double>(points.size()) -
-                                        static_cast<double>(query.pattern->size()));
-          if (least <= mine[i].threshold()) {
-            mine[i].push(hit_of(query, part, rowids, row, points));
-          }
-        }
-      }
-      const std::lock_guard lock(mutex);
-      for (std::size_t i = 0; i < some.size(); ++i) best[i].merge(mine[i]);
-    });
+    nearest_texts(view_, rows_, edit_request(request_), points, best);
+    for (std::size_t i = 0; i < open.size(); ++i) finish(best.row(i), answers[open[i]], open[i]);
   }
 
   void finish(TopK& best, Sequences& answer, std::size_t query) {
@@ -259,7 +181,11 @@ std::vector<Sequences> nearest_sequences(const View& view, const Selection& rows
 std::vector<Hit> all_sequences(const View& view, const Selection& rows, const TextRequest& request,
                                std::string_view query, const DistanceRange& range,
                                const std::optional<Hit>& after) {
-  return SequenceSearch(view, rows, request, {&query, 1}).within(range, after);
+  EditRequest all = edit_request(request);
+  all.range = range;
+  CodePoints points;
+  index::comparable(request.index, query, points);
+  return std::move(texts_within(view, rows, all, {&points, 1}, after)[0]);
 }
 
 }  // namespace warplite::engine
