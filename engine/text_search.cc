@@ -1,9 +1,12 @@
 #include "engine/text_search.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <vector>
 
+#include "compute/parallel.h"
+#include "engine/common_cancellation.h"
 #include "engine/text_tiles.h"
 #include "engine/tile_search.h"
 #include "index/keyword_hash.h"
@@ -68,12 +71,51 @@ void poll(const TextRequest& request) {
   }
 }
 
-std::uint32_t true_count(const View& view, const TextRequest& request, const Hit& hit,
-                         std::string_view query) {
-  poll(request);
-  const auto texts = view.part(hit.block).plain(request.column);
-  return index::common_keywords(request.index, texts->text(hit.row), query);
-}
+// Counts the hits of some queries anew, from the texts themselves, part by part on all threads.
+class Recount {
+ public:
+  Recount(const View& view, const TextRequest& request, std::span<const std::string_view> queries)
+      : view_(view), request_(request), queries_(queries), cancellation_(request.cancellation),
+        hits_(view.parts()), wrong_(queries.size()) {}
+
+  void add(std::size_t query, const std::vector<Hit>& hits) {
+    for (const Hit& hit : hits) hits_[hit.block].push_back({query, hit});
+  }
+  // By query: whether a count was too high.
+  const std::vector<std::atomic<bool>>& run() {
+    for (std::size_t part = 0; part < hits_.size(); ++part) {
+      if (!hits_[part].empty()) count(*view_.part(part).plain(request_.column), hits_[part]);
+    }
+    return wrong_;
+  }
+
+ private:
+  struct Counted {
+    std::size_t query;
+    Hit hit;
+  };
+
+  void count(const Column& texts, const std::vector<Counted>& hits) {
+    constexpr std::size_t kGrain = 32;
+    compute::in_parallel(hits.size(), kGrain, hits.size() / kGrain,
+                         [&](std::size_t first, std::size_t last) {
+      for (std::size_t i = first; i < last; ++i) {
+        if (cancellation_.requested()) throw Error(ErrorKind::kInterrupted, "interrupted");
+        const auto& [query, hit] = hits[i];
+        const std::uint32_t count =
+            index::common_keywords(request_.index, texts.text(hit.row), queries_[query]);
+        if (count != -hit.distance) wrong_[query] = true;
+      }
+    });
+  }
+
+  const View& view_;
+  const TextRequest& request_;
+  const std::span<const std::string_view> queries_;
+  CommonCancellation cancellation_;
+  std::vector<std::vector<Counted>> hits_;  // by part
+  std::vector<std::atomic<bool>> wrong_;
+};
 
 // The counts of a query whose keywords may be mistaken for others, from the texts themselves.
 void count_texts(const View& view, const Selection& rows, const TextRequest& request,
@@ -107,14 +149,15 @@ compute::HitTable most_common(const View& view, const Selection& rows, const Tex
   compute::HitTable best(queries.size(), k);
   search_tiles(view, rows, maker,
                {request.device, asked.begins, asked.items, kShare, request.cancellation}, best);
+  if (request.by_rarity) return best;
+  // A count is never too low: when those of the best are right, no other row comes before them.
+  Recount recount(view, request, queries);
   for (std::size_t i = 0; i < queries.size(); ++i) {
-    if (!asked.hashed[i] || request.by_rarity) continue;
-    const std::vector<Hit>& hits = best.sorted(i);
-    // A count is never too low: when those of the best are right, no other row comes before them.
-    const bool right = std::all_of(hits.begin(), hits.end(), [&](const Hit& hit) {
-      return -hit.distance == true_count(view, request, hit, queries[i]);
-    });
-    if (!right) count_texts(view, rows, request, queries[i], best.row(i));
+    if (asked.hashed[i]) recount.add(i, best.sorted(i));
+  }
+  const std::vector<std::atomic<bool>>& wrong = recount.run();
+  for (std::size_t i = 0; i < queries.size(); ++i) {
+    if (wrong[i]) count_texts(view, rows, request, queries[i], best.row(i));
   }
   return best;
 }
