@@ -17,7 +17,8 @@ namespace warplite::compute {
 // Bytes of a column's codes are u16[code_slots(rows)]; those past `rows` may be anything.
 constexpr std::size_t code_slots(std::size_t rows) { return (rows + 63) / 64 * 64; }
 
-// Everything but the buffers is host memory and outlives the call.
+// Everything but the buffers is host memory and outlives the call. Rows keep their rowids for as
+// long as any of the buffers lives.
 struct CodeTile {
   const Buffer* const* columns = nullptr;  // [CodeWork::columns]; null: no row matches in it
   // As in MatchTile.
@@ -42,7 +43,7 @@ struct CodeWork {
   std::span<const CodeTile> tiles;
   std::uint32_t columns = 0;
   // Query q has the items [begins[q], begins[q + 1]), in any order of columns; a row counts the
-  // weights of those whose range holds its code. The sum of a query's weights is below 2^31.
+  // weights of those whose range holds its code. What a row may count is below 2^31.
   std::span<const std::uint32_t> begins;  // queries + 1
   std::span<const CodeItem> items;
   std::span<const CodeRange> ranges;      // [tiles][items]

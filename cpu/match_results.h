@@ -66,7 +66,8 @@ class MatchResults {
     RowId last = std::numeric_limits<RowId>::max();
     if (best.k() <= kMostSorted) {
       const std::vector<Hit>& hits = best.sorted();
-      if (hits.size() == best.k()) last = hits.back().rowid;
+      const bool full = hits.size() == best.k();
+      if (full && hits.back().distance == best.threshold()) last = hits.back().rowid;
     }
     constexpr double kMost = std::numeric_limits<std::uint32_t>::max();
     const double floor = std::ceil(-best.threshold());  // −∞ before there are k

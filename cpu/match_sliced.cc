@@ -89,7 +89,8 @@ void SlicedCounter::count_batch(const Tile& at, std::size_t first, std::size_t e
     for (std::size_t q = first; q < end; ++q) left_.push_back(q);
     return;
   }
-  ascending_ = is_ascending(at.tile.rowids, at.tile.rows);
+  rowids_ = at.tile.rowids;
+  ascending_ = is_ascending(rowids_, at.tile.rows);
   for (Asked& asked : asked_) {
     const Bar bar = results_.bar(asked.query);
     asked.floor = bar.floor;
@@ -116,6 +117,7 @@ bool SlicedCounter::ask(const Tile& at, std::size_t first, std::size_t end) {
   keys_.fill(at.view);
   const std::size_t left = left_.size();
   for (std::size_t q = first; q < end; ++q) {
+    loop_.check(thread_);
     const std::size_t wants = wants_.size();
     const std::uint64_t bound = find(at, q);
     if (bound <= kMostCount) {
@@ -287,6 +289,7 @@ void SlicedCounter::take(const std::uint8_t* counts, std::uint32_t row, std::siz
 // the floor, a later one has to count more, or as much where rowids do not ascend.
 void SlicedCounter::take(Asked& asked, std::uint32_t row, std::uint32_t count) {
   if (count < asked.floor) return;
+  if (!ascending_ && asked.found.size() >= 2 * std::max(results_.k(), kMostWanted)) cut(asked);
   asked.found.push_back({static_cast<std::uint16_t>(row), static_cast<std::uint8_t>(count)});
   const auto place = static_cast<std::size_t>(&asked - asked_.data());
   std::uint32_t* const reached = reached_.data() + place * (kMostCount + 1);
@@ -301,8 +304,20 @@ void SlicedCounter::take(Asked& asked, std::uint32_t row, std::uint32_t count) {
   }
 }
 
+// Leaves what can be among the k best: of rows that count the same, those with the least rowids.
+void SlicedCounter::cut(Asked& asked) const {
+  const auto kth = asked.found.begin() + static_cast<std::ptrdiff_t>(results_.k());
+  std::nth_element(asked.found.begin(), kth, asked.found.end(),
+                   [&](const Found& a, const Found& b) {
+                     if (a.count != b.count) return a.count > b.count;
+                     return rowids_[a.row] < rowids_[b.row];
+                   });
+  asked.found.erase(kth, asked.found.end());
+}
+
 void SlicedCounter::finish(const MatchTile& tile) {
   for (const Asked& asked : asked_) {
+    loop_.check(thread_);
     if (!asked.open) continue;
     // Those that equal a floor of k rows came before it rose.
     const std::uint32_t least = ascending_ && asked.floor > 0 ? asked.floor - 1 : asked.floor;

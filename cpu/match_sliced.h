@@ -67,6 +67,7 @@ class SlicedCounter {
   void set_floors(std::size_t block);
   void take(const std::uint8_t* counts, std::uint32_t row, std::size_t block);
   void take(Asked& asked, std::uint32_t row, std::uint32_t count);
+  void cut(Asked& asked) const;
   void finish(const compute::MatchTile& tile);
 
   const compute::MatchWork& work_;
@@ -89,7 +90,8 @@ class SlicedCounter {
   std::uint32_t numbers_ = 0;             // that were given, 0 included
   std::vector<std::uint8_t> masks_;       // [blocks][numbers][bytes]
   std::vector<std::uint32_t> reached_;    // [asked][256]: rows by what they count
-  bool ascending_ = true;                 // rowids of the tile
+  RowIdView rowids_;                      // of the tile
+  bool ascending_ = true;
 
   std::vector<std::uint32_t> cursors_;    // in the tile's lists
   std::vector<std::uint16_t> table_;      // [some rows][columns][stride]

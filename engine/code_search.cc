@@ -18,7 +18,8 @@ namespace {
 constexpr std::size_t kManyQueries = 512;
 // Codes and ranges that are in memory at a time.
 constexpr std::size_t kCodesAtOnce = std::size_t{1} << 27;
-constexpr std::size_t kRangesAtOnce = std::size_t{1} << 24;
+constexpr std::size_t kRangesAtOnce = std::size_t{1} << 22;
+constexpr std::size_t kMostItems = std::size_t{1} << 24;
 // An item that scatters over the order of values becomes so many that scanning is quicker.
 constexpr std::size_t kMostScattered = 16;
 constexpr std::uint64_t kMostCount = 0x7fffffff;
@@ -61,7 +62,7 @@ void CodeSearch::find_parts() {
 }
 
 bool CodeSearch::worthwhile() const {
-  const bool possible = !on_rowid_ && most_ <= kMostCount && items_asked_ <= kRangesAtOnce;
+  const bool possible = !on_rowid_ && most_ <= kMostCount && items_asked_ <= kMostItems;
   const bool insisted = !request_.device.empty() && request_.device != "auto";
   if (insisted && !possible && !host_counts(request_.device)) {
     throw Error(ErrorKind::kUnsupported,

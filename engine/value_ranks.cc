@@ -1,7 +1,6 @@
 #include "engine/value_ranks.h"
 
 #include <algorithm>
-#include <bit>
 #include <functional>
 #include <numeric>
 #include <string_view>
@@ -39,9 +38,11 @@ class Numbering {
 
   template <class Value>
   std::size_t home(const Value& value) const {
-    // The library's hash of a number is the number.
-    const std::uint64_t mixed = std::hash<Value>()(value) * 0x9e3779b97f4a7c15u;
-    return static_cast<std::size_t>(mixed >> (64 - std::countr_zero(slots_.size())));
+    // The library's hash of a number is the number; a product alone leaves some series together.
+    std::uint64_t mixed = std::hash<Value>()(value);
+    mixed = (mixed ^ mixed >> 32) * 0x9e3779b97f4a7c15u;
+    mixed = (mixed ^ mixed >> 29) * 0xd6e8feb86659fd93u;
+    return static_cast<std::size_t>(mixed ^ mixed >> 32) & (slots_.size() - 1);
   }
   void grow() {
     slots_.assign(2 * slots_.size(), kNone);

@@ -190,8 +190,9 @@ void CodeSearch::search_group(const TileTable& table, unsigned bits,
   rows.kept_counts = reinterpret_cast<std::uint32_t*>(base + at.kept_counts);
   rows.stride = stride;
   rows.stop = reinterpret_cast<const std::uint32_t*>(base + at.stop);
-  launch_code_count(search, lane_.stream());
+  // Before anything is launched: memory that grows waits for that.
   const MatchResults results(lane_, count, std::min(best.k(), stride));
+  launch_code_count(search, lane_.stream());
   launch_match_select(rows, results.view(), lane_.stream());
   Stop cancellation(work_.cancellation, reinterpret_cast<std::uint32_t*>(base + at.stop),
                     results.one());

@@ -202,9 +202,10 @@ void SliceSearch::best_rows(const SlicePlan& plan, compute::HitTable& best) {
   check(cudaMemcpyAsync(base, host, at.sent, cudaMemcpyHostToDevice, lane_.stream()),
         "sending queries");
   const SliceView view = view_of(plan, batch, at, base, best.k());
+  // Before anything is launched: memory that grows waits for that.
+  const MatchResults results(lane_, plan.queries.size(), std::min(best.k(), at.stride));
   launch_slice_tables(view, lane_.stream());
   launch_slice_search(view, steps, lane_.stream());
-  const MatchResults results(lane_, plan.queries.size(), std::min(best.k(), at.stride));
   launch_match_select(view.search.rows, results.view(), lane_.stream());
   Stop cancellation(work_.cancellation, reinterpret_cast<std::uint32_t*>(base + at.stop),
                     results.one());

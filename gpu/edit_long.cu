@@ -85,7 +85,9 @@ __device__ bool advance_all(const EditSearchView& search, const EditTileView& ti
         goes_on ? point_of(tile, symbols[std::size_t{at} * compute::kEditGroup]) : 0;
     std::uint32_t up = 1, down = 0;
     for (std::uint32_t w = 0; w < query.words; ++w) {
-      if (++steps % kWordsBetweenStops == 0 && __ldcg(search.stop) != 0) return false;
+      if (++steps % kWordsBetweenStops == 0 && __any_sync(~0u, __ldcg(search.stop) != 0)) {
+        return false;
+      }
       if (goes_on) columns.advance(w, query.equal(w, point), up, down);
     }
   }
@@ -103,7 +105,7 @@ __global__ void __launch_bounds__(kThreads)
     const std::uint32_t number = tiles.first + i / tile_groups, group = i % tile_groups;
     const EditTileView tile = search.tiles[number];
     if (group >= tile.groups) continue;
-    if (__ldcg(search.stop) != 0) return;
+    if (__any_sync(~0u, __ldcg(search.stop) != 0)) return;
     columns.begin(query);
     if (!advance_all<Symbol>(search, tile, group, query, columns)) return;
     const EditText text(tile, number, group);

@@ -101,6 +101,7 @@ __global__ void __launch_bounds__(kThreads)
   const std::uint32_t begin = middle > groups / 2 ? min(middle - groups / 2, tile.groups) : 0;
   const std::uint32_t end = min(begin + groups, tile.groups);
   for (std::uint32_t group = begin + threadIdx.x / 32; group < end; group += kWarps) {
+    if (__any_sync(~0u, __ldcg(search.stop) != 0)) break;
     const EditGroupLengths lengths(tile, group);
     std::uint32_t distances[kQueries];
     edit_distances<kWords, kQueries, Symbol>(tile, group, lengths, query.length, occurrences,

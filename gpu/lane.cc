@@ -28,7 +28,8 @@ void Lane::wait(compute::Cancellation* cancellation) {
   for (cudaError_t code; (code = cudaStreamQuery(stream_)) != cudaSuccess;) {
     if (code != cudaErrorNotReady) check(code, "searching on the GPU");
     if (Clock::now() - begin < kSpin) continue;
-    if (!cancelled && cancellation != nullptr) cancelled = cancellation->requested();
+    // Asked again and again: what it tells the device may come before what is still being sent.
+    if (cancellation != nullptr && cancellation->requested()) cancelled = true;
     std::this_thread::sleep_for(kNap);
   }
   if (!cancelled && cancellation != nullptr) cancelled = cancellation->requested();

@@ -1,4 +1,5 @@
-// What `index=` of a TEXT column says, and the keywords that it makes of a text:
+// What `distance=` and `index=` of a TEXT column say, and the keywords that an index makes of a text:
+//   distance=edit without an index: no keywords; every text is compared
 //   ngram   n          1 … 16; 3: ordered n-grams (ngram.h), for search by edit distance
 //           fold       0 or 1; 0: 1 compares texts with case folded
 //   words              the set of words (words.h), for search by words in common
@@ -17,10 +18,14 @@
 namespace warplite::index {
 
 struct TextIndex {
-  enum class Kind : std::uint8_t { kNone, kNgram, kWords };
+  enum class Kind : std::uint8_t { kNone, kNgram, kWords, kEdit };
   Kind kind = Kind::kNone;
   NgramOptions ngram;  // of kNgram
   WordOptions words;   // of kWords
+
+  // Whether texts are searched by edit distance.
+  bool by_edits() const { return kind == Kind::kNgram || kind == Kind::kEdit; }
+  bool has_keywords() const { return kind == Kind::kNgram || kind == Kind::kWords; }
 };
 
 // Whether `kind` is one that a TEXT column may have.
@@ -31,7 +36,7 @@ TextIndex parse_text_index(const Spec& spec);
 
 class TextEncoder {
  public:
-  // REQUIRES: index.kind != kNone
+  // REQUIRES: index.has_keywords()
   explicit TextEncoder(const TextIndex& index);
   // Replaces the contents of `out` with the keywords of a text, each once.
   void encode(std::string_view text, std::vector<compute::Keyword>& out);
@@ -47,7 +52,7 @@ std::uint32_t common_keywords(const TextIndex& index, std::string_view a, std::s
 std::uint32_t count_keywords(const TextIndex& index, std::string_view text);
 
 // The characters by which texts are compared: normalised and with case folded if the index says so.
-// REQUIRES: index.kind == kNgram
+// REQUIRES: index.by_edits()
 void comparable(const TextIndex& index, std::string_view text, CodePoints& out);
 
 }  // namespace warplite::index

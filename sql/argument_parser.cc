@@ -88,6 +88,8 @@ ColumnDefinition ArgumentParser::column() {
     check_match_index(column);
   } else if (index::is_text_index(column.index.kind)) {
     text_index(column);
+  } else if (column.text.by_edits() && !column.index.parameters.empty()) {
+    fail("index=flat takes no parameters");
   }
   return column;
 }
@@ -197,10 +199,11 @@ void ArgumentParser::distance(ColumnDefinition& column) {
   }
   const std::string given = value("a distance: " + known);
   if (column.kind != ColumnKind::kVector) {
-    if (ascii_lower(given) == "edit") {
-      fail("distance=edit is not available in this version", ErrorKind::kUnsupported);
+    if (column.plain != PlainType::kText || ascii_lower(given) != "edit") {
+      fail("distance= applies to vector columns, and distance=edit to TEXT");
     }
-    fail("distance= applies to vector columns");
+    column.text.kind = index::TextIndex::Kind::kEdit;
+    return;
   }
   const auto found = distance_by_name(ascii_lower(given));
   if (!found || !applies(*found, column.element)) {
@@ -224,7 +227,9 @@ void ArgumentParser::index(ColumnDefinition& column) {
       if (!token().is(')') && !accept(',')) expected("\",\" or \")\"");
     }
   }
-  const bool text = column.plain == PlainType::kText && index::is_text_index(column.index.kind);
+  const bool flat = column.index.kind == "flat" && has_distance_;
+  const bool text =
+      column.plain == PlainType::kText && (flat || index::is_text_index(column.index.kind));
   if (column.kind != ColumnKind::kVector && column.index.kind != "match" && !text) {
     fail("index=" + column.index.kind +
              " on a column that holds no vectors is not available in this version",
@@ -251,6 +256,9 @@ void ArgumentParser::check_match_index(const ColumnDefinition& column) const {
 }
 
 void ArgumentParser::text_index(ColumnDefinition& column) const {
+  if (column.text.by_edits() && column.index.kind != "ngram") {
+    fail("index=" + column.index.kind + " does not go with distance=edit");
+  }
   try {
     column.text = index::parse_text_index(column.index);
   } catch (const Error& error) {

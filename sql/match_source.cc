@@ -1,9 +1,11 @@
 #include "sql/match_source.h"
 
 #include <algorithm>
+#include <optional>
 #include <string_view>
 #include <unordered_set>
 
+#include "engine/edit_search.h"
 #include "engine/match_count.h"
 #include "engine/search.h"
 #include "engine/sequences.h"
@@ -138,6 +140,38 @@ class SequenceSource final : public TextSource {
   }
 };
 
+// By edit distance, without an index.
+class EditSource final : public MatchSource {
+ public:
+  EditSource(const MatchQuestion& question, const engine::View& view,
+             const engine::Selection& selection, compute::Cancellation& cancellation)
+      : view_(view), selection_(selection), queries_(1) {
+    request_.column.column = question.column;
+    request_.cancellation = &cancellation;
+    request_.range = question.range;
+    request_.column.read(question.query_text(), queries_[0]);
+  }
+
+  std::vector<Hit> first(std::size_t k, bool) override {
+    k = static_cast<std::size_t>(std::min<std::uint64_t>(k, selection_.count()));
+    compute::HitTable best(1, k);
+    if (k != 0) engine::nearest_texts(view_, selection_, request_, queries_, best);
+    return best.sorted(0);
+  }
+  std::vector<Hit> all() override { return within(std::nullopt); }
+  std::vector<Hit> rest(const std::vector<Hit>& come) override { return within(come.back()); }
+
+ private:
+  std::vector<Hit> within(const std::optional<Hit>& after) const {
+    return std::move(engine::texts_within(view_, selection_, request_, queries_, after)[0]);
+  }
+
+  const engine::View& view_;
+  const engine::Selection& selection_;
+  engine::EditRequest request_;
+  std::vector<CodePoints> queries_;
+};
+
 // By words in common; the distance is how many of the query's are missing.
 class WordSource final : public TextSource {
  public:
@@ -177,6 +211,9 @@ std::unique_ptr<MatchSource> make_source(const MatchQuestion& question, const en
   }
   if (question.text.kind == index::TextIndex::Kind::kWords) {
     return std::make_unique<WordSource>(question, view, selection, cancellation);
+  }
+  if (question.text.kind == index::TextIndex::Kind::kEdit) {
+    return std::make_unique<EditSource>(question, view, selection, cancellation);
   }
   if (index == nullptr) {
     return std::make_unique<CountSource>(question, view, selection, cancellation);

@@ -183,7 +183,7 @@ void WarpCursor::hidden_column(sqlite3_context* context, HiddenColumn column) co
     case kK: given(match_->question().k); break;
     case kNprobe: given(match_->question().nprobe); break;
     case kMatches:
-      if (match_->question().of_text()) text_matches(context);
+      if (match_->question().text.has_keywords()) text_matches(context);
       break;
     default: break;
   }

@@ -209,7 +209,12 @@ TEST_CASE("definition: refusals quote the argument and say what was expected") {
   refused("x real primary key", "INTEGER or TEXT");
   refused("x integer primary", "expected PRIMARY KEY");
   refused("x integer primary key partition key", "only once");
-  refused("x text distance=edit", "not available");
+  refused("x text distance=l2", "distance=edit to TEXT");
+  refused("x integer distance=edit", "distance=edit to TEXT");
+  refused("x text distance=edit index=words", "index=words does not go with distance=edit");
+  refused("x text distance=edit index=flat(a=1)", "index=flat takes no parameters");
+  refused("x text distance=edit index=list_of_clusters(size=32)", "not available");
+  refused("x text index=flat", "not available");
   refused("x text index=ngram(n=three)", "n=1 to 16");
   refused("x integer index=flat", "not available");
   refused("x integer index=match(buckets=0)", "buckets= must be an integer from 1 to 1048576");

@@ -1,7 +1,10 @@
 // warp_range_join(table, column, query_sql, radius [, options]): for every row (id, vector) of
-// query_sql, the rows within the radius, searched as one batch.
+// query_sql, the rows within the radius, searched as one batch; or for every row (id, text), under
+// edit distance.
 #include "sql/table_functions/functions.h"
 #include "sql/table_functions/query_batch.h"
+#include "sql/table_functions/text_range.h"
+#include "sql/table_functions/text_rows.h"
 
 namespace warplite::sql {
 namespace {
@@ -59,7 +62,20 @@ class JoinedWithin final : public Rows {
   const Hit* end_ = nullptr;
 };
 
+std::unique_ptr<Rows> run_texts(Call& call, const TextTarget& target) {
+  const double radius = call.real(Input::kRadius);
+  const std::string device = device_option(call, Input::kOptions);
+  TextQueries queries = read_texts(call, Input::kQuerySql);
+  if (queries.ids.empty()) return nullptr;
+  compute::HitLists lists = run_texts_within(call, target, queries.texts, radius, device);
+  return std::make_unique<JoinedWithin>(std::move(queries.ids), std::move(lists));
+}
+
 std::unique_ptr<Rows> run(Call& call) {
+  if (const std::optional<TextTarget> texts =
+          edit_target(call, Input::kTable, Input::kColumn)) {
+    return run_texts(call, *texts);
+  }
   const SearchTarget target = search_target(call, Input::kTable, Input::kColumn);
   const double radius = call.real(Input::kRadius);
   const SearchOptions options = search_options(call, Input::kOptions);

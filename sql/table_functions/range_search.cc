@@ -1,6 +1,8 @@
-// warp_range_search(table, column, query, radius [, options]): every row within the radius.
+// warp_range_search(table, column, query, radius [, options]): every row within the radius, of a
+// vector, or of a text under edit distance.
 #include "sql/table_functions/functions.h"
 #include "sql/table_functions/search_target.h"
+#include "sql/table_functions/text_range.h"
 
 namespace warplite::sql {
 namespace {
@@ -36,6 +38,14 @@ class RowsWithin : public Rows {
 };
 
 std::unique_ptr<Rows> run(Call& call) {
+  if (const std::optional<TextTarget> texts =
+          edit_target(call, Input::kTable, Input::kColumn)) {
+    if (call.is_null(Input::kQuery)) return nullptr;
+    compute::HitLists lists =
+        run_texts_within(call, *texts, {query_text(call, Input::kQuery)},
+                         call.real(Input::kRadius), device_option(call, Input::kOptions));
+    return std::make_unique<RowsWithin>(std::move(lists[0]));
+  }
   const SearchTarget target = search_target(call, Input::kTable, Input::kColumn);
   if (call.is_null(Input::kQuery)) return nullptr;
   const VectorInput query = vector_for_column(call.value(Input::kQuery), target.column->element,

@@ -11,6 +11,7 @@ namespace {
 // Queries answered together, and hits that their searches have in memory.
 constexpr std::size_t kBatch = 1024;
 constexpr std::size_t kHitsOfBatch = std::size_t{1} << 22;
+constexpr std::size_t kBytesOfBatch = std::size_t{1} << 26;
 // Hits that stay for a join that asks for all of them again; beyond, they are searched again.
 constexpr std::size_t kKept = std::size_t{1} << 20;
 
@@ -80,7 +81,11 @@ void TextRows::answer_more() {
   if (hits_.size() > kKept) forget();
   const std::size_t affordable = kHitsOfBatch / std::max<std::size_t>(hits_of_query(), 1);
   const std::size_t most = std::clamp<std::size_t>(affordable, 1, kBatch);
-  const std::size_t end = std::min(answered_ + most, queries_.texts.size());
+  std::size_t end = answered_;
+  for (std::size_t bytes = 0; end < queries_.texts.size() && end - answered_ < most; ++end) {
+    bytes += queries_.texts[end].size();
+    if (bytes > kBytesOfBatch && end > answered_) break;
+  }
   answer(std::vector<std::string_view>(
       queries_.texts.begin() + static_cast<std::ptrdiff_t>(answered_),
       queries_.texts.begin() + static_cast<std::ptrdiff_t>(end)));

@@ -1,0 +1,37 @@
+#include "sql/table_functions/text_range.h"
+
+#include <algorithm>
+
+#include "engine/edit_search.h"
+
+namespace warplite::sql {
+
+std::optional<TextTarget> edit_target(Call& call, int table_parameter, int column_parameter) {
+  TextTarget target{call.table(table_parameter), nullptr};
+  target.column = target.table->definition.find(
+      call.text(column_parameter, "the name of a vector column, or of a TEXT column"));
+  if (target.column == nullptr || !target.column->text.by_edits()) return std::nullopt;
+  return target;
+}
+
+compute::HitLists run_texts_within(const Call& call, const TextTarget& target,
+                                   const std::vector<std::string>& queries, double radius,
+                                   const std::string& device) {
+  Interrupt interrupt(call.context().db());
+  const index::TextIndex& text = target.column->text;
+  engine::EditRequest request;
+  request.column = {static_cast<std::size_t>(target.column->slot), text.ngram.fold,
+                    text.ngram.normalization};
+  request.device = device;
+  request.cancellation = &interrupt;
+  request.range.high = radius;
+  std::vector<CodePoints> points(queries.size());
+  for (std::size_t i = 0; i < queries.size(); ++i) request.column.read(queries[i], points[i]);
+  const std::shared_ptr<const engine::View> view = target.table->collection->view();
+  const engine::Selection all(*view, {});
+  compute::HitLists lists = engine::texts_within(*view, all, request, points);
+  for (std::vector<Hit>& hits : lists) std::sort(hits.begin(), hits.end());
+  return lists;
+}
+
+}  // namespace warplite::sql
