@@ -82,6 +82,7 @@ ColumnDefinition ArgumentParser::column() {
   }
   type(column);
   while (token().kind != Token::Kind::kEnd) option(column);
+  if (column.kind != ColumnKind::kVector && has_index_) check_plain_index(column);
   if (column.kind == ColumnKind::kVector) {
     check_index(column);
   } else if (column.index.kind == "match") {
@@ -227,14 +228,16 @@ void ArgumentParser::index(ColumnDefinition& column) {
       if (!token().is(')') && !accept(',')) expected("\",\" or \")\"");
     }
   }
-  const bool flat = column.index.kind == "flat" && has_distance_;
-  const bool text =
-      column.plain == PlainType::kText && (flat || index::is_text_index(column.index.kind));
-  if (column.kind != ColumnKind::kVector && column.index.kind != "match" && !text) {
-    fail("index=" + column.index.kind +
-             " on a column that holds no vectors is not available in this version",
-         ErrorKind::kUnsupported);
-  }
+}
+
+// Whether there is such an index of what is no vector; options come in any order.
+void ArgumentParser::check_plain_index(const ColumnDefinition& column) const {
+  const std::string& kind = column.index.kind;
+  const bool text = column.plain == PlainType::kText && index::is_text_index(kind);
+  const bool flat = column.text.by_edits() && kind == "flat";
+  if (kind == "match" || text || flat) return;
+  fail("index=" + kind + " on a column that holds no vectors is not available in this version",
+       ErrorKind::kUnsupported);
 }
 
 // Of a plain column. Match counts read its blocks, so that there is nothing to build.

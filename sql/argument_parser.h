@@ -57,6 +57,7 @@ class ArgumentParser {
   void index(ColumnDefinition& column);
   void text_index(ColumnDefinition& column) const;
   void check_index(const ColumnDefinition& column) const;
+  void check_plain_index(const ColumnDefinition& column) const;
   void check_match_index(const ColumnDefinition& column) const;
 
   const std::string& table_;
