@@ -9,6 +9,7 @@
 #include "engine/code_ranges.h"
 #include "engine/common_cancellation.h"
 #include "engine/device_choice.h"
+#include "engine/fallback.h"
 #include "engine/readiness.h"
 
 namespace warplite::engine {
@@ -91,21 +92,12 @@ void CodeSearch::count(std::span<const std::uint32_t> parts, compute::HitTable& 
   group.parts = parts;
   group.codes = load_column_codes(view_, parts, columns_, request_.cancellation);
   if (!fill(group, translate(group))) return;
-  compute::Device* device = &choose(group);
-  compute::HitTable found(best.queries(), best.k());
-  Status status = count_on(*device, group, found);
-  const bool devices_fault = status.kind == ErrorKind::kDevice ||
-                             status.kind == ErrorKind::kNoMemory ||
-                             status.kind == ErrorKind::kUnsupported;
-  if (!status.ok() && devices_fault && device != &host()) {
-    Residency::instance().release_idle(*device);
-    if (insisted_) throw Error(status.kind, device->describe().name + ": " + status.message);
-    device = &host();
+  compute::Device& device = choose(group);
+  compute::HitTable found(0, 0);
+  answer_on(device, insisted_, [&](compute::Device& answering) {
     found = compute::HitTable(best.queries(), best.k());
-    status = count_on(*device, group, found);
-  }
-  status.raise();
-  device->count_search();
+    return count_on(answering, group, found);
+  });
   for (std::size_t i = 0; i < best.queries(); ++i) best.row(i).merge(std::move(found.row(i)));
   for (const std::uint32_t part : parts) counted_[part] = true;
 }

@@ -7,6 +7,7 @@
 
 #include "engine/device_choice.h"
 #include "engine/edit_rows.h"
+#include "engine/fallback.h"
 #include "engine/readiness.h"
 
 namespace warplite::engine {
@@ -125,19 +126,9 @@ class EditSearch {
 
   void search(const std::vector<EditTextTile>& tiles) {
     if (tiles.empty()) return;
-    compute::Device* device = &choose(tiles);
-    Status status = search_on(*device, tiles);
-    const bool devices_fault = status.kind == ErrorKind::kDevice ||
-                               status.kind == ErrorKind::kNoMemory ||
-                               status.kind == ErrorKind::kUnsupported;
-    if (!status.ok() && devices_fault && device != &host()) {
-      Residency::instance().release_idle(*device);
-      if (insisted_) throw Error(status.kind, device->describe().name + ": " + status.message);
-      device = &host();
-      status = search_on(*device, tiles);
-    }
-    status.raise();
-    device->count_search();
+    compute::Device& device = choose(tiles);
+    answer_on(device, insisted_,
+              [&](compute::Device& answering) { return search_on(answering, tiles); });
     for (const EditTextTile& tile : tiles) compare_long_rows(tile);
   }
 

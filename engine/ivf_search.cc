@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/exact_search.h"
+#include "engine/fallback.h"
 #include "engine/ivf_set.h"
 #include "engine/readiness.h"
 
@@ -155,10 +156,7 @@ class CodeSearch {
 
   // The CPU is to answer, unless it was the one that failed, or no other device may.
   void give_up_device(const Status& status) {
-    const bool devices_fault = status.kind == ErrorKind::kDevice ||
-                               status.kind == ErrorKind::kNoMemory ||
-                               status.kind == ErrorKind::kUnsupported;
-    if (!devices_fault || device_ == &host()) status.raise();
+    if (!is_devices_fault(status.kind) || device_ == &host()) status.raise();
     if (!device_->usable()) Residency::instance().release_idle(*device_);
     if (insisted_) {
       throw Error(status.kind, device_->describe().name + ": " + status.message);

@@ -1,5 +1,6 @@
 #include "engine/models.h"
 
+#include "engine/fallback.h"
 #include "engine/residency.h"
 
 namespace warplite::engine {
@@ -25,10 +26,7 @@ void on_worker(const Demand& demand, const std::function<void(compute::Device&)>
   try {
     return work(device);
   } catch (const Error& error) {
-    const bool devices_fault = error.kind() == ErrorKind::kDevice ||
-                               error.kind() == ErrorKind::kNoMemory ||
-                               error.kind() == ErrorKind::kUnsupported;
-    if (!devices_fault || &device == &host) throw;
+    if (!is_devices_fault(error.kind()) || &device == &host) throw;
   }
   work(host);
 }

@@ -9,6 +9,7 @@
 #include "compute/device.h"
 #include "engine/device_set.h"
 #include "engine/exact_search.h"
+#include "engine/fallback.h"
 #include "engine/ivf_search.h"
 #include "engine/lsh_search.h"
 #include "engine/multi_device.h"
@@ -135,10 +136,7 @@ class Searcher {
       for (compute::Device* device : devices) Residency::instance().release_idle(*device);
       status = search(devices);
     }
-    const bool devices_fault = status.kind == ErrorKind::kDevice ||
-                               status.kind == ErrorKind::kNoMemory ||
-                               status.kind == ErrorKind::kUnsupported;
-    if (!devices_fault) status.raise();
+    if (!is_devices_fault(status.kind)) status.raise();
     if (status.ok()) return true;
     set_ = nullptr;
     for (compute::Device* device : devices) {

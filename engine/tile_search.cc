@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "engine/device_choice.h"
+#include "engine/fallback.h"
 #include "engine/readiness.h"
 
 namespace warplite::engine {
@@ -19,21 +20,12 @@ class TileSearch {
 
   void search(const std::vector<Tile>& tiles) {
     if (tiles.empty()) return;
-    compute::Device* device = &choose(tiles);
-    compute::HitTable found(best_.queries(), best_.k());
-    Status status = count(*device, tiles, found);
-    const bool devices_fault = status.kind == ErrorKind::kDevice ||
-                               status.kind == ErrorKind::kNoMemory ||
-                               status.kind == ErrorKind::kUnsupported;
-    if (!status.ok() && devices_fault && device != &host()) {
-      Residency::instance().release_idle(*device);
-      if (insisted_) throw Error(status.kind, device->describe().name + ": " + status.message);
-      device = &host();
+    compute::Device& device = choose(tiles);
+    compute::HitTable found(0, 0);
+    answer_on(device, insisted_, [&](compute::Device& answering) {
       found = compute::HitTable(best_.queries(), best_.k());
-      status = count(*device, tiles, found);
-    }
-    status.raise();
-    device->count_search();
+      return count(answering, tiles, found);
+    });
     for (std::size_t i = 0; i < best_.queries(); ++i) best_.row(i).merge(std::move(found.row(i)));
   }
 
