@@ -12,14 +12,17 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "compute/codes.h"
 #include "compute/edit.h"
+#include "compute/edit_metric.h"
 #include "compute/ivf.h"
 #include "compute/match.h"
+#include "compute/metric.h"
 #include "compute/ops.h"
 #include "core/bytes.h"
 #include "core/error.h"
@@ -107,6 +110,14 @@ class Device {
   virtual bool supports_edit() const { return false; }
   virtual Status edit_nearest(const EditWork& work, HitTable& best);
   virtual Status edit_within(const EditWork& work, HitLists& out);
+
+  // For builders of metric indexes: the distance (metric.h) of a point to the rows of the first
+  // `groups` groups, out[16 · groups]; and that of a text, by symbols, to the texts of some groups,
+  // out[32 · groups], anything at places without a text. On the host, unless the device has better.
+  virtual void metric_distances(MetricSpace space, const float* point, const MetricVectors& rows,
+                                std::uint32_t groups, float* out);
+  virtual void text_distances(std::span<const std::uint32_t> text, const MetricTexts& texts,
+                              std::uint32_t width, std::uint16_t* out);
 
   // Searches it has answered, as counted by whoever asked.
   std::uint64_t searches() const { return searches_; }

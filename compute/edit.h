@@ -16,6 +16,8 @@
 
 namespace warplite::compute {
 
+class TextMetricBuilder;
+
 inline constexpr std::uint32_t kEditGroup = 32;
 // Longer texts are in no tile: whoever searches compares them one by one (edit_distance.h).
 inline constexpr std::uint32_t kLongestEditText = 4096;
@@ -50,6 +52,7 @@ struct EditLayout {
 // Everything but `bytes` is host memory and outlives the call.
 struct EditTile {
   const Buffer* bytes = nullptr;  // EditLayout::of(alphabet, texts, positions, width)
+  const std::byte* host = nullptr;  // the same in host memory; null: not at hand
   std::uint32_t alphabet = 0, texts = 0, positions = 0, width = 0;
   // As in MatchTile. Rows without a text in the tile are no results.
   std::uint32_t rows = 0;  // at most kTileRows
@@ -66,6 +69,9 @@ struct EditWork {
   std::span<const std::uint32_t> points;
   DistanceRange range;  // hits outside are not returned
   Cancellation* cancellation = nullptr;
+  // What a device may pass over texts by (edit_metric.h), where tiles have host bytes; null: nothing.
+  const TextMetricBuilder* metric = nullptr;
+  SearchCounters* counters = nullptr;  // added to; null: nobody asks
 
   std::size_t queries() const { return begins.size() - 1; }
   std::span<const std::uint32_t> query(std::size_t q) const {

@@ -23,7 +23,7 @@ bool same_rows(const Block& a, const Block& b) {
 
 bool gathers(const Workload& work) {
   return work.queries.rows <= Gatherer::kMostQueries && !work.has_after &&
-         work.range.unbounded();
+         work.range.unbounded() && work.sample.empty();
 }
 
 }  // namespace

@@ -18,6 +18,8 @@
 namespace warplite::compute {
 
 class Buffer;
+class VectorMetricBuilder;
+struct SearchCounters;
 
 // Asked between tiles, at least every few milliseconds, and only on the thread
 // that called the operation.
@@ -31,11 +33,21 @@ class Cancellation {
 // Everything but `vectors` is host memory and outlives the call.
 struct Block {
   const Buffer* vectors = nullptr;  // `rows` dense vectors of the workload's type and dim
+  const std::byte* host = nullptr;  // the same bytes in host memory; null: not at hand
   std::uint32_t rows = 0;
   std::uint32_t id = 0;                  // returned in Hit::block
   RowIdView rowids;                      // in any order, no duplicates among live rows
   const std::uint64_t* live = nullptr;   // one bit a row, rows that take part; null: all
   std::uint32_t live_rows = 0;           // bits set in `live`, or rows
+};
+
+// How nearest() tells the k nearest rows from the rest; index/threshold_select.h knows which is
+// faster where. The result is the same.
+enum class Select : std::uint8_t { kAuto, kDefault, kThreshold };
+
+// A row of a workload: its block's index in Workload::blocks, and its position there.
+struct SampleRow {
+  std::uint32_t block, row;
 };
 
 // What nearest() and within() have in common.
@@ -50,6 +62,14 @@ struct Workload {
   double after_distance = 0;
   RowId after_rowid = 0;
   Cancellation* cancellation = nullptr;
+  // What a device may pass over rows by (metric.h), where blocks have host bytes; null: nothing.
+  const VectorMetricBuilder* metric = nullptr;
+  SearchCounters* counters = nullptr;  // added to; null: nobody asks
+  Select select = Select::kAuto;  // of nearest(); a wish that an index turns into a sample
+  // Rows that take part, each once, by block and row. Not empty: a device may bound every query's
+  // k-th distance by the k-th of these rows before it looks at the others, and drop what is
+  // farther. It is to be fast for rows drawn at random, and right for any.
+  std::span<const SampleRow> sample;
 
   bool admits(const Hit& hit) const {
     if (!range.contains(hit.distance)) return false;

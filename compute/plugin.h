@@ -25,7 +25,7 @@ namespace warplite::compute {
 
 // Raised whenever what crosses the border changes in a way that sizes do not show: the virtual
 // functions of Device, Buffer and Cancellation, their order and their meaning.
-inline constexpr int kPluginInterface = 3;
+inline constexpr int kPluginInterface = 4;
 
 // What open() may add; more are ignored.
 inline constexpr std::size_t kMostPluginDevices = 64;

@@ -33,6 +33,9 @@ struct Layout {
   std::uint32_t segment_rows = 0; // capacity of a sealed segment
   // store=codes: a segment keeps no vectors of columns that have a model, only their codes.
   bool codes_only = false;
+  // content=: vectors and values stay in a table that an application owns. Of each row no more than
+  // a hash of them is stored, by which they are known when they are read from there.
+  bool content = false;
   // index=match: plain columns whose match counts are counted by codes from the first search on.
   // Shorter than `plains`: the others are not.
   std::vector<bool> match;

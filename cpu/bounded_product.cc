@@ -120,15 +120,24 @@ BoundedProduct::Rows BoundedProduct::make_rows(std::size_t rows) const {
 
 void BoundedProduct::pack_rows(const std::byte* base, const std::uint32_t* numbers, std::size_t n,
                                Rows* out) const {
+  const std::size_t stride = bytes_per_vector(type_, dim_);
+  pack_rows(n, [&](std::size_t i) { return base + numbers[i] * stride; }, out);
+}
+
+void BoundedProduct::pack_rows(std::span<const std::byte* const> rows, Rows* out) const {
+  pack_rows(rows.size(), [&](std::size_t i) { return rows[i]; }, out);
+}
+
+template <class RowAt>
+void BoundedProduct::pack_rows(std::size_t n, const RowAt& row_at, Rows* out) const {
   const bool unit = distance_ == Distance::kCosine, l2 = distance_ == Distance::kL2;
   const PackSource source{type_, dim_, centre_.empty() ? nullptr : centre_.data(),
                           static_cast<float>(row_scale_), unit};
-  const std::size_t stride = bytes_per_vector(type_, dim_);
   float* packed = reinterpret_cast<float*>(out->packed.data());
   Vectors vectors(gemm_.rows);
   for (std::size_t first = 0; first < n; first += gemm_.rows) {
     for (std::size_t i = 0; i < gemm_.rows; ++i) {
-      vectors[i] = first + i < n ? base + numbers[first + i] * stride : nullptr;
+      vectors[i] = first + i < n ? row_at(first + i) : nullptr;
     }
     gemm_.pack(source, vectors.data(), gemm_.rows, packed + first * dim_, out->squares.data());
     for (std::size_t i = 0; i < gemm_.rows; ++i) {

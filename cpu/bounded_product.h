@@ -30,6 +30,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <vector>
 
 #include "core/bytes.h"
@@ -93,9 +94,10 @@ class BoundedProduct {
   void pack_queries(const MatrixView& queries, Queries* out) const;
   // Room for that many.
   Rows make_rows(std::size_t rows) const;
-  // `n` rows of `base`, numbered; what pads them to a group is zeros.
+  // `n` rows of `base`, numbered, or anywhere; what pads them to a group is zeros.
   void pack_rows(const std::byte* base, const std::uint32_t* numbers, std::size_t n,
                  Rows* out) const;
+  void pack_rows(std::span<const std::byte* const> rows, Rows* out) const;
 
   // dots[query of those panels · block_rows() + row], for padded_rows(rows) rows.
   void multiply(const Queries& queries, std::size_t first_panel, std::size_t panels,
@@ -119,6 +121,8 @@ class BoundedProduct {
  private:
   static constexpr double kUnit = 0x1p-24;  // rounding of float32
 
+  template <class RowAt>
+  void pack_rows(std::size_t n, const RowAt& row_at, Rows* out) const;
   double largest_norm(const Vectors& vectors) const;
   void choose_blocks();
 

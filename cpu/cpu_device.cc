@@ -12,6 +12,7 @@
 #include "cpu/edit.h"
 #include "cpu/ivf_search.h"
 #include "cpu/match.h"
+#include "cpu/metric_search.h"
 #include "cpu/pq_assign.h"
 #include "cpu/search.h"
 #include "cpu/worker.h"
@@ -52,11 +53,19 @@ class CpuDevice : public compute::Device {
   }
 
   Status nearest(const compute::Workload& work, compute::HitTable& best) override {
-    return compute::guarded([&] { search_nearest(work, best); });
+    return compute::guarded([&] {
+      if (work.metric != nullptr) return search_metric_nearest(*this, work, best);
+      count_all(work);
+      search_nearest(work, best);
+    });
   }
 
   Status within(const compute::Workload& work, compute::HitLists& out) override {
-    return compute::guarded([&] { search_within(work, out); });
+    return compute::guarded([&] {
+      if (work.metric != nullptr) return search_metric_within(*this, work, out);
+      count_all(work);
+      search_within(work, out);
+    });
   }
 
   bool supports_ivf(const compute::IvfShape& shape) const override {
@@ -89,14 +98,26 @@ class CpuDevice : public compute::Device {
     return compute::guarded([&] { search_codes(work, best); });
   }
 
+  void metric_distances(compute::MetricSpace space, const float* point,
+                        const compute::MetricVectors& rows, std::uint32_t groups,
+                        float* out) override {
+    const int kernel = space == compute::MetricSpace::kL1 ? 1 : 0;
+    active_kernels().metric.distances[kernel](point, rows.group(0), rows.dim, groups, out);
+  }
+
   bool supports_edit() const override { return true; }
 
+  void text_distances(std::span<const std::uint32_t> text, const compute::MetricTexts& texts,
+                      std::uint32_t width, std::uint16_t* out) override {
+    cpu::text_distances(text, texts, width, out);
+  }
+
   Status edit_nearest(const compute::EditWork& work, compute::HitTable& best) override {
-    return compute::guarded([&] { search_edit_nearest(work, best); });
+    return compute::guarded([&] { search_edit_nearest(*this, work, best); });
   }
 
   Status edit_within(const compute::EditWork& work, compute::HitLists& out) override {
-    return compute::guarded([&] { search_edit_within(work, out); });
+    return compute::guarded([&] { search_edit_within(*this, work, out); });
   }
 
  private:

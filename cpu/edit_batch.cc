@@ -1,7 +1,6 @@
 #include "cpu/edit_batch.h"
 
 #include <algorithm>
-#include <numeric>
 
 namespace warplite::cpu {
 namespace {
@@ -12,8 +11,8 @@ constexpr std::size_t kMostColumns = 2048;
 
 }  // namespace
 
-EditBatches::EditBatches(const compute::EditWork& work) : order(work.queries()) {
-  std::iota(order.begin(), order.end(), 0u);
+EditBatches::EditBatches(const compute::EditWork& work, std::span<const std::uint32_t> queries)
+    : order(queries.begin(), queries.end()) {
   const auto length = [&](std::uint32_t q) { return work.query(q).size(); };
   std::stable_sort(order.begin(), order.end(),
                    [&](std::uint32_t a, std::uint32_t b) { return length(a) < length(b); });
@@ -61,18 +60,25 @@ void EditBatch::add_chunk(std::span<const std::uint32_t> points) {
   ends_.push_back({columns_.size(), distinct_.size()});
 }
 
+void EditBatch::add_query(std::uint32_t number, std::span<const std::uint32_t> points,
+                          ItemLoop& loop, unsigned thread) {
+  const std::size_t first = ends_.size() - 1;
+  for (std::size_t at = 0; at < points.size(); at += kChunkColumns) {
+    add_chunk(points.subspan(at, std::min(kChunkColumns, points.size() - at)));
+    loop.check(thread);
+  }
+  queries_.push_back({number, points.size(), first, ends_.size() - 1 - first});
+}
+
 void EditBatch::load(const compute::EditWork& work, std::span<const std::uint32_t> queries,
                      ItemLoop& loop, unsigned thread) {
   clear();
-  for (const std::uint32_t q : queries) {
-    const std::span<const std::uint32_t> points = work.query(q);
-    const std::size_t first = ends_.size() - 1;
-    for (std::size_t at = 0; at < points.size(); at += kChunkColumns) {
-      add_chunk(points.subspan(at, std::min(kChunkColumns, points.size() - at)));
-      loop.check(thread);
-    }
-    queries_.push_back({q, points.size(), first, ends_.size() - 1 - first});
-  }
+  for (const std::uint32_t q : queries) add_query(q, work.query(q), loop, thread);
+}
+
+void EditBatch::load(std::span<const std::uint32_t> text, ItemLoop& loop, unsigned thread) {
+  clear();
+  add_query(0, text, loop, thread);
 }
 
 }  // namespace warplite::cpu

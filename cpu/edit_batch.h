@@ -23,7 +23,7 @@ struct EditBatches {
   std::vector<std::uint32_t> order;   // numbers of queries
   std::vector<std::uint32_t> begins;  // of batches, in `order`; and the end
 
-  explicit EditBatches(const compute::EditWork& work);
+  EditBatches(const compute::EditWork& work, std::span<const std::uint32_t> queries);
   std::size_t size() const { return begins.size() - 1; }
   std::span<const std::uint32_t> queries(std::size_t batch) const {
     return std::span(order).subspan(begins[batch], begins[batch + 1] - begins[batch]);
@@ -47,6 +47,8 @@ class EditBatch {
   // Replaces what it holds. Asks `loop` whether to go on.
   void load(const compute::EditWork& work, std::span<const std::uint32_t> queries, ItemLoop& loop,
             unsigned thread);
+  // The same by one text, in whatever characters.
+  void load(std::span<const std::uint32_t> text, ItemLoop& loop, unsigned thread);
 
   std::span<const Query> queries() const { return queries_; }
   Chunk chunk(std::size_t i) const {
@@ -59,8 +61,6 @@ class EditBatch {
   std::span<const std::uint32_t> points() const { return points_; }
   // Of all queries.
   std::size_t columns() const { return columns_.size(); }
-  // The length that texts are best compared from.
-  std::size_t middle_length() const { return queries_[queries_.size() / 2].length; }
 
  private:
   struct Ends {
@@ -75,6 +75,8 @@ class EditBatch {
   using Page = std::array<Slot, kPage>;
 
   void clear();
+  void add_query(std::uint32_t number, std::span<const std::uint32_t> points, ItemLoop& loop,
+                 unsigned thread);
   void add_chunk(std::span<const std::uint32_t> points);
   Slot& slot(std::uint32_t point);
 

@@ -222,6 +222,46 @@ std::uint32_t at_most(const std::int16_t* sums, std::int16_t limit) {
   return found;
 }
 
+std::uint32_t between(const std::uint16_t* values, std::uint16_t low, std::uint16_t high) {
+  const auto least = hn::Set(kWords, low);
+  const auto width = hn::Set(kWords, static_cast<std::uint16_t>(high - low));
+  std::uint32_t found = 0;
+  for (std::size_t lane = 0; lane < kEditLanes; lane += kWordLanes) {
+    std::uint8_t bytes[8] = {};
+    const auto above = hn::Sub(hn::LoadU(kWords, values + lane), least);
+    hn::StoreMaskBits(kWords, hn::Eq(hn::Min(above, width), above), bytes);
+    std::uint32_t bits;
+    std::memcpy(&bits, bytes, sizeof bits);
+    found |= bits << lane;
+  }
+  return found;
+}
+
+// Rows of some pivots: one of distances each, or one of lows and one of highs.
+template <std::size_t Rows>
+std::uint32_t left(const std::uint8_t* rows, const PivotTest* tests, std::size_t count) {
+  const Tag<std::uint8_t> tag;
+  std::uint32_t found = 0;
+  for (std::size_t lane = 0; lane < kEditLanes; lane += hn::Lanes(tag)) {
+    auto apart = hn::Zero(tag);  // not zero where a test failed
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::uint8_t* const lows = rows + tests[i].pivot * Rows * kEditLanes + lane;
+      const std::uint8_t* const highs = lows + (Rows - 1) * kEditLanes;
+      const auto above = hn::SaturatedSub(hn::LoadU(tag, lows), hn::Set(tag, tests[i].high));
+      const auto below = hn::SaturatedSub(hn::Set(tag, tests[i].low), hn::LoadU(tag, highs));
+      apart = hn::Or(apart, hn::Or(above, below));
+      // To ask costs about as much as a test.
+      if (i % 2 == 1 && hn::AllFalse(tag, hn::Eq(apart, hn::Zero(tag)))) break;
+    }
+    std::uint8_t bytes[8] = {};
+    hn::StoreMaskBits(tag, hn::Eq(apart, hn::Zero(tag)), bytes);
+    std::uint32_t bits;
+    std::memcpy(&bits, bytes, sizeof bits);
+    found |= bits << lane;
+  }
+  return found;
+}
+
 template <std::size_t... Less>
 void fill_advance(EditKernels& kernels, std::index_sequence<Less...>) {
   ((kernels.advance[Less] = advance<Less + 1>), ...);
@@ -237,6 +277,9 @@ void fill_edit(Kernels& kernels) {
   fill_advance(edit, std::make_index_sequence<kEditStripeBlocks>());
   edit.sum = sum;
   edit.at_most = at_most;
+  edit.between = between;
+  edit.texts_left = left<1>;
+  edit.groups_left = left<2>;
 }
 
 }  // namespace HWY_NAMESPACE

@@ -29,6 +29,12 @@ struct EditColumns {
   std::uint16_t* carries = nullptr;
 };
 
+// Distances to a pivot that may be of use (compute/edit_metric.h).
+struct PivotTest {
+  std::uint32_t pivot = 0;
+  std::uint8_t low = 0, high = 0;
+};
+
 struct EditKernels {
   // In which rows of a stripe each lane has each of some symbols: masks[symbol][block][lane], for
   // as many blocks as the positions take. By width of symbols: 1, 2, 4.
@@ -46,6 +52,16 @@ struct EditKernels {
               std::int16_t* sums) = nullptr;
   // A bit for each lane whose sum is at most that.
   std::uint32_t (*at_most)(const std::int16_t* sums, std::int16_t limit) = nullptr;
+
+  // A bit for each lane whose value is within [low, high].
+  std::uint32_t (*between)(const std::uint16_t* values, std::uint16_t low,
+                           std::uint16_t high) = nullptr;
+  // A bit for each lane that passes all tests. Of texts: distances[pivot][lane]. Of what has
+  // distances from lows to highs: bounds[pivot][lows, highs][lane].
+  std::uint32_t (*texts_left)(const std::uint8_t* distances, const PivotTest* tests,
+                              std::size_t count) = nullptr;
+  std::uint32_t (*groups_left)(const std::uint8_t* bounds, const PivotTest* tests,
+                               std::size_t count) = nullptr;
 };
 
 }  // namespace warplite::cpu

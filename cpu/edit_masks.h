@@ -8,17 +8,18 @@
 #include <span>
 #include <vector>
 
+#include "cpu/edit_group.h"
 #include "cpu/edit_kernels.h"
-#include "cpu/edit_tile.h"
 
 namespace warplite::cpu {
 
 class EditMasks {
  public:
-  // From now on characters are those, by number, and texts are of this tile.
-  void translate(const EditTileView& view, std::span<const std::uint32_t> points);
-  // From now on texts are those of this group of it.
-  void begin(const EditTileView& view, std::uint32_t group);
+  // From now on characters, by number, are those symbols, or kNoSymbol. `alone`: find() is asked
+  // for all of them at once.
+  void translate(std::vector<std::uint32_t> symbols, bool alone);
+  // From now on texts are those of this group, with symbols of this width.
+  void begin(const EditGroup& group, std::uint32_t width);
   // Makes masks() of these characters those of the stripe that begins with this row.
   // REQUIRES: at most kMostMasks of them, each once.
   void find(const EditKernels& kernels, std::size_t row, std::span<const std::uint32_t> numbers);
@@ -32,8 +33,8 @@ class EditMasks {
  private:
   void forget();
 
-  const EditTileView* view_ = nullptr;
-  std::uint32_t group_ = 0;
+  EditGroup group_;
+  std::uint32_t width_ = 1;
   std::size_t row_ = 0, found_ = 0;    // the stripe, and how many masks it has
   std::vector<std::uint32_t> symbols_;  // by number
   // Offset 0 is that of zeros, which characters have that are not there.
@@ -41,6 +42,8 @@ class EditMasks {
   std::vector<std::uint64_t> made_;    // by number: for which stripe
   std::uint64_t stripe_ = 0;           // counts them
   std::vector<std::uint32_t> wanted_;  // of find()
+  bool alone_ = false;
+  std::size_t same_size_ = 0;  // alone: of masks, in which offsets and what is wanted are as before
   std::vector<std::uint16_t> masks_;
 };
 

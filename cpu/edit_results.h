@@ -26,10 +26,19 @@ class EditResults {
   // No hit of the query is farther; −1: there is none.
   std::int64_t limit(std::size_t q) const { return limits_[q].load(std::memory_order_relaxed); }
 
+  // Until further notice only hits farther than `known` are added, up to `reach`: those nearer are
+  // there. REQUIRES: nobody adds meanwhile.
+  void set_band(std::size_t q, std::int64_t known, std::int64_t reach = kMost) {
+    bands_[q] = {known, reach};
+  }
+
   void add(std::size_t q, std::span<const Hit> hits) {
     const std::lock_guard<std::mutex> lock(mutexes_[q % mutexes_.size()]);
+    const auto known = static_cast<double>(bands_[q].known);
+    const auto reach = static_cast<double>(bands_[q].reach);
     for (const Hit& hit : hits) {
       if (!range_.contains(hit.distance)) continue;
+      if (hit.distance <= known || hit.distance > reach) continue;
       if (all_ != nullptr) {
         (*all_)[q].push_back(hit);
       } else {
@@ -40,8 +49,14 @@ class EditResults {
   }
 
  private:
+  static constexpr std::int64_t kMost = 1LL << 40;
+  struct Band {
+    std::int64_t known = -1, reach = kMost;
+  };
+
   EditResults(const compute::EditWork& work, compute::HitTable* best, compute::HitLists* all)
-      : range_(work.range), best_(best), all_(all), limits_(work.queries()) {
+      : range_(work.range), best_(best), all_(all), limits_(work.queries()),
+        bands_(work.queries()) {
     for (std::size_t q = 0; q < work.queries(); ++q) {
       limits_[q] = whole(range_.high);
       if (best_ != nullptr) lower_limit(q);
@@ -50,8 +65,8 @@ class EditResults {
 
   // The largest distance that is no greater.
   static std::int64_t whole(double distance) {
-    constexpr double kMost = 1LL << 40;
-    return static_cast<std::int64_t>(std::floor(std::clamp(distance, -1.0, kMost)));
+    constexpr auto kFarthest = static_cast<double>(kMost);
+    return static_cast<std::int64_t>(std::floor(std::clamp(distance, -1.0, kFarthest)));
   }
 
   void lower_limit(std::size_t q) {
@@ -67,6 +82,7 @@ class EditResults {
   compute::HitTable* const best_;
   compute::HitLists* const all_;
   std::vector<std::atomic<std::int64_t>> limits_;
+  std::vector<Band> bands_;
   std::array<std::mutex, 64> mutexes_;
 };
 

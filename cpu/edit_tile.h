@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "compute/edit.h"
+#include "cpu/edit_group.h"
 
 namespace warplite::cpu {
 
@@ -20,35 +21,30 @@ class EditTileView {
     symbols_ = bytes + at.symbols;
   }
 
-  static constexpr std::uint32_t kNone = 0xffffffff;
-
   const compute::EditTile& tile() const { return *tile_; }
   std::uint32_t groups() const {
     return (tile_->texts + compute::kEditGroup - 1) / compute::kEditGroup;
   }
-  // Of a group: how many texts it has, and of each of them row and length.
-  std::uint32_t texts(std::uint32_t group) const {
-    return std::min(tile_->texts - group * compute::kEditGroup, compute::kEditGroup);
+  EditGroup group(std::size_t i) const {
+    const std::size_t place = i * compute::kEditGroup;
+    const std::size_t texts = std::min<std::size_t>(tile_->texts - place, compute::kEditGroup);
+    EditGroup group;
+    group.symbols = symbols_ + std::size_t{begins_[i]} * compute::kEditGroup * tile_->width;
+    group.lengths = lengths_ + place;
+    group.rows = rows_ + place;
+    group.shortest = group.lengths[0];
+    group.longest = longest(i);
+    group.texts = static_cast<std::uint32_t>((std::uint64_t{1} << texts) - 1);
+    return group;
   }
-  const std::uint16_t* rows(std::uint32_t group) const {
-    return rows_ + group * compute::kEditGroup;
-  }
-  const std::uint16_t* lengths(std::uint32_t group) const {
-    return lengths_ + group * compute::kEditGroup;
-  }
-  std::uint32_t shortest(std::uint32_t group) const { return lengths(group)[0]; }
-  std::uint32_t longest(std::uint32_t group) const { return begins_[group + 1] - begins_[group]; }
-  // Those of a group from a position on.
-  const std::byte* symbols(std::uint32_t group, std::uint32_t position) const {
-    return symbols_ + (std::size_t{begins_[group]} + position) * compute::kEditGroup * tile_->width;
-  }
+  std::uint32_t longest(std::size_t group) const { return begins_[group + 1] - begins_[group]; }
 
-  // kNone: no text has the character.
+  // kNoSymbol: no text has the character.
   std::uint32_t symbol(std::uint32_t point) const {
     if (tile_->width == 4) return point;
     const std::uint32_t* const end = alphabet_ + tile_->alphabet;
     const std::uint32_t* const found = std::lower_bound(alphabet_, end, point);
-    return found == end || *found != point ? kNone
+    return found == end || *found != point ? kNoSymbol
                                            : static_cast<std::uint32_t>(found - alphabet_);
   }
   // The first group with a text of at least this length, or groups().
@@ -63,6 +59,15 @@ class EditTileView {
       }
     }
     return low;
+  }
+  // How many groups have texts whose lengths are at most that far from a length.
+  std::uint32_t groups_near(std::size_t length, std::int64_t apart) const {
+    constexpr std::int64_t kMost = compute::kLongestEditText + 1;
+    if (apart < 0) return 0;
+    const auto middle = static_cast<std::int64_t>(length);
+    const std::int64_t low = std::clamp<std::int64_t>(middle - apart, 0, kMost);
+    const std::int64_t high = std::min(middle + std::min(apart, kMost) + 1, kMost);
+    return first_of(static_cast<std::size_t>(high)) - first_of(static_cast<std::size_t>(low));
   }
 
  private:

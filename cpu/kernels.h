@@ -13,6 +13,7 @@
 #include "cpu/edit_kernels.h"
 #include "cpu/code_kernels.h"
 #include "cpu/match_kernels.h"
+#include "cpu/metric_kernels.h"
 #include "cpu/pq_kernels.h"
 #include "cpu/sliced_kernels.h"
 
@@ -98,6 +99,7 @@ struct Kernels {
   EditKernels edit;
   CodeKernels codes;
   SlicedKernels sliced;
+  MetricKernels metric;
 
   ScoreRows score(ElementType type, Distance distance) const {
     return scores[static_cast<int>(type)][static_cast<int>(distance)];
@@ -118,6 +120,7 @@ TargetExports match_exports();
 TargetExports edit_exports();
 TargetExports code_exports();
 TargetExports sliced_exports();
+TargetExports metric_exports();
 
 // The table in use. Valid for the life of the process.
 const Kernels& active_kernels();

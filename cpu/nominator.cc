@@ -13,22 +13,6 @@ constexpr std::size_t kLargestDeferredK = 1024;  // beyond, candidates take too 
 constexpr std::size_t kAskedBytes = 512;         // of a row that is soon to be scored
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// What at least k of the keys do not exceed, and not many more than k. Counting again and again
-// costs less than selection, whose branches nobody can predict.
-double bound_of(std::vector<float>& keys, std::size_t k) {
-  const auto [least, greatest] = std::minmax_element(keys.begin(), keys.end());
-  float low = *least, high = *greatest;
-  for (int round = 0; round < 16; ++round) {
-    const float middle = low + (high - low) / 2;
-    unsigned within = 0;
-    for (const float key : keys) within += static_cast<unsigned>(key <= middle);
-    (within >= k ? high : low) = middle;
-    if (within >= k && within - k <= k / 16) break;
-  }
-  // The keys were rounded.
-  return high + std::fabs(static_cast<double>(high)) * 0x1p-22 + 0x1p-140;
-}
-
 BoundedProduct::Vectors sample_rows(const compute::Workload& work) {
   constexpr std::size_t kRows = BoundedProduct::kSampleRows;
   BoundedProduct::Vectors rows;
@@ -52,6 +36,21 @@ BoundedProduct::Vectors sample_rows(const compute::Workload& work) {
 
 }  // namespace
 
+// Counting again and again costs less than selection, whose branches nobody can predict.
+double bound_of(const std::vector<float>& keys, std::size_t k) {
+  const auto [least, greatest] = std::minmax_element(keys.begin(), keys.end());
+  float low = *least, high = *greatest;
+  for (int round = 0; round < 16; ++round) {
+    const float middle = low + (high - low) / 2;
+    unsigned within = 0;
+    for (const float key : keys) within += static_cast<unsigned>(key <= middle);
+    (within >= k ? high : low) = middle;
+    if (within >= k && within - k <= k / 16) break;
+  }
+  // The keys were rounded.
+  return high + std::fabs(static_cast<double>(high)) * 0x1p-22 + 0x1p-140;
+}
+
 bool Nominator::suits(const compute::Workload& work, std::size_t k, std::size_t live_rows) {
   if (!BoundedProduct::suits(work.distance, work.queries.dim)) return false;
   if (work.queries.rows < kFewestQueries || live_rows < kFewestRows) return false;
@@ -61,16 +60,16 @@ bool Nominator::suits(const compute::Workload& work, std::size_t k, std::size_t 
   return k <= live_rows / 16;
 }
 
-Nominator::Nominator(const SearchContext& context)
+Nominator::Nominator(const SearchContext& context, bool keeps)
     : context_(context),
       gemm_(context.kernels.gemm),
       product_(gemm_, context.work.distance, context.work.queries.type, context.work.queries.dim,
                sample_rows(context.work), BoundedProduct::sample_of(context.work.queries)) {
   // With a lower end to the range, a near row need not count.
   const std::size_t k = context_.k;
-  const bool deferred =
-      k != 0 && k <= kLargestDeferredK && context_.work.range.low == -kInfinity;
-  most_pending_ = deferred ? k + std::max<std::size_t>(8, k / 2) : 0;
+  const bool deferred = k != 0 && (keeps || k <= kLargestDeferredK) &&
+                        context_.work.range.low == -kInfinity;
+  most_pending_ = deferred ? most_kept(k) : 0;
   product_.pack_queries(context_.work.queries, &queries_);
 }
 
@@ -210,12 +209,15 @@ void Nominator::ask_for_candidates(const Pending& pending) const {
   }
 }
 
+void Nominator::drop_distant(Worker& worker, std::size_t query, Pending& pending) const {
+  update_offset(worker, query, pending);
+  drop_distant(pending);
+}
+
 void Nominator::finish(Worker& worker, Tile& tile) const {
   for (std::size_t q = 0; q < queries_.bounds.size(); ++q) {
     if (worker.stopped()) return;
-    Pending& pending = tile.pending[q];
-    update_offset(worker, q, pending);
-    drop_distant(pending);
+    drop_distant(worker, q, tile.pending[q]);
     if (q + 1 < queries_.bounds.size()) ask_for_candidates(tile.pending[q + 1]);
     score(worker, q, tile);
   }

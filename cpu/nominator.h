@@ -1,9 +1,11 @@
 // Batches of queries under l2, ip and cosine: a float32 matrix product nominates rows
 // for each query, and nominees are re-scored canonically, so that results are exact
 // (bounded_product.h has the proof).
+// With a sample, threads leave their nominees where they are, for ThresholdSelect.
 // Threads: one Nominator is shared and constant; each thread has a Tile.
 #pragma once
 
+#include <algorithm>
 #include <limits>
 #include <vector>
 
@@ -13,13 +15,18 @@
 
 namespace warplite::cpu {
 
+// What at least k of the keys do not exceed, and not many more than k. REQUIRES: at least k keys,
+// all of them finite.
+double bound_of(const std::vector<float>& keys, std::size_t k);
+
 class Nominator {
  public:
   // Whether the workload can be, and is worth being, done this way.
   static bool suits(const compute::Workload& work, std::size_t k, std::size_t live_rows);
 
-  // Throws std::bad_alloc.
-  explicit Nominator(const SearchContext& context);
+  // `keeps`: nominees of any number stay until finish(), or whoever else takes them. Throws
+  // std::bad_alloc.
+  Nominator(const SearchContext& context, bool keeps);
 
   // A nominee whose canonical distance is not known yet: bounds of it as keys, which are
   // half a squared distance (l2) or the distance (ip, cosine), but for the query's share.
@@ -50,12 +57,21 @@ class Nominator {
   };
   Tile make_tile() const;
   std::size_t tile_rows() const { return product_.block_rows(); }
+  // Bytes of a query's nominees in one thread, at most, for that k.
+  static std::size_t pending_bytes(std::size_t k) { return most_kept(k) * sizeof(Candidate); }
+
+  const BoundedProduct& product() const { return product_; }
+  const BoundedProduct::Queries& queries() const { return queries_; }
 
   void search(Worker& worker, Tile& tile, const Span& span) const;
   // After the last span: scores the nominees that are left.
   void finish(Worker& worker, Tile& tile) const;
+  // What lies beyond the query's threshold goes.
+  void drop_distant(Worker& worker, std::size_t query, Pending& pending) const;
 
  private:
+  static std::size_t most_kept(std::size_t k) { return k + std::max<std::size_t>(8, k / 2); }
+
   void select(Worker& worker, std::size_t query, const float* dots, const compute::Block& block,
               Tile& tile) const;
   void defer(Worker& worker, std::size_t query, const float* dots, const compute::Block& block,

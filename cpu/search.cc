@@ -2,14 +2,17 @@
 
 #include <algorithm>
 #include <exception>
+#include <functional>
 #include <mutex>
 #include <optional>
+#include <utility>
 
 #include "core/error.h"
 #include "cpu/nominator.h"
 #include "cpu/scan.h"
 #include "cpu/screen.h"
 #include "cpu/thread_pool.h"
+#include "cpu/threshold_select.h"
 #include "cpu/worker.h"
 
 namespace warplite::cpu {
@@ -18,6 +21,7 @@ namespace {
 // Queries searched together, which bounds the memory of a search.
 constexpr std::size_t kQueryGroup = 2048;
 constexpr std::size_t kQueryBytes = std::size_t{64} << 20;
+constexpr std::size_t kNomineeBytes = std::size_t{256} << 20;  // selecting by threshold
 // Waking a thread costs about as much as comparing this many bytes.
 constexpr std::size_t kThreadBytes = std::size_t{1} << 20;
 constexpr std::size_t kLargestSpan = std::size_t{4} << 20;  // bytes
@@ -61,6 +65,7 @@ std::size_t count_live_rows(const compute::Workload& work) {
 // One group of queries over all blocks.
 class Search {
  public:
+  // With a sample the k nearest are selected by threshold; then the blocks are OtherRows.
   Search(const compute::Workload& work, const Kernels& kernels, std::size_t k,
          const std::vector<double>& bounds)
       : work_(work),
@@ -72,39 +77,89 @@ class Search {
     if (k == 0) context_.expected = expected_hits(work_, live);
     // A whole number of bitmap words, so that threads share none.
     std::size_t unit = std::max<std::size_t>(64, kSmallestSpan / work_.queries.stride() / 64 * 64);
-    if (Nominator::suits(work_, k, live)) {
-      nominator_.emplace(context_);
+    const bool by_threshold = !work_.sample.empty();
+    if (by_threshold || Nominator::suits(work_, k, live)) {
+      nominator_.emplace(context_, by_threshold);
       unit = nominator_->tile_rows();
     } else if (Screen::suits(work_, kernels)) {
       screen_.emplace(work_, kernels);
     }
-    const std::size_t useful = live * work_.queries.stride() * work_.queries.rows / kThreadBytes;
+    const std::size_t useful = (live + work_.sample.size()) * work_.queries.stride() *
+                               work_.queries.rows / kThreadBytes;
     threads_ = static_cast<unsigned>(
         std::clamp<std::size_t>(useful, 1, compute::thread_count()));
     spans_ = cut(work_, threads_, unit);
     threads_ = static_cast<unsigned>(std::clamp<std::size_t>(spans_.size(), 1, threads_));
     thresholds_.expect(threads_, k);
+    if (by_threshold) threshold_.emplace(context_, *nominator_, threads_);
   }
 
   // Returns the workers, each with its collectors.
   std::vector<std::unique_ptr<Worker>>& run() {
     workers_.resize(threads_);
-    ThreadPool::instance().run(
-        threads_, [this](unsigned number) { take_part(number); }, [this] { poll(); });
-    if (failure_) std::rethrow_exception(failure_);
-    if (context_.stop) throw Error(ErrorKind::kInterrupted, "interrupted");
+    tiles_.resize(nominator_ ? threads_ : 0);
+    if (threshold_) {
+      run_stage(threshold_->sample_tiles(), [this](unsigned number, std::size_t unit) {
+        threshold_->multiply_sample(*workers_[number], tile(number), unit);
+      });
+      run_stage(threshold_->query_batches(),
+                [this](unsigned number, std::size_t batch) {
+                  threshold_->bound(*workers_[number], batch, thresholds_);
+                });
+    }
+    run_spans();
+    if (threshold_) {
+      run_stage(threshold_->query_batches(), [this](unsigned number, std::size_t batch) {
+        threshold_->select(*workers_[number], batch, tiles_);
+      });
+    }
     return workers_;
   }
 
  private:
-  void take_part(unsigned number) noexcept {
-    try {
-      if (next_span_ >= spans_.size() && number != 0) return;
+  // Calls body(thread) on all threads, which take units of one stage from next_unit_.
+  void run_threads(const std::function<void(unsigned)>& body) {
+    next_unit_ = 0;
+    ThreadPool::instance().run(
+        threads_,
+        [&](unsigned number) {
+          try {
+            body(number);
+          } catch (...) {
+            fail();
+          }
+        },
+        [this] { poll(); });
+    if (failure_) std::rethrow_exception(failure_);
+    if (context_.stop) throw Error(ErrorKind::kInterrupted, "interrupted");
+  }
+
+  void run_stage(std::size_t units, const std::function<void(unsigned, std::size_t)>& body) {
+    run_threads([&](unsigned number) {
+      if (!prepare(number, units)) return;
+      take_units(number, units, [&](std::size_t unit) { body(number, unit); });
+    });
+  }
+
+  void run_spans() {
+    run_threads([this](unsigned number) {
+      if (prepare(number, spans_.size())) search_spans(number);
+    });
+  }
+
+  // False: there is nothing left for this thread.
+  bool prepare(unsigned number, std::size_t units) {
+    if (next_unit_ >= units && number != 0) return false;
+    if (workers_[number] == nullptr) {
       workers_[number] = std::make_unique<Worker>(context_, number);
-      search_spans(*workers_[number]);
-    } catch (...) {
-      fail();
     }
+    return true;
+  }
+
+  // While rows are multiplied; afterwards threads look at the tiles of all.
+  Nominator::Tile& tile(unsigned number) {
+    if (tiles_[number].pending.empty()) tiles_[number] = nominator_->make_tile();
+    return tiles_[number];
   }
 
   // While the calling thread waits for the others.
@@ -122,22 +177,23 @@ class Search {
     context_.stop = true;
   }
 
-  void search_spans(Worker& worker) {
+  void search_spans(unsigned number) {
+    Worker& worker = *workers_[number];
     if (nominator_) {
-      Nominator::Tile tile = nominator_->make_tile();
-      take_spans(worker, [&](const Span& span) { nominator_->search(worker, tile, span); });
-      nominator_->finish(worker, tile);
+      Nominator::Tile& tile = this->tile(number);
+      take_units(number, spans_.size(),
+                 [&](std::size_t i) { nominator_->search(worker, tile, spans_[i]); });
+      if (!threshold_) nominator_->finish(worker, tile);
     } else {
       Scan scan(worker, screen_ ? &*screen_ : nullptr);
-      take_spans(worker, [&](const Span& span) { scan.search(span); });
+      take_units(number, spans_.size(), [&](std::size_t i) { scan.search(spans_[i]); });
     }
   }
 
   template <class Visit>
-  void take_spans(Worker& worker, const Visit& visit) {
-    for (std::size_t i = next_span_++; i < spans_.size() && !worker.stopped(); i = next_span_++) {
-      visit(spans_[i]);
-    }
+  void take_units(unsigned number, std::size_t units, const Visit& visit) {
+    Worker& worker = *workers_[number];
+    for (std::size_t i = next_unit_++; i < units && !worker.stopped(); i = next_unit_++) visit(i);
   }
 
   const compute::Workload work_;
@@ -146,17 +202,24 @@ class Search {
   SearchContext context_;
   std::vector<Span> spans_;
   std::optional<Nominator> nominator_;
+  std::optional<ThresholdSelect> threshold_;
   std::optional<Screen> screen_;
   unsigned threads_ = 1;
-  std::atomic<std::size_t> next_span_{0};
+  std::atomic<std::size_t> next_unit_{0};  // of the stage
+  // Per thread, once it has had something to do.
   std::vector<std::unique_ptr<Worker>> workers_;
+  std::vector<Nominator::Tile> tiles_;
   std::mutex failure_mutex_;
   std::exception_ptr failure_;
 };
 
 // The queries from `first` on that are searched together.
-compute::Workload group_of(const compute::Workload& work, std::size_t first) {
-  const std::size_t fitting = kQueryBytes / (work.queries.dim * sizeof(double));
+compute::Workload group_of(const compute::Workload& work, std::size_t first, std::size_t k) {
+  std::size_t fitting = kQueryBytes / (work.queries.dim * sizeof(double));
+  if (!work.sample.empty()) {
+    fitting = std::min(fitting, kNomineeBytes / ThresholdSelect::query_bytes(
+                                                    work, k, compute::thread_count()));
+  }
   compute::Workload group = work;
   group.queries.data = work.queries.row(first);
   group.queries.rows = std::min(std::clamp<std::size_t>(fitting, 16, kQueryGroup),
@@ -168,8 +231,16 @@ compute::Workload group_of(const compute::Workload& work, std::size_t first) {
 
 void search_nearest(const compute::Workload& work, compute::HitTable& best) {
   if (best.k() == 0) return;
-  for (std::size_t first = 0, end = 0; first < work.queries.rows; first = end) {
-    const compute::Workload group = group_of(work, first);
+  compute::Workload all = work;
+  std::optional<OtherRows> others;
+  if (ThresholdSelect::suits(work, best.k(), count_live_rows(work))) {
+    others.emplace(work);
+    all.blocks = others->blocks();
+  } else {
+    all.sample = {};
+  }
+  for (std::size_t first = 0, end = 0; first < all.queries.rows; first = end) {
+    const compute::Workload group = group_of(all, first, best.k());
     end = first + group.queries.rows;
     std::vector<double> bounds(group.queries.rows);
     for (std::size_t q = 0; q < bounds.size(); ++q) {
@@ -179,7 +250,7 @@ void search_nearest(const compute::Workload& work, compute::HitTable& best) {
     for (const auto& worker : search.run()) {
       if (worker == nullptr) continue;
       for (std::size_t q = 0; q < bounds.size(); ++q) {
-        best.row(first + q).merge(worker->collector(q).best());
+        best.row(first + q).merge(std::move(worker->collector(q).best()));
       }
     }
   }
@@ -187,7 +258,8 @@ void search_nearest(const compute::Workload& work, compute::HitTable& best) {
 
 void search_within(const compute::Workload& work, compute::HitLists& out) {
   for (std::size_t first = 0, end = 0; first < work.queries.rows; first = end) {
-    const compute::Workload group = group_of(work, first);
+    compute::Workload group = group_of(work, first, 0);
+    group.sample = {};
     end = first + group.queries.rows;
     const std::vector<double> bounds(group.queries.rows, work.range.high);
     Search search(group, active_kernels(), 0, bounds);

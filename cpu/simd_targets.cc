@@ -64,7 +64,7 @@ struct Targets {
                                  screen_exports().*target, gemm_exports().*target,
                                  pq_exports().*target,     match_exports().*target,
                                  code_exports().*target,     sliced_exports().*target,
-                                 edit_exports().*target};
+                                 edit_exports().*target,   metric_exports().*target};
     for (const FillKernels fill : fills) runs = runs && fill != nullptr;
     if (!runs) return;
     Kernels& kernels = tables[count++];

@@ -88,6 +88,14 @@ std::size_t Worker::score(std::size_t query, const compute::Block& block,
   return kept;
 }
 
+void Worker::measure(std::size_t query, const compute::Block& block, const std::uint32_t* rows,
+                     std::size_t n, double* distances) const {
+  score_rows_(context_.queries[query], vectors_of(block), rows, n, distances);
+  for (std::size_t i = 0; i < n; ++i) {
+    distances[i] = distance_of_score(context_.work.distance, distances[i]);
+  }
+}
+
 // What this thread's hits say to the others.
 void Worker::share(std::size_t query, double threshold) {
   SharedThresholds& thresholds = context_.thresholds;

@@ -80,6 +80,10 @@ class Worker {
   std::size_t score(std::size_t query, const compute::Block& block, const std::uint32_t* rows,
                     std::size_t n);
 
+  // Only the distances of `n` rows.
+  void measure(std::size_t query, const compute::Block& block, const std::uint32_t* rows,
+               std::size_t n, double* distances) const;
+
   SearchContext& context() { return context_; }
   Collector& collector(std::size_t query) { return collectors_[query]; }
 

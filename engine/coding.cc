@@ -41,6 +41,8 @@ class Recoder {
       storage::SegmentInfo info = part.info();
       {
         const Part::Vectors vectors = part.vectors(column);
+        // A content table may have none of the rows any more.
+        if (vectors.present != nullptr && vectors.present->count() == 0) continue;
         const Bytes codes = encode(model, vectors.data, vectors.present, context_.cancellation);
         context_.store.write_codes(info, column, stamp, span_of(codes));
       }

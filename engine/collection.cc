@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/collection_impl.h"
+#include "engine/content_check.h"
 #include "engine/integrity.h"
 
 namespace warplite::engine {
@@ -98,7 +99,8 @@ std::shared_ptr<const View> Collection::Impl::make_view() {
     parts.push_back(std::make_shared<ChunkPart>(
         slot.chunk, ChunkPart::Shape{slot.used, slot.min_rowid, slot.max_rowid, true}, alive));
   }
-  return std::make_shared<View>(options.layout, store, std::move(parts), base.state.models);
+  return std::make_shared<View>(options.layout, store, std::move(parts), base.state.models,
+                                options.content.get());
 }
 
 // Notes that the current view is handed out.
@@ -178,6 +180,7 @@ void Collection::rename(const std::string& new_table) {
 
 std::shared_ptr<const View> Collection::view() {
   impl_->refresh();
+  impl_->look_again();
   if (impl_->view == nullptr) impl_->view = impl_->make_view();
   impl_->remember_view();
   return impl_->view;
@@ -188,14 +191,22 @@ std::optional<RowId> Collection::find_key(std::string_view key) {
   return impl_->find_key(key);
 }
 
-std::vector<std::string> Collection::integrity_check(compute::Cancellation* cancellation) {
+std::vector<std::string> Collection::integrity_check(compute::Cancellation* cancellation,
+                                                     bool against_content) {
   constexpr std::size_t kMostFaults = 100;
   impl_->list_segments();
   std::vector<std::string> faults = impl_->store.check(kMostFaults);
   try {
-    check_view(*view(), *this, kMostFaults, cancellation, faults);
+    const std::shared_ptr<const View> current = view();
+    check_view(*current, *this, kMostFaults, cancellation, faults);
+    if (against_content && current->content() != nullptr) {
+      check_content(*current, *this, kMostFaults, cancellation, faults);
+    }
   } catch (const Error& error) {
-    if (error.kind() != ErrorKind::kCorrupt) throw;
+    // What is missing of a content table is a fault too.
+    const bool is_fault = error.kind() == ErrorKind::kCorrupt ||
+                          (error.kind() == ErrorKind::kInvalid && impl_->options.content != nullptr);
+    if (!is_fault) throw;
     faults.push_back(error.what());
   }
   return faults;

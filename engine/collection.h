@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "core/chunk.h"
+#include "engine/content_source.h"
 #include "engine/view.h"
 #include "index/trained.h"
 #include "storage/storage.h"
@@ -38,6 +39,7 @@ struct TableOptions {
   std::vector<VectorColumn> vectors;     // parallel to layout.vectors
   std::vector<std::string> plain_names;  // parallel to layout.plains, for messages
   std::string rowid_name = "rowid";      // for messages
+  std::shared_ptr<ContentSource> content = nullptr;  // set exactly with layout.content
   // Rows that make the tail a segment (never more than layout.segment_rows), and pending
   // bytes that are flushed before the transaction ends.
   std::uint32_t tail_rows = 8192;
@@ -84,6 +86,10 @@ class Collection {
   // False when kIgnore met a duplicate. No row `old`: does nothing, true.
   bool update(RowId old, const NewRow& row, OnConflict conflict);
   bool erase(RowId rowid);  // false: no such row
+  // With content=: makes the row what the content table says it is.
+  void follow(RowId rowid);
+  // The same for all rows, when there are none yet.
+  void fill(compute::Cancellation* cancellation, const index::Progress& progress);
 
   bool in_transaction() const;
   void begin();
@@ -98,7 +104,8 @@ class Collection {
   // --- commands ----------------------------------------------------------
   // Merges small and sparse segments, re-clusters partitions.
   void optimize(compute::Cancellation* cancellation = nullptr);
-  // Rewrites everything, and has indexes that learn learn again, if there are rows enough.
+  // Rewrites everything, with content= from the content table, and has indexes that learn learn
+  // again, if there are rows enough.
   void rebuild(compute::Cancellation* cancellation = nullptr,
                const index::Progress& progress = {});
   // Has every index that learns learn from the rows there are, and codes them; tail rows become
@@ -106,7 +113,9 @@ class Collection {
   // because there are too few rows; then nothing has changed.
   void train(compute::Cancellation* cancellation, const index::Progress& progress);
   // Faults found. Pending rows stay so, unless others of the transaction were flushed before.
-  std::vector<std::string> integrity_check(compute::Cancellation* cancellation = nullptr);
+  // `against_content`: with content=, rows that are not as the content table has them are faults.
+  std::vector<std::string> integrity_check(compute::Cancellation* cancellation = nullptr,
+                                           bool against_content = true);
 
  private:
   struct Impl;

@@ -47,7 +47,10 @@ struct Collection::Impl {
   bool clear_conflict(RowId other, const std::string& column, OnConflict conflict);
   void append(RowId rowid, const NewRow& row);
   template <typename Body>
+  void change_or_undo(const Body& body);
+  template <typename Body>
   void write_or_undo(const Body& body);
+  void flush_when_large();
   template <typename Write>
   void write_tables(const Write& write);
   void flush_pending(FlushScope scope);
@@ -61,7 +64,14 @@ struct Collection::Impl {
   std::optional<NewModel> try_to_learn(std::size_t column, const index::Progress& progress);
   void install(const std::vector<NewModel>& models, const index::Progress& progress);
   std::vector<std::shared_ptr<const View>> readers() const;
+  // With content=:
+  void look_again();
+  void look_again_before_writing();
+  std::uint64_t hash(const Place& place);
+  void fill(const index::Progress& progress);
+  void refill(const index::Progress& progress);
   void roll_back() noexcept;
+  [[noreturn]] void throw_rolled_back() const;
   void forget_view() noexcept {
     view = nullptr;
     largest = std::nullopt;
@@ -84,6 +94,57 @@ struct Collection::Impl {
   compute::Cancellation* cancellation = nullptr;       // of the call that is being served
   std::vector<std::uint64_t> trained_in_vain;          // rows per column that were too few
   std::int64_t considered_segment = 0;                 // next number when that was thought of last
+  ContentSource::Moment moment;                        // of the last look_again()
 };
+
+// Whose wish to end it is, while one call lasts.
+class Serving {
+ public:
+  Serving(compute::Cancellation*& slot, compute::Cancellation* cancellation) : slot_(slot) {
+    slot_ = cancellation;
+  }
+  ~Serving() { slot_ = nullptr; }
+  Serving(const Serving&) = delete;
+  Serving& operator=(const Serving&) = delete;
+
+ private:
+  compute::Cancellation*& slot_;
+};
+
+// Runs `body` (which changes pending rows) wholly or not at all.
+template <typename Body>
+void Collection::Impl::change_or_undo(const Body& body) {
+  const Pending::Mark mark = pending().mark();
+  try {
+    body();
+  } catch (...) {
+    pending().truncate(mark);
+    forget_view();
+    throw;
+  }
+}
+
+// Runs `write` (a FlushResult(const WriteContext&)), which changes the shadow tables, and publishes
+// its result.
+template <typename Write>
+void Collection::Impl::write_tables(const Write& write) {
+  std::shared_ptr<const Pending::Frozen> frozen = transaction.freeze();
+  busy = true;
+  view = nullptr;  // so that only others' views count as readers
+  try {
+    FlushResult result = write(
+        WriteContext{store, options, transaction.base(), readers(), cancellation});
+    if (rollback_waits) throw_rolled_back();
+    transaction.finish_flush(std::move(frozen), std::move(result.rest), std::move(result.snapshot));
+    overlays.clear();
+  } catch (...) {
+    busy = false;
+    forget_view();
+    transaction.mark_torn();
+    if (rollback_waits) roll_back();
+    throw;
+  }
+  busy = false;
+}
 
 }  // namespace warplite::engine

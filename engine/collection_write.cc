@@ -13,20 +13,6 @@ constexpr int kHostFull = 13;      // SQLITE_FULL
 constexpr int kHostAborted = 516;  // SQLITE_ABORT_ROLLBACK
 constexpr RowId kLargestRowid = std::numeric_limits<RowId>::max();
 
-// Whose wish to end it is, while one call lasts.
-class Serving {
- public:
-  Serving(compute::Cancellation*& slot, compute::Cancellation* cancellation) : slot_(slot) {
-    slot_ = cancellation;
-  }
-  ~Serving() { slot_ = nullptr; }
-  Serving(const Serving&) = delete;
-  Serving& operator=(const Serving&) = delete;
-
- private:
-  compute::Cancellation*& slot_;
-};
-
 }  // namespace
 
 void Collection::Impl::prepare_write() {
@@ -109,48 +95,24 @@ void Collection::Impl::append(RowId rowid, const NewRow& row) {
   if (largest && rowid > *largest) largest = rowid;
 }
 
-// Runs `body` (which changes pending rows) wholly or not at all.
 template <typename Body>
 void Collection::Impl::write_or_undo(const Body& body) {
-  const Pending::Mark mark = pending().mark();
-  try {
-    body();
-  } catch (...) {
-    pending().truncate(mark);
-    forget_view();
-    throw;
-  }
+  change_or_undo(body);
+  flush_when_large();
+}
+
+void Collection::Impl::flush_when_large() {
   if (pending().bytes() >= options.flush_bytes) flush_pending(FlushScope::kFullChunks);
 }
 
-// Runs `write` (a FlushResult(const WriteContext&)), which changes the shadow tables, and publishes
-// its result.
-template <typename Write>
-void Collection::Impl::write_tables(const Write& write) {
-  std::shared_ptr<const Pending::Frozen> frozen = transaction.freeze();
-  busy = true;
-  view = nullptr;  // so that only others' views count as readers
-  try {
-    FlushResult result = write(
-        WriteContext{store, options, transaction.base(), readers(), cancellation});
-    if (rollback_waits) {
-      throw Error(ErrorKind::kHost, kHostAborted,
-                  store.table() + ": the transaction was rolled back while it was written");
-    }
-    transaction.finish_flush(std::move(frozen), std::move(result.rest), std::move(result.snapshot));
-    overlays.clear();
-  } catch (...) {
-    busy = false;
-    forget_view();
-    transaction.mark_torn();
-    if (rollback_waits) roll_back();
-    throw;
-  }
-  busy = false;
+void Collection::Impl::throw_rolled_back() const {
+  throw Error(ErrorKind::kHost, kHostAborted,
+              store.table() + ": the transaction was rolled back while it was written");
 }
 
 void Collection::Impl::flush_pending(FlushScope scope) {
   const bool lists = scope == FlushScope::kAll && transaction.base()->unlisted;
+  look_again_before_writing();
   if (pending().has_changes() || lists) {
     write_tables([&](const WriteContext& context) { return flush(context, pending(), scope); });
   } else if (!pending().empty()) {
@@ -168,6 +130,7 @@ void Collection::Impl::list_segments() {
 
 void Collection::Impl::rewrite_segments(RewriteScope scope) {
   prepare_write();
+  look_again();
   flush_pending(FlushScope::kAll);
   write_tables([&](const WriteContext& context) {
     return FlushResult{rewrite(context, scope), Pending(options.layout)};
@@ -255,6 +218,7 @@ void Collection::Impl::train_again(const index::Progress& progress) {
 void Collection::Impl::roll_back() noexcept {
   rollback_waits = false;
   base_current = false;
+  moment = {};
   view = nullptr;  // first: what holds no chunk lets it be used again
   overlays.clear();
   transaction.rollback();
@@ -349,6 +313,7 @@ void Collection::release(int n) noexcept {
 void Collection::rollback_to(int n) noexcept {
   if (impl_->busy) return;
   impl_->base_current = false;
+  impl_->moment = {};
   impl_->forget_view();
   impl_->overlays.clear();
   impl_->transaction.rollback_to(n);
@@ -366,6 +331,7 @@ void Collection::rebuild(compute::Cancellation* cancellation, const index::Progr
                           "segments by their codes");
   }
   const Serving serving(impl_->cancellation, cancellation);
+  if (impl_->options.content != nullptr) return impl_->refill(progress);
   impl_->rewrite_segments(RewriteScope::kEverything);
   impl_->train_again(progress);
 }
@@ -373,6 +339,7 @@ void Collection::rebuild(compute::Cancellation* cancellation, const index::Progr
 void Collection::train(compute::Cancellation* cancellation, const index::Progress& progress) {
   const Serving serving(impl_->cancellation, cancellation);
   impl_->prepare_write();
+  impl_->look_again();
   impl_->flush_pending(FlushScope::kAll);
   std::vector<NewModel> models;
   std::optional<Error> failure;  // of the first column that cannot learn

@@ -84,7 +84,9 @@ std::vector<ColumnCodes> load_column_codes(const View& view, std::span<const std
       if (codes.stamp.is_null()) continue;
       codes.bytes = Residency::instance().find(codes.stamp);
       if (codes.bytes != nullptr) continue;
-      jobs.push_back({&codes, view.part(part).plain(column),
+      auto values = view.part(part).plain(column);
+      codes.stamp = stamp_of(view, part, column);  // to read a content table may have changed it
+      jobs.push_back({&codes, std::move(values),
                       view.name() + " segment " + std::to_string(view.part(part).segment()) +
                           " codes of column " + std::to_string(column)});
       if (jobs.size() == kColumnsAtOnce) make(jobs, common);

@@ -11,7 +11,9 @@
 namespace warplite::engine {
 
 // What is made of the same blocks is told apart by this.
-enum class Derived : std::uint64_t { kRun = 1, kCentroids, kCodebooks, kDecoded, kTile, kColumnCodes, kEdit };
+enum class Derived : std::uint64_t { kRun = 1, kCentroids, kCodebooks, kDecoded, kTile, kColumnCodes, kEdit,
+  kContentVersion, kContent,
+};
 
 // Two checksums of 64 bits.
 inline Stamp derived_stamp(std::span<const Stamp> from, Derived what) {

@@ -86,6 +86,7 @@ class EditSearch {
   void run() {
     constexpr std::size_t kGroup = 256;  // tiles in memory at a time; more than most tables have
     const std::size_t queries = begins_.size() - 1;
+    if (request_.report != nullptr) request_.report->rows += rows_.count() * queries;
     std::vector<std::uint32_t> by_tiles, by_rows;
     for (std::uint32_t part = 0; part < view_.parts(); ++part) {
       const std::size_t count = rows_.part(part).count;
@@ -117,6 +118,9 @@ class EditSearch {
   }
 
   void compare_rows(std::uint32_t part, const std::vector<std::uint32_t>& rows) {
+    if (request_.report != nullptr) {
+      request_.report->counters.distances += rows.size() * (begins_.size() - 1);
+    }
     one_by_one_.compare(
         part, rows, [&](std::size_t query) { return collected_.limit(query); },
         [&](std::size_t query, const Hit& hit) {
@@ -173,6 +177,8 @@ class EditSearch {
     work.points = points_;
     work.range = request_.range;
     work.cancellation = request_.cancellation;
+    work.metric = request_.metric.get();
+    if (request_.report != nullptr) work.counters = &request_.report->counters;
     return collected_.search(device, work);
   }
 
@@ -190,6 +196,7 @@ class EditSearch {
     const Selection::Rows& selected = rows_.part(tile.part);
     compute::EditTile out;
     out.bytes = &buffer;
+    if (!tile.stamp.is_null()) out.host = tile.memory().data();
     out.alphabet = tile.texts->alphabet;
     out.texts = tile.texts->texts;
     out.positions = tile.texts->positions;

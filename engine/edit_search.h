@@ -3,12 +3,14 @@
 // Threads: as the view's connection.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 
 #include "engine/edit_tiles.h"
 #include "engine/filter.h"
+#include "engine/search_report.h"
 
 namespace warplite::engine {
 
@@ -17,6 +19,9 @@ struct EditRequest {
   std::string device;   // empty: the configured one
   compute::Cancellation* cancellation = nullptr;
   DistanceRange range;  // hits outside are not returned
+  // Of a column with a metric index; null: none.
+  std::shared_ptr<const compute::TextMetricBuilder> metric = nullptr;
+  SearchReport* report = nullptr;  // added to; null: nobody asks
 };
 
 // Adds the selected rows nearest to each query, which is given by its characters, to `best`, whose

@@ -132,6 +132,8 @@ std::vector<EditTextTile> load_edit_tiles(const View& view, const EditColumn& co
     tiles.push_back(find_tile(view, column, number));
     auto texts = tiles.back().bytes != nullptr ? nullptr : part.plain(column.column);
     if (texts == nullptr) continue;
+    // To read a content table again may have changed it.
+    tiles.back().stamp = stamp_of(view, column, number);
     jobs.push_back({&tiles.back(), std::move(texts), part.rows(),
                     view.name() + " segment " + std::to_string(part.segment()) +
                         " characters of column " + std::to_string(column.column)});

@@ -149,6 +149,18 @@ Selection::Selection(const View& view, const Filter& filter) : parts_(view.parts
   Filtering(view, predicates, parts_).run();
 }
 
+void Selection::exclude(const View& view, std::span<const Location> rows) {
+  for (const Location& at : rows) {
+    Rows& part = parts_[at.part];
+    if (part.count == 0) continue;
+    if (part.all) part.bits = Bitmap(view.part(at.part).rows(), true);
+    part.all = false;
+    if (!part.bits.test(at.row)) continue;
+    part.bits.reset(at.row);
+    if (--part.count == 0) part.bits = Bitmap();
+  }
+}
+
 std::uint64_t Selection::count() const {
   std::uint64_t rows = 0;
   for (const Rows& part : parts_) rows += part.count;

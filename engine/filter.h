@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,8 @@ class Selection {
 
   const Rows& part(std::size_t i) const { return parts_[i]; }
   std::uint64_t count() const;
+  // Takes rows out, selected or not. REQUIRES: `view` is the one it was made of.
+  void exclude(const View& view, std::span<const Location> rows);
 
  private:
   std::vector<Rows> parts_;

@@ -7,6 +7,7 @@
 #include "engine/coding.h"
 #include "engine/partition.h"
 #include "engine/rows.h"
+#include "storage/row_hash.h"
 
 namespace warplite::engine {
 namespace {
@@ -55,6 +56,7 @@ class Flusher {
   };
 
   void plan_deletions();
+  bool values_are_there() const;
   void dissolve(const SegmentPart& segment, const Bitmap& alive);
   void collect_rows();
   void delete_rows();
@@ -105,7 +107,7 @@ void Flusher::plan_deletions() {
     const SegmentPart& segment = *base_.segments()[touched.position];
     if (touched.live == 0 || touched.live >= segment.rows() / 4 || touched.live > budget) continue;
     // Their vectors would be decoded to be coded again; optimize takes their codes as they are.
-    if (layout_.codes_only) continue;
+    if (layout_.codes_only || !values_are_there()) continue;
     budget -= touched.live;
     touched.dissolved = true;
     dissolve(segment, touched.alive);
@@ -118,13 +120,24 @@ void Flusher::plan_deletions() {
   keep_for(readers_, leaving, Part::Loss::kEverything);
 }
 
+// A content table may have been dropped in this transaction, which is to end all the same.
+bool Flusher::values_are_there() const {
+  if (options_.content == nullptr) return true;
+  try {
+    options_.content->check();
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 void Flusher::dissolve(const SegmentPart& segment, const Bitmap& alive) {
   const auto live = static_cast<std::uint32_t>(alive.count());
   auto& chunk =
       dissolved_chunks_.emplace_back(std::make_unique<Chunk>(layout_, live, storage::kBlockHeader));
   PartReader reader(layout_, segment);
   for (std::uint32_t row = 0; row < segment.rows(); ++row) {
-    if (!alive.test(row)) continue;
+    if (!alive.test(row) || segment.lost(row)) continue;
     dissolved_.push_back({chunk.get(), chunk->size()});
     reader.copy(row, *chunk);
   }
@@ -217,6 +230,7 @@ void Flusher::append_tail(std::span<const RowRef> rows) {
   for (const RowRef& ref : rows) {
     copier.copy(*ref.chunk, ref.row, tail_.rows->chunk);
     tail_.rows->sequences.push_back(++sequence);
+    if (layout_.content) tail_.rows->content.hashes.push_back(storage::row_hash(layout_, ref));
   }
   tail_.count += static_cast<std::uint32_t>(rows.size());
   tail_.live += static_cast<std::uint32_t>(rows.size());
@@ -229,9 +243,8 @@ void Flusher::append_tail(std::span<const RowRef> rows) {
 // Adds the tail's rows to those that are to be sealed.
 void Flusher::take_tail_rows() {
   for (std::uint32_t row = 0; row < tail_.count; ++row) {
-    if (tail_.alive == nullptr || tail_.alive->test(row)) {
-      loose_.push_back({&tail_.rows->chunk, row});
-    }
+    if (tail_.alive != nullptr && !tail_.alive->test(row)) continue;
+    if (!tail_.rows->content.is_lost(row)) loose_.push_back({&tail_.rows->chunk, row});
   }
 }
 
@@ -279,7 +292,7 @@ void Flusher::write_directory() {
 }
 
 FlushResult Flusher::finish() {
-  tail_.seal();
+  tail_.seal(layout_);
   next_->tail = std::move(tail_);
   if (segments_ != base_.segments()) {
     next_->list = std::make_shared<SegmentList>(std::move(segments_));

@@ -8,6 +8,7 @@
 #include "compute/parallel.h"
 #include "engine/bit_planes.h"
 #include "engine/code_search.h"
+#include "engine/content_hits.h"
 #include "engine/device_choice.h"
 #include "engine/item_masks.h"
 
@@ -160,6 +161,25 @@ class Counting {
   Poll poll_;
 };
 
+// Of rows whether they are there or not.
+compute::HitTable count_best(const View& view, const Selection& rows,
+                             std::span<const RelationalQuery> queries, std::size_t k,
+                             const CountRequest& request) {
+  if (!request.device.empty()) check_device(request.device, request.cancellation);
+  // More than there are rows would only cost memory.
+  k = static_cast<std::size_t>(std::min<std::uint64_t>(k, rows.count()));
+  compute::HitTable best(queries.size(), k);
+  if (k == 0) return best;
+  CodeSearch codes(view, rows, queries, request);
+  if (codes.worthwhile()) codes.add_best(best);
+  Counting(view, rows, queries, codes.counted(), request.cancellation)
+      .run([&](RowCounter& counter, std::size_t q, const NumberedQuery& query,
+               const MaskedPart& part) {
+        counter.add_best(part, query, request.range, best.row(q));
+      });
+  return best;
+}
+
 }  // namespace
 
 std::uint64_t total_weight(const RelationalQuery& query) {
@@ -179,19 +199,9 @@ bool host_counts(const std::string& device) {
 compute::HitTable most_matches(const View& view, const Selection& rows,
                                std::span<const RelationalQuery> queries, std::size_t k,
                                const CountRequest& request) {
-  if (!request.device.empty()) check_device(request.device, request.cancellation);
-  // More than there are rows would only cost memory.
-  k = static_cast<std::size_t>(std::min<std::uint64_t>(k, rows.count()));
-  compute::HitTable best(queries.size(), k);
-  if (k == 0) return best;
-  CodeSearch codes(view, rows, queries, request);
-  if (codes.worthwhile()) codes.add_best(best);
-  Counting(view, rows, queries, codes.counted(), request.cancellation)
-      .run([&](RowCounter& counter, std::size_t q, const NumberedQuery& query,
-               const MaskedPart& part) {
-        counter.add_best(part, query, request.range, best.row(q));
-      });
-  return best;
+  return nearest_present(view, rows, [&](const Selection& some) {
+    return count_best(view, some, queries, k, request);
+  });
 }
 
 std::vector<Hit> all_matches(const View& view, const Selection& rows, const RelationalQuery& query,

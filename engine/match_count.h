@@ -50,7 +50,8 @@ compute::HitTable most_matches(const View& view, const Selection& rows,
                                std::span<const RelationalQuery> queries, std::size_t k,
                                const CountRequest& request);
 
-// Every selected row of one query, unordered; with `after`, those that come after it.
+// Every selected row of one query, unordered, whether it is there or not (content_hits.h); with
+// `after`, those that come after it.
 std::vector<Hit> all_matches(const View& view, const Selection& rows, const RelationalQuery& query,
                              const CountRange& range, const std::optional<Hit>& after,
                              compute::Cancellation* cancellation);

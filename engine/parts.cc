@@ -6,6 +6,7 @@
 #include "engine/derived_stamp.h"
 #include "engine/models.h"
 #include "engine/rows.h"
+#include "storage/row_hash.h"
 
 namespace warplite::engine {
 
@@ -14,7 +15,11 @@ SegmentPart::SegmentPart(storage::Store& store, const TableOptions& options,
     : store_(&store),
       options_(&options),
       info_(std::move(info)),
-      columns_(options.layout.plains.size()) {}
+      columns_(options.layout.plains.size()) {
+  if (options.layout.content) {
+    content_ = std::make_unique<ContentRows>(store, options, info_, *this);
+  }
+}
 
 std::string SegmentPart::owner(const std::string& what) const {
   return store_->schema() + "." + store_->table() + " segment " + std::to_string(info_.id) + " " +
@@ -51,6 +56,7 @@ std::optional<std::uint32_t> SegmentPart::find(RowId rowid) const {
 
 std::shared_ptr<const ResidentVectors> SegmentPart::resident(std::size_t column) const {
   if (pinned_ != nullptr) return pinned_->vectors[column];
+  if (content_ != nullptr) return content_->vectors(column);
   if (vector_owners_.empty()) {
     for (const TableOptions::VectorColumn& vector : options_->vectors) {
       vector_owners_.push_back(owner(vector.name));
@@ -78,9 +84,14 @@ void SegmentPart::pin() const {
   auto pinned = std::make_unique<Pinned>();
   rowids();
   for (std::size_t i = 0; i < info_.vectors.size(); ++i) {
-    pinned->vectors.push_back(decodes(i) ? nullptr : vectors(i).resident);
+    const Vectors kept = decodes(i) ? Vectors{} : vectors(i);
+    pinned->vectors.push_back(kept.resident);
+    pinned->vector_stamps.push_back(kept.stamp);
   }
-  for (std::size_t i = 0; i < info_.plains.size(); ++i) pinned->columns.push_back(plain(i));
+  for (std::size_t i = 0; i < info_.plains.size(); ++i) {
+    pinned->columns.push_back(plain(i));
+    pinned->column_stamps.push_back(plain_stamp(i));
+  }
   for (std::size_t i = 0; i < info_.codes.size(); ++i) pinned->codes.push_back(spare_codes(i));
   pinned_ = std::move(pinned);
 }
@@ -96,6 +107,11 @@ Part::Vectors SegmentPart::vectors(std::size_t column) const {
     return out;
   } else {
     out.resident = resident(column);
+    if (pinned_ != nullptr) {
+      out.stamp = pinned_->vector_stamps[column];
+    } else if (content_ != nullptr) {
+      out.stamp = content_->vector_stamp(column);
+    }
   }
   out.owner = out.resident;
   out.data = out.resident->block.vectors;
@@ -112,11 +128,18 @@ std::shared_ptr<const Column> SegmentPart::plain(std::size_t column) const {
   const Stamp& stamp = info_.plains[column];
   if (stamp.is_null()) return nullptr;
   if (pinned_ != nullptr) return pinned_->columns[column];
+  if (content_ != nullptr) return content_->plain(column);
   if (auto known = columns_[column].lock()) return known;
   auto loaded = Residency::instance().column(stamp, owner(options_->plain_names[column]),
                                              [&] { return store_->load_plain(info_, column); });
   columns_[column] = loaded;
   return loaded;
+}
+
+Stamp SegmentPart::plain_stamp(std::size_t column) const {
+  const Stamp& stamp = info_.plains[column];
+  if (content_ == nullptr || stamp.is_null()) return stamp;
+  return pinned_ != nullptr ? pinned_->column_stamps[column] : content_->plain_stamp(column);
 }
 
 Stamp SegmentPart::codes(std::size_t column, const Stamp& model) const {
@@ -208,10 +231,12 @@ Value SegmentPart::decode_vector(std::size_t column, std::uint32_t row) const {
 }
 
 ChunkPart::ChunkPart(std::shared_ptr<const Chunk> chunk, const Shape& shape,
-                     std::shared_ptr<const Bitmap> alive)
+                     std::shared_ptr<const Bitmap> alive,
+                     std::shared_ptr<const ContentTail> content)
     : chunk_(std::move(chunk)),
       shape_(shape),
       alive_(std::move(alive)),
+      content_(std::move(content)),
       live_(alive_ == nullptr ? shape.rows : static_cast<std::uint32_t>(alive_->count())),
       present_(chunk_->layout().vectors.size()) {}
 
@@ -236,6 +261,15 @@ Part::Vectors ChunkPart::vectors(std::size_t column) const {
   out.present = present_[column].get();
   out.all_null = out.present->count() == 0;
   return out;
+}
+
+bool ChunkPart::lost(std::uint32_t row) const {
+  return content_ != nullptr && content_->is_lost(row);
+}
+
+std::uint64_t ChunkPart::hash(std::uint32_t row) const {
+  return content_ != nullptr ? content_->hashes[row]
+                             : storage::row_hash(chunk_->layout(), {chunk_.get(), row});
 }
 
 std::shared_ptr<const Column> ChunkPart::plain(std::size_t column) const {

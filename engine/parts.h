@@ -3,6 +3,7 @@
 // Threads: as the connection. Ownership: a part outlives neither its Store nor its TableOptions.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <span>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "engine/collection.h"
+#include "engine/content_rows.h"
 #include "engine/view.h"
 
 namespace warplite::engine {
@@ -33,13 +35,19 @@ class SegmentPart : public Part {
   Vectors vectors(std::size_t column) const override;
   std::size_t vector_bytes(std::size_t column) const override;
   std::shared_ptr<const Column> plain(std::size_t column) const override;
-  Stamp plain_stamp(std::size_t column) const override { return info_.plains[column]; }
+  Stamp plain_stamp(std::size_t column) const override;
   const storage::ZoneMap* zone(std::size_t column) const override { return &info_.zones[column]; }
   std::int64_t segment() const override { return info_.id; }
   Stamp codes(std::size_t column, const Stamp& model) const override;
   std::shared_ptr<const storage::OpaqueBlock> load_codes(std::size_t column) const override;
   bool decodes(std::size_t column) const override;
   Value decode_vector(std::size_t column, std::uint32_t row) const override;
+  bool lost(std::uint32_t row) const override { return content_ != nullptr && content_->lost(row); }
+  std::uint64_t hash(std::uint32_t row) const override { return content_->hash(row); }
+  // With content=: see ContentRows.
+  bool look_again(const Bitmap* erased) const {
+    return pinned_ == nullptr && content_->look_again(erased);
+  }
   const Chunk* chunk() const override { return nullptr; }
   void keep(std::span<const std::int64_t> segments, Loss loss) const override;
 
@@ -61,12 +69,30 @@ class SegmentPart : public Part {
   mutable std::vector<std::string> vector_owners_;
   // What was used last, for as long as the cache keeps it: saves the look-up for each row.
   mutable std::vector<std::weak_ptr<const Column>> columns_;
+  std::unique_ptr<ContentRows> content_;  // null: the rows are in blocks of their own
   struct Pinned {
     std::vector<std::shared_ptr<const ResidentVectors>> vectors;
+    std::vector<Stamp> vector_stamps;
     std::vector<std::shared_ptr<const Column>> columns;
+    std::vector<Stamp> column_stamps;
     std::vector<std::shared_ptr<const storage::OpaqueBlock>> codes;
   };
   mutable std::unique_ptr<Pinned> pinned_;
+};
+
+// What is known of a chunk's rows that are in a content table.
+struct ContentTail {
+  std::vector<std::uint64_t> hashes;  // parallel to the chunk
+  std::vector<std::uint32_t> lost;    // ascending
+
+  bool is_lost(std::uint32_t row) const {
+    return std::binary_search(lost.begin(), lost.end(), row);
+  }
+  // Appends what another one says of a row.
+  void add(const ContentTail& other, std::uint32_t row) {
+    if (other.is_lost(row)) lost.push_back(static_cast<std::uint32_t>(hashes.size()));
+    hashes.push_back(other.hashes[row]);
+  }
 };
 
 // The first `rows` rows of a chunk, which may grow meanwhile.
@@ -78,9 +104,10 @@ class ChunkPart : public Part {
     RowId max_rowid;
     bool has_aux;  // +columns are in the chunk
   };
-  // `alive`: null when all rows are.
+  // `alive`: null when all rows are. `content`: null when values are read from the chunk alone.
   ChunkPart(std::shared_ptr<const Chunk> chunk, const Shape& shape,
-            std::shared_ptr<const Bitmap> alive);
+            std::shared_ptr<const Bitmap> alive,
+            std::shared_ptr<const ContentTail> content = nullptr);
 
   std::uint32_t rows() const override { return shape_.rows; }
   std::uint32_t live_rows() const override { return live_; }
@@ -93,6 +120,8 @@ class ChunkPart : public Part {
   std::size_t vector_bytes(std::size_t) const override { return 0; }
   std::shared_ptr<const Column> plain(std::size_t column) const override;
   const storage::ZoneMap* zone(std::size_t) const override { return nullptr; }
+  bool lost(std::uint32_t row) const override;
+  std::uint64_t hash(std::uint32_t row) const override;
   const Chunk* chunk() const override { return shape_.has_aux ? chunk_.get() : nullptr; }
   void keep(std::span<const std::int64_t>, Loss) const override {}
 
@@ -100,6 +129,7 @@ class ChunkPart : public Part {
   std::shared_ptr<const Chunk> chunk_;
   Shape shape_;
   std::shared_ptr<const Bitmap> alive_;
+  std::shared_ptr<const ContentTail> content_;
   std::uint32_t live_;
   mutable std::vector<std::unique_ptr<Bitmap>> present_;  // per vector column, made on demand
 };
@@ -136,6 +166,8 @@ class DelegatingPart : public Part {
   Value decode_vector(std::size_t column, std::uint32_t row) const override {
     return base_->decode_vector(column, row);
   }
+  bool lost(std::uint32_t row) const override { return base_->lost(row); }
+  std::uint64_t hash(std::uint32_t row) const override { return base_->hash(row); }
   const Chunk* chunk() const override { return base_->chunk(); }
   void keep(std::span<const std::int64_t> segments, Loss loss) const override {
     base_->keep(segments, loss);

@@ -138,6 +138,28 @@ std::shared_ptr<const ResidentVectors> Residency::find(const Stamp& stamp) {
   return std::static_pointer_cast<const ResidentVectors>(at->value);
 }
 
+std::shared_ptr<const Column> Residency::find_column(const Stamp& stamp) {
+  const std::lock_guard lock(impl_->mutex);
+  const auto at = impl_->touch({stamp, Impl::Kind::kColumn});
+  return at == impl_->entries.end() ? nullptr : std::static_pointer_cast<const Column>(at->value);
+}
+
+void Residency::replace(const Stamp& stamp, const std::string& owner, ResidentVectors entry) {
+  const auto value = std::make_shared<const ResidentVectors>(std::move(entry));
+  {
+    const std::lock_guard lock(impl_->mutex);
+    const auto at = impl_->touch({stamp, Impl::Kind::kVectors});
+    if (at != impl_->entries.end()) {
+      const std::size_t bytes = bytes_of(*value);
+      impl_->used = impl_->used - at->bytes + bytes;
+      at->bytes = bytes;
+      at->value = value;
+      return;
+    }
+  }
+  impl_->get<ResidentVectors>({stamp, Impl::Kind::kVectors}, owner, 0, [&] { return value; });
+}
+
 std::shared_ptr<const index::Model> Residency::model(
     const Stamp& stamp, const std::string& owner,
     const std::function<std::shared_ptr<const index::Model>()>& load) {

@@ -57,6 +57,9 @@ class Residency {
                                                const std::function<ResidentVectors()>& load);
   // What is there under this stamp, or null.
   std::shared_ptr<const ResidentVectors> find(const Stamp& stamp);
+  std::shared_ptr<const Column> find_column(const Stamp& stamp);
+  // Puts something under a stamp, in place of what may be there. Not for what devices copy.
+  void replace(const Stamp& stamp, const std::string& owner, ResidentVectors entry);
   std::shared_ptr<const index::Model> model(
       const Stamp& stamp, const std::string& owner,
       const std::function<std::shared_ptr<const index::Model>()>& load);

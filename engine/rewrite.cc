@@ -155,7 +155,8 @@ class Rewriter {
       const Part& part = *sources_[i];
       const RowIdView rowids = part.rowids();
       for (std::uint32_t row = 0; row < part.rows(); ++row) {
-        if (is_alive(part, row)) rows.push_back({static_cast<std::uint32_t>(i), row, rowids[row]});
+        if (!is_alive(part, row) || part.lost(row)) continue;
+        rows.push_back({static_cast<std::uint32_t>(i), row, rowids[row]});
       }
     }
     return rows;

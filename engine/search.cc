@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "compute/device.h"
+#include "engine/content_hits.h"
 #include "engine/device_set.h"
 #include "engine/exact_search.h"
 #include "engine/fallback.h"
@@ -92,6 +93,8 @@ class Searcher {
     work_.after_distance = request.after_distance;
     work_.after_rowid = request.after_rowid;
     work_.cancellation = request.cancellation;
+    work_.select = request.select;
+    if (request.report != nullptr) work_.counters = &request.report->counters;
     const std::size_t limit = Residency::instance().limit();
     std::size_t total = 0;
     for (std::size_t i = 0; i < view.parts(); ++i) {
@@ -108,6 +111,7 @@ class Searcher {
   }
 
   void run() {
+    if (request_.report != nullptr) request_.report->rows += selected_ * request_.queries.rows;
     const DeviceChoice choice = choose_devices(demand());
     if (!choice.devices.empty() && run_on(choice)) return;
     compute::Device* const cpu = &compute::Registry::instance().host();
@@ -286,6 +290,19 @@ void check_codes_suffice(const View& view, const SearchRequest& request) {
                                        " needs vectors, but store=codes keeps only their codes");
 }
 
+// Of rows whether they are there or not.
+compute::HitTable nearest_indexed(const View& view, const Selection& rows,
+                                  const index::Index& index, const SearchRequest& request,
+                                  std::size_t k) {
+  if (view.layout().codes_only) check_codes_suffice(view, request);
+  // More than there are rows would only cost memory.
+  k = static_cast<std::size_t>(std::min<std::uint64_t>(k, rows.count()));
+  if (k == 0 || request.queries.rows == 0) return compute::HitTable(request.queries.rows, k);
+  if (is_exact(view, index, request)) return exact_nearest(view, rows, index, request, k, nullptr);
+  return index.trained()->inverted() != nullptr ? ivf_nearest(view, rows, index, request, k)
+                                                : lsh_nearest(view, rows, index, request, k);
+}
+
 }  // namespace
 
 compute::HitTable exact_nearest(const View& view, const Selection& rows,
@@ -317,13 +334,9 @@ bool estimates(const View& view, const index::Index& index, const SearchRequest&
 
 compute::HitTable nearest(const View& view, const Selection& rows, const index::Index& index,
                           const SearchRequest& request, std::size_t k) {
-  if (view.layout().codes_only) check_codes_suffice(view, request);
-  // More than there are rows would only cost memory.
-  k = static_cast<std::size_t>(std::min<std::uint64_t>(k, rows.count()));
-  if (k == 0 || request.queries.rows == 0) return compute::HitTable(request.queries.rows, k);
-  if (is_exact(view, index, request)) return exact_nearest(view, rows, index, request, k, nullptr);
-  return index.trained()->inverted() != nullptr ? ivf_nearest(view, rows, index, request, k)
-                                                : lsh_nearest(view, rows, index, request, k);
+  return nearest_present(view, rows, [&](const Selection& some) {
+    return nearest_indexed(view, some, index, request, k);
+  });
 }
 
 compute::HitLists within(const View& view, const Selection& rows, const index::Index& index,

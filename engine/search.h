@@ -11,6 +11,7 @@
 #include "compute/ops.h"
 #include "engine/device_choice.h"
 #include "engine/filter.h"
+#include "engine/search_report.h"
 #include "engine/view.h"
 #include "index/trained.h"
 
@@ -33,11 +34,13 @@ struct SearchRequest {
   double after_distance = 0;
   RowId after_rowid = 0;
   std::string device;       // empty: the configured one
+  compute::Select select = compute::Select::kAuto;  // where every row is compared
   // For columns whose index learns (index/trained.h):
   std::uint32_t nprobe = 0;           // lists to probe; 0: the index's default
   std::optional<std::size_t> refine;  // see compute::IvfWork; none: the index's default
   bool exact = false;                 // compare every row
   compute::Cancellation* cancellation = nullptr;
+  SearchReport* report = nullptr;     // added to; null: nobody asks
 };
 
 // Whether nearest() compares every row for this request: no model was trained, or has_after, a
@@ -53,7 +56,7 @@ bool estimates(const View& view, const index::Index& index, const SearchRequest&
 // with a vector) come back.
 compute::HitTable nearest(const View& view, const Selection& rows, const index::Index& index,
                           const SearchRequest& request, std::size_t k);
-// All selected rows within the range, unordered.
+// All selected rows within the range, unordered; of rows whether they are there or not.
 compute::HitLists within(const View& view, const Selection& rows, const index::Index& index,
                          const SearchRequest& request);
 

@@ -6,6 +6,7 @@
 #include "compute/edit_distance.h"
 #include "compute/parallel.h"
 #include "engine/common_cancellation.h"
+#include "engine/content_hits.h"
 #include "engine/edit_search.h"
 
 namespace warplite::engine {
@@ -94,7 +95,7 @@ class SequenceSearch {
               std::vector<Sequences>& answers) {
     std::vector<std::string_view> asked;
     for (const std::size_t i : open) asked.push_back(queries_[i].text);
-    compute::HitTable table = most_common(view_, rows_, request_, asked, count);
+    compute::HitTable table = engine::candidates(view_, rows_, request_, asked, count);
     for (std::size_t i = 0; i < open.size(); ++i) {
       poll(&cancellation_);
       const std::vector<Hit>& candidates = table.sorted(i);
@@ -174,8 +175,17 @@ std::vector<Sequences> nearest_sequences(const View& view, const Selection& rows
                                          const TextRequest& request,
                                          std::span<const std::string_view> queries, std::size_t k,
                                          std::optional<std::size_t> candidates) {
-  k = static_cast<std::size_t>(std::min<std::uint64_t>(k, rows.count()));
-  return SequenceSearch(view, rows, request, queries).nearest(k, candidates);
+  return search_present(
+      view, rows,
+      [&](const Selection& some) {
+        const auto most = static_cast<std::size_t>(std::min<std::uint64_t>(k, some.count()));
+        return SequenceSearch(view, some, request, queries).nearest(most, candidates);
+      },
+      [](const std::vector<Sequences>& answers, const auto& take) {
+        for (const Sequences& answer : answers) {
+          for (const Sequence& sequence : answer.nearest) take(sequence.hit);
+        }
+      });
 }
 
 std::vector<Hit> all_sequences(const View& view, const Selection& rows, const TextRequest& request,

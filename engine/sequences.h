@@ -34,7 +34,8 @@ std::vector<Sequences> nearest_sequences(const View& view, const Selection& rows
                                          std::span<const std::string_view> queries, std::size_t k,
                                          std::optional<std::size_t> candidates = std::nullopt);
 
-// Every selected row within the range, unordered; with `after`, those that come after it.
+// Every selected row within the range, unordered, whether it is there or not (content_hits.h); with
+// `after`, those that come after it.
 std::vector<Hit> all_sequences(const View& view, const Selection& rows, const TextRequest& request,
                                std::string_view query, const DistanceRange& range,
                                const std::optional<Hit>& after = std::nullopt);

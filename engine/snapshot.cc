@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/rows.h"
+#include "storage/row_hash.h"
 
 namespace warplite::engine {
 namespace {
@@ -43,6 +44,29 @@ bool still_there(storage::Store& store, const Snapshot* known, const storage::St
   return store.tail_flush(known->tail.last_sequence()) == known->state.last_flush;
 }
 
+// Rows whose values are not there any more are NULL, and lost.
+void read_content_tail(storage::Store& store, const TableOptions& options, std::int64_t after,
+                       TailRows& out) {
+  const Layout& layout = options.layout;
+  std::vector<storage::ContentTailRow> rows;
+  store.read_content_tail(after, rows);
+  const std::vector<Cell> nulls(std::max(layout.vectors.size(), layout.plains.size()));
+  for (const storage::ContentTailRow& row : rows) {
+    if (out.chunk.full()) break;  // more than the state record counts, which is noticed
+    const std::uint32_t at = out.chunk.size();
+    options.content->read({&row.rowid, 1}, [&](const ContentSource::Row& found) {
+      if (storage::row_hash(layout, found.vectors, found.plains) != row.hash) return;
+      out.chunk.append({row.rowid, found.vectors, found.plains, nullptr});
+    });
+    if (out.chunk.size() == at) {
+      out.content.lost.push_back(at);
+      out.chunk.append({row.rowid, nulls.data(), nulls.data(), nullptr});
+    }
+    out.content.hashes.push_back(row.hash);
+    out.sequences.push_back(row.sequence);
+  }
+}
+
 void read_tail(storage::Store& store, const TableOptions& options, const Snapshot* known,
                Snapshot& out) {
   const storage::State& state = out.state;
@@ -61,7 +85,11 @@ void read_tail(storage::Store& store, const TableOptions& options, const Snapsho
   const auto missing = static_cast<std::uint32_t>(state.tail_rows - tail.live);
   if (missing != 0) {
     make_room(options, tail, missing);
-    store.read_tail(after, tail.rows->chunk, tail.rows->sequences);
+    if (options.layout.content) {
+      read_content_tail(store, options, after, *tail.rows);
+    } else {
+      store.read_tail(after, tail.rows->chunk, tail.rows->sequences);
+    }
     if (tail.alive != nullptr) {
       Bitmap alive = *tail.alive;
       alive.resize(tail.rows->chunk.size(), true);
@@ -69,7 +97,7 @@ void read_tail(storage::Store& store, const TableOptions& options, const Snapsho
     }
     tail.count = tail.rows->chunk.size();
   }
-  tail.seal();
+  tail.seal(options.layout);
   if (tail.live != state.tail_rows || tail.rows->sequences.size() != tail.rows->chunk.size()) {
     throw Error(ErrorKind::kCorrupt, store.schema() + "." + store.table() + ": the tail has " +
                                          std::to_string(tail.live) + " rows where the state says " +
@@ -94,7 +122,7 @@ std::optional<std::uint32_t> Tail::find_sequence(std::int64_t sequence) const {
   return static_cast<std::uint32_t>(at - begin);
 }
 
-void Tail::seal() {
+void Tail::seal(const Layout& layout) {
   part = nullptr;
   live = alive == nullptr ? count : static_cast<std::uint32_t>(alive->count());
   if (live == 0) {
@@ -103,8 +131,31 @@ void Tail::seal() {
   }
   const RowId* rowids = rows->chunk.rowids();
   const auto [low, high] = std::minmax_element(rowids, rowids + count);
-  part = std::make_shared<ChunkPart>(std::shared_ptr<const Chunk>(rows, &rows->chunk),
-                                     ChunkPart::Shape{count, *low, *high, false}, alive);
+  part = std::make_shared<ChunkPart>(
+      std::shared_ptr<const Chunk>(rows, &rows->chunk),
+      ChunkPart::Shape{count, *low, *high, false}, alive,
+      layout.content ? std::shared_ptr<const ContentTail>(rows, &rows->content) : nullptr);
+}
+
+std::shared_ptr<const Snapshot> look_again(storage::Store& store, const TableOptions& options,
+                                           const Snapshot& snapshot) {
+  const Tail& tail = snapshot.tail;
+  if (tail.part == nullptr) return nullptr;
+  bool there = false;
+  for (const std::uint32_t row : tail.rows->content.lost) {
+    if (there || row >= tail.count) break;
+    if (!is_alive(*tail.part, row)) continue;
+    const RowId rowid = tail.rows->chunk.rowids()[row];
+    options.content->read({&rowid, 1}, [&](const ContentSource::Row& found) {
+      there |= storage::row_hash(options.layout, found.vectors, found.plains) ==
+               tail.rows->content.hashes[row];
+    });
+  }
+  if (!there) return nullptr;
+  auto next = std::make_shared<Snapshot>(snapshot);
+  next->tail = Tail{};
+  read_tail(store, options, nullptr, *next);
+  return next;
 }
 
 SegmentList::SegmentList(Parts parts) : parts_(std::move(parts)) {
@@ -158,6 +209,7 @@ void make_room(const TableOptions& options, Tail& tail, std::uint32_t more) {
     if (tail.alive != nullptr && !tail.alive->test(row)) continue;
     copier.copy(tail.rows->chunk, row, rows->chunk);
     rows->sequences.push_back(tail.rows->sequences[row]);
+    if (options.layout.content) rows->content.add(tail.rows->content, row);
   }
   tail.count = tail.live;
   tail.alive = nullptr;

@@ -18,6 +18,7 @@ struct TailRows {
   TailRows(const Layout& layout, std::uint32_t capacity) : chunk(layout, capacity) {}
   Chunk chunk;
   std::vector<std::int64_t> sequences;  // ascending, parallel to the chunk
+  ContentTail content;                  // with Layout::content
 };
 
 struct Tail {
@@ -31,7 +32,7 @@ struct Tail {
   // The row with this sequence number, dead or alive.
   std::optional<std::uint32_t> find_sequence(std::int64_t sequence) const;
   // Sets `live` and `part` from the other members.
-  void seal();
+  void seal(const Layout& layout);
 };
 
 // A live committed row.
@@ -80,6 +81,11 @@ struct Snapshot {
 // changing while they are read.
 std::shared_ptr<const Snapshot> read_snapshot(storage::Store& store, const TableOptions& options,
                                               const std::shared_ptr<const Snapshot>& known);
+
+// With content=: the same snapshot with its tail read again, if rows of it that were lost are there
+// by now; else null.
+std::shared_ptr<const Snapshot> look_again(storage::Store& store, const TableOptions& options,
+                                           const Snapshot& snapshot);
 
 // A tail with room for `more` rows after its `count` ones: the same chunk, or a copy without dead
 // rows.

@@ -7,6 +7,7 @@
 
 #include "compute/parallel.h"
 #include "engine/common_cancellation.h"
+#include "engine/content_hits.h"
 #include "engine/text_tiles.h"
 #include "engine/tile_search.h"
 #include "index/keyword_hash.h"
@@ -139,6 +140,13 @@ void count_texts(const View& view, const Selection& rows, const TextRequest& req
 
 compute::HitTable most_common(const View& view, const Selection& rows, const TextRequest& request,
                               std::span<const std::string_view> queries, std::size_t k) {
+  return nearest_present(view, rows, [&](const Selection& some) {
+    return candidates(view, some, request, queries, k);
+  });
+}
+
+compute::HitTable candidates(const View& view, const Selection& rows, const TextRequest& request,
+                             std::span<const std::string_view> queries, std::size_t k) {
   k = static_cast<std::size_t>(std::min<std::uint64_t>(k, rows.count()));
   if (k == 0 || queries.empty()) return compute::HitTable(queries.size(), k);
   // Of the postings a query meets a few, those of its own keywords.

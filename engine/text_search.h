@@ -33,5 +33,8 @@ inline constexpr double kWeightUnit = 1024;
 // keywords that are hashed, index/keyword_hash.h).
 compute::HitTable most_common(const View& view, const Selection& rows, const TextRequest& request,
                               std::span<const std::string_view> queries, std::size_t k);
+// The same, of rows whether they are there or not (content_hits.h): to be looked at more closely.
+compute::HitTable candidates(const View& view, const Selection& rows, const TextRequest& request,
+                             std::span<const std::string_view> queries, std::size_t k);
 
 }  // namespace warplite::engine

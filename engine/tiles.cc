@@ -77,16 +77,20 @@ class Loader {
   void add(std::uint32_t number) {
     const Part& part = view_.part(number);
     WARP_CHECK(part.rows() <= compute::kTileRows);
-    const Stamp source = maker_.source(part);
-    Tile tile{.part = number, .stamp = {}};
-    if (!source.is_null()) {
-      tile.stamp = derived_stamp({&source, 1}, Derived::kTile);
+    Tile tile{.part = number, .stamp = stamp_of(part)};
+    if (!tile.stamp.is_null()) {
       if (auto known = Residency::instance().find(tile.stamp)) adopt(tile, std::move(known));
     } else if (const auto known = memo_of(view_).tiles.find({number, maker_.column()});
                known != memo_of(view_).tiles.end()) {
       tile = known->second;
     }
     tiles_.push_back(std::move(tile));
+  }
+
+  // Null: the part is not sealed.
+  Stamp stamp_of(const Part& part) const {
+    const Stamp source = maker_.source(part);
+    return source.is_null() ? Stamp{} : derived_stamp({&source, 1}, Derived::kTile);
   }
 
   // A few parts at a time: what tiles are made of may be larger than they are.
@@ -98,6 +102,7 @@ class Loader {
       const Part& part = view_.part(tile.part);
       auto make = maker_.read(part);
       if (!make) continue;
+      tile.stamp = stamp_of(part);  // to read a content table again may have changed it
       jobs.push_back({&tile, std::move(make), maker_.bytes(part),
                       view_.name() + " segment " + std::to_string(part.segment()) + " " +
                           maker_.name()});

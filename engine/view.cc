@@ -14,11 +14,16 @@ Value Part::decode_vector(std::size_t, std::uint32_t) const {
 }
 
 View::View(const Layout& layout, storage::Store& store,
-           std::vector<std::shared_ptr<const Part>> parts, std::vector<Stamp> models)
-    : layout_(&layout), store_(&store), parts_(std::move(parts)), models_(std::move(models)) {}
+           std::vector<std::shared_ptr<const Part>> parts, std::vector<Stamp> models,
+           ContentSource* content)
+    : layout_(&layout),
+      store_(&store),
+      parts_(std::move(parts)),
+      models_(std::move(models)),
+      content_(content) {}
 
 View::View(const View& rows, std::vector<std::shared_ptr<const Part>> parts)
-    : View(*rows.layout_, *rows.store_, std::move(parts)) {
+    : View(*rows.layout_, *rows.store_, std::move(parts), {}, rows.content_) {
   WARP_CHECK(parts_.size() == rows.parts_.size());
 }
 

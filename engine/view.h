@@ -28,6 +28,8 @@ class Trained;
 
 namespace warplite::engine {
 
+class ContentSource;
+
 // Rows that are searched together: a sealed segment, the tail, or a pending chunk.
 // Accessors load and cache what they need; results stay valid while held.
 class Part {
@@ -72,6 +74,10 @@ class Part {
   virtual Value decode_vector(std::size_t column, std::uint32_t row) const;
   // REQUIRES: there are any.
   virtual std::shared_ptr<const storage::OpaqueBlock> load_codes(std::size_t column) const;
+  // With content=: whether a live row's values cannot be read, since the content table has it no
+  // more or has another one; they count as NULL. And the hash of those that it had.
+  virtual bool lost(std::uint32_t) const { return false; }
+  virtual std::uint64_t hash(std::uint32_t) const { return 0; }
 
   // Set when +columns are at hand (pending rows); else they are read from NAME_aux when asked
   // for: a row that this connection changed meanwhile shows its new ones, a deleted row NULL.
@@ -91,9 +97,9 @@ struct Location {
 
 class View {
  public:
-  // `models`: per vector column, or empty.
+  // `models`: per vector column, or empty. `content`: where the rows are, when they are elsewhere.
   View(const Layout& layout, storage::Store& store, std::vector<std::shared_ptr<const Part>> parts,
-       std::vector<Stamp> models = {});
+       std::vector<Stamp> models = {}, ContentSource* content = nullptr);
   // The same rows, held by other parts: as many, each with as many rows. It has no models.
   View(const View& rows, std::vector<std::shared_ptr<const Part>> parts);
 
@@ -114,6 +120,11 @@ class View {
   Value aux(Location at, std::size_t column) const;
 
   std::string name() const;  // "schema.table"
+
+  ContentSource* content() const { return content_; }
+  // Live rows that were found to be no more in the content table (content_hits.h).
+  std::vector<Location>& vanished() const { return vanished_; }
+
   // The stamp of the column's model. Null: it has none, or lost it.
   Stamp model(std::size_t column) const;
   // REQUIRES: model(column) is not null.
@@ -131,6 +142,8 @@ class View {
   storage::Store* store_;
   std::vector<std::shared_ptr<const Part>> parts_;
   std::vector<Stamp> models_;
+  ContentSource* content_;
+  mutable std::vector<Location> vanished_;
   mutable bool models_lost_ = false;
   mutable RowIdIndex rowids_;  // made by the second find(): many views are asked once
   mutable int finds_ = 0;

@@ -13,9 +13,12 @@
 #include "index/flat.h"
 #include "index/index.h"
 #include "index/ivf.h"
+#include "index/list_of_clusters.h"
 #include "index/lsh.h"
+#include "index/sss.h"
 #include "sql/context.h"
 #include "sql/guard.h"
+#include "sql/import_vec0.h"
 #include "sql/match_function.h"
 #include "sql/scalar_functions.h"
 #include "sql/statement.h"
@@ -55,6 +58,8 @@ void register_process_parts() {
   index::register_kind(index::ivfflat_kind());
   index::register_kind(index::ivfpq_kind());
   index::register_kind(index::lsh_kind());
+  index::register_kind(index::list_of_clusters_kind());
+  index::register_kind(index::sss_kind());
 }
 
 int register_connection_parts(sqlite3* db, char** message) {
@@ -66,6 +71,7 @@ int register_connection_parts(sqlite3* db, char** message) {
     if (code == SQLITE_OK) code = sql::register_table_functions(db, context);
     if (code == SQLITE_OK) code = sql::register_match_function(db);
     if (code == SQLITE_OK) code = sql::register_scalar_functions(db, WARPLITE_VERSION);
+    if (code == SQLITE_OK) code = sql::register_import_vec0(db, context);
     if (code != SQLITE_OK) throw Error(ErrorKind::kHost, code, sqlite3_errmsg(db));
     return SQLITE_OK;
   });

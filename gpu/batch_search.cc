@@ -19,7 +19,6 @@ constexpr std::size_t kMostK = 512;
 constexpr std::uint32_t kGrowth = 8;
 // Multiply-adds that take about 10 ms: between launches of so many an interrupt is seen.
 constexpr double kLaunchWork = 2e12;
-constexpr std::size_t kGroupMemory = std::size_t{2} << 30;
 constexpr std::uint32_t kRoomForTies = 32;
 // Live rows are copied together when they are at most one in this many: to gather rows costs
 // little more than to read them once.
@@ -67,7 +66,7 @@ bool BatchSearch::suits(const Gpu& gpu, const compute::Workload& work, std::size
 
 std::vector<std::uint32_t> BatchSearch::nearest(compute::HitTable& best) {
   std::vector<std::uint32_t> lost;
-  const bool done = for_groups(best.k(), [&](const Nominate& work, std::size_t first) {
+  const bool done = nominate(best.k(), [&](const Nominate& work, std::size_t first) {
     rescore(work, first, best, lost);
   });
   if (done) return lost;
@@ -78,7 +77,7 @@ std::vector<std::uint32_t> BatchSearch::nearest(compute::HitTable& best) {
 
 bool BatchSearch::nearest_into(std::size_t k, std::uint32_t room, Candidate* out,
                                std::uint32_t* found) {
-  return for_groups(k, [&](const Nominate& work, std::size_t first) {
+  return nominate(k, [&](const Nominate& work, std::size_t first) {
     launch_rescore({table_, work_.queries.type, work_.distance, work.prepared, work.nominees,
                     compact_.ordinals, room, out + first * room, found + first},
                    lane_.stream());
@@ -87,29 +86,17 @@ bool BatchSearch::nearest_into(std::size_t k, std::uint32_t room, Candidate* out
 }
 
 template <typename Finish>
-bool BatchSearch::for_groups(std::size_t k, const Finish& finish) {
-  const std::size_t queries = work_.queries.rows;
+bool BatchSearch::nominate(std::size_t k, const Finish& finish) {
   shape_ = tile_shape(gpu_.capability(), gpu_.shared_memory(), work_.queries.dim,
-                      static_cast<std::uint32_t>(queries));
+                      static_cast<std::uint32_t>(work_.queries.rows));
   if (!make_tiles()) return false;
-  const std::size_t per_query = capacity_for(k) * std::size_t{12} +
-                                work_.queries.dim * std::size_t{16};
-  const std::size_t most = std::max<std::size_t>(kGroupMemory / per_query, 256) / 256 * 256;
-  const std::size_t groups = (queries + most - 1) / most;
-  std::size_t group = round_up((queries + groups - 1) / groups, shape_.queries);
-  for (std::size_t first = 0; first < queries;) {
-    const std::size_t count = std::min(group, queries - first);
-    try {
-      const Nominate work = start_group(first, count, k);
-      run_phases(work);
-      finish(work, first);
-      first += count;
-    } catch (const Error& error) {
-      // Out of memory: fewer queries at a time.
-      if (error.kind() != ErrorKind::kNoMemory || group <= shape_.queries) throw;
-      group = round_up(group / 2, shape_.queries);
-    }
-  }
+  const std::uint32_t capacity = capacity_for(k);
+  for_groups(capacity * std::size_t{12} + work_.queries.dim * std::size_t{16},
+             [&](std::size_t first, std::size_t count) {
+               const Nominate work = start_group(first, count, k, capacity);
+               run_phases(work);
+               finish(work, first);
+             });
   return true;
 }
 
@@ -125,23 +112,30 @@ const Shadow* BatchSearch::shadow_of(const compute::Block& block) const {
 
 bool BatchSearch::make_tiles() {
   std::vector<const Shadow*> shadows;
+  std::uint32_t position = 0;
   for (const compute::Block* block : rows_.blocks()) {
     shadows.push_back(shadow_of(*block));
     if (shadows.back() == nullptr) return false;
+    sources_.push_back({shadows.back()->rows, shadows.back()->stats, position, 0});
+    position += block->live_rows;
   }
   const bool few = rows_.live_rows() <= rows_.rows() / kFewLive;
-  if (!few || !add_compact_tiles(shadows)) {
+  if (!few || !add_compact_tiles()) {
     for (std::size_t i = 0; i < shadows.size(); ++i) {
       add_tiles(*rows_.blocks()[i], *shadows[i], rows_.live()[i], rows_.first_ordinal(i));
     }
   }
   tiles_ = mixed(tiles_);
-  const std::size_t bytes = tiles_.size() * sizeof(RowTile);
-  device_tiles_ = DeviceBytes(bytes, lane_.pool(), lane_.stream());
-  check(cudaMemcpyAsync(device_tiles_.data(), tiles_.data(), bytes, cudaMemcpyHostToDevice,
+  device_tiles_ = send_tiles(tiles_);
+  return true;
+}
+
+DeviceBytes BatchSearch::send_tiles(const std::vector<RowTile>& tiles) const {
+  DeviceBytes out(tiles.size() * sizeof(RowTile), lane_.pool(), lane_.stream());
+  check(cudaMemcpyAsync(out.data(), tiles.data(), out.size(), cudaMemcpyHostToDevice,
                         lane_.stream()),
         "sending the list of tiles");
-  return true;
+  return out;
 }
 
 void BatchSearch::add_tiles(const compute::Block& block, const Shadow& shadow,
@@ -155,31 +149,29 @@ void BatchSearch::add_tiles(const compute::Block& block, const Shadow& shadow,
   }
 }
 
-bool BatchSearch::add_compact_tiles(const std::vector<const Shadow*>& shadows) {
-  std::vector<CompactSource> sources;
-  std::uint32_t count = 0;
-  for (std::size_t i = 0; i < shadows.size(); ++i) {
-    sources.push_back({shadows[i]->rows, shadows[i]->stats, count, 0});
-    count += rows_.blocks()[i]->live_rows;
-  }
+bool BatchSearch::add_compact_tiles() {
   try {
-    compact_ = compact(table_, sources, count, lane_);
+    compact_ = compact(table_, sources_, rows_.live_rows(), lane_);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kNoMemory) throw;
     return false;
   }
-  for (std::uint32_t at = 0; at < count; at += shape_.rows) {
-    tiles_.push_back({compact_.rows + std::size_t{at} * padded_elements(work_.queries.dim),
-                      compact_.stats + at, nullptr, at, std::min(count - at, shape_.rows)});
-  }
+  add_tiles(compact_, tiles_);
   return true;
 }
 
-Nominate BatchSearch::start_group(std::size_t first, std::size_t count, std::size_t k) {
+void BatchSearch::add_tiles(const CompactRows& rows, std::vector<RowTile>& tiles) const {
+  for (std::uint32_t at = 0; at < rows.count; at += shape_.rows) {
+    tiles.push_back({rows.rows + std::size_t{at} * padded_elements(work_.queries.dim),
+                     rows.stats + at, nullptr, at, std::min(rows.count - at, shape_.rows)});
+  }
+}
+
+Nominate BatchSearch::start_group(std::size_t first, std::size_t count, std::size_t k,
+                                  std::uint32_t capacity, std::size_t extra) {
   const MatrixView& all = work_.queries;
   const auto queries = static_cast<std::uint32_t>(count);
   const std::uint32_t tile_queries = round_up(count, shape_.queries);
-  const std::uint32_t capacity = capacity_for(k);
   const std::size_t raw_bytes = count * all.stride();
 
   Plan plan;
@@ -196,7 +188,9 @@ Nominate BatchSearch::start_group(std::size_t first, std::size_t count, std::siz
   const std::size_t counts_at = plan.add(count * sizeof(std::uint32_t));
   const std::size_t bounds_at = plan.add(count * capacity * sizeof(float2));
   const std::size_t ordinals_at = plan.add(count * capacity * sizeof(std::uint32_t));
+  const std::size_t extra_at = plan.add(extra);
   std::byte* base = lane_.scratch(plan.size());
+  extra_ = base + extra_at;
   const auto at = [base]<typename T>(std::size_t offset, T*& pointer) {
     pointer = reinterpret_cast<T*>(base + offset);
   };
@@ -243,19 +237,23 @@ void BatchSearch::rescore(const Nominate& work, std::size_t first, compute::HitT
   std::byte* incoming = lane_.incoming(results.size());
   const auto candidates = reinterpret_cast<Candidate*>(incoming + candidates_at);
   const auto found = reinterpret_cast<std::uint32_t*>(incoming + found_at);
-  launch_rescore({table_, work_.queries.type, work_.distance, work.prepared, work.nominees, compact_.ordinals,
-                  room, candidates, found},
+  launch_rescore({table_, work_.queries.type, work_.distance, work.prepared, work.nominees,
+                  compact_.ordinals, room, candidates, found},
                  lane_.stream());
   lane_.wait(work_.cancellation);
   take_candidates(rows_, {candidates, found, count, room}, first, best, lost);
 }
 
+std::uint32_t BatchSearch::most_tiles(const Nominate& work) const {
+  const double tile_work = static_cast<double>(shape_.rows) * padded_elements(work.dim) *
+                           round_up(work.nominees.queries, shape_.queries);
+  return static_cast<std::uint32_t>(std::clamp(kLaunchWork / tile_work, 1.0, 1e9));
+}
+
 void BatchSearch::run_phases(Nominate work) {
   const auto total = static_cast<std::uint32_t>(tiles_.size());
   const RowTile* tiles = device_tiles_.as<RowTile>();
-  const double tile_work = static_cast<double>(shape_.rows) * padded_elements(work.dim) *
-                           round_up(work.nominees.queries, shape_.queries);
-  const auto most = static_cast<std::uint32_t>(std::max(1.0, kLaunchWork / tile_work));
+  const std::uint32_t most = most_tiles(work);
 
   work.tiles = tiles;
   work.tile_count = std::min(total, kFirstRows / shape_.rows);

@@ -2,10 +2,13 @@
 // decide. Exact, or the query is handed back.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "compute/ops.h"
+#include "core/error.h"
 #include "gpu/compact.h"
 #include "gpu/lane.h"
 #include "gpu/nominate.h"
@@ -31,34 +34,74 @@ class BatchSearch {
   // it. False: there are no half-precision copies, and nothing was done.
   bool nearest_into(std::size_t k, std::uint32_t room, Candidate* out, std::uint32_t* found);
 
- private:
+ protected:
   // Makes the half-precision copies and lists the tiles; false when a block has none.
   bool make_tiles();
+  // Of rows that lie together.
+  void add_tiles(const CompactRows& rows, std::vector<RowTile>& tiles) const;
+  DeviceBytes send_tiles(const std::vector<RowTile>& tiles) const;
+  // Calls body(first, count) for some queries after the other, as many as fit; again with fewer
+  // when memory runs out.
+  template <typename Body>
+  void for_groups(std::size_t query_bytes, const Body& body);
+  // `extra`: bytes of scratch memory besides, at extra_.
+  Nominate start_group(std::size_t first, std::size_t count, std::size_t k, std::uint32_t capacity,
+                       std::size_t extra = 0);
+  // Tiles of one launch, at most.
+  std::uint32_t most_tiles(const Nominate& work) const;
+
+ private:
   void add_tiles(const compute::Block& block, const Shadow& shadow, const std::uint64_t* live,
                  std::uint32_t first_ordinal);
   // Tiles of the live rows alone. False: there is no room to copy them.
-  bool add_compact_tiles(const std::vector<const Shadow*>& shadows);
+  bool add_compact_tiles();
   // Null: there is none for this block, or no room for it.
   const Shadow* shadow_of(const compute::Block& block) const;
   // Calls finish(work, first query) for some queries after the other, nominees ready. False: as
   // nearest_into().
   template <typename Finish>
-  bool for_groups(std::size_t k, const Finish& finish);
-  Nominate start_group(std::size_t first, std::size_t count, std::size_t k);
+  bool nominate(std::size_t k, const Finish& finish);
   void run_phases(Nominate work);
   // Canonical distances of what the phases left, and what of it the result takes.
   void rescore(const Nominate& work, std::size_t first, compute::HitTable& best,
                std::vector<std::uint32_t>& lost);
 
+ protected:
   const Gpu& gpu_;
   Lane& lane_;
   const compute::Workload& work_;
   const RowSet& rows_;
   const RowTable& table_;
   TileShape shape_{};
+  std::vector<CompactSource> sources_;  // per block
   std::vector<RowTile> tiles_;
   CompactRows compact_;  // what tiles_ name, if it has any
   DeviceBytes device_tiles_;
+  std::byte* extra_ = nullptr;
 };
+
+template <typename Body>
+void BatchSearch::for_groups(std::size_t query_bytes, const Body& body) {
+  constexpr std::size_t kGroupMemory = std::size_t{2} << 30;
+  constexpr std::size_t kLeast = 256;
+  const std::size_t queries = work_.queries.rows;
+  const auto whole = [this](std::size_t count) {
+    return (count + shape_.queries - 1) / shape_.queries * shape_.queries;
+  };
+  const std::size_t most = std::max(kGroupMemory / query_bytes, kLeast) / kLeast * kLeast;
+  const std::size_t groups = (queries + most - 1) / most;
+  std::size_t group = whole((queries + groups - 1) / groups);
+  for (std::size_t first = 0; first < queries;) {
+    const std::size_t count = std::min(group, queries - first);
+    try {
+      body(first, count);
+      first += count;
+    } catch (const Error& error) {
+      // Out of memory: fewer queries at a time.
+      if (error.kind() != ErrorKind::kNoMemory || group <= shape_.queries) throw;
+      group = whole(group / 2);
+    }
+  }
+}
 
 }  // namespace warplite::gpu

@@ -1,6 +1,6 @@
 #include "gpu/compact.h"
 
-#include <cstring>
+#include <utility>
 
 #include "gpu/block_sum.cuh"
 #include "gpu/cuda_error.h"
@@ -61,8 +61,19 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-CompactRows compact(const RowTable& table, std::span<const CompactSource> sources,
-                    std::uint32_t count, Lane& lane) {
+namespace {
+
+// Room for copies of `count` rows, and their sources on the device.
+struct Room {
+  CompactRows out;
+  std::uint16_t* rows;
+  RowStats* stats;
+  std::uint32_t* ordinals;
+  CompactSource* sources;
+};
+
+Room make_room(const RowTable& table, std::span<const CompactSource> sources, std::uint32_t count,
+               Lane& lane) {
   const std::size_t panels = (std::size_t{count} + kPanelRows - 1) / kPanelRows;
   const std::size_t panel_bytes =
       std::size_t{padded_elements(table.dim)} * kPanelRows * sizeof(std::uint16_t);
@@ -72,30 +83,51 @@ CompactRows compact(const RowTable& table, std::span<const CompactSource> source
   const std::size_t ordinals_at = plan.add(count * sizeof(std::uint32_t));
   const std::size_t sources_at = plan.add(sources.size_bytes());
 
-  CompactRows out;
+  Room room{};
   const cudaStream_t stream = lane.stream();
-  out.memory = DeviceBytes(plan.size(), lane.pool(), stream);
-  std::byte* const base = out.memory.data();
-  auto* rows = reinterpret_cast<std::uint16_t*>(base + rows_at);
-  auto* stats = reinterpret_cast<RowStats*>(base + stats_at);
-  auto* ordinals = reinterpret_cast<std::uint32_t*>(base + ordinals_at);
-  auto* device_sources = reinterpret_cast<CompactSource*>(base + sources_at);
+  room.out.memory = DeviceBytes(plan.size(), lane.pool(), stream);
+  std::byte* const base = room.out.memory.data();
+  room.out.rows = room.rows = reinterpret_cast<std::uint16_t*>(base + rows_at);
+  room.out.stats = room.stats = reinterpret_cast<RowStats*>(base + stats_at);
+  room.out.ordinals = room.ordinals = reinterpret_cast<std::uint32_t*>(base + ordinals_at);
+  room.out.count = count;
+  room.sources = reinterpret_cast<CompactSource*>(base + sources_at);
   // Pageable memory: the call returns when it has been read.
-  check(cudaMemcpyAsync(device_sources, sources.data(), sources.size_bytes(),
+  check(cudaMemcpyAsync(room.sources, sources.data(), sources.size_bytes(),
                         cudaMemcpyHostToDevice, stream),
-        "copying live rows together");
+        "copying rows together");
   check(cudaMemsetAsync(base + rows_at + (panels - 1) * panel_bytes, 0, panel_bytes, stream),
-        "copying live rows together");
-  list_kernel<<<table.block_count, kThreads, 0, stream>>>(table, device_sources, ordinals);
+        "copying rows together");
+  return room;
+}
+
+CompactRows fill(const RowTable& table, Room room, cudaStream_t stream) {
+  const std::uint32_t count = room.out.count;
   const std::uint64_t chunks = std::uint64_t{count} * padded_elements(table.dim) / kChunkElements;
   gather_kernel<<<static_cast<unsigned>((chunks + kThreads - 1) / kThreads), kThreads, 0, stream>>>(
-      table, device_sources, ordinals, count, rows, stats);
-  check_launch("copying live rows together");
-  out.rows = rows;
-  out.stats = stats;
-  out.ordinals = ordinals;
-  out.count = count;
-  return out;
+      table, room.sources, room.ordinals, count, room.rows, room.stats);
+  check_launch("copying rows together");
+  return std::move(room.out);
+}
+
+}  // namespace
+
+CompactRows compact(const RowTable& table, std::span<const CompactSource> sources,
+                    std::uint32_t count, Lane& lane) {
+  Room room = make_room(table, sources, count, lane);
+  list_kernel<<<table.block_count, kThreads, 0, lane.stream()>>>(table, room.sources,
+                                                                 room.ordinals);
+  return fill(table, std::move(room), lane.stream());
+}
+
+CompactRows gather(const RowTable& table, std::span<const CompactSource> sources,
+                   std::span<const std::uint32_t> chosen, Lane& lane) {
+  Room room = make_room(table, sources, static_cast<std::uint32_t>(chosen.size()), lane);
+  // Pageable, too.
+  check(cudaMemcpyAsync(room.ordinals, chosen.data(), chosen.size_bytes(), cudaMemcpyHostToDevice,
+                        lane.stream()),
+        "copying rows together");
+  return fill(table, std::move(room), lane.stream());
 }
 
 }  // namespace warplite::gpu

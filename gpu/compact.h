@@ -1,5 +1,5 @@
-// The live rows of a table, copied together for the product: a filter that leaves few rows would
-// else have it multiply all of them.
+// Some rows of a table, copied together for the product: the live ones, where a filter leaves few
+// and it would else have to multiply all of them, or a sample.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -32,5 +32,9 @@ struct CompactRows {
 // Throws Error{kNoMemory}. REQUIRES: a source for every block of the table, `count` live rows.
 CompactRows compact(const RowTable& table, std::span<const CompactSource> sources,
                     std::uint32_t count, Lane& lane);
+
+// The same of the rows with these ordinals. REQUIRES: there are some.
+CompactRows gather(const RowTable& table, std::span<const CompactSource> sources,
+                   std::span<const std::uint32_t> chosen, Lane& lane);
 
 }  // namespace warplite::gpu

@@ -1,6 +1,6 @@
 // Vectors on a GPU: a copy in its memory, or the host's bytes, pinned and read over the bus.
-// Threads: read-only after construction, but for the half-precision copy (shadow.h) and what is
-// known of rowids (match_rowids.h).
+// Threads: read-only after construction, but for the half-precision copy (shadow.h), metric indexes
+// (metric_index.h) and what is known of rowids (match_rowids.h).
 #pragma once
 
 #include <atomic>
@@ -10,6 +10,7 @@
 #include "compute/device.h"
 #include "gpu/lane.h"
 #include "gpu/match_rowids.h"
+#include "gpu/metric_index.h"
 #include "gpu/shadow.h"
 
 namespace warplite::gpu {
@@ -33,6 +34,8 @@ class CudaBuffer : public compute::Buffer {
 
   // Of a tile of postings.
   MatchRowids& match_rowids() const { return match_rowids_; }
+  // Of vectors, or of a tile of texts.
+  MetricIndexes& metric_indexes() const { return metric_indexes_; }
 
  private:
   Gpu& gpu_;
@@ -44,6 +47,7 @@ class CudaBuffer : public compute::Buffer {
   mutable std::mutex mutex_;
   mutable std::unique_ptr<Shadow> shadow_;
   mutable MatchRowids match_rowids_{used_};
+  mutable MetricIndexes metric_indexes_{used_};
 };
 
 }  // namespace warplite::gpu

@@ -15,9 +15,13 @@
 #include "gpu/ivf_search.h"
 #include "gpu/lane.h"
 #include "gpu/match_search.h"
+#include "gpu/metric_host.h"
+#include "gpu/metric_search.h"
+#include "gpu/metric_tiles.h"
 #include "gpu/pq_assign.h"
 #include "gpu/scan.h"
 #include "gpu/scan_search.h"
+#include "gpu/threshold_search.h"
 
 namespace warplite::gpu {
 namespace {
@@ -66,6 +70,7 @@ class CudaDevice : public compute::Device {
 
   Status nearest(const compute::Workload& work, compute::HitTable& best) override {
     if (best.k() == 0) return {};
+    if (work.counters != nullptr) MetricSearch::count_all(work, *work.counters);
     return gatherer_.nearest(work, best,
                              [this](const compute::Workload& all, compute::HitTable& hits) {
                                return search(all, hits);
@@ -137,17 +142,34 @@ class CudaDevice : public compute::Device {
     if (work.queries() == 0) return {};
     return guarded([&] {
       const Gpu::Borrowed lane = gpu_.lane();
-      EditSearch(gpu_, *lane, work).within(out);
+      if (!metric_suits(work)) return EditSearch(gpu_, *lane, work).within(out);
+      const MetricTiles tiles = metric_tiles(*this, *lane, work);
+      compute::EditWork some = work;
+      some.tiles = tiles.indexed;
+      EditSearch(gpu_, *lane, some, true).within(out);
+      some.tiles = tiles.plain;
+      EditSearch(gpu_, *lane, some).within(out);
     });
+  }
+
+  void text_distances(std::span<const std::uint32_t> text, const compute::MetricTexts& texts,
+                      std::uint32_t width, std::uint16_t* out) override {
+    if (text_distances_on_host(text, texts, width, out)) return;
+    Device::text_distances(text, texts, width, out);
   }
 
   Status within(const compute::Workload& work, compute::HitLists& out) override {
     return guarded([&] {
-      for_each_set(work, [&](Lane& lane, const RowSet& rows, const RowTable& table) {
-        std::vector<std::uint32_t> all(work.queries.rows);
-        std::iota(all.begin(), all.end(), 0u);
-        ScanSearch(lane, work, rows, table).within(all, out);
-      });
+      compute::SearchCounters counters;
+      if (MetricSearch::suits(work)) {
+        within_by_metric(work, counters, out);
+      } else {
+        within_by_scan(work, counters, out);
+      }
+      if (work.counters == nullptr) return;
+      work.counters->distances += counters.distances;
+      work.counters->clusters += counters.clusters;
+      work.counters->indexed += counters.indexed;
     });
   }
 
@@ -157,12 +179,41 @@ class CudaDevice : public compute::Device {
       for_each_set(work, [&](Lane& lane, const RowSet& rows, const RowTable& table) {
         std::vector<std::uint32_t> left(work.queries.rows);
         std::iota(left.begin(), left.end(), 0u);
-        if (BatchSearch::suits(gpu_, work, best.k(), rows.rows())) {
+        if (ThresholdSearch::suits(gpu_, work, best.k(), rows)) {
+          left = ThresholdSearch(gpu_, lane, work, rows, table, best.k()).nearest(best);
+        } else if (BatchSearch::suits(gpu_, work, best.k(), rows.rows())) {
           left = BatchSearch(gpu_, lane, work, rows, table).nearest(best);
         }
         ScanSearch(lane, work, rows, table).nearest(left, best);
       });
     });
+  }
+
+  void within_by_scan(const compute::Workload& work, compute::SearchCounters& counters,
+                      compute::HitLists& out) {
+    std::vector<std::uint32_t> all(work.queries.rows);
+    std::iota(all.begin(), all.end(), 0u);
+    for_each_set(work, [&](Lane& lane, const RowSet& rows, const RowTable& table) {
+      ScanSearch(lane, work, rows, table).within(all, out);
+    });
+    MetricSearch::count_all(work, counters);
+  }
+
+  void within_by_metric(compute::Workload work, compute::SearchCounters& counters,
+                        compute::HitLists& out) {
+    MetricBlocks blocks;
+    {
+      const Gpu::Borrowed lane = gpu_.lane();
+      blocks = MetricSearch::blocks(*this, *lane, work);
+    }
+    work.blocks = blocks.indexed;
+    for_each_set(work, [&](Lane& lane, const RowSet& rows, const RowTable& table) {
+      const auto left = MetricSearch(lane, work, rows, table, counters).within(out);
+      ScanSearch(lane, work, rows, table).within(left, out);
+      counters.distances += std::uint64_t{rows.live_rows()} * left.size();
+    });
+    work.blocks = blocks.plain;
+    within_by_scan(work, counters, out);
   }
 
   // The blocks of the work, as many at a time as one set of rows holds.

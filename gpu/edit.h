@@ -56,6 +56,7 @@ struct EditSearchView {
   std::uint64_t* hits;            // [room]
   std::uint64_t room;
   unsigned long long* found;      // of hits, those without room too; 0 before
+  unsigned long long* compared;   // texts with queries, added to; null: nobody asks
   std::uint32_t* states;          // long query: [warps][words][2][32]
   std::uint32_t state_warps;
 };

@@ -112,6 +112,9 @@ __global__ void __launch_bounds__(kThreads)
     const std::uint32_t length = tile.lengths[group * compute::kEditGroup + threadIdx.x];
     const std::uint32_t distances[1] = {columns.distance(query, length)};
     take_distances<1>(search, text, 0, __ldcg(search.thresholds), distances);
+    if (search.compared == nullptr || threadIdx.x != 0) continue;
+    const std::uint32_t texts = tile.texts - group * compute::kEditGroup;
+    atomicAdd(search.compared, static_cast<unsigned long long>(min(texts, compute::kEditGroup)));
   }
 }
 

@@ -55,15 +55,23 @@ __global__ void __launch_bounds__(kThreads)
   const bool near = __ldcg(search.stop) == 0 && query.near(query.threshold(search), least, most);
   if (__syncthreads_or(near ? 1 : 0) == 0) return;
   occurrences.make(search, tile, first);
+  std::uint32_t compared = 0;
   for (std::uint32_t group = first_group + threadIdx.x / 32; group < end; group += kWarps) {
     const std::uint32_t threshold = query.threshold(search);
     const std::uint32_t stop = __ldcg(search.stop);
     const EditGroupLengths lengths(tile, group);
-    if (!__any_sync(~0u, stop == 0 && query.near(threshold, lengths.least, lengths.most))) continue;
+    const unsigned some =
+        __ballot_sync(~0u, stop == 0 && query.near(threshold, lengths.least, lengths.most));
+    if (some == 0) continue;
+    compared += static_cast<unsigned>(__popc(some)) *
+                min(tile.texts - group * compute::kEditGroup, compute::kEditGroup);
     std::uint32_t distances[kQueries];
     edit_distances<kWords, kQueries, Symbol>(tile, group, lengths, query.length, occurrences,
                                              distances);
     take_distances<kQueries>(search, EditText(tile, number, group), first, threshold, distances);
+  }
+  if (search.compared != nullptr && threadIdx.x % 32 == 0 && compared != 0) {
+    atomicAdd(search.compared, static_cast<unsigned long long>(compared));
   }
 }
 

@@ -8,6 +8,7 @@
 #include <system_error>
 #include <utility>
 
+#include "gpu/metric_tiles.h"
 #include "gpu/stop.h"
 #include "gpu/threads.h"
 
@@ -42,9 +43,9 @@ unsigned shift_for(std::uint32_t longest_query) {
 // Where the pieces lie in scratch memory, and up to `sent` in the host's; from there on the host's
 // has those that kernels write for it.
 struct EditSearch::Pieces {
-  std::size_t begins, points, thresholds, counts, stop, found, sent;
+  std::size_t metrics, begins, points, thresholds, counts, stop, found, totals, sent;
   std::size_t tallies, device_begins, states, hits, sorted, size;
-  std::size_t one, all_found, all_begins, last_thresholds, host_size;
+  std::size_t one, all_found, all_totals, all_begins, last_thresholds, host_size;
   std::size_t warps;  // of a long query
 };
 
@@ -56,8 +57,8 @@ struct EditSearch::Waiting {
   }
 };
 
-EditSearch::EditSearch(const Gpu& gpu, Lane& lane, const compute::EditWork& work)
-    : gpu_(gpu), lane_(lane), work_(work) {
+EditSearch::EditSearch(const Gpu& gpu, Lane& lane, const compute::EditWork& work, bool indexed)
+    : gpu_(gpu), lane_(lane), work_(work), indexed_(indexed) {
   const DistanceRange& range = work.range;
   const double low = std::max(0.0, std::ceil(range.low));
   const bool next = range.low_open && low == range.low;
@@ -144,8 +145,34 @@ std::vector<EditSearch::Query> EditSearch::useful_queries(const Threshold& thres
   return queries;
 }
 
+std::span<EditSearch::Query> EditSearch::search_by_metric(std::span<Query> queries,
+                                                         std::uint32_t words, const Take& take) {
+  const std::size_t sample = MetricChoice::sample(queries.size());
+  if (sample == 0 || words == 0 || words > kMostMetricWords) return queries;
+  MetricChoice choice(sent_);
+  // Queries are in the order of their lengths.
+  for (std::size_t i = 0; i < sample; ++i) {
+    std::swap(queries[i], queries[queries.size() * i / sample]);
+    choice.add(queries[i].length, queries[i].threshold);
+  }
+  evaluated_ = {};
+  by_metric_ = true;
+  search_some(queries.first(sample), words, 0, take);
+  const std::span<Query> others = queries.subspan(sample);
+  const bool all = choice.faster(evaluated_, words);
+  if (all) search_some(others, words, 0, take);
+  by_metric_ = false;
+  return all ? others.first(0) : others;
+}
+
 void EditSearch::search_class(std::span<Query> queries, std::uint32_t words, std::size_t k,
                               const Take& take) {
+  if (indexed_ && k == 0) queries = search_by_metric(queries, words, take);
+  search_some(queries, words, k, take);
+}
+
+void EditSearch::search_some(std::span<Query> queries, std::uint32_t words, std::size_t k,
+                             const Take& take) {
   const std::size_t most =
       words == 0 ? 1 : std::clamp<std::size_t>(kMostPairs / table_.texts, 1, kMostEditQueries);
   const std::size_t groups = (queries.size() + most - 1) / most;
@@ -191,6 +218,8 @@ void EditSearch::fill(std::span<const Query> queries, const Pieces& at, std::byt
     thresholds[i] = queries[i].threshold;
   }
   std::memset(host + at.counts, 0, at.sent - at.counts);
+  auto* const metrics = reinterpret_cast<MetricTextsView*>(host + at.metrics);
+  for (std::size_t t = 0; indexed_ && t < sent_.size(); ++t) metrics[t] = metric_of(*sent_[t]);
 }
 
 EditSearchView EditSearch::view_of(std::span<const Query> queries, const Pieces& at,
@@ -213,6 +242,9 @@ EditSearchView EditSearch::view_of(std::span<const Query> queries, const Pieces&
   view.hits = reinterpret_cast<std::uint64_t*>(base + at.hits);
   view.room = room;
   view.found = reinterpret_cast<unsigned long long*>(base + at.found);
+  if (work_.counters != nullptr) {
+    view.compared = &reinterpret_cast<MetricTotals*>(base + at.totals)->distances;
+  }
   view.states = numbers(at.states);
   view.state_warps = static_cast<std::uint32_t>(at.warps);
   return view;
@@ -228,12 +260,14 @@ EditSearch::Pieces EditSearch::lay_out(std::span<const Query> queries, std::uint
   Plan plan;
   Pieces at{};
   at.warps = words == 0 ? std::clamp<std::size_t>(kStateMemory / state, 1, most_warps) : 0;
+  at.metrics = plan.add(indexed_ ? sent_.size() * sizeof(MetricTextsView) : 0);
   at.begins = plan.add((count + 1) * sizeof(std::uint32_t));
   at.points = plan.add(length * sizeof(std::uint32_t));
   at.thresholds = plan.add(count * sizeof(std::uint32_t));
   at.counts = plan.add(count * sizeof(std::uint32_t));
   at.stop = plan.add(sizeof(std::uint32_t));
   at.found = plan.add(sizeof(std::uint64_t));
+  at.totals = plan.add(sizeof(MetricTotals));
   at.sent = plan.size();
   Plan host = plan;
   at.tallies = plan.add(k == 0 ? 0 : count * kEditBins * sizeof(std::uint32_t));
@@ -244,6 +278,7 @@ EditSearch::Pieces EditSearch::lay_out(std::span<const Query> queries, std::uint
   at.size = plan.size();
   at.one = host.add(sizeof(std::uint32_t));
   at.all_found = host.add(sizeof(std::uint64_t));
+  at.all_totals = host.add(sizeof(MetricTotals));
   at.all_begins = host.add((count + 1) * sizeof(std::uint32_t));
   at.last_thresholds = host.add(count * sizeof(std::uint32_t));
   at.host_size = host.size();
@@ -263,7 +298,13 @@ std::uint64_t EditSearch::run(std::span<Query> queries, std::uint32_t words, std
     check(cudaMemsetAsync(view.tallies, 0, at.device_begins - at.tallies, lane_.stream()),
           "comparing texts");
   }
-  launch(view, words, prime && k != 0);
+  if (by_metric_) {
+    const MetricTextSearch metric = metric_view(view, at, base);
+    launch_metric_text_clusters(metric, words, lane_.stream());
+    launch_metric_text_pivots(metric, words, lane_.stream());
+  } else {
+    launch(view, words, prime && k != 0);
+  }
   const auto numbers = [](std::byte* begin) { return reinterpret_cast<std::uint32_t*>(begin); };
   const EditSortView sort{numbers(base + at.counts), numbers(base + at.device_begins),
                           reinterpret_cast<std::uint64_t*>(base + at.sorted),
@@ -274,14 +315,42 @@ std::uint64_t EditSearch::run(std::span<Query> queries, std::uint32_t words, std
                         queries.size() * sizeof(std::uint32_t), cudaMemcpyDeviceToHost,
                         lane_.stream()),
         "fetching thresholds");
+  auto* const totals = reinterpret_cast<MetricTotals*>(host + at.all_totals);
+  check(cudaMemcpyAsync(totals, base + at.totals, sizeof *totals, cudaMemcpyDeviceToHost,
+                        lane_.stream()),
+        "fetching counters");
   Stop stop(cancellation(), numbers(base + at.stop), numbers(host + at.one));
   lane_.wait(&stop);
+  count(*totals, queries.size());
   begins_.assign(sort.begins, sort.begins + queries.size() + 1);
   sorted_ = sort.sorted;
   for (std::size_t i = 0; i < queries.size(); ++i) {
     queries[i].threshold = numbers(host + at.last_thresholds)[i];
   }
   return *sort.found;
+}
+
+MetricTextSearch EditSearch::metric_view(const EditSearchView& view, const Pieces& at,
+                                         std::byte* base) const {
+  MetricTextSearch search{};
+  search.search = view;
+  search.metrics = reinterpret_cast<const MetricTextsView*>(base + at.metrics);
+  search.totals = reinterpret_cast<MetricTotals*>(base + at.totals);
+  search.tiles = static_cast<std::uint32_t>(sent_.size());
+  search.symbols = 32;
+  for (const EditTile* tile : sent_) {
+    while (search.symbols < tile->alphabet) search.symbols *= 2;
+  }
+  return search;
+}
+
+void EditSearch::count(const MetricTotals& totals, std::size_t queries) {
+  evaluated_.distances += totals.distances;
+  evaluated_.clusters += totals.clusters;
+  if (work_.counters == nullptr) return;
+  work_.counters->distances += totals.distances;
+  work_.counters->clusters += totals.clusters;
+  if (by_metric_) work_.counters->indexed += queries * table_.texts;
 }
 
 void EditSearch::launch(const EditSearchView& view, std::uint32_t words, bool prime) {

@@ -12,12 +12,14 @@
 
 #include "compute/edit.h"
 #include "gpu/edit_tiles.h"
+#include "gpu/metric_texts.h"
 
 namespace warplite::gpu {
 
 class EditSearch {
  public:
-  EditSearch(const Gpu& gpu, Lane& lane, const compute::EditWork& work);
+  // `indexed`: all tiles have metric indexes, which within() uses.
+  EditSearch(const Gpu& gpu, Lane& lane, const compute::EditWork& work, bool indexed = false);
 
   // Each throws Error{kNoMemory}, Error{kInterrupted}.
   void nearest(compute::HitTable& best);
@@ -39,11 +41,18 @@ class EditSearch {
   std::vector<Query> useful_queries(const Threshold& threshold) const;
   // Queries of as many words (0: a long one).
   void search_class(std::span<Query> queries, std::uint32_t words, std::size_t k, const Take& take);
+  void search_some(std::span<Query> queries, std::uint32_t words, std::size_t k, const Take& take);
   void search_group(std::span<Query> queries, std::uint32_t words, std::size_t k, const Take& take);
   // Returns the number of hits, more than `room`: not all of them are there.
   std::uint64_t run(std::span<Query> queries, std::uint32_t words, std::size_t k,
                     std::uint64_t room, bool prime);
   void launch(const EditSearchView& view, std::uint32_t words, bool prime);
+  // Compares queries of as many words through metric indexes, first those that tell whether it is
+  // worth it; returns those that are left.
+  std::span<Query> search_by_metric(std::span<Query> queries, std::uint32_t words,
+                                    const Take& take);
+  MetricTextSearch metric_view(const EditSearchView& view, const Pieces& at, std::byte* base) const;
+  void count(const MetricTotals& totals, std::size_t queries);
   Pieces lay_out(std::span<const Query> queries, std::uint32_t words, std::size_t k,
                  std::uint64_t room) const;
   EditSearchView view_of(std::span<const Query> queries, const Pieces& at, std::byte* base,
@@ -59,6 +68,9 @@ class EditSearch {
   const Gpu& gpu_;
   Lane& lane_;
   const compute::EditWork& work_;
+  const bool indexed_;
+  bool by_metric_ = false;  // the queries at hand are compared through metric indexes
+  MetricTotals evaluated_{};  // through them
   // Distances that may be hits.
   std::uint32_t least_ = 0;
   double most_ = 0;

@@ -12,6 +12,7 @@
 
 #include "compute/device.h"
 #include "core/distance.h"
+#include "index/threshold_select.h"
 
 namespace warplite::index {
 
@@ -40,10 +41,10 @@ class Index {
   virtual const Trained* trained() const { return nullptr; }
 
   // As the operations of compute::Device, over the blocks of work: every row, unless a kind knows
-  // better.
+  // better. The nearest are selected as work.select says.
   virtual Status nearest(compute::Device& device, const compute::Workload& work,
                          compute::HitTable& best) const {
-    return device.nearest(work, best);
+    return nearest_selected(device, work, best);
   }
   virtual Status within(compute::Device& device, const compute::Workload& work,
                         compute::HitLists& out) const {

@@ -4,10 +4,18 @@
 #include <charconv>
 #include <utility>
 
+#include "index/list_of_clusters.h"
+#include "index/on_host.h"
+#include "index/sss.h"
+#include "index/text_metric.h"
+
 namespace warplite::index {
 namespace {
 
 constexpr std::uint32_t kLongestGram = 16;
+// Best for Spanish words (metric-range §V).
+constexpr std::uint32_t kTextClusterSize = 32;
+constexpr double kTextAlpha = 0.5;
 
 std::uint32_t number(const std::string& name, const std::string& text, std::uint32_t low,
                      std::uint32_t high) {
@@ -47,10 +55,25 @@ std::variant<NgramEncoder, WordEncoder> make_encoder(const TextIndex& index) {
 
 }  // namespace
 
-bool is_text_index(std::string_view kind) { return kind == "ngram" || kind == "words"; }
+bool is_text_index(std::string_view kind) {
+  return kind == "ngram" || kind == "words" || is_text_metric(kind);
+}
+
+bool is_text_metric(std::string_view kind) { return kind == "list_of_clusters" || kind == "sss"; }
 
 TextIndex parse_text_index(const Spec& spec) {
   TextIndex index;
+  if (is_text_metric(spec.kind)) {
+    index.kind = TextIndex::Kind::kEdit;
+    if (spec.kind == "sss") {
+      index.metric =
+          std::make_shared<TextsOnHost>(make_text_pivots(pivot_alpha(spec, kTextAlpha)));
+    } else {
+      index.metric = std::make_shared<TextsOnHost>(
+          make_text_clusters(cluster_size(spec, kTextClusterSize)));
+    }
+    return index;
+  }
   index.kind = spec.kind == "words" ? TextIndex::Kind::kWords : TextIndex::Kind::kNgram;
   const bool words = index.kind == TextIndex::Kind::kWords;
   Normalization& normalization = words ? index.words.normalization : index.ngram.normalization;

@@ -1,5 +1,7 @@
 // What `distance=` and `index=` of a TEXT column say, and the keywords that an index makes of a text:
 //   distance=edit without an index: no keywords; every text is compared
+//   list_of_clusters  size   1 … 65536; 32: with distance=edit, texts that a search passes over
+//   sss               alpha  above 0 … 1; 0.5: likewise (compute/edit_metric.h)
 //   ngram   n          1 … 16; 3: ordered n-grams (ngram.h), for search by edit distance
 //           fold       0 or 1; 0: 1 compares texts with case folded
 //   words              the set of words (words.h), for search by words in common
@@ -7,6 +9,7 @@
 // Threads: an encoder by one at a time.
 #pragma once
 
+#include <memory>
 #include <string_view>
 #include <variant>
 #include <vector>
@@ -22,6 +25,7 @@ struct TextIndex {
   Kind kind = Kind::kNone;
   NgramOptions ngram;  // of kNgram
   WordOptions words;   // of kWords
+  std::shared_ptr<const compute::TextMetricBuilder> metric = nullptr;  // of kEdit; null: none
 
   // Whether texts are searched by edit distance.
   bool by_edits() const { return kind == Kind::kNgram || kind == Kind::kEdit; }
@@ -30,6 +34,8 @@ struct TextIndex {
 
 // Whether `kind` is one that a TEXT column may have.
 bool is_text_index(std::string_view kind);
+// Whether it is one that goes with distance=edit alone.
+bool is_text_metric(std::string_view kind);
 // Throws Error{kInvalid} that names the parameter, what was expected and what came.
 // REQUIRES: is_text_index(spec.kind)
 TextIndex parse_text_index(const Spec& spec);

@@ -22,6 +22,7 @@ class Lexer {
     do {
       skip_blanks();
       tokens.push_back(next());
+      tokens.back().end = at_;
     } while (tokens.back().kind != Token::Kind::kEnd);
     return tokens;
   }

@@ -19,6 +19,7 @@ struct Token {
   };
   Kind kind = Kind::kEnd;
   std::string text;
+  std::size_t end = 0;  // where in the argument what follows it begins
 
   bool is(char symbol) const { return kind == Kind::kSymbol && text[0] == symbol; }
   bool is_word(std::string_view lower) const;  // ASCII case-insensitive

@@ -22,8 +22,9 @@ struct PlainName {
 constexpr PlainName kPlainNames[] = {
     {"text", PlainType::kText, "TEXT"},          {"varchar", PlainType::kText, "TEXT"},
     {"integer", PlainType::kInteger, "INTEGER"}, {"int", PlainType::kInteger, "INTEGER"},
-    {"bigint", PlainType::kInteger, "INTEGER"},  {"real", PlainType::kReal, "REAL"},
-    {"float", PlainType::kReal, "REAL"},         {"double", PlainType::kReal, "REAL"},
+    {"bigint", PlainType::kInteger, "INTEGER"},  {"int64", PlainType::kInteger, "INTEGER"},
+    {"real", PlainType::kReal, "REAL"},          {"float", PlainType::kReal, "REAL"},
+    {"double", PlainType::kReal, "REAL"},        {"float64", PlainType::kReal, "REAL"},
     {"bool", PlainType::kBoolean, "BOOLEAN"},    {"boolean", PlainType::kBoolean, "BOOLEAN"},
 };
 
@@ -51,6 +52,9 @@ void ArgumentParser::table_option(TableDefinition& definition) {
   const std::string option = ascii_lower(take().text);
   take();
   const std::string given = value("a value");
+  if (option == "content" && token().is('.')) {
+    fail("a content table is one of the index's own schema; expected its name alone");
+  }
   if (token().kind != Token::Kind::kEnd) expected("the end");
   if (option == "chunk_size") {  // of vec0 tables; segments have a size of their own here
     std::uint32_t rows = 0;
@@ -65,9 +69,17 @@ void ArgumentParser::table_option(TableDefinition& definition) {
     }
     definition.codes_only = true;
   } else if (option == "content" || option == "content_rowid") {
-    fail(option + "= is not available in this version", ErrorKind::kUnsupported);
+    if (given.empty()) fail(option + "= must name a " + (option == "content" ? "table" : "column"));
+    (option == "content" ? definition.content.table : definition.content.rowid) = given;
+  } else if (option == "sync") {
+    const std::string lower = ascii_lower(given);
+    if (lower != "triggers" && lower != "manual") {
+      fail("sync= takes triggers or manual, got \"" + given + "\"");
+    }
+    definition.content.triggers = lower == "triggers";
   } else {
-    fail("unknown table option \"" + option + "\"; expected a column, chunk_size= or store=");
+    fail("unknown table option \"" + option +
+         "\"; expected a column, chunk_size=, store=, content=, content_rowid= or sync=");
   }
 }
 
@@ -259,8 +271,11 @@ void ArgumentParser::check_match_index(const ColumnDefinition& column) const {
 }
 
 void ArgumentParser::text_index(ColumnDefinition& column) const {
-  if (column.text.by_edits() && column.index.kind != "ngram") {
-    fail("index=" + column.index.kind + " does not go with distance=edit");
+  const std::string& kind = column.index.kind;
+  const bool by_edits = column.text.by_edits();
+  if (by_edits && kind == "words") fail("index=words does not go with distance=edit");
+  if (!by_edits && index::is_text_metric(kind)) {
+    fail("index=" + kind + " on a TEXT column needs distance=edit");
   }
   try {
     column.text = index::parse_text_index(column.index);

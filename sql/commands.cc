@@ -40,7 +40,8 @@ void train(engine::Collection& collection, compute::Cancellation& cancellation) 
 void check_integrity(engine::Collection& collection, compute::Cancellation& cancellation) {
   const std::vector<std::string> faults = collection.integrity_check(&cancellation);
   if (faults.empty()) return;
-  std::string text = collection.table() + " is damaged: ";
+  const bool own_rows = collection.options().content == nullptr;
+  std::string text = collection.table() + (own_rows ? " is damaged: " : " is not as it should be: ");
   for (std::size_t i = 0; i < faults.size() && i < kFaultsShown; ++i) {
     text += (i == 0 ? "" : "; ") + faults[i];
   }
@@ -65,6 +66,10 @@ constexpr Command kCommands[] = {
 
 index::Progress work_reporter(const engine::Collection& collection) {
   return progress_reporter(subject(collection));
+}
+
+bool is_rebuild(const Cell& command) {
+  return command.kind == CellKind::kText && ascii_lower(command.bytes) == "rebuild";
 }
 
 void run_command(engine::Collection& collection, const Cell& command,

@@ -12,6 +12,8 @@ namespace warplite::sql {
 void run_command(engine::Collection& collection, const Cell& command,
                  compute::Cancellation& cancellation);
 
+bool is_rebuild(const Cell& command);
+
 // For long work on a table, whoever asked for it: see progress.h.
 index::Progress work_reporter(const engine::Collection& collection);
 

@@ -1,7 +1,6 @@
 #include "sql/context.h"
 
 #include <chrono>
-#include <optional>
 #include <vector>
 
 #include "core/error.h"
@@ -38,10 +37,7 @@ std::string name_part(const std::string& name, std::size_t& at) {
   malformed(name);
 }
 
-struct QualifiedName {
-  std::string schema;  // empty when none was written
-  std::string table;
-};
+}  // namespace
 
 QualifiedName parse_name(const std::string& name) {
   QualifiedName result;
@@ -56,6 +52,8 @@ QualifiedName parse_name(const std::string& name) {
   if (at != name.size() || result.table.empty()) malformed(name);
   return result;
 }
+
+namespace {
 
 // temp, main, then the attached ones: SQLite's order of resolution.
 std::vector<std::string> search_path(sqlite3* db) {
@@ -90,7 +88,8 @@ std::optional<std::string> what_is(sqlite3* db, const std::string& schema,
   return "a " + std::string(reinterpret_cast<const char*>(sqlite3_column_text(query.get(), 0)));
 }
 
-// The schema that has a table or view of this name.
+}  // namespace
+
 std::optional<std::string> locate(sqlite3* db, const QualifiedName& name) {
   if (!name.schema.empty()) return name.schema;
   for (const char* schema : {"temp", "main"}) {
@@ -106,8 +105,6 @@ std::optional<std::string> locate(sqlite3* db, const QualifiedName& name) {
   }
   return std::nullopt;
 }
-
-}  // namespace
 
 void Context::add(const std::shared_ptr<OpenTable>& table) {
   tables_[{ascii_lower(table->definition.schema), ascii_lower(table->definition.table)}] = table;
@@ -186,6 +183,17 @@ bool Interrupt::requested() {
   if (now - impl_->asked < std::chrono::milliseconds(1)) return false;
   impl_->asked = now;
   return impl_->ask();
+}
+
+std::shared_ptr<engine::SearchReport> Context::new_report(const TableDefinition& table,
+                                                          const ColumnDefinition& column) {
+  auto report = std::make_shared<engine::SearchReport>();
+  report->schema = table.schema;
+  report->table = table.table;
+  report->column = column.name;
+  report->index = column.index_name();
+  last_report_ = report;
+  return report;
 }
 
 }  // namespace warplite::sql

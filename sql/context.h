@@ -5,23 +5,41 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "compute/ops.h"
 #include "engine/collection.h"
+#include "engine/search_report.h"
 #include "sql/definition.h"
 #include "storage/sqlite_api.h"
 
 namespace warplite::sql {
 
+class ContentTable;
+
 // A connected warp table; the virtual table owns it, cursors of table-valued functions share it.
 struct OpenTable {
   std::vector<std::string> arguments;  // as SQLite hands them over: schema, table, columns
   TableDefinition definition;
+  std::shared_ptr<ContentTable> content;  // null without content=; the collection reads it
   std::shared_ptr<engine::Collection> collection;
 };
+
+struct QualifiedName {
+  std::string schema;  // empty when none was written
+  std::string table;
+};
+
+// "papers" or "schema.papers", either part perhaps "quoted", [quoted] or `quoted`.
+// Throws Error{kInvalid}.
+QualifiedName parse_name(const std::string& name);
+
+// The schema that has a table or view of this name: the one that was written, whether it has
+// one or not; else temp, main, then the attached ones.
+std::optional<std::string> locate(sqlite3* db, const QualifiedName& name);
 
 class Context {
  public:
@@ -42,6 +60,12 @@ class Context {
   // Throws Error{kInvalid} "no such warp table: …", or that says what the name is instead.
   std::shared_ptr<OpenTable> find(const std::string& name);
 
+  // Of a search that begins, which is the last one from now on.
+  std::shared_ptr<engine::SearchReport> new_report(const TableDefinition& table,
+                                                   const ColumnDefinition& column);
+  // Null: nothing was searched.
+  const std::shared_ptr<engine::SearchReport>& last_report() const { return last_report_; }
+
  private:
   std::shared_ptr<OpenTable> lookup(const std::string& schema, const std::string& table);
   // Makes SQLite connect the table, and notice what other connections did to the schema.
@@ -49,6 +73,7 @@ class Context {
 
   sqlite3* db_;
   std::map<std::pair<std::string, std::string>, std::weak_ptr<OpenTable>> tables_;  // lower case
+  std::shared_ptr<engine::SearchReport> last_report_;
 };
 
 // sqlite3_interrupt() as the engine's searches ask for it, on any SQLite: before 3.41 by stepping a

@@ -78,6 +78,28 @@ void check_codes_only(const TableDefinition& definition) {
               definition.table + ": store=codes needs a vector column with index=ivfpq");
 }
 
+// What goes with rows that are another table's.
+void check_content(const TableDefinition& definition) {
+  const auto refuse = [&](const std::string& why) {
+    throw Error(ErrorKind::kInvalid, definition.table + ": " + why);
+  };
+  const ContentOptions& content = definition.content;
+  if (!definition.has_content()) {
+    if (!content.rowid.empty()) refuse("content_rowid= needs content=, which names a table");
+    if (!content.triggers) refuse("sync= needs content=, which names a table");
+    return;
+  }
+  if (definition.codes_only) {
+    refuse("store=codes has no use with content=: the vectors are those of " + content.table +
+           ", and the file gets nothing but their codes as it is");
+  }
+  for (const ColumnDefinition& column : definition.columns) {
+    if (column.kind != ColumnKind::kTextKey) continue;
+    refuse("column " + column.name + " cannot be a TEXT PRIMARY KEY with content=: its rows are "
+           "known by the rowid of " + content.table);
+  }
+}
+
 }  // namespace
 
 std::string TableDefinition::declaration() const {
@@ -101,7 +123,7 @@ engine::TableOptions TableDefinition::options() const {
         layout.vectors.push_back({column.element, column.dim});
         options.vectors.push_back({column.name, column.distance, column.index});
         break;
-      case ColumnKind::kAux: ++layout.aux; break;
+      case ColumnKind::kAux: layout.aux += has_content() ? 0 : 1; break;
       case ColumnKind::kTextKey: layout.text_key = column.slot; [[fallthrough]];
       case ColumnKind::kPlain:
       case ColumnKind::kPartition:
@@ -113,6 +135,7 @@ engine::TableOptions TableDefinition::options() const {
     }
   }
   layout.codes_only = codes_only;
+  layout.content = has_content();
   layout.segment_rows = default_segment_rows(layout);
   return options;
 }
@@ -158,6 +181,7 @@ TableDefinition parse_definition(const std::string& schema, const std::string& t
     throw Error(ErrorKind::kInvalid,
                 table + ": expected at least one column, as warp(embedding FLOAT[768])");
   }
+  check_content(definition);
   if (definition.codes_only) check_codes_only(definition);
   return definition;
 }

@@ -24,11 +24,25 @@ struct ColumnDefinition {
   index::Spec index;                            // kVector
   PlainType plain = PlainType::kInteger;        // kPlain, kPartition, kTextKey
   index::TextIndex text;                        // of a TEXT column
+
+  // Of what answers MATCH. (index=match serves match counts, and no search by edit distance.)
+  const std::string& index_name() const {
+    static const std::string kFlat = "flat";
+    const bool every_text = text.kind == index::TextIndex::Kind::kEdit && text.metric == nullptr;
+    return every_text ? kFlat : index.kind;
+  }
 };
 
 // Hidden columns follow the declared ones, in this order; then one named as the
 // table itself, for commands.
 enum HiddenColumn { kDistance, kK, kNprobe, kMatches, kCommand, kHiddenCount };
+
+// content=: the rows are those of another table.
+struct ContentOptions {
+  std::string table;     // empty: they are not
+  std::string rowid;     // content_rowid=, or empty
+  bool triggers = true;  // sync=triggers, or manual
+};
 
 struct TableDefinition {
   std::string schema;
@@ -36,12 +50,15 @@ struct TableDefinition {
   std::vector<ColumnDefinition> columns;  // in declared order
   int rowid_column = -1;                  // the INTEGER PRIMARY KEY, or -1
   bool codes_only = false;                // store=codes
+  ContentOptions content;
 
   int hidden(HiddenColumn column) const { return static_cast<int>(columns.size()) + column; }
   // For sqlite3_declare_vtab.
   std::string declaration() const;
+  // With content=, +columns are none of the engine's, and the source is left to the caller.
   engine::TableOptions options() const;
   const ColumnDefinition* find(std::string_view name) const;  // ASCII case-insensitive
+  bool has_content() const { return !content.table.empty(); }
 };
 
 // `arguments` as xCreate receives them from index 3 on. Throws Error{kInvalid} that quotes the argument and

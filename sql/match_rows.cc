@@ -4,6 +4,8 @@
 #include <bit>
 #include <utility>
 
+#include "engine/content_hits.h"
+
 namespace warplite::sql {
 namespace {
 
@@ -64,11 +66,26 @@ MatchRows::MatchRows(MatchQuestion question, std::shared_ptr<const engine::View>
       selection_(std::move(selection)),
       source_(make_source(question_, *view_, *selection_, index, cancellation)) {
   fetch_first();
+  pass_vanished();
 }
 
-void MatchRows::rewind() { at_ = 0; }
+void MatchRows::rewind() {
+  at_ = 0;
+  pass_vanished();
+}
 
 void MatchRows::next() {
+  step();
+  pass_vanished();
+}
+
+// Of the rows that come after the first ones, not all may be there: nobody looked at them.
+void MatchRows::pass_vanished() {
+  if (view_->content() == nullptr) return;
+  while (!at_end() && !engine::is_there(*view_, {hit().block, hit().row})) step();
+}
+
+void MatchRows::step() {
   ++at_;
   if (at_ < sorted_) return;
   if (sorted_ == hits_.size() && !complete_) fetch_rest();

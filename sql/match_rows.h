@@ -13,6 +13,7 @@
 #include "compute/ops.h"
 #include "engine/filter.h"
 #include "engine/match_count.h"
+#include "engine/search_report.h"
 #include "engine/view.h"
 #include "index/index.h"
 #include "index/text_index.h"
@@ -36,6 +37,7 @@ struct MatchQuestion {
   engine::Filter filter;
   std::optional<std::uint64_t> k;  // none: all rows, as far as they are read
   std::optional<std::uint32_t> nprobe;  // as given; exact kinds have no use for it
+  std::shared_ptr<engine::SearchReport> report;  // of what is searched; null: nobody asks
   std::uint64_t first = 0;         // without k: rows to fetch at first; 0: all in one go
 
   bool of_text() const { return text.kind != index::TextIndex::Kind::kNone; }
@@ -80,6 +82,8 @@ class MatchRows {
   void fetch_first();
   void fetch_rest();
   void sort_ahead();
+  void step();
+  void pass_vanished();
 
   MatchQuestion question_;
   std::shared_ptr<const engine::View> view_;

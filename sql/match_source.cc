@@ -5,6 +5,7 @@
 #include <string_view>
 #include <unordered_set>
 
+#include "engine/content_hits.h"
 #include "engine/edit_search.h"
 #include "engine/match_count.h"
 #include "engine/search.h"
@@ -34,6 +35,7 @@ class VectorSource final : public MatchSource {
     request_.range = question.range;
     request_.nprobe = question.nprobe.value_or(0);
     request_.cancellation = &cancellation;
+    request_.report = question.report.get();
   }
 
   std::vector<Hit> first(std::size_t k, bool more) override {
@@ -115,7 +117,11 @@ class SequenceSource final : public TextSource {
   std::vector<Hit> first(std::size_t k, bool) override {
     const DistanceRange& range = question_.range;
     // Those that are too near would take the places of others.
-    if (range.low > 0 || (range.low == 0 && range.low_open)) return nearest_of(all(), k);
+    if (range.low > 0 || (range.low == 0 && range.low_open)) {
+      std::vector<Hit> within = all();
+      engine::erase_vanished(view_, within);
+      return nearest_of(std::move(within), k);
+    }
     std::vector<Hit> hits;
     const std::vector<engine::Sequences> answers =
         engine::nearest_sequences(view_, selection_, request_, {&query_, 1}, k);
@@ -140,23 +146,28 @@ class SequenceSource final : public TextSource {
   }
 };
 
-// By edit distance, without an index.
+// By edit distance, compared with every text that a metric index does not pass over.
 class EditSource final : public MatchSource {
  public:
   EditSource(const MatchQuestion& question, const engine::View& view,
              const engine::Selection& selection, compute::Cancellation& cancellation)
       : view_(view), selection_(selection), queries_(1) {
     request_.column.column = question.column;
+    request_.metric = question.text.metric;
     request_.cancellation = &cancellation;
+    request_.report = question.report.get();
     request_.range = question.range;
     request_.column.read(question.query_text(), queries_[0]);
   }
 
   std::vector<Hit> first(std::size_t k, bool) override {
-    k = static_cast<std::size_t>(std::min<std::uint64_t>(k, selection_.count()));
-    compute::HitTable best(1, k);
-    if (k != 0) engine::nearest_texts(view_, selection_, request_, queries_, best);
-    return best.sorted(0);
+    const auto search = [&](const engine::Selection& rows) {
+      compute::HitTable best(
+          1, static_cast<std::size_t>(std::min<std::uint64_t>(k, rows.count())));
+      if (best.k() != 0) engine::nearest_texts(view_, rows, request_, queries_, best);
+      return best;
+    };
+    return engine::nearest_present(view_, selection_, search).sorted(0);
   }
   std::vector<Hit> all() override { return within(std::nullopt); }
   std::vector<Hit> rest(const std::vector<Hit>& come) override { return within(come.back()); }

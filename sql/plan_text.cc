@@ -135,10 +135,8 @@ std::string Plan::text(const TableDefinition& table) const {
   std::string result = "scan";
   if (searches()) {
     const ColumnDefinition& searched = table.columns[static_cast<std::size_t>(column)];
-    // (index=match serves match counts, and no search by edit distance.)
-    const bool every_text = searched.text.kind == index::TextIndex::Kind::kEdit;
     result = (access == Access::kKnn ? "knn(" : "range(") + name_text(table, column) + ' ' +
-             (every_text ? "flat" : searched.index.kind) + ')';
+             searched.index_name() + ')';
   }
   if (access == Access::kCount) result = kMatchCount;
   for (std::size_t i = 0; i < filters.size(); ++i) {

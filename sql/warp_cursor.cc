@@ -5,8 +5,10 @@
 #include <utility>
 
 #include "core/error.h"
+#include "engine/content_hits.h"
 #include "engine/search.h"
 #include "sql/arguments.h"
+#include "sql/content_table.h"
 #include "sql/guard.h"
 
 namespace warplite::sql {
@@ -48,6 +50,12 @@ void WarpCursor::start_search(sqlite3_value** arguments) {
       const std::string& name = table.columns[static_cast<std::size_t>(plan_.column)].name;
       engine::check_nprobe(*index, Place(table.table, name).text());
     }
+    if (!question->of_counts) {
+      const TableDefinition& table = table_.definition();
+      question->report = table_.context->new_report(
+          table, table.columns[static_cast<std::size_t>(plan_.column)]);
+      question->report->queries = 1;
+    }
     auto selection = table_.last_selection.get(view, question->filter);
     match_ = std::make_unique<MatchRows>(std::move(*question), view, std::move(selection),
                                          index, table_.interrupt);
@@ -69,6 +77,7 @@ void WarpCursor::scan(const engine::Filter& filter) {
 }
 
 void WarpCursor::show_scanned() {
+  while (!scan_->at_end() && !engine::is_there(reader_.view(), scan_->at())) scan_->next();
   state_ = scan_->at_end() ? State::kEnd : State::kScan;
   if (state_ == State::kScan) at_ = scan_->at();
 }
@@ -94,6 +103,7 @@ void WarpCursor::start_key(sqlite3_value* value) {
 }
 
 void WarpCursor::show(std::optional<engine::Location> at) {
+  if (at && !engine::is_there(reader_.view(), *at)) at = std::nullopt;
   state_ = at ? State::kPoint : State::kEnd;
   if (at) at_ = *at;
 }
@@ -232,7 +242,13 @@ void WarpCursor::declared_column(sqlite3_context* context, const ColumnDefinitio
     case ColumnKind::kTextKey:
     case ColumnKind::kPlain:
     case ColumnKind::kPartition: result_cell(context, reader_.plain(at_, slot)); break;
-    case ColumnKind::kAux: result_cell(context, reader_.aux(at_, slot)); break;
+    case ColumnKind::kAux:
+      if (table_.open->content != nullptr) {
+        result_cell(context, table_.open->content->aux(rowid(), column).cell());
+      } else {
+        result_cell(context, reader_.aux(at_, slot));
+      }
+      break;
   }
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sql/commands.h"
+#include "sql/content_table.h"
 #include "sql/guard.h"
 #include "sql/match_function.h"
 #include "sql/plan.h"
@@ -31,9 +32,25 @@ std::shared_ptr<OpenTable> open_table(sqlite3* db, Context& context,
                                       {arguments.begin() + 2, arguments.end()});
   open->arguments = std::move(arguments);
   const TableDefinition& definition = open->definition;
+  engine::TableOptions options = definition.options();
+  if (definition.has_content()) {
+    open->content = std::make_shared<ContentTable>(db, definition);
+    if (life == Life::kCreate) open->content->verify();
+    options.content = open->content;
+  }
   const auto make = life == Life::kCreate ? engine::Collection::create : engine::Collection::open;
-  open->collection = make(db, definition.schema, definition.table, definition.options());
+  open->collection = make(db, definition.schema, definition.table, std::move(options));
+  if (open->content != nullptr) open->content->attach(*open->collection);
   return open;
+}
+
+// Of a table that is being created: what the content table has by now.
+void fill(sqlite3* db, const OpenTable& open) {
+  Interrupt interrupt(db);
+  const index::Progress progress = work_reporter(*open.collection);
+  open.content->create_triggers();
+  open.collection->fill(&interrupt, progress);
+  open.collection->sync(&interrupt, progress);
 }
 
 int connect(sqlite3* db, void* aux, int argc, const char* const* argv, sqlite3_vtab** out,
@@ -47,6 +64,11 @@ int connect(sqlite3* db, void* aux, int argc, const char* const* argv, sqlite3_v
     if (code == SQLITE_OK) code = sqlite3_vtab_config(db, kConstraintSupport, 1);
     if (code == SQLITE_OK) code = sqlite3_vtab_config(db, kInnocuous);
     if (code != SQLITE_OK) throw Error(ErrorKind::kHost, code, sqlite3_errmsg(db));
+    if (life == Life::kCreate) {
+      // SQLite takes the new table for one whose transaction has begun.
+      open->collection->begin();
+      if (open->content != nullptr) fill(db, *open);
+    }
     auto table = std::make_unique<WarpTable>(context, open);
     context->add(open);
     *out = table.release();
@@ -75,7 +97,9 @@ int warp_disconnect(sqlite3_vtab* vtab) {
 
 int warp_destroy(sqlite3_vtab* vtab) {
   const int code = guarded(vtab, [&] {
-    table_of(vtab).collection().drop();
+    WarpTable& table = table_of(vtab);
+    if (table.open->content != nullptr) table.open->content->drop_triggers();
+    table.collection().drop();
     return SQLITE_OK;
   });
   return code == SQLITE_OK ? warp_disconnect(vtab) : code;
@@ -94,6 +118,8 @@ int warp_rename(sqlite3_vtab* vtab, const char* name) {
   return guarded(vtab, [&] {
     WarpTable& table = table_of(vtab);
     check_table_name(table.definition(), name);
+    table.collection().sync();
+    if (table.open->content != nullptr) table.open->content->rename_triggers(name);
     table.collection().rename(name);
     return SQLITE_OK;
   });
@@ -146,7 +172,10 @@ int warp_integrity(sqlite3_vtab* vtab, const char* schema, const char* name, int
   return guarded(report, [&] {
     std::string text;
     int count = 0;
-    for (const std::string& fault : table_of(vtab).collection().integrity_check()) {
+    WarpTable& table = table_of(vtab);
+    // An index that is not told of changes is not damaged when it lacks them.
+    const bool follows = table.definition().content.triggers;
+    for (const std::string& fault : table.collection().integrity_check(nullptr, follows)) {
       if (++count > kMaxFaults) break;
       text += (text.empty() ? "" : "\n") + fault;
     }

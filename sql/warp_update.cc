@@ -5,6 +5,7 @@
 #include <string>
 
 #include "sql/commands.h"
+#include "sql/content_table.h"
 #include "sql/guard.h"
 #include "sql/warp_table.h"
 
@@ -214,7 +215,38 @@ void require_alone(const TableDefinition& definition, sqlite3_value** columns) {
   }
 }
 
+// With content=, a rowid alone has the index look at that row; the triggers say no more.
+int follow(WarpTable& table, int argc, sqlite3_value** argv, sqlite3_int64* rowid) {
+  bool told = argc > 1 && sqlite3_value_type(argv[0]) == SQLITE_NULL &&
+              sqlite3_value_type(argv[1]) != SQLITE_NULL;
+  for (int i = 2; i < argc && told; ++i) told = sqlite3_value_type(argv[i]) == SQLITE_NULL;
+  if (!told) throw Error(ErrorKind::kInvalid, table.open->content->advice());
+  *rowid = sqlite3_value_int64(argv[1]);
+  table.collection().follow(*rowid);
+  return SQLITE_OK;
+}
+
+void run_command(WarpTable& table, const Cell& command) {
+  if (table.open->content != nullptr && is_rebuild(command)) {
+    table.open->content->restore_triggers();
+  }
+  run_command(table.collection(), command, table.interrupt);
+}
+
+// The command that a statement gives, or NULL.
+sqlite3_value* command_of(const WarpTable& table, int argc, sqlite3_value** argv) {
+  if (argc == 1 || sqlite3_value_type(argv[0]) != SQLITE_NULL) return nullptr;
+  sqlite3_value* const command = argv[2 + table.definition().hidden(kCommand)];
+  return sqlite3_value_type(command) == SQLITE_NULL ? nullptr : command;
+}
+
 int write(WarpTable& table, int argc, sqlite3_value** argv, sqlite3_int64* rowid) {
+  if (sqlite3_value* const command = command_of(table, argc, argv)) {
+    require_alone(table.definition(), argv + 2);
+    run_command(table, cell_of(command));
+    return SQLITE_OK;
+  }
+  if (table.open->content != nullptr) return follow(table, argc, argv, rowid);
   if (argc == 1) {
     table.collection().erase(sqlite3_value_int64(argv[0]));
     return SQLITE_OK;
@@ -223,11 +255,7 @@ int write(WarpTable& table, int argc, sqlite3_value** argv, sqlite3_int64* rowid
   if (sqlite3_value_type(argv[0]) != SQLITE_NULL) {
     return writer.update(sqlite3_value_int64(argv[0]), sqlite3_value_int64(argv[1]));
   }
-  sqlite3_value* command = argv[2 + table.definition().hidden(kCommand)];
-  if (sqlite3_value_type(command) == SQLITE_NULL) return writer.insert(argv[1], rowid);
-  require_alone(table.definition(), argv + 2);
-  run_command(table.collection(), cell_of(command), table.interrupt);
-  return SQLITE_OK;
+  return writer.insert(argv[1], rowid);
 }
 
 }  // namespace

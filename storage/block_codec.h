@@ -23,6 +23,7 @@ enum class BlockKind : std::uint8_t {
   kPlain = 4,
   kCodes = 5,
   kModel = 6,
+  kHashes = 7,
 };
 
 // A presence bitmap follows the vectors.
@@ -32,7 +33,8 @@ inline constexpr std::uint32_t kHasPresence = 1;
 inline constexpr std::int64_t kSlots = 4096;
 inline constexpr std::uint16_t kRowidsSlot = 0;
 inline constexpr std::uint16_t kAliveSlot = 1;
-inline constexpr std::uint16_t kFirstColumnSlot = 2;  // vectors, then plain columns, then codes
+// Vectors, then plain columns, then codes; hashes follow them.
+inline constexpr std::uint16_t kFirstColumnSlot = 2;
 // Its blocks are models, each in the slot that is its vector column's number.
 inline constexpr std::int64_t kModelSegment = 0;
 inline constexpr std::int64_t kMaxSegment = (std::int64_t{1} << 51) - 1;

@@ -101,14 +101,18 @@ class Checker {
       fault(name_of(segment.id) + ": its number is not below the state record's next, " +
             std::to_string(state.next_segment));
     }
-    for (std::size_t i = 0; i < segment.vectors.size(); ++i) {
-      guard([&] { check_vectors(segment, i); });
+    if (impl_.layout.content) {
+      guard([&] { store_.load_hashes(segment); });
+    } else {
+      for (std::size_t i = 0; i < segment.vectors.size(); ++i) {
+        guard([&] { check_vectors(segment, i); });
+      }
     }
     for (std::size_t i = 0; i < segment.codes.size(); ++i) {
       if (!segment.codes[i].block.is_null()) guard([&] { store_.load_codes(segment, i); });
     }
     std::vector<std::uint64_t> keys(segment.rows);
-    for (std::size_t i = 0; i < segment.plains.size(); ++i) {
+    for (std::size_t i = 0; i < segment.plains.size() && !impl_.layout.content; ++i) {
       guard([&] { check_plain(segment, i, keys); });
     }
     guard([&] { collect_live(segment, keys); });
@@ -159,10 +163,11 @@ class Checker {
     for (const SegmentInfo& segment : segments) {
       add(impl_.rowids_header(segment));
       add(impl_.alive_header(segment));
-      for (std::size_t i = 0; i < segment.vectors.size(); ++i) {
-        add(impl_.vectors_header(segment, i));
+      if (impl_.layout.content) {
+        add(impl_.hashes_header(segment));
+      } else {
+        add_values(segment, add);
       }
-      for (std::size_t i = 0; i < segment.plains.size(); ++i) add(impl_.plain_header(segment, i));
       for (std::size_t i = 0; i < segment.codes.size(); ++i) add(impl_.codes_header(segment, i));
     }
     std::sort(owned.begin(), owned.end());
@@ -172,6 +177,12 @@ class Checker {
       if (std::binary_search(owned.begin(), owned.end(), id)) continue;
       fault("block " + std::to_string(id) + " belongs to no segment");
     }
+  }
+
+  template <typename Add>
+  void add_values(const SegmentInfo& segment, const Add& add) const {
+    for (std::size_t i = 0; i < segment.vectors.size(); ++i) add(impl_.vectors_header(segment, i));
+    for (std::size_t i = 0; i < segment.plains.size(); ++i) add(impl_.plain_header(segment, i));
   }
 
   std::int64_t count_tail() {
@@ -187,6 +198,7 @@ class Checker {
       fault("the tail has " + std::to_string(count) + " rows, the state record says " +
             std::to_string(state.tail_rows));
     }
+    if (impl_.layout.content) return check_content_tail(state);
     Chunk rows(impl_.layout, static_cast<std::uint32_t>(count));
     std::vector<std::int64_t> sequences;
     Stamp newest;
@@ -199,16 +211,32 @@ class Checker {
     bool intact = true;
     while (!full() && !guard(read_rest)) intact = false;
     if (!intact) return;
-    if (!sequences.empty() && sequences.back() > state.last_sequence) {
-      fault("the tail goes on after the state record's last sequence number");
-    }
-    if (newest != state.last_flush) fault("the newest tail row is not of the last flush");
+    check_newest(state, sequences.empty() ? 0 : sequences.back(), newest);
     for (std::uint32_t row = 0; row < rows.size(); ++row) {
       const int key = impl_.layout.text_key;
       live_.push_back({rows.rowids()[row], kTail,
                        key < 0 ? 0 : checksum(as_bytes(rows.plain(static_cast<std::size_t>(key))
                                                            .text(row)))});
     }
+  }
+
+  void check_content_tail(const State& state) {
+    std::vector<ContentTailRow> rows;
+    Stamp newest;
+    if (!guard([&] {
+          newest = store_.read_content_tail(std::numeric_limits<std::int64_t>::min(), rows);
+        })) {
+      return;
+    }
+    check_newest(state, rows.empty() ? 0 : rows.back().sequence, newest);
+    for (const ContentTailRow& row : rows) live_.push_back({row.rowid, kTail, 0});
+  }
+
+  void check_newest(const State& state, std::int64_t sequence, const Stamp& flush) {
+    if (sequence > state.last_sequence) {
+      fault("the tail goes on after the state record's last sequence number");
+    }
+    if (flush != state.last_flush) fault("the newest tail row is not of the last flush");
   }
 
   void check_rows() {

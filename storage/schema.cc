@@ -40,7 +40,8 @@ bool is_shadow_suffix(std::string_view suffix) {
 Store::Store(sqlite3* db, std::string schema, std::string table, Layout layout)
     : impl_(std::make_unique<Impl>(db, std::move(schema), std::move(table), std::move(layout))) {
   const std::size_t slots =
-      kFirstColumnSlot + 2 * impl_->layout.vectors.size() + impl_->layout.plains.size();
+      kFirstColumnSlot + 2 * impl_->layout.vectors.size() + impl_->layout.plains.size() +
+      (impl_->layout.content ? 1 : 0);
   if (slots > static_cast<std::size_t>(kSlots)) {
     throw Error(ErrorKind::kLimit, impl_->table + ": more than " +
                                        std::to_string(kSlots - kFirstColumnSlot) +

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "storage/column_codec.h"
+#include "storage/row_hash.h"
 #include "storage/store_impl.h"
 
 namespace warplite::storage {
@@ -106,6 +107,7 @@ class Sealer {
   // `without`: stamps of models; columns that have one are left out.
   SegmentInfo seal(std::span<const Stamp> without) {
     write_rowids();
+    if (store_.layout.content) write_hashes();
     for (std::size_t i = 0; i < info_.vectors.size(); ++i) {
       if (i >= without.size() || without[i].is_null()) write_vectors(i);
     }
@@ -127,11 +129,22 @@ class Sealer {
     store_.write_block(store_.rowids_header(info_), {block.data(), block.size()});
   }
 
+  void write_hashes() {
+    info_.hashes = new_stamp();
+    Bytes block(kBlockHeader + info_.rows * sizeof(std::uint64_t));
+    for (std::size_t i = 0; i < info_.rows; ++i) {
+      const std::uint64_t hash = row_hash(store_.layout, selection_.rows()[i]);
+      std::memcpy(block.data() + kBlockHeader + i * sizeof hash, &hash, sizeof hash);
+    }
+    store_.write_block(store_.hashes_header(info_), {block.data(), block.size()});
+  }
+
   void write_vectors(std::size_t column) {
     const auto rows = selection_.rows();
     const std::size_t missing = missing_vectors(rows, column);
     if (missing == rows.size()) return;
     info_.vectors[column] = new_stamp();
+    if (store_.layout.content) return;
     BlockHeader header = store_.vectors_header(info_, column);
     if (missing > 0) header.flags = kHasPresence;
     std::span<std::byte> block;
@@ -153,6 +166,7 @@ class Sealer {
     info_.zones[column] = make_zone(values);
     if (info_.zones[column].all_null) return;
     info_.plains[column] = new_stamp();
+    if (store_.layout.content) return;
     std::string block(kBlockHeader, '\0');
     encode_column(values, block);
     store_.write_block(store_.plain_header(info_, column),

@@ -223,6 +223,7 @@ void DirectorySummary::add(const SegmentInfo& segment) {
   named.put(segment.live_rows);
   named.put(segment.rowids);
   named.put(segment.alive);
+  if (!segment.hashes.is_null()) named.put(segment.hashes);
   for (const Stamp& stamp : segment.vectors) named.put(stamp);
   for (const Stamp& stamp : segment.plains) named.put(stamp);
   put_codes(named, segment.codes);
@@ -240,6 +241,7 @@ std::string encode_segment(const SegmentInfo& info, const Layout& layout) {
   body.put(info.max_rowid);
   body.put(info.rowids);
   body.put(info.alive);
+  if (layout.content) body.put(info.hashes);
   body.put(static_cast<std::uint16_t>(layout.vectors.size()));
   body.put(static_cast<std::uint16_t>(layout.plains.size()));
   for (const Stamp& stamp : info.vectors) body.put(stamp);
@@ -262,6 +264,10 @@ SegmentInfo decode_segment(std::span<const std::byte> record, std::int64_t id,
   info.max_rowid = body.get<RowId>();
   info.rowids = body.get<Stamp>();
   info.alive = body.get<Stamp>();
+  if (layout.content) {
+    info.hashes = body.get<Stamp>();
+    require(!info.hashes.is_null(), "hashes of rows are missing");
+  }
   require(info.id == id, "record is that of another segment");
   require(body.get<std::uint16_t>() == layout.vectors.size() &&
               body.get<std::uint16_t>() == layout.plains.size(),

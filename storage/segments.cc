@@ -39,6 +39,7 @@ std::string Store::Impl::place(const BlockHeader& header) const {
   switch (header.kind) {
     case BlockKind::kRowids: return segment + "rowids";
     case BlockKind::kAlive: return segment + "alive bitmap";
+    case BlockKind::kHashes: return segment + "hashes of rows";
     case BlockKind::kVectors:
       return segment + "vector column " + std::to_string(header.slot - kFirstColumnSlot);
     case BlockKind::kCodes:

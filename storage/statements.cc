@@ -8,7 +8,7 @@
 namespace warplite::storage {
 namespace {
 
-// Indexed by Sql. {tail}, {aux} … are the tables' names; {tail_columns} is ", v0 …, c0 …",
+// Indexed by Sql. {tail}, {aux} … are the tables' names; {tail_columns} is ", v0 …, c0 …" or ", hash",
 // {tail_values} and {aux_values} as many question marks; {column} a number.
 constexpr const char* kSql[] = {
     /* kReadState    */ "SELECT record FROM {state} WHERE id = 1",
@@ -157,9 +157,12 @@ std::string Statements::expand(std::string_view pattern, std::size_t column) con
   const auto replacement = [&](std::string_view name) -> std::string {
     if (name == "column") return std::to_string(column);
     if (name == "tail_columns") {
+      if (layout_.content) return ", hash";
       return column_list('v', layout_.vectors.size()) + column_list('c', layout_.plains.size());
     }
-    if (name == "tail_values") return value_list(layout_.vectors.size() + layout_.plains.size());
+    if (name == "tail_values") {
+      return value_list(layout_.content ? 1 : layout_.vectors.size() + layout_.plains.size());
+    }
     if (name == "aux_columns") return column_list('a', layout_.aux);
     if (name == "aux_values") return value_list(layout_.aux);
     return quoted(schema_) + "." + quoted(table_ + "_" + std::string(name));

@@ -5,6 +5,7 @@
 //   NAME_segments  id, info BLOB         a segment's directory entry (SegmentInfo)
 //   NAME_blocks    id, data BLOB         id = segment * 4096 + slot; header + payload
 //   NAME_tail      id, flush BLOB, row INTEGER, sum, v0 …, c0 …  rows not yet in a segment
+//                  (with Layout::content: id, flush BLOB, row INTEGER, sum, hash)
 //   NAME_aux       id (= rowid), a0 …    +columns, when there are any
 //   NAME_keys      id (= rowid), key BLOB UNIQUE             TEXT PRIMARY KEY, when there is one
 //
@@ -87,6 +88,8 @@ struct SegmentInfo {
   RowId max_rowid = 0;
   Stamp rowids;                 // null: the run min_rowid, min_rowid + 1, …
   Stamp alive;                  // null: all rows are alive
+  Stamp hashes;                 // of each row's values; null without Layout::content
+  // With Layout::content these name values that no block holds.
   std::vector<Stamp> vectors;   // per Layout::vectors; null: every vector is NULL, or only coded
   std::vector<Stamp> plains;    // per Layout::plains; null: every value is NULL
   std::vector<CodesInfo> codes;  // per Layout::vectors, or empty: nothing is coded
@@ -104,6 +107,13 @@ struct VectorBlock {
 struct OpaqueBlock {
   Bytes memory;
   std::span<const std::byte> payload;  // into memory
+};
+
+// A tail row of a table with Layout::content.
+struct ContentTailRow {
+  std::int64_t sequence;
+  RowId rowid;
+  std::uint64_t hash;
 };
 
 // A row of a chunk, to be written.
@@ -146,16 +156,22 @@ class Store {
   // Appends to `rows` the tail rows with sequence > `after`, in sequence order, and
   // their sequence numbers. Returns the flush stamp of the last row read (or null).
   // REQUIRES: rows has room for State::tail_rows rows.
+  // REQUIRES: !layout().content
   Stamp read_tail(std::int64_t after, Chunk& rows, std::vector<std::int64_t>& sequences);
+  // The same of a table whose rows are elsewhere. REQUIRES: layout().content
+  Stamp read_content_tail(std::int64_t after, std::vector<ContentTailRow>& rows);
   // The flush stamp of tail row `sequence`; null when there is no such row.
   Stamp tail_flush(std::int64_t sequence);
 
+  // REQUIRES of the first two: !layout().content
   VectorBlock load_vectors(const SegmentInfo& segment, std::size_t column);
   Column load_plain(const SegmentInfo& segment, std::size_t column);
   // Ascending. REQUIRES: !segment.rowids.is_null()
   std::vector<RowId> load_rowids(const SegmentInfo& segment);
   // REQUIRES: !segment.alive.is_null()
   Bitmap load_alive(const SegmentInfo& segment);
+  // Of each row, see row_hash(). REQUIRES: layout().content
+  std::vector<std::uint64_t> load_hashes(const SegmentInfo& segment);
 
   // REQUIRES: the column is coded.
   OpaqueBlock load_codes(const SegmentInfo& segment, std::size_t column);
@@ -169,7 +185,8 @@ class Store {
   // Writes rows as one segment, in ascending rowid order (they may come in any).
   // Takes the blocks' bytes from the chunk itself when the rows are all the rows of
   // one ascending chunk whose header space is kBlockHeader (which it overwrites).
-  // With Layout::codes_only, vectors of columns that have a model are left out.
+  // With Layout::codes_only, vectors of columns that have a model are left out; with
+  // Layout::content, vectors and values.
   // REQUIRES: 1 ≤ rows ≤ segment_rows, rowids distinct. `state.next_segment` is advanced.
   SegmentInfo seal(State& state, std::span<const RowRef> rows);
   // The two halves of seal(). Until its entry is written a segment can be read by whoever
@@ -189,6 +206,7 @@ class Store {
 
   // Appends rows under sequence numbers state.last_sequence + 1, …, all with
   // the stamp `flush`; advances state.last_sequence, last_flush and tail_rows.
+  // With Layout::content their values are left out.
   void append_tail(State& state, const Stamp& flush, std::span<const RowRef> rows);
   // Removes rows and gives the tail a fresh epoch.
   void erase_tail(State& state, std::span<const std::int64_t> sequences);

@@ -1,5 +1,5 @@
 // What the parts of Store share: its members are defined in schema.cc, state.cc,
-// segments.cc, seal.cc, codes.cc, tail.cc, keys.cc and integrity.cc.
+// segments.cc, seal.cc, codes.cc, content.cc, tail.cc, keys.cc and integrity.cc.
 #pragma once
 
 #include <cstddef>
@@ -36,6 +36,7 @@ struct Store::Impl {
   std::uint16_t codes_slot(std::size_t column) const {
     return static_cast<std::uint16_t>(plain_slot(layout.plains.size()) + column);
   }
+  std::uint16_t hashes_slot() const { return codes_slot(layout.vectors.size()); }
 
   // Headers of a segment's blocks as its directory entry promises them.
   BlockHeader rowids_header(const SegmentInfo& segment) const {
@@ -43,6 +44,9 @@ struct Store::Impl {
   }
   BlockHeader alive_header(const SegmentInfo& segment) const {
     return {BlockKind::kAlive, kAliveSlot, segment.id, segment.rows, segment.alive};
+  }
+  BlockHeader hashes_header(const SegmentInfo& segment) const {
+    return {BlockKind::kHashes, hashes_slot(), segment.id, segment.rows, segment.hashes};
   }
   BlockHeader vectors_header(const SegmentInfo& segment, std::size_t column) const {
     const Layout::Vector& shape = layout.vectors[column];

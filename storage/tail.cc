@@ -2,6 +2,7 @@
 #include <string>
 
 #include "storage/checksum.h"
+#include "storage/row_hash.h"
 #include "storage/store_impl.h"
 #include "storage/wire.h"
 
@@ -22,33 +23,25 @@ class RowSum {
   explicit RowSum(const TailRow& row) : sum_(checksum(std::as_bytes(std::span(&row, 1)))) {
     static_assert(sizeof(TailRow) == 32);
   }
-  void add(const Cell& cell) {
-    std::span<const std::byte> bytes = std::as_bytes(std::span(cell.bytes));
-    if (cell.kind == CellKind::kInteger) bytes = std::as_bytes(std::span(&cell.integer, 1));
-    if (cell.kind == CellKind::kReal) bytes = std::as_bytes(std::span(&cell.real, 1));
-    sum_ = checksum(bytes, sum_ + kind(cell));
-  }
+  void add(const Cell& cell) { sum_ = add_cell(sum_, cell); }
   std::int64_t value() const { return static_cast<std::int64_t>(sum_); }
 
  private:
-  // Persisted: values never change.
-  static std::uint64_t kind(const Cell& cell) {
-    switch (cell.kind) {
-      case CellKind::kNull: return 0;
-      case CellKind::kInteger: return 1;
-      case CellKind::kReal: return 2;
-      case CellKind::kText: return 3;
-      case CellKind::kBlob: return 4;
-    }
-    return 0;
-  }
-
   std::uint64_t sum_;
 };
 
 // A text is stored as a blob: a database in UTF-16 would change bytes that are not UTF-8.
 Cell stored_form(const Cell& cell) {
   return cell.kind == CellKind::kText ? Cell::blob(cell.bytes) : cell;
+}
+
+// Of a row's columns, as they are written.
+void stored_cells(const Layout& layout, const RowRef& ref, std::span<Cell> cells) {
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    cells[i] = i < layout.vectors.size()
+                   ? vector_cell(*ref.chunk, ref.row, i)
+                   : stored_form(ref.chunk->plain(i - layout.vectors.size()).cell(ref.row));
+  }
 }
 
 Cell checked_vector(const Cell& cell, const Layout::Vector& shape) {
@@ -144,6 +137,27 @@ Stamp Store::read_tail(std::int64_t after, Chunk& rows, std::vector<std::int64_t
   return last;
 }
 
+Stamp Store::read_content_tail(std::int64_t after, std::vector<ContentTailRow>& rows) {
+  Stamp last;
+  Query query = impl_->statements.use(Sql::kReadTail);
+  query.bind(after);
+  while (query.step()) {
+    const std::int64_t sequence = query.integer(0);
+    impl_->at([&] { return "tail row " + std::to_string(sequence); }, [&] {
+      const auto flush = query.stamp(1);
+      if (!flush || flush->is_null()) corrupt("flush stamp is not 16 bytes");
+      const TailRow row{sequence, *flush, query.integer(2)};
+      const std::int64_t hash = query.integer(kFirstValue);
+      RowSum sum(row);
+      sum.add(Cell::of(hash));
+      if (sum.value() != query.integer(3)) corrupt("checksum differs");
+      rows.push_back({sequence, row.rowid, static_cast<std::uint64_t>(hash)});
+      last = *flush;
+    });
+  }
+  return last;
+}
+
 Stamp Store::tail_flush(std::int64_t sequence) {
   Query query = impl_->statements.use(Sql::kTailFlush);
   if (!query.bind(sequence).step()) return {};
@@ -156,22 +170,16 @@ void Store::append_tail(State& state, const Stamp& flush, std::span<const RowRef
   const KeepLastInsertRowid keep(impl_->db);
   const Layout& layout = impl_->layout;
   Query query = impl_->statements.use(Sql::kAppendTail);
-  std::vector<Cell> cells(layout.vectors.size() + layout.plains.size());
+  std::vector<Cell> cells(layout.content ? 1 : layout.vectors.size() + layout.plains.size());
   for (const RowRef& ref : rows) {
     const TailRow row{state.last_sequence + 1, flush, ref.chunk->rowids()[ref.row]};
     RowSum sum(row);
-    for (std::size_t i = 0; i < cells.size(); ++i) {
-      const std::size_t plain = i - layout.vectors.size();
-      if (i >= layout.vectors.size()) {
-        cells[i] = stored_form(ref.chunk->plain(plain).cell(ref.row));
-      } else if (ref.chunk->has_vector(i, ref.row)) {
-        const auto* bytes = reinterpret_cast<const char*>(ref.chunk->vectors(i).row(ref.row));
-        cells[i] = Cell::blob({bytes, layout.vectors[i].stride()});
-      } else {
-        cells[i] = Cell::null();
-      }
-      sum.add(cells[i]);
+    if (layout.content) {
+      cells[0] = Cell::of(static_cast<std::int64_t>(row_hash(layout, ref)));
+    } else {
+      stored_cells(layout, ref, cells);
     }
+    for (const Cell& cell : cells) sum.add(cell);
     query.bind(row.sequence).bind_stamp(flush).bind(row.rowid).bind(sum.value());
     for (const Cell& cell : cells) query.bind_cell(cell);
     query.run();

@@ -11,12 +11,15 @@
 
 namespace warplite::testing {
 
+inline std::string data_path(const std::string& name) {
+  const char* directory = std::getenv("WARPLITE_DATA");
+  return (directory != nullptr ? std::string(directory)
+                               : WARPLITE_SOURCE_DIR "/../shared/data") + "/" + name;
+}
+
 // Empty, with a message, when the file is not there.
 inline std::vector<std::string> data_lines(const std::string& name) {
-  const char* directory = std::getenv("WARPLITE_DATA");
-  const std::string path =
-      (directory != nullptr ? std::string(directory) : WARPLITE_SOURCE_DIR "/../shared/data") +
-      "/" + name;
+  const std::string path = data_path(name);
   std::ifstream file(path);
   std::vector<std::string> lines;
   for (std::string line; std::getline(file, line);) lines.push_back(line);

@@ -213,7 +213,8 @@ TEST_CASE("definition: refusals quote the argument and say what was expected") {
   refused("x integer distance=edit", "distance=edit to TEXT");
   refused("x text distance=edit index=words", "index=words does not go with distance=edit");
   refused("x text distance=edit index=flat(a=1)", "index=flat takes no parameters");
-  refused("x text distance=edit index=list_of_clusters(size=32)", "not available");
+  refused("x text index=list_of_clusters(size=32)", "needs distance=edit");
+  refused("x text distance=edit index=list_of_clusters(size=0)", "1 to 65536");
   refused("x text index=flat", "not available");
   refused("x text index=ngram(n=three)", "n=1 to 16");
   refused("x integer index=flat", "not available");
@@ -230,7 +231,9 @@ TEST_CASE("definition: refusals quote the argument and say what was expected") {
   refused("+x float[3]", "+columns have no options");
   refused("+x datetime", "a type for a +column");
   refused("store=vectors", "takes codes");
-  refused("content=docs", "not available");
+  refused("content=main.docs", "its name alone");
+  refused("content=''", "must name a table");
+  refused("sync=often", "triggers or manual");
   refused("chunk_size=many", "positive integer");
   refused("chunk_size=8 rows", "expected the end");
   refused("colour=red", "unknown table option");

@@ -1,4 +1,4 @@
-// Every device against the reference: hits must be equal, bit for bit and in order. A
+// Every device against the reference, with metric indexes and without: hits must be equal, bit for bit and in order. A
 // device is a line in conformance_devices.cc; everything else knows compute/ only.
 #include <algorithm>
 #include <bit>
@@ -17,7 +17,12 @@
 #include "compute/reference.h"
 #include "core/half.h"
 #include "cpu/cpu_device.h"
+#include "index/flat.h"
+#include "index/list_of_clusters.h"
+#include "index/metric_index.h"
+#include "index/sss.h"
 #include "tests/conformance_devices.h"
+#include "tests/sql_session.h"
 
 using namespace warplite;
 using namespace warplite::compute;
@@ -36,6 +41,24 @@ const char* name_of(Data data) {
                                     "near ties", "offset",     "mixed scales", "identical"};
   return kNames[static_cast<int>(data)];
 }
+
+// Rows, times queries, that all cases together searched through a metric index.
+std::uint64_t indexed = 0;
+
+// Is worth it for any search.
+class EagerBuilder : public VectorMetricBuilder {
+ public:
+  explicit EagerBuilder(const VectorMetricBuilder& builder) : builder_(builder) {}
+  MetricSpace space() const override { return builder_.space(); }
+  double cost(std::size_t) const override { return 0; }
+  std::shared_ptr<const VectorMetric> build(Device& host, MatrixView rows,
+                                            Cancellation* cancellation) const override {
+    return builder_.build(host, rows, cancellation);
+  }
+
+ private:
+  const VectorMetricBuilder& builder_;
+};
 
 using Random = std::mt19937_64;
 
@@ -118,17 +141,14 @@ class Case {
   // Runs `nearest` and `within` on a device and compares.
   void check(const Candidate& candidate) {
     candidate.prepare();
-    std::vector<std::shared_ptr<const Buffer>> buffers(blocks_.size());
-    for (std::size_t b = 0; b < blocks_.size(); ++b) {
-      const BlockData& data = blocks_[b];
-      HostBytes bytes{data.bytes, data.bytes->data() + data.offset,
-                      data.bytes->size() - data.offset};
-      REQUIRE(candidate.device->make_resident(bytes, &buffers[b]).ok());
-      host_[b].block.vectors = buffers[b].get();
-    }
+    make_resident(*candidate.device);
     REQUIRE(candidate.device->supports(shape_.type, shape_.distance));
+    index_ = index::flat_kind().make({}, {shape_.type, shape_.dim, shape_.distance});
     check_nearest(*candidate.device);
     check_within(*candidate.device);
+    // A quarter of all combinations of cases and CPUs' settings, which takes as long as the rest.
+    static int turns = 0;
+    if (candidate.asks == 0 || ++turns % 4 == 0) check_metric(*candidate.device);
   }
 
   // Both results by the reference, once for all devices.
@@ -142,6 +162,17 @@ class Case {
   }
 
  private:
+  void make_resident(Device& device) {
+    buffers_.resize(blocks_.size());
+    for (std::size_t b = 0; b < blocks_.size(); ++b) {
+      const BlockData& data = blocks_[b];
+      HostBytes bytes{data.bytes, data.bytes->data() + data.offset,
+                      data.bytes->size() - data.offset};
+      REQUIRE(device.make_resident(bytes, &buffers_[b]).ok());
+      host_[b].block.vectors = buffers_[b].get();
+    }
+  }
+
   void make_block(std::uint32_t rows) {
     const std::size_t stride = bytes_per_vector(shape_.type, shape_.dim);
     BlockData data;
@@ -225,13 +256,43 @@ class Case {
     work_.blocks = given_;
   }
 
+  // The same through metric indexes, which know no more than the blocks' bytes.
+  void check_metric(Device& device) {
+    if (shape_.type == ElementType::kBit || shape_.distance == Distance::kInnerProduct) return;
+    static const testing::SqlSession session(":memory:");  // registers the device that builders ask
+    constexpr std::uint32_t kMostRows = 2048;  // small clusters of more take long to make
+    for (HostBlock& host : host_) {
+      if (host.block.rows > kMostRows) return;
+      host.block.host = host.vectors;
+    }
+    const std::string size = std::to_string(1 + shape_.seed * 5 % 37);
+    const std::string alpha = shape_.seed % 2 == 0 ? "0.2" : "0.5";
+    const std::pair<index::Kind, index::Spec> indexes[] = {
+        {index::list_of_clusters_kind(), {"list_of_clusters", {{"size", size}}}},
+        {index::sss_kind(), {"sss", {{"alpha", alpha}}}}};
+    for (const auto& [kind, spec] : indexes) {
+      INFO(spec.kind);
+      make_resident(device);  // which forgets the index before
+      const auto made = kind.make(spec, {shape_.type, shape_.dim, shape_.distance});
+      const EagerBuilder builder(static_cast<const index::MetricIndex&>(*made).builder());
+      SearchCounters counters;
+      work_.counters = &counters;
+      work_.metric = &builder;
+      check_nearest(device);
+      check_within(device);
+      indexed += counters.indexed;
+    }
+    work_.counters = nullptr;
+    work_.metric = nullptr;
+  }
+
   // The blocks in two calls, as one table: thresholds carry over.
   void check_nearest(Device& device) {
     compute::HitTable best(shape_.queries, shape_.k);
     const std::size_t half = blocks_.size() / 2;
     for (auto [begin, end] : {std::pair(std::size_t{0}, half), std::pair(half, blocks_.size())}) {
       set_blocks(begin, end);
-      const Status status = device.nearest(work_, best);
+      const Status status = index_->nearest(device, work_, best);
       REQUIRE_MESSAGE(status.ok(), status.message);
     }
     for (std::size_t q = 0; q < shape_.queries; ++q) compare(nearest_[q], best.sorted(q), q);
@@ -240,7 +301,7 @@ class Case {
   void check_within(Device& device) {
     HitLists lists(shape_.queries);
     set_blocks(0, blocks_.size());
-    const Status status = device.within(work_, lists);
+    const Status status = index_->within(device, work_, lists);
     REQUIRE_MESSAGE(status.ok(), status.message);
     for (std::size_t q = 0; q < shape_.queries; ++q) {
       std::sort(lists[q].begin(), lists[q].end());
@@ -271,6 +332,8 @@ class Case {
   std::vector<Block> given_;
   std::vector<std::vector<Hit>> nearest_;
   HitLists within_;
+  std::vector<std::shared_ptr<const Buffer>> buffers_;
+  std::unique_ptr<index::Index> index_;
 };
 
 std::string describe(const Shape& shape) {
@@ -358,6 +421,7 @@ TEST_CASE("devices: every kind of data in batches") {
       }
     }
   }
+  CHECK(indexed > 100000);  // so that all this says something of metric indexes
 }
 
 TEST_CASE("devices: tables large enough for several threads") {
@@ -429,7 +493,7 @@ TEST_CASE("devices: a cancelled search ends soon and says so") {
     candidate.prepare();
     std::shared_ptr<const Buffer> buffer;
     REQUIRE(candidate.device->make_resident({bytes, bytes->data(), bytes->size()}, &buffer).ok());
-    const Block block{buffer.get(), kRows, 1, {}, nullptr, kRows};
+    const Block block{buffer.get(), nullptr, kRows, 1, {}, nullptr, kRows};
     for (Distance distance : {Distance::kL2, Distance::kL1}) {
       testing::CountingCancellation cancellation(candidate.asks);
       Workload work;

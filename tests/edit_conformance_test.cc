@@ -12,6 +12,7 @@
 #include "compute/device.h"
 #include "core/utf8.h"
 #include "index/edit_tile.h"
+#include "index/text_metric.h"
 #include "tests/conformance_devices.h"
 
 using namespace warplite;
@@ -84,13 +85,25 @@ class World {
   void check(const Candidate& candidate) {
     candidate.prepare();
     if (!candidate.device->supports_edit()) return;
+    check(*candidate.device, nullptr);
+    // Metric indexes change no result; edit_metric_test.cc has long texts.
+    if (case_.wide || case_.longest > 400 || case_.tile_rows[0] > 1000) return;
+    const std::uint32_t sizes[] = {32, 1, 33, 7, 1000};
+    const double alphas[] = {0.5, 0.1, 1, 0.3};
+    INFO("cluster size ", sizes[case_.seed % 5], " alpha ", alphas[case_.seed % 4]);
+    check(*candidate.device, index::make_text_clusters(sizes[case_.seed % 5]).get());
+    check(*candidate.device, index::make_text_pivots(alphas[case_.seed % 4]).get());
+  }
+
+  void check(Device& device, const TextMetricBuilder* metric) {
     HitTable best = empty_table();
-    const EditWork& work = work_on(*candidate.device);
-    Status status = candidate.device->edit_nearest(work, best);
+    work_on(device);
+    work_.metric = metric;
+    Status status = device.edit_nearest(work_, best);
     REQUIRE_MESSAGE(status.ok(), status.message);
     for (std::size_t q = 0; q < case_.queries; ++q) compare(nearest_[q], best.sorted(q), q);
     HitLists lists(case_.queries);
-    status = candidate.device->edit_within(work, lists);
+    status = device.edit_within(work_, lists);
     REQUIRE_MESSAGE(status.ok(), status.message);
     for (std::size_t q = 0; q < case_.queries; ++q) {
       std::sort(lists[q].begin(), lists[q].end());
@@ -100,12 +113,14 @@ class World {
 
   // The work with everything resident. Valid until the next one.
   const EditWork& work_on(Device& device) {
+    work_.metric = nullptr;
     for (std::size_t t = 0; t < data_.size(); ++t) {
       const std::shared_ptr<index::EditTexts>& texts = data_[t].texts;
       const Status status = device.make_resident({texts, texts->bytes.data(), texts->bytes.size()},
                                                  &data_[t].buffer);
       REQUIRE_MESSAGE(status.ok(), status.message);
       tiles_[t].bytes = data_[t].buffer.get();
+      tiles_[t].host = texts->bytes.data();
     }
     return work_;
   }

@@ -20,6 +20,8 @@ for product in warps small-warps; do
   echo "== product by $product"
   WARPLITE_GPU_PRODUCT=$product "$build/tests/warplite_tests" -tc='devices*' || tests=1
 done
+echo "== metric indexes wherever they can be used"
+WARPLITE_GPU_METRIC=always "$build/tests/warplite_tests" -tc='devices*,metric*,edit*' || tests=1
 echo "== processes"
 python3 tests/gpu/process_test.py "$build/warplite.so" || tests=1
 

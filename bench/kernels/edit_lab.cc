@@ -3,7 +3,8 @@
 // user CPU time of one thread, least of some runs that take turns, and the wall clock of two
 // threads.
 // Prints one JSON line per case; a pair is a query and a text, cells those that the whole dynamic
-// programme of all pairs has.
+// programme of all pairs has. Then a line for each metric index (compute/edit_metric.h): the same
+// searches through it, and the distances that they evaluate.
 //   edit_lab data_folder [substring of the names [runs [thread count]]]
 #include <sys/resource.h>
 
@@ -22,6 +23,7 @@
 #include "core/utf8.h"
 #include "cpu/cpu_device.h"
 #include "index/edit_tile.h"
+#include "index/text_metric.h"
 
 using namespace warplite;
 
@@ -81,6 +83,7 @@ struct Tiles {
         .make_resident({made, made->bytes.data(), made->bytes.size()}, &buffers.emplace_back())
         .raise();
     tile.bytes = buffers.back().get();
+    tile.host = made->bytes.data();
     tile.alphabet = made->alphabet;
     tile.texts = made->texts;
     tile.positions = made->positions;
@@ -127,7 +130,8 @@ class Case {
     return results;
   }
 
-  Results search(bool alone) const {
+  Results search(bool alone, const compute::TextMetricBuilder* metric = nullptr,
+                 compute::SearchCounters* counters = nullptr) const {
     Results results;
     const std::size_t step = alone ? 1 : queries_.size();
     for (std::size_t first = 0; first < queries_.size(); first += step) {
@@ -136,6 +140,8 @@ class Case {
       work.begins = std::span(begins_).subspan(first, step + 1);
       work.points = points_;
       work.range.high = question_.radius;
+      work.metric = metric;
+      work.counters = counters;
       if (question_.k == 0) {
         compute::HitLists lists(step);
         device_.edit_within(work, lists).raise();
@@ -149,8 +155,8 @@ class Case {
     return results;
   }
 
-  void check() const {
-    Results expected = scan(), alone = search(true), batch = search(false);
+  void check(const compute::TextMetricBuilder* metric = nullptr) const {
+    Results expected = scan(), alone = search(true, metric), batch = search(false, metric);
     for (std::size_t q = 0; q < expected.size(); ++q) {
       std::sort(alone[q].begin(), alone[q].end());
       std::sort(batch[q].begin(), batch[q].end());
@@ -182,16 +188,17 @@ class Case {
   std::vector<std::uint32_t> begins_{0}, points_;
 };
 
+void time(double& best, double (*clock)(), const std::function<void()>& body) {
+  const double begin = clock();
+  body();
+  best = std::min(best, clock() - begin);
+}
+
 void measure(const char* name, const Case& the_case, double queries, double build_ns, int runs,
              unsigned threads) {
   compute::set_thread_count(1);
   the_case.check();
   double scan = 1e300, alone = 1e300, batch = 1e300, wall = 1e300;
-  const auto time = [](double& best, double (*clock)(), const auto& body) {
-    const double begin = clock();
-    body();
-    best = std::min(best, clock() - begin);
-  };
   for (int run = 0; run < runs; ++run) {
     compute::set_thread_count(1);
     if (run < 3) time(scan, user_seconds, [&] { the_case.scan(); });
@@ -207,6 +214,35 @@ void measure(const char* name, const Case& the_case, double queries, double buil
               "\"gigacells_per_second\":%.1f,\"alone_speedup\":%.1f,\"batch_speedup\":%.1f}\n",
               name, build_ns, scan * ns, alone * ns, batch * ns, scan * ms, alone * ms, batch * ms,
               threads, wall * ms, the_case.cells() / batch * 1e-9, scan / alone, scan / batch);
+  std::fflush(stdout);
+}
+
+// A metric index beside none. `build`: seconds that the first search took.
+void measure_index(const char* name, const char* index, const Case& the_case,
+                   const compute::TextMetricBuilder& metric, double queries, double build,
+                   int runs) {
+  compute::set_thread_count(1);
+  the_case.check(&metric);
+  double flat = 1e300, flat_batch = 1e300, alone = 1e300, batch = 1e300;
+  for (int run = 0; run < runs; ++run) {
+    time(flat, user_seconds, [&] { the_case.search(true); });
+    time(alone, user_seconds, [&] { the_case.search(true, &metric); });
+    time(flat_batch, user_seconds, [&] { the_case.search(false); });
+    time(batch, user_seconds, [&] { the_case.search(false, &metric); });
+  }
+  compute::SearchCounters with, without;
+  the_case.search(true, &metric, &with);
+  the_case.search(true, nullptr, &without);
+  const double us = 1e6 / queries, share = 1 / the_case.pairs();
+  std::printf("{\"case\":\"%s\",\"index\":\"%s\",\"build_seconds\":%.3f,\"alone_us\":%.1f,"
+              "\"flat_alone_us\":%.1f,\"batch_us\":%.1f,\"flat_batch_us\":%.1f,"
+              "\"evaluated\":%.4f,\"flat_evaluated\":%.4f,\"indexed\":%.3f,"
+              "\"visited\":%.1f,\"alone_gain\":%.2f,\"batch_gain\":%.2f}\n",
+              name, index, build, alone * us, flat * us, batch * us, flat_batch * us,
+              static_cast<double>(with.distances) * share,
+              static_cast<double>(without.distances) * share,
+              static_cast<double>(with.indexed) * share,
+              static_cast<double>(with.clusters) / queries, flat / alone, flat_batch / batch);
   std::fflush(stdout);
 }
 
@@ -231,18 +267,39 @@ int main(int count, char** arguments) {
                {{0, 1}, {0, 2}, {0, 3}, {10, 1e9}}},
               {"titles", "titles_50k.txt", "titles_edit_queries.tsv", {{0, 15}, {10, 1e9}}},
               {"dna", "dna64_20k.txt", "dna64_queries.tsv", {{0, 24}, {10, 1e9}}}};
+  const struct {
+    const char* name;
+    std::unique_ptr<compute::TextMetricBuilder> builder;
+  } indexes[] = {{"list_of_clusters(size=32)", index::make_text_clusters(32)},
+                 {"sss(alpha=0.5)", index::make_text_pivots(0.5)}};
   for (const auto& one : data) {
     if (std::string(one.name).find(filter) == std::string::npos) continue;
     const std::vector<CodePoints> texts = texts_of(folder + one.texts, false);
     const std::vector<CodePoints> queries = texts_of(folder + one.queries, true);
+    const auto count_of = static_cast<double>(queries.size());
+    const auto name_of = [&](const Question& question) {
+      return std::string(one.name) + (question.k == 0 ? " radius " : " k ") +
+             std::to_string(question.k == 0 ? static_cast<std::size_t>(question.radius)
+                                            : question.k);
+    };
     const Tiles tiles(*device, texts);
     for (const Question& question : one.questions) {
-      const std::string name =
-          std::string(one.name) + (question.k == 0 ? " radius " : " k ") +
-          std::to_string(question.k == 0 ? static_cast<std::size_t>(question.radius) : question.k);
       const Case the_case(*device, texts, tiles, queries, question);
-      measure(name.c_str(), the_case, static_cast<double>(queries.size()),
+      measure(name_of(question).c_str(), the_case, count_of,
               tiles.build_seconds / static_cast<double>(texts.size()) * 1e9, runs, threads);
+    }
+    for (const auto& index : indexes) {
+      const Tiles indexed(*device, texts);
+      double build = 1e300;
+      for (const Question& question : one.questions) {
+        const Case the_case(*device, texts, indexed, queries, question);
+        compute::set_thread_count(1);
+        if (build == 1e300) {
+          time(build, user_seconds, [&] { the_case.search(false, index.builder.get()); });
+        }
+        measure_index(name_of(question).c_str(), index.name, the_case, *index.builder, count_of,
+                      build, runs);
+      }
     }
   }
   return 0;

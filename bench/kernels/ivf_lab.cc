@@ -94,7 +94,7 @@ std::vector<std::uint32_t> nearest_rows(compute::Device& device, const float* ba
                                         std::uint32_t rows, const float* queries, std::size_t n,
                                         std::size_t k) {
   const auto buffer = resident(device, nullptr, base, std::size_t{rows} * kDim * sizeof(float));
-  const compute::Block block{buffer.get(), rows, 0, {}, nullptr, rows};
+  const compute::Block block{buffer.get(), nullptr, rows, 0, {}, nullptr, rows};
   compute::Workload work;
   work.queries = {reinterpret_cast<const std::byte*>(queries), n, kDim, ElementType::kFloat32};
   work.blocks = {&block, 1};

@@ -20,6 +20,7 @@ extern const TableFunction kDocumentJoin;    // document_join.cc
 extern const TableFunction kKnnGraph;      // knn_graph.cc
 extern const TableFunction kKmeans;        // kmeans.cc
 extern const TableFunction kVectorsFile;   // vectors_file.cc
+extern const TableFunction kExplain;       // explain.cc
 extern const TableFunction kDevices;       // devices.cc
 extern const TableFunction kResidency;     // residency.cc
 extern const TableFunction kVecEach;       // vec_each.cc

@@ -1,6 +1,7 @@
 // warp_kmeans(table, column, clusters [, iterations [, options]]): the centroids of the column's
 // vectors, and how many rows are nearest to each.
 #include "engine/clusters.h"
+#include "engine/content_hits.h"
 #include "sql/progress.h"
 #include "sql/table_functions/functions.h"
 #include "sql/table_functions/search_target.h"
@@ -68,7 +69,8 @@ std::unique_ptr<Rows> run(Call& call) {
   }
   request.device = device_option(call, Input::kOptions);
   request.cancellation = &interrupt;
-  const std::shared_ptr<const engine::View> view = target.table->collection->view();
+  const std::shared_ptr<const engine::View> view =
+      engine::present_view(target.table->collection->view());
   engine::Clusters clusters =
       engine::cluster_rows(*view, request, progress_reporter(target.place().text()));
   return std::make_unique<ClusterRows>(std::move(clusters), target.column->dim);

@@ -3,6 +3,7 @@
 // the table, so that memory stays bounded and a LIMIT ends the work.
 #include <algorithm>
 
+#include "engine/content_hits.h"
 #include "engine/ordered_scan.h"
 #include "sql/progress.h"
 #include "sql/row_reader.h"
@@ -30,7 +31,7 @@ class BatchReader {
  public:
   BatchReader(const SearchTarget& target, std::shared_ptr<const engine::View> view)
       : slot_(static_cast<std::size_t>(target.column->slot)),
-        scan_(view, engine::Selection(*view, {})) {
+        scan_(view, engine::present_rows(*view, engine::Selection(*view, {}))) {
     reader_.reset(std::move(view));
   }
 

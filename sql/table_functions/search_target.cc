@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <span>
 #include <string_view>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
+#include "engine/content_hits.h"
 #include "engine/device_choice.h"
 #include "engine/filter.h"
 
@@ -32,6 +34,22 @@ bool read_flag(const Json& value, bool& flag) {
   const auto number = integer_between(value, 0, 1);
   flag = value.is_boolean() ? value.get<bool>() : number == 1;
   return value.is_boolean() || number.has_value();
+}
+
+// False: no name of a selection.
+bool read_select(const Json& value, compute::Select& select) {
+  constexpr std::pair<std::string_view, compute::Select> kNames[] = {
+      {"auto", compute::Select::kAuto},
+      {"default", compute::Select::kDefault},
+      {"threshold", compute::Select::kThreshold},
+  };
+  if (!value.is_string()) return false;
+  for (const auto& [name, meaning] : kNames) {
+    if (name != value.get_ref<const std::string&>()) continue;
+    select = meaning;
+    return true;
+  }
+  return false;
 }
 
 struct Option {
@@ -63,6 +81,8 @@ constexpr Option kOptions[] = {
      }},
     {"exact", "0, 1, false or true",
      [](const Json& value, SearchOptions& options) { return read_flag(value, options.exact); }},
+    {"select", "\"auto\", \"default\" or \"threshold\"",
+     [](const Json& value, SearchOptions& options) { return read_select(value, options.select); }},
 };
 constexpr std::span<const Option> kAll = kOptions;
 constexpr std::span<const Option> kSearch = kAll.subspan(1);
@@ -142,16 +162,29 @@ engine::SearchRequest search_request(const SearchTarget& target, const std::byte
   request.nprobe = options.nprobe;
   request.refine = options.refine;
   request.exact = options.exact;
+  request.select = options.select;
   request.cancellation = &cancellation;
   return request;
 }
+
+namespace {
+
+std::shared_ptr<engine::SearchReport> new_report(const Call& call, const SearchTarget& target,
+                                                 engine::SearchRequest& request) {
+  auto report = call.context().new_report(target.table->definition, *target.column);
+  report->queries = request.queries.rows;
+  request.report = report.get();
+  return report;
+}
+
+}  // namespace
 
 compute::HitTable run_nearest(const Call& call, const SearchTarget& target,
                               const std::byte* queries, std::size_t count, std::size_t k,
                               const SearchOptions& options) {
   Interrupt interrupt(call.context().db());
-  const engine::SearchRequest request =
-      search_request(target, queries, count, options, interrupt);
+  engine::SearchRequest request = search_request(target, queries, count, options, interrupt);
+  const std::shared_ptr<engine::SearchReport> report = new_report(call, target, request);
   const std::shared_ptr<const engine::View> view = target.table->collection->view();
   const engine::Selection all(*view, {});
   const std::size_t most = static_cast<std::size_t>(view->live_rows());
@@ -164,10 +197,14 @@ compute::HitLists run_within(const Call& call, const SearchTarget& target,
   Interrupt interrupt(call.context().db());
   engine::SearchRequest request = search_request(target, queries, count, options, interrupt);
   request.range.high = radius;
+  const std::shared_ptr<engine::SearchReport> report = new_report(call, target, request);
   const std::shared_ptr<const engine::View> view = target.table->collection->view();
   const engine::Selection all(*view, {});
   compute::HitLists lists = engine::within(*view, all, index_of(target), request);
-  for (std::vector<Hit>& hits : lists) std::sort(hits.begin(), hits.end());
+  for (std::vector<Hit>& hits : lists) {
+    engine::erase_vanished(*view, hits);
+    std::sort(hits.begin(), hits.end());
+  }
   return lists;
 }
 

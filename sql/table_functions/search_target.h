@@ -30,6 +30,7 @@ struct SearchOptions {
   std::uint32_t nprobe = 0;
   std::optional<std::size_t> refine;
   bool exact = false;
+  compute::Select select = compute::Select::kAuto;
   bool idf = false;  // of documents
 };
 

@@ -9,7 +9,7 @@ int register_table_functions(sqlite3* db, Context* context) {
                                         &kRangeJoin, &kMatchCount, &kMatchJoin,
                                         &kSequenceSearch, &kSequenceJoin, &kDocumentSearch,
                                         &kDocumentJoin, &kKnnGraph, &kKmeans, &kVectorsFile,
-                                        &kDevices, &kResidency, &kVecEach}) {
+                                        &kDevices, &kResidency, &kVecEach, &kExplain}) {
     const int code = register_table_function(db, *function, context);
     if (code != SQLITE_OK) return code;
   }

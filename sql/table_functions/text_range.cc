@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/content_hits.h"
 #include "engine/edit_search.h"
 
 namespace warplite::sql {
@@ -25,12 +26,20 @@ compute::HitLists run_texts_within(const Call& call, const TextTarget& target,
   request.device = device;
   request.cancellation = &interrupt;
   request.range.high = radius;
+  request.metric = text.metric;
+  const std::shared_ptr<engine::SearchReport> report =
+      call.context().new_report(target.table->definition, *target.column);
+  report->queries = queries.size();
+  request.report = report.get();
   std::vector<CodePoints> points(queries.size());
   for (std::size_t i = 0; i < queries.size(); ++i) request.column.read(queries[i], points[i]);
   const std::shared_ptr<const engine::View> view = target.table->collection->view();
   const engine::Selection all(*view, {});
   compute::HitLists lists = engine::texts_within(*view, all, request, points);
-  for (std::vector<Hit>& hits : lists) std::sort(hits.begin(), hits.end());
+  for (std::vector<Hit>& hits : lists) {
+    engine::erase_vanished(*view, hits);
+    std::sort(hits.begin(), hits.end());
+  }
   return lists;
 }
 

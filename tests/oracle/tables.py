@@ -14,6 +14,9 @@ def random_hashing(rng, kind, distance):
                 'cosine': ('simhash', )}
     if kind == 'BIT' or distance not in families or rng.random() < 0.5:
         return ''
+    if rng.random() < 0.5:
+        return ' index=' + rng.choice(('list_of_clusters(size=2)', 'list_of_clusters(size=20)',
+                                       'sss(alpha=0.3)', 'sss'))
     family = rng.choice(families[distance])
     if family != 'simhash':
         family += f'{rng.choice((0.7, 4, 300))}, buckets={rng.choice((2, 67, 8192, 100000))}'

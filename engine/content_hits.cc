@@ -1,0 +1,87 @@
+#include "engine/content_hits.h"
+
+#include <algorithm>
+
+#include "engine/content_source.h"
+#include "engine/parts.h"
+#include "storage/row_hash.h"
+
+namespace warplite::engine {
+namespace {
+
+Location place_of(const Hit& hit) { return {hit.block, hit.row}; }
+
+}  // namespace
+
+bool is_there(const View& view, Location at) {
+  ContentSource* const content = view.content();
+  if (content == nullptr) return true;
+  const Part& part = view.part(at.part);
+  if (part.lost(at.row)) return false;
+  const RowId rowid = part.rowids()[at.row];
+  if (!content->may_differ()) return content->exists(rowid);
+  bool same = false;
+  content->read({&rowid, 1}, [&](const ContentSource::Row& row) {
+    same = storage::row_hash(view.layout(), row.vectors, row.plains) == part.hash(at.row);
+  });
+  return same;
+}
+
+void erase_vanished(const View& view, std::vector<Hit>& hits) {
+  if (view.content() == nullptr) return;
+  std::erase_if(hits, [&](const Hit& hit) { return !is_there(view, place_of(hit)); });
+}
+
+Selection present_rows(const View& view, const Selection& rows) {
+  if (view.content() == nullptr) return rows;
+  std::vector<Location> vanished;
+  for (std::uint32_t i = 0; i < view.parts(); ++i) {
+    for (std::uint32_t row = 0; row < view.part(i).rows() && rows.part(i).count != 0; ++row) {
+      if (!rows.part(i).all && !rows.part(i).bits.test(row)) continue;
+      if (!is_there(view, {i, row})) vanished.push_back({i, row});
+    }
+  }
+  Selection present = rows;
+  present.exclude(view, vanished);
+  return present;
+}
+
+std::shared_ptr<const View> present_view(const std::shared_ptr<const View>& view) {
+  if (view->content() == nullptr) return view;
+  const Selection present = present_rows(*view, Selection(*view, {}));
+  if (present.count() == view->live_rows()) return view;
+  std::vector<std::shared_ptr<const Part>> parts;
+  for (std::uint32_t i = 0; i < view->parts(); ++i) {
+    const Selection::Rows& rows = present.part(i);
+    const std::size_t count = view->part(i).rows();
+    Bitmap alive = rows.bits.size() != 0 ? rows.bits : Bitmap(count, rows.all);
+    // The part is the view's, which lives as long.
+    parts.push_back(std::make_shared<OverlayPart>(
+        std::shared_ptr<const Part>(view, &view->part(i)), std::move(alive)));
+  }
+  return std::make_shared<View>(*view, std::move(parts));
+}
+
+// By rowid, each once: searches of many queries find the same rows again and again.
+bool note_vanished(const View& view, std::span<const Hit* const> hits) {
+  std::vector<const Hit*> order(hits.begin(), hits.end());
+  const auto before = [](const Hit* a, const Hit* b) { return a->rowid < b->rowid; };
+  const auto same = [](const Hit* a, const Hit* b) { return a->rowid == b->rowid; };
+  std::sort(order.begin(), order.end(), before);
+  order.erase(std::unique(order.begin(), order.end(), same), order.end());
+  bool any = false;
+  for (const Hit* hit : order) {
+    if (is_there(view, place_of(*hit))) continue;
+    view.vanished().push_back(place_of(*hit));
+    any = true;
+  }
+  return any;
+}
+
+Selection without_vanished(const View& view, const Selection& rows) {
+  Selection rest = rows;
+  rest.exclude(view, view.vanished());
+  return rest;
+}
+
+}  // namespace warplite::engine

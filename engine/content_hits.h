@@ -1,0 +1,64 @@
+// Rows that the content table lost without a word (an INSERT OR REPLACE that made room by another
+// UNIQUE column tells no trigger) are still alive in its index: searches pass them over, and the
+// next nearest take their places. With tables that store their rows all of this does nothing.
+// Threads: as the view's connection.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "compute/ops.h"
+#include "core/types.h"
+#include "engine/filter.h"
+#include "engine/view.h"
+
+namespace warplite::engine {
+
+// Whether a live row can be shown.
+bool is_there(const View& view, Location at);
+// Takes out hits whose rows are not there.
+void erase_vanished(const View& view, std::vector<Hit>& hits);
+// The selected rows that are there, which is asked of every one of them.
+Selection present_rows(const View& view, const Selection& rows);
+// A view of those rows alone.
+std::shared_ptr<const View> present_view(const std::shared_ptr<const View>& view);
+
+// Notes hits whose rows are not there in view.vanished(). False: there are none.
+bool note_vanished(const View& view, std::span<const Hit* const> hits);
+Selection without_vanished(const View& view, const Selection& rows);
+
+// What `search` (of a Selection) finds among the rows that are there. `each` calls a function with
+// every hit of a result.
+template <typename Search, typename Each>
+auto search_present(const View& view, const Selection& rows, const Search& search,
+                    const Each& each) {
+  constexpr int kAttempts = 4;  // then every row is looked for
+  const auto is_whole = [&](auto& result) {
+    std::vector<const Hit*> hits;
+    each(result, [&](const Hit& hit) { hits.push_back(&hit); });
+    return !note_vanished(view, hits);
+  };
+  if (view.content() == nullptr) return search(rows);
+  if (view.vanished().empty()) {
+    auto result = search(rows);
+    if (is_whole(result)) return result;
+  }
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    auto result = search(without_vanished(view, rows));
+    if (is_whole(result)) return result;
+  }
+  return search(present_rows(view, rows));
+}
+
+// The same for the rows of a table of hits.
+template <typename Search>
+compute::HitTable nearest_present(const View& view, const Selection& rows, const Search& search) {
+  return search_present(view, rows, search, [](compute::HitTable& table, const auto& take) {
+    for (std::size_t i = 0; i < table.queries(); ++i) {
+      for (const Hit& hit : table.sorted(i)) take(hit);
+    }
+  });
+}
+
+}  // namespace warplite::engine

@@ -1,0 +1,193 @@
+#include "index/list_of_clusters.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "index/metric_index.h"
+#include "index/metric_rows.h"
+#include "index/on_host.h"
+
+namespace warplite::index {
+namespace {
+
+using compute::kMetricGroup;
+using compute::MetricSpace;
+using compute::VectorClusters;
+
+constexpr std::uint32_t kDefaultSize = 64;  // metric-range §V, of vectors
+constexpr std::uint32_t kMostSize = 65536;
+
+// One block's clusters, cluster by cluster.
+class Clustering {
+ public:
+  Clustering(compute::Device& host, MetricSpace space, std::uint32_t size, MetricRows& left)
+      : host_(host), space_(space), size_(size), left_(left), point_(left.points().dim),
+        distances_(std::size_t{metric_groups(left.size())} * kMetricGroup), sums_(left.size()) {
+    const std::uint32_t clusters = (left.size() + size - 1) / size;
+    const std::uint32_t groups = clusters * metric_groups(size);  // at most
+    out_.centres = compute::MetricVectors(metric_groups(clusters), left.points().dim);
+    out_.members = compute::MetricVectors(std::min(groups, left.size() / kMetricGroup + clusters),
+                                          left.points().dim);
+    std::fill_n(out_.centres.group(0), out_.centres.bytes.size() / sizeof(float), 0.0f);
+    std::fill_n(out_.members.group(0), out_.members.bytes.size() / sizeof(float), 0.0f);
+    out_.begins.push_back(0);
+  }
+
+  VectorClusters run(compute::Cancellation* cancellation) {
+    std::uint32_t centre = 0;
+    while (left_.size() != 0) {
+      check_interrupt(cancellation);
+      add_cluster(centre);
+      centre = farthest();
+    }
+    finish();
+    return std::move(out_);
+  }
+
+ private:
+  // The centre and the rows nearest to it leave those that are left.
+  void add_cluster(std::uint32_t centre) {
+    left_.copy_point(centre, point_.data());
+    left_.distances(host_, space_, point_.data(), distances_.data());
+    for (std::uint32_t i = 0; i < left_.size(); ++i) sums_[i] += double{distances_[i]};
+    left_.copy_to(centre, out_.centres, out_.count++);
+    distances_[centre] = -1;  // itself first, whoever else is at distance 0
+    const std::vector<std::uint32_t> taken = nearest();
+    distances_[centre] = 0;
+    place(taken);
+    remove(taken);
+    float inner = std::numeric_limits<float>::infinity();
+    for (std::uint32_t i = 0; i < left_.size(); ++i) inner = std::min(inner, distances_[i]);
+    out_.inner.push_back(inner);
+  }
+
+  std::vector<std::uint32_t> nearest() const {
+    std::vector<std::uint32_t> places(left_.size());
+    std::iota(places.begin(), places.end(), 0u);
+    const auto nearer = [&](std::uint32_t a, std::uint32_t b) {
+      return distances_[a] != distances_[b] ? distances_[a] < distances_[b] : a < b;
+    };
+    const std::size_t count = std::min<std::size_t>(size_, places.size());
+    if (count < places.size()) {
+      const float most = edge(count);
+      std::erase_if(places, [&](std::uint32_t i) { return !(distances_[i] <= most); });
+    }
+    std::sort(places.begin(), places.end(), nearer);
+    places.resize(count);
+    return places;
+  }
+  // The count-th smallest distance.
+  float edge(std::size_t count) const {
+    std::vector<float> values(distances_.begin(), distances_.begin() + left_.size());
+    const auto kth = values.begin() + static_cast<std::ptrdiff_t>(count - 1);
+    std::nth_element(values.begin(), kth, values.end());
+    return *kth;
+  }
+
+  void place(const std::vector<std::uint32_t>& taken) {
+    const std::uint32_t first = out_.begins.back();
+    const std::uint32_t groups = metric_groups(taken.size());
+    out_.rows.resize(std::size_t{first + groups} * kMetricGroup, compute::kNoRow);
+    out_.rings.resize(out_.rows.size(), std::numeric_limits<float>::infinity());
+    for (std::uint32_t i = 0; i < taken.size(); ++i) {
+      const std::uint32_t at = first * kMetricGroup + i;
+      left_.copy_to(taken[i], out_.members, at);
+      out_.rows[at] = left_.row(taken[i]);
+      out_.rings[at] = distances_[taken[i]];
+    }
+    out_.begins.push_back(first + groups);
+    out_.cover.push_back(distances_[taken.back()]);
+  }
+
+  void remove(std::vector<std::uint32_t> taken) {
+    std::sort(taken.begin(), taken.end(), std::greater<>());
+    for (const std::uint32_t i : taken) {
+      left_.remove(i);
+      distances_[i] = distances_[left_.size()];
+      sums_[i] = sums_[left_.size()];
+    }
+  }
+
+  // The next centre maximises the sum of distances to those before.
+  std::uint32_t farthest() const {
+    const auto end = sums_.begin() + left_.size();
+    return static_cast<std::uint32_t>(std::max_element(sums_.begin(), end) - sums_.begin());
+  }
+
+  void finish() {
+    const std::size_t padded = std::size_t{metric_groups(out_.count)} * kMetricGroup;
+    for (const float cover : out_.cover) {
+      const double chord = std::min(double{cover}, 2.0);
+      out_.cosines.push_back(space_ == MetricSpace::kAngle
+                                 ? static_cast<float>(std::sqrt(1 - chord * chord / 4))
+                                 : 1.0f);
+    }
+    out_.cover.resize(padded, -1);
+    out_.cosines.resize(padded, 1);
+  }
+
+  compute::Device& host_;
+  const MetricSpace space_;
+  const std::uint32_t size_;
+  MetricRows& left_;
+  std::vector<float> point_, distances_;
+  std::vector<double> sums_;
+  VectorClusters out_;
+};
+
+class ClusterBuilder : public compute::VectorMetricBuilder {
+ public:
+  ClusterBuilder(MetricSpace space, std::uint32_t size) : space_(space), size_(size) {}
+
+  MetricSpace space() const override { return space_; }
+  double cost(std::size_t rows) const override {
+    const double n = static_cast<double>(rows);
+    return n * (n / size_ / 2 + 1);
+  }
+  std::shared_ptr<const compute::VectorMetric> build(
+      compute::Device& host, MatrixView rows,
+      compute::Cancellation* cancellation) const override {
+    auto out = std::make_shared<compute::VectorMetric>();
+    out->space = space_;
+    MetricRows left(space_, rows, out->outliers, cancellation);
+    out->clusters = std::make_unique<VectorClusters>();
+    if (left.size() != 0) {
+      *out->clusters = Clustering(host, space_, size_, left).run(cancellation);
+    }
+    return out;
+  }
+
+ private:
+  const MetricSpace space_;
+  const std::uint32_t size_;
+};
+
+std::unique_ptr<Index> make(const Spec& spec, const ColumnShape& shape) {
+  const MetricSpace space = metric_space(spec.kind, shape);
+  return std::make_unique<MetricIndex>(std::make_unique<VectorsOnHost>(
+      std::make_unique<ClusterBuilder>(space, cluster_size(spec, kDefaultSize))));
+}
+
+}  // namespace
+
+std::uint32_t cluster_size(const Spec& spec, std::uint32_t otherwise) {
+  std::uint32_t size = otherwise;
+  for (const auto& [name, text] : spec.parameters) {
+    const char* const end = text.data() + text.size();
+    const auto result = std::from_chars(text.data(), end, size);
+    if (name != "size" || result.ec != std::errc() || result.ptr != end || size < 1 ||
+        size > kMostSize) {
+      throw Error(ErrorKind::kInvalid, "index=list_of_clusters takes the parameter size, 1 to " +
+                                           std::to_string(kMostSize) + " rows of a cluster, but \"" +
+                                           name + "=" + text + "\" was given");
+    }
+  }
+  return size;
+}
+
+Kind list_of_clusters_kind() { return {"list_of_clusters", make}; }
+
+}  // namespace warplite::index

@@ -1,0 +1,253 @@
+// What a content table is, and whether all is there that its index needs; content_reading.cc reads it.
+#include "sql/content_table.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "sql/argument_lexer.h"
+#include "sql/content_triggers.h"
+#include "sql/content_use.h"
+#include "sql/table_shape.h"
+
+namespace warplite::sql {
+namespace {
+
+std::string list_of(const std::vector<std::string>& names) {
+  std::string list;
+  for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
+  return list;
+}
+
+TriggerTarget target_of(const TableDefinition& definition, const std::string& content,
+                        const std::string& content_rowid, const std::string& index) {
+  TriggerTarget target{definition.schema, content, content_rowid, index, index, "rowid"};
+  for (const char* name : {"oid", "_rowid_", "rowid"}) {
+    if (definition.find(name) == nullptr) target.index_rowid = name;
+  }
+  return target;
+}
+
+}  // namespace
+
+ContentTable::ContentTable(sqlite3* db, const TableDefinition& definition)
+    : db_(db), definition_(definition), table_(definition.content.table) {
+  for (const ColumnDefinition& column : definition.columns) {
+    if (column.kind == ColumnKind::kVector) indexed_.push_back(&column);
+  }
+  vectors_.resize(indexed_.size());
+  inputs_.resize(indexed_.size());
+  for (const ColumnDefinition& column : definition.columns) {
+    if (column.kind == ColumnKind::kPlain || column.kind == ColumnKind::kPartition) {
+      indexed_.push_back(&column);
+    }
+    if (column.kind == ColumnKind::kAux) aux_.push_back(&column);
+  }
+  plains_.resize(indexed_.size() - vectors_.size());
+  texts_.resize(plains_.size());
+}
+
+const std::string& ContentTable::index() const {
+  return collection_ != nullptr ? collection_->table() : definition_.table;
+}
+
+// --- what it is ------------------------------------------------------------
+
+void ContentTable::verify() {
+  const std::string& schema = definition_.schema;
+  const std::string fault = definition_.table + ": content=" + table_ + ": ";
+  const auto refuse = [&](const std::string& why) {
+    throw Error(ErrorKind::kInvalid, fault + why);
+  };
+  const TableShape shape = shape_of(db_, schema, table_);
+  if (shape.type.empty()) {
+    refuse("there is no such table in schema " + schema +
+           ", where the index is; an index and its content table are in the same schema");
+  }
+  if (shape.type != "table") {
+    refuse("is a " + shape.type + "; expected an ordinary table, whose triggers can tell of changes");
+  }
+  if (ascii_lower(shape.name).starts_with("sqlite_")) refuse("is a table of SQLite's own");
+  if (shape.without_rowid) {
+    refuse("is a WITHOUT ROWID table; expected one whose rows have rowids, as with an INTEGER "
+           "PRIMARY KEY");
+  }
+  if (shape.rowid.empty()) refuse("its columns have taken all names of the rowid");
+  const std::string rowid = ascii_lower(definition_.content.rowid);
+  const bool is_rowid = rowid.empty() || rowid == ascii_lower(shape.key) ||
+                        (!shape.has(rowid) &&
+                         (rowid == "rowid" || rowid == "_rowid_" || rowid == "oid"));
+  if (!is_rowid) {
+    refuse("content_rowid=" + definition_.content.rowid +
+           " is not its rowid; expected " +
+           (shape.key.empty() ? "rowid, since it has no INTEGER PRIMARY KEY"
+                              : "its INTEGER PRIMARY KEY, " + shape.key));
+  }
+  for (const ColumnDefinition& column : definition_.columns) {
+    if (!shape.has(column.name)) {
+      refuse("it has no column " + column.name + "; its columns: " + list_of(shape.columns));
+    }
+    if (column.kind == ColumnKind::kRowId && ascii_lower(column.name) != ascii_lower(shape.key)) {
+      refuse(column.name + " is not its INTEGER PRIMARY KEY" +
+             (shape.key.empty() ? ", of which it has none" : ", which is " + shape.key));
+    }
+  }
+  table_ = shape.name;
+}
+
+void ContentTable::create_triggers() {
+  if (!definition_.content.triggers) return;
+  const TableShape shape = shape_of(db_, definition_.schema, table_);
+  sql::create_triggers(db_, target_of(definition_, table_, shape.rowid, index()));
+}
+
+void ContentTable::drop_triggers() {
+  forget();
+  sql::drop_triggers(db_, definition_.schema, index());
+}
+
+void ContentTable::restore_triggers() {
+  if (!definition_.content.triggers) return;
+  if (triggered_table(db_, definition_.schema, index())) return;
+  drop_triggers();
+  table_ = definition_.content.table;
+  verify();
+  create_triggers();
+}
+
+// SQLite is about to have all triggers go by the index's new name, except with
+// legacy_alter_table; those that are made now go by the name that it then finds.
+void ContentTable::rename_triggers(const std::string& new_index) {
+  if (!definition_.content.triggers) return;
+  const auto table = triggered_table(db_, definition_.schema, index());
+  if (!table) return;
+  const Statement legacy = prepare(db_, "PRAGMA legacy_alter_table");
+  const bool is_legacy = step(legacy.get()) && sqlite3_column_int(legacy.get(), 0) != 0;
+  const TableShape shape = shape_of(db_, definition_.schema, *table);
+  drop_triggers();
+  TriggerTarget target = target_of(definition_, *table, shape.rowid, new_index);
+  target.body_index = is_legacy ? new_index : index();
+  sql::create_triggers(db_, target);
+}
+
+// --- statements ------------------------------------------------------------
+
+void ContentTable::forget() {
+  for (auto& statement : statements_) statement = nullptr;
+  checked_ = {};
+  settled_ = false;
+}
+
+// A content table that was renamed is the one that the triggers are on.
+void ContentTable::settle() {
+  if (settled_) return;
+  if (definition_.content.triggers) {
+    const auto table = triggered_table(db_, definition_.schema, index());
+    table_ = table ? *table : definition_.content.table;
+  }
+  const TableShape shape = shape_of(db_, definition_.schema, table_);
+  if (!shape.rowid.empty()) rowid_ = shape.rowid;
+  has_key_ = !shape.key.empty();
+  settled_ = true;
+}
+
+std::string ContentTable::text_of(Sql sql) const {
+  const std::string from = " FROM " + quoted_name(definition_.schema) + "." + quoted_name(table_) +
+                           " AS c";
+  const std::string rowid = "c." + quoted_name(rowid_);
+  // Behind "c." a name is never taken for a text.
+  std::string columns;
+  for (const ColumnDefinition* column : sql == Sql::kAux ? aux_ : indexed_) {
+    columns += ", c." + quoted_name(column->name);
+  }
+  switch (sql) {
+    case Sql::kExists: return "SELECT 1" + from + " WHERE " + rowid + " = ?1";
+    case Sql::kScan: return "SELECT " + rowid + columns + from + " ORDER BY 1";
+    case Sql::kRowIds: return "SELECT " + rowid + from + " ORDER BY 1";
+    case Sql::kCountRows: return "SELECT count(*)" + from;
+    case Sql::kRange:
+      return "SELECT " + rowid + columns + from + " WHERE " + rowid +
+             " BETWEEN ?1 AND ?2 ORDER BY 1";
+    default: return "SELECT " + rowid + columns + from + " WHERE " + rowid + " = ?1";
+  }
+}
+
+std::shared_ptr<sqlite3_stmt> ContentTable::prepare_statement(const std::string& text) const {
+  sqlite3_stmt* raw = nullptr;
+  // NO_VTAB: a virtual table in place of the content table must not run foreign code.
+  const int code = sqlite3_prepare_v3(db_, text.c_str(), static_cast<int>(text.size() + 1),
+                                      SQLITE_PREPARE_PERSISTENT | SQLITE_PREPARE_NO_VTAB, &raw,
+                                      nullptr);
+  if (code != SQLITE_OK) explain(code, sqlite3_errmsg(db_));
+  return {raw, FinalizeStatement()};
+}
+
+// What a statement's failure means for the index.
+void ContentTable::explain(int code, const std::string& message) const {
+  if (code != SQLITE_ERROR) throw Error(ErrorKind::kHost, code, index() + ": " + table_ + ": " + message);
+  const TableShape shape = shape_of(db_, definition_.schema, table_);
+  std::string what;
+  if (shape.type.empty()) {
+    what = "the content table " + table_ + " is gone" +
+           (definition_.content.triggers ? "; " : " or has another name; ") +
+           "bring it back, or drop the index";
+  } else if (shape.type != "table") {
+    what = "the content table " + table_ + " is a " + shape.type + " now; drop the index";
+  }
+  for (const ColumnDefinition& column : definition_.columns) {
+    if (!what.empty() || column.kind == ColumnKind::kRowId || shape.has(column.name)) continue;
+    what = "the content table " + table_ + " has no column " + column.name +
+           " any more; add it again, or drop the index";
+  }
+  throw Error(ErrorKind::kInvalid,
+              index() + ": " + (what.empty() ? table_ + ": " + message : what));
+}
+
+// Whether all is there that the index needs, looked at anew when the schema may have changed: one
+// look-up of a row tells, by whether its statement was prepared again.
+void ContentTable::check() {
+  Use(*this, Sql::kExists, 0).step();
+  if (Checked known = statement_of_exists(); known.statement != nullptr && known == checked_) return;
+  settle_anew();
+  Use(*this, Sql::kPoint, 0).step();
+  Use(*this, Sql::kExists, 0).step();
+  if (definition_.content.triggers && !triggered_table(db_, definition_.schema, index())) {
+    throw Error(ErrorKind::kInvalid,
+                index() + ": the triggers that tell of changes of " + table_ +
+                    " are gone, as when it was dropped and made again; INSERT INTO " + index() +
+                    "(" + index() + ") VALUES ('rebuild') makes them again");
+  }
+  checked_ = statement_of_exists();
+}
+
+ContentTable::Checked ContentTable::statement_of_exists() const {
+  sqlite3_stmt* const statement = statements_[static_cast<int>(Sql::kExists)].get();
+  if (statement == nullptr) return {};
+  return {statement, sqlite3_stmt_status(statement, SQLITE_STMTSTATUS_REPREPARE, 0)};
+}
+
+// Another table may have got the name that the content table had.
+void ContentTable::settle_anew() {
+  const std::string table = table_, rowid = rowid_;
+  settled_ = false;
+  settle();
+  if (table == table_ && rowid == rowid_) return;
+  forget();
+  settle();
+}
+
+engine::ContentSource::Moment ContentTable::moment() {
+  unsigned commits = 0;
+  const char* const schema = definition_.schema.c_str();
+  sqlite3_file_control(db_, schema, SQLITE_FCNTL_DATA_VERSION, &commits);
+  return {commits, static_cast<std::uint64_t>(sqlite3_total_changes64(db_)),
+          sqlite3_txn_state(db_, schema) != SQLITE_TXN_WRITE};
+}
+
+std::string ContentTable::advice() const {
+  return index() + " is an index over " + table_ + ": change the rows of " + table_ +
+         (definition_.content.triggers
+              ? ", and it follows"
+              : ", and tell it by INSERT INTO " + index() + "(rowid) VALUES (…) or 'rebuild'");
+}
+
+}  // namespace warplite::sql

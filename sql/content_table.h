@@ -1,0 +1,94 @@
+// The table that a warp table with content= indexes: what it is, how its rows are read, and the
+// triggers that tell of its changes (content_triggers.h).
+// Threads: as the connection. Errors: Error{kInvalid} names the index, the content table and what
+// to do; values are refused as an INSERT refuses them, but never as a constraint: the outer
+// statement's OR IGNORE would skip the index and keep the row.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/content_source.h"
+#include "sql/definition.h"
+#include "sql/statement.h"
+#include "sql/values.h"
+
+namespace warplite::sql {
+
+class ContentTable final : public engine::ContentSource {
+ public:
+  // `definition` outlives this.
+  ContentTable(sqlite3* db, const TableDefinition& definition);
+
+  // Comes first in the life of an index: throws unless its columns can be found in an ordinary
+  // table of the same schema.
+  void verify();
+  void create_triggers();
+  // What 'rebuild' does first: the triggers went with a content table that was dropped and made
+  // again.
+  void restore_triggers();
+  void drop_triggers();
+  // Comes before the index gets its new name.
+  void rename_triggers(const std::string& new_index);
+  // The index's name may change, and change back in a rollback: its collection knows it.
+  void attach(const engine::Collection& collection) { collection_ = &collection; }
+
+  // A +column of a row, NULL when there is no such row.
+  Value aux(RowId rowid, const ColumnDefinition& column);
+  // For error messages: what to do in place of writing to the index.
+  std::string advice() const;
+
+  void read(std::span<const RowId> rowids, const Take& take) override;
+  bool read_checked(RowId rowid, const Take& take) override;
+  void scan_checked(const Take& take) override;
+  void scan_rowids(const std::function<void(RowId)>& take) override;
+  std::int64_t count() override;
+  bool exists(RowId rowid) override;
+  bool tells() const override { return definition_.content.triggers; }
+  bool may_differ() const override { return !has_key_ || !definition_.content.triggers; }
+  void check() override;
+  Moment moment() override;
+
+ private:
+  enum class Sql { kExists, kPoint, kRange, kScan, kRowIds, kCountRows, kAux, kCount };
+  class Use;
+  // The statement of kExists, and how often it was prepared again.
+  struct Checked {
+    const sqlite3_stmt* statement = nullptr;
+    int prepared = 0;
+    friend bool operator==(const Checked&, const Checked&) = default;
+  };
+
+  const std::string& index() const;
+  void settle();
+  void settle_anew();
+  void forget();
+  Checked statement_of_exists() const;
+  std::string text_of(Sql sql) const;
+  std::shared_ptr<sqlite3_stmt> prepare_statement(const std::string& text) const;
+  [[noreturn]] void explain(int code, const std::string& message) const;
+  Row row_of(sqlite3_stmt* statement);
+  Row checked_row_of(sqlite3_stmt* statement);
+  void take_row(sqlite3_stmt* statement, const Take& take);
+
+  sqlite3* const db_;
+  const TableDefinition& definition_;
+  const engine::Collection* collection_ = nullptr;
+  std::string table_;           // its name now
+  std::string rowid_ = "rowid"; // a name of its rowid
+  bool has_key_ = true;         // an INTEGER PRIMARY KEY, which VACUUM keeps
+  bool settled_ = false;        // the last three are so
+  std::shared_ptr<sqlite3_stmt> statements_[static_cast<int>(Sql::kCount)];  // as needed
+  Checked checked_;  // when check() looked last
+  std::vector<const ColumnDefinition*> indexed_;  // vectors, then plain columns
+  std::vector<const ColumnDefinition*> aux_;
+  // Of the row that was read last.
+  std::vector<Cell> vectors_, plains_;
+  std::vector<VectorInput> inputs_;
+  std::vector<std::string> texts_;
+};
+
+}  // namespace warplite::sql

@@ -1,0 +1,87 @@
+#include "sql/table_shape.h"
+
+#include <algorithm>
+
+#include "sql/argument_lexer.h"
+#include "sql/statement.h"
+
+namespace warplite::sql {
+namespace {
+
+constexpr const char* kRowIdNames[] = {"rowid", "_rowid_", "oid"};
+
+std::string text(sqlite3_stmt* statement, int column) {
+  const auto* value = reinterpret_cast<const char*>(sqlite3_column_text(statement, column));
+  return value == nullptr ? "" : value;
+}
+
+// PRAGMA of the schema with the table's name as its argument.
+Statement pragma(sqlite3* db, const std::string& schema, const char* name,
+                 const std::string& table) {
+  return prepare(db, "PRAGMA " + quoted_name(schema) + "." + name + "(" + quoted_name(table) + ")");
+}
+
+// PRAGMA table_list would say the same, but connects every virtual table of the schema.
+void read_kind(sqlite3* db, const std::string& schema, const std::string& table,
+               TableShape& shape) {
+  const Statement query =
+      prepare(db, "SELECT type, name, sql LIKE 'CREATE VIRTUAL%' FROM " + quoted_name(schema) +
+                      ".sqlite_schema WHERE name = ?1 COLLATE NOCASE AND type IN ('table', 'view')");
+  bind_text(query.get(), 1, table);
+  if (!step(query.get())) return;
+  shape.type = text(query.get(), 0);
+  shape.name = text(query.get(), 1);
+  if (sqlite3_column_int(query.get(), 2) != 0) shape.type = "virtual table";
+}
+
+bool has_rowid(sqlite3* db, const std::string& schema, const std::string& table,
+               const std::string& rowid) {
+  return sqlite3_table_column_metadata(db, schema.c_str(), table.c_str(), rowid.c_str(), nullptr,
+                                       nullptr, nullptr, nullptr, nullptr) == SQLITE_OK;
+}
+
+// A PRIMARY KEY with an index of its own is not the rowid.
+bool has_key_index(sqlite3* db, const std::string& schema, const std::string& table) {
+  const Statement list = pragma(db, schema, "index_list", table);
+  while (step(list.get())) {
+    if (text(list.get(), 3) == "pk") return true;
+  }
+  return false;
+}
+
+void read_columns(sqlite3* db, const std::string& schema, const std::string& table,
+                  TableShape& shape) {
+  const Statement info = pragma(db, schema, "table_xinfo", table);
+  int keys = 0;
+  while (step(info.get())) {
+    shape.columns.push_back(text(info.get(), 1));
+    if (sqlite3_column_int(info.get(), 5) == 0) continue;
+    ++keys;
+    if (ascii_lower(text(info.get(), 2)) == "integer") shape.key = shape.columns.back();
+  }
+  if (keys != 1 || has_key_index(db, schema, table)) shape.key.clear();
+}
+
+}  // namespace
+
+bool TableShape::has(std::string_view column) const {
+  const std::string lower = ascii_lower(column);
+  return std::any_of(columns.begin(), columns.end(),
+                     [&](const std::string& known) { return ascii_lower(known) == lower; });
+}
+
+TableShape shape_of(sqlite3* db, const std::string& schema, const std::string& table) {
+  TableShape shape;
+  read_kind(db, schema, table, shape);
+  if (shape.type != "table") return shape;
+  read_columns(db, schema, table, shape);
+  std::string free;
+  for (const char* name : kRowIdNames) {
+    if (free.empty() && !shape.has(name)) free = name;
+  }
+  shape.without_rowid = !free.empty() && !has_rowid(db, schema, table, free);
+  shape.rowid = shape.key.empty() ? free : shape.key;
+  return shape;
+}
+
+}  // namespace warplite::sql
