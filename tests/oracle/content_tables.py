@@ -86,7 +86,7 @@ class ContentTable:
         self.on_update = rng.choice(('CASCADE', 'SET NULL'))
         self.manual = rng.random() < 0.15
         self.touches = rng.random() < 0.3
-        self.learning = [c for c in self.vectors if c.index]
+        self.learning = [c for c in self.vectors if c.learns()]
 
     def create_content(self):
         """What the application has: on the mirror as well."""

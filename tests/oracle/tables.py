@@ -28,6 +28,9 @@ class VectorColumn:
         self.name, self.kind, self.dim, self.distance = name, kind, dim, distance
         self.index = index
 
+    def learns(self):
+        return self.index.startswith((' index=ivf', ' index=lsh'))
+
     def declaration(self):
         return f'{self.name} {self.kind}[{self.dim}] distance={self.distance}{self.index}'
 
@@ -65,7 +68,7 @@ class Table:
             distance = rng.choice(vectors.DISTANCES[kind])
             self.vectors.append(
                 VectorColumn(f'v{i}', kind, dim, distance, random_hashing(rng, kind, distance)))
-        self.learning = [c for c in self.vectors if c.index]
+        self.learning = [c for c in self.vectors if c.learns()]
         self.plains = [PlainColumn(f'c{i}', rng.choice(PLAIN_TYPES))
                        for i in range(rng.randint(1, 4))]
         if rng.random() < 0.4:
