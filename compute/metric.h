@@ -160,11 +160,12 @@ class VectorMetricBuilder {
 // has cost as much. By evaluations of a distance; searches of a block share its ledger.
 class MetricLedger {
  public:
-  // `comparisons`: of rows with queries, by the search that asks.
-  bool worth_building(double cost, double comparisons) {
+  // `comparisons`: of rows with queries, by the search that asks. Not `lasting`: what takes little is
+  // not made at once either.
+  bool worth_building(double cost, double comparisons, bool lasting = true) {
     constexpr double kAtOnce = 3e8;
     spent_ += comparisons;
-    return cost <= kAtOnce || spent_ >= cost;
+    return (lasting && cost <= kAtOnce) || spent_ >= cost;
   }
 
  private:

@@ -28,14 +28,11 @@ class MetricState {
     const std::lock_guard<std::mutex> lock(mutex_);
     return metric_;
   }
-  // Whether the caller is to make it; see MetricLedger. It calls finish() then. Not `lasting`: what
-  // takes little is not made at once either.
+  // Whether the caller is to make it; see MetricLedger. It calls finish() then.
   bool claim(double cost, double comparisons, bool lasting = true) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (making_ || metric_ != nullptr) return false;
-    spent_ += comparisons;
-    if (!lasting && spent_ < cost) return false;
-    if (!ledger_.worth_building(cost, comparisons)) return false;
+    if (!ledger_.worth_building(cost, comparisons, lasting)) return false;
     return making_ = true;
   }
   void finish(std::shared_ptr<const Metric> metric) {
@@ -47,7 +44,6 @@ class MetricState {
  private:
   std::mutex mutex_;
   compute::MetricLedger ledger_;
-  double spent_ = 0;
   bool making_ = false;
   std::shared_ptr<const Metric> metric_;
 };

@@ -10,7 +10,7 @@
 namespace warplite::engine {
 
 struct SearchReport {
-  std::string schema, table, column, index;
+  std::string table, column, index;
   std::uint64_t queries = 0;
   std::uint64_t rows = 0;  // selected ones, times queries: what brute force compares
   compute::SearchCounters counters;

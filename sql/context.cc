@@ -188,7 +188,6 @@ bool Interrupt::requested() {
 std::shared_ptr<engine::SearchReport> Context::new_report(const TableDefinition& table,
                                                           const ColumnDefinition& column) {
   auto report = std::make_shared<engine::SearchReport>();
-  report->schema = table.schema;
   report->table = table.table;
   report->column = column.name;
   report->index = column.index_name();
