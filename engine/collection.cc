@@ -9,6 +9,8 @@
 namespace warplite::engine {
 namespace {
 
+constexpr int kHostLocked = 6;  // SQLITE_LOCKED
+
 TableOptions checked(TableOptions options) {
   Layout& layout = options.layout;
   if (layout.segment_rows == 0) layout.segment_rows = default_segment_rows(layout);
@@ -31,6 +33,16 @@ Collection::Impl::Impl(sqlite3* db, const std::string& schema, const std::string
       transaction(options.layout) {}
 
 // Makes base the snapshot of the host's transaction.
+// Of a table that its transaction has made: whether a savepoint from before that was rolled back.
+// SQLite says nothing then; there may be another table of the same name by now.
+bool Collection::Impl::vanished() {
+  if (created.is_null()) return false;
+  store.settle_name();
+  if (!store.present()) return true;
+  const Snapshot* const base = transaction.base().get();
+  return store.read_generation() != (base == nullptr ? created : base->state.generation);
+}
+
 void Collection::Impl::refresh() {
   transaction.check_readable();
   store.settle_name();
@@ -144,6 +156,7 @@ std::shared_ptr<Collection> Collection::create(sqlite3* db, const std::string& s
                                                const std::string& table, TableOptions options) {
   auto impl = std::make_unique<Impl>(db, schema, table, std::move(options));
   impl->store.create_tables();
+  impl->created = impl->store.read_generation();
   return std::shared_ptr<Collection>(new Collection(std::move(impl)));
 }
 
@@ -166,6 +179,13 @@ const std::string& Collection::table() const {
 
 const index::Index& Collection::index(std::size_t vector_column) const {
   return *impl_->options.vectors[vector_column].made;
+}
+
+void Collection::check_drop() const {
+  if (!impl_->transaction.savepoints_hold_rows()) return;
+  throw Error(ErrorKind::kHost, kHostLocked,
+              schema() + "." + table() + " cannot be dropped: an open savepoint needs rows of it "
+                                         "that were written before; RELEASE or COMMIT first");
 }
 
 void Collection::drop() {

@@ -70,7 +70,10 @@ class Collection {
   const std::string& table() const;
   const index::Index& index(std::size_t vector_column) const;
 
-  void drop();                              // xDestroy
+  // xDestroy. check_drop() comes first: it throws where a savepoint needs rows that are nowhere but
+  // here, since SQLite tells a dropped table of no rollback.
+  void check_drop() const;
+  void drop();
   void rename(const std::string& new_table);  // xRename
 
   // --- reading -----------------------------------------------------------

@@ -31,6 +31,7 @@ struct Collection::Impl {
   bool unwritten() {
     return !pending().empty() || (transaction.base() != nullptr && transaction.base()->unlisted);
   }
+  bool vanished();
   void refresh();
   void prepare_write();
   std::shared_ptr<const View> make_view();
@@ -80,6 +81,7 @@ struct Collection::Impl {
   const TableOptions options;
   storage::Store store;
   Transaction transaction;
+  Stamp created;                     // the first generation, in the transaction that made the table
   bool base_current = false;         // base was compared with the file in this transaction
   std::shared_ptr<const View> view;  // of base and pending as they are; null when unknown
   std::vector<std::weak_ptr<const View>> held;  // views that somebody may still hold

@@ -222,6 +222,7 @@ void Collection::Impl::roll_back() noexcept {
   view = nullptr;  // first: what holds no chunk lets it be used again
   overlays.clear();
   transaction.rollback();
+  created = {};
   forget_view();
   forget_thoughts();
 }
@@ -270,17 +271,19 @@ bool Collection::erase(RowId rowid) {
   return found;
 }
 
-bool Collection::in_transaction() const { return impl_->transaction.active(); }
+bool Collection::in_transaction() const {
+  return impl_->transaction.active() && !impl_->vanished();
+}
 
 void Collection::begin() {
-  if (impl_->transaction.active()) return;
+  if (!impl_->transaction.active()) impl_->base_current = false;
   impl_->transaction.begin();
-  impl_->base_current = false;
 }
 
 void Collection::sync(compute::Cancellation* cancellation, const index::Progress& progress) {
   impl_->transaction.check_readable();
   if (!impl_->unwritten()) return;
+  if (impl_->vanished()) return impl_->roll_back();
   const Serving serving(impl_->cancellation, cancellation);
   impl_->prepare_write();
   impl_->flush_pending(FlushScope::kAll);
@@ -289,6 +292,7 @@ void Collection::sync(compute::Cancellation* cancellation, const index::Progress
 
 void Collection::commit() noexcept {
   impl_->transaction.commit();
+  impl_->created = {};
   impl_->store.keep_name();
   impl_->base_current = false;
 }

@@ -1,11 +1,16 @@
 #include "engine/transaction.h"
 
+#include <utility>
+
 #include "core/error.h"
 
 namespace warplite::engine {
 
 void Transaction::begin() noexcept {
-  if (active_) return;
+  if (active_) {
+    connected_again_ = true;
+    return;
+  }
   WARP_DCHECK(pending_.empty());
   active_ = true;
 }
@@ -16,6 +21,7 @@ void Transaction::clear() noexcept {
   first_base_ = nullptr;
   flushed_ = false;
   active_ = false;
+  connected_again_ = false;
   failure_ = Failure::kNone;
 }
 
@@ -32,6 +38,9 @@ void Transaction::rollback() noexcept {
 }
 
 void Transaction::savepoint(int n) noexcept {
+  // After begin() SQLite announces the savepoint there is. If it is not known, it is from before this
+  // transaction's first write. Others are announced to each connection of the table.
+  if (std::exchange(connected_again_, false)) return;
   if (failure_ == Failure::kUnmarked) return;
   if (!savepoints_.empty() && savepoints_.back().n >= n) return;
   try {
@@ -78,6 +87,14 @@ void Transaction::restore(const Savepoint& savepoint) noexcept {
   } catch (...) {
     failure_ = Failure::kLost;
   }
+}
+
+bool Transaction::savepoints_hold_rows() const noexcept {
+  for (std::size_t i = 0; i + 1 < savepoints_.size(); ++i) {
+    const Pending::Mark& mark = savepoints_[i].mark;
+    if (mark.rows != 0 || mark.erasures != 0) return true;
+  }
+  return false;
 }
 
 void Transaction::check_writable() const {

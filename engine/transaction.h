@@ -36,6 +36,10 @@ class Transaction {
   void release(int n) noexcept;
   void rollback_to(int n) noexcept;
 
+  // Whether rows were written before a savepoint that is open, and not flushed by then. Not counted
+  // is the newest savepoint, that of the statement which asks.
+  bool savepoints_hold_rows() const noexcept;
+
   // Throws when something went wrong that only a rollback can mend. Comes before every write.
   void check_writable() const;
   // The same for reading, which a savepoint that could not be recorded does not prevent.
@@ -68,6 +72,7 @@ class Transaction {
 
   const Layout* layout_;
   bool active_ = false;
+  bool connected_again_ = false;  // since the last savepoint
   Pending pending_;
   std::shared_ptr<const Snapshot> base_;
   std::shared_ptr<const Snapshot> first_base_;  // before the transaction's first flush

@@ -98,6 +98,7 @@ int warp_disconnect(sqlite3_vtab* vtab) {
 int warp_destroy(sqlite3_vtab* vtab) {
   const int code = guarded(vtab, [&] {
     WarpTable& table = table_of(vtab);
+    table.collection().check_drop();
     if (table.open->content != nullptr) table.open->content->drop_triggers();
     table.collection().drop();
     return SQLITE_OK;

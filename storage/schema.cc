@@ -89,15 +89,15 @@ void Store::rename_tables(const std::string& new_table) {
   impl_->table = new_table;
 }
 
+bool Store::present() const {
+  const std::string state = impl_->table + "_state";
+  return sqlite3_table_column_metadata(impl_->db, impl_->schema.c_str(), state.c_str(), nullptr,
+                                       nullptr, nullptr, nullptr, nullptr, nullptr) == SQLITE_OK;
+}
+
 void Store::settle_name() {
   std::vector<std::string>& former = impl_->former_names;
-  const auto is_there = [this] {
-    const std::string state = impl_->table + "_state";
-    return sqlite3_table_column_metadata(impl_->db, impl_->schema.c_str(), state.c_str(), nullptr,
-                                         nullptr, nullptr, nullptr, nullptr,
-                                         nullptr) == SQLITE_OK;
-  };
-  while (!former.empty() && !is_there()) {
+  while (!former.empty() && !present()) {
     impl_->statements.finalize();
     impl_->table = std::move(former.back());
     former.pop_back();

@@ -138,6 +138,8 @@ class Store {
   void create_tables();
   void drop_tables();
   void rename_tables(const std::string& new_table);
+  // Whether there are tables of this name, perhaps made anew by another store.
+  bool present() const;
   // After a rollback that may have undone renames of this transaction: goes by the name that the
   // tables have. Once it has ended, they are for good.
   void settle_name();

@@ -91,7 +91,7 @@ class Recreate(Change):
         super().__init__(sql)
 
     def apply(self, session):
-        # What a transaction wrote before a savepoint is lost in DROP TABLE and ROLLBACK TO.
+        # DROP TABLE is refused where a savepoint needs rows that were written before.
         if named(session.real, 'DROP TABLE {x}') is None or session.in_savepoint():
             return None
         known = ("SELECT name FROM sqlite_schema WHERE name LIKE 'x%' OR (type = 'trigger' "

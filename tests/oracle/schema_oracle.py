@@ -1,0 +1,158 @@
+#!/usr/bin/env python3
+"""Tables that come, go and are renamed within savepoints, their rows compared with a model after each statement.
+
+usage: schema_oracle.py path/to/warplite.so [seed [rounds]]
+
+SQLite tells a virtual table little of savepoints that are older than the table itself, and nothing once it was
+dropped. On a difference it prints the statements of the round.
+"""
+import copy
+import os
+import random
+import sys
+
+import drivers
+
+TABLES = ('a', 'b')
+STEPS = 150
+
+
+class Difference(Exception):
+    pass
+
+
+class Round:
+    def __init__(self, driver, extension, seed):
+        self.rng = random.Random(seed)
+        self.db = driver(':memory:', extension)
+        self.tables = {}      # name: (dimensions, {rowid: y})
+        self.savepoints = []  # (name or None for BEGIN, the tables then)
+        self.statements = []
+
+    def run(self, sql, refusal=None):
+        """Whether it was done; a refusal that says `refusal` is no difference."""
+        self.statements.append(sql)
+        try:
+            self.db.execute(sql)
+            return True
+        except drivers.SqlError as error:
+            self.statements[-1] += f'  -- {error}'
+            if refusal is None or refusal not in str(error):
+                raise Difference(f'failed: {error}') from None
+            return False
+
+    def open_savepoint(self):
+        outer = not self.savepoints and self.rng.random() < 0.5
+        name = None if outer else f's{len(self.savepoints)}'
+        self.run('BEGIN' if outer else f'SAVEPOINT {name}')
+        self.savepoints.append((name, copy.deepcopy(self.tables)))
+
+    def close_savepoint(self):
+        at = self.rng.randrange(len(self.savepoints))
+        name, tables = self.savepoints[at]
+        if name is None:
+            return self.end()
+        if self.rng.random() < 0.65:
+            self.run(f'ROLLBACK TO {name}')
+            self.tables = copy.deepcopy(tables)
+            del self.savepoints[at + 1:]
+        else:
+            self.run(f'RELEASE {name}')
+            del self.savepoints[at:]
+
+    def end(self):
+        if self.rng.random() < 0.7:
+            self.run('COMMIT')
+        else:
+            self.run('ROLLBACK')
+            self.tables = self.savepoints[0][1]
+        self.savepoints = []
+
+    def create(self, name):
+        dim = self.rng.choice((1, 1, 1, 2))
+        self.run(f'CREATE VIRTUAL TABLE {name} USING warp(e FLOAT[{dim}], y INTEGER)')
+        self.tables[name] = (dim, {})
+
+    def drop(self, name):
+        if self.run(f'DROP TABLE {name}', 'database table is locked' if self.savepoints else None):
+            del self.tables[name]
+
+    def rename(self, name):
+        self.run(f'ALTER TABLE {name} RENAME TO {name}_2')
+        self.run(f'ALTER TABLE {name}_2 RENAME TO {name}')
+
+    def insert(self, name):
+        dim, rows = self.tables[name]
+        new = {self.rng.randrange(30): self.rng.randrange(1000)
+               for _ in range(self.rng.choice((1, 1, 1, 3)))}
+        values = ', '.join(f"({rowid}, '{[y] * dim}', {y})" for rowid, y in new.items())
+        self.run(f'INSERT OR REPLACE INTO {name}(rowid, e, y) VALUES {values}')
+        rows.update(new)
+
+    def delete(self, name):
+        rowid = self.rng.randrange(30)
+        self.run(f'DELETE FROM {name} WHERE rowid = {rowid}')
+        self.tables[name][1].pop(rowid, None)
+
+    def step(self):
+        chance = self.rng.random()
+        name = self.rng.choice(TABLES)
+        if chance < 0.2:
+            self.open_savepoint()
+        elif chance < 0.37:
+            if self.savepoints:
+                self.close_savepoint()
+        elif name not in self.tables:
+            self.create(name)
+        else:
+            change = self.rng.choices((self.drop, self.rename, self.insert, self.delete),
+                                      (8, 4, 25, 10))[0]
+            change(name)
+
+    def compare(self):
+        for name in TABLES:
+            try:
+                found = dict(self.db.execute(f'SELECT rowid, y FROM {name}'))
+            except drivers.SqlError as error:
+                if name in self.tables or 'no such table' not in str(error):
+                    raise Difference(f'{name} failed: {error}') from None
+                continue
+            expected = self.tables[name][1] if name in self.tables else 'no table'
+            if found != expected:
+                raise Difference(f'{name} has {found}, expected {expected}')
+            if self.rng.random() < 0.1:
+                self.run(f"INSERT INTO {name}({name}) VALUES ('integrity-check')")
+
+    def play(self):
+        for _ in range(STEPS):
+            self.step()
+            self.compare()
+        self.db.close()
+
+
+def main():
+    extension = os.path.splitext(os.path.abspath(sys.argv[1]))[0]
+    first = int(sys.argv[2]) if len(sys.argv) > 2 else random.SystemRandom().randrange(1 << 32)
+    rounds = int(sys.argv[3]) if len(sys.argv) > 3 else 100
+    passed = failed = 0
+    for driver in drivers.available():
+        print(f'seed {first}, {rounds} rounds, {driver.name}', flush=True)
+        for seed in range(first, first + rounds):
+            game = Round(driver, extension, seed)
+            try:
+                game.play()
+                passed += 1
+            except Difference as difference:
+                failed += 1
+                print(f'seed {seed}: {difference}')
+                print('\n'.join('  ' + statement for statement in game.statements))
+                break
+    if passed + failed == 0:
+        print('this Python cannot load extensions')
+        failed = 1
+    print(f'{passed} passed, {failed} failed')
+    return 1 if failed else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())
