@@ -29,15 +29,34 @@ void await_running() {
   if (Startup* startup = running) startup->wait(kPatienceAtExit, nullptr);
 }
 
+// At its end a process runs what libraries have registered, the last one first: a driver that is
+// being loaded loses what it stands on before anything registered here is called. What ends before
+// all that are the variables of the thread that ends the process, and that is the main one, mostly.
+struct MainThread {
+  ~MainThread() {
+    if (on_main_thread()) await_running();
+  }
+};
+
+void await_running_when_this_thread_ends() {
+  thread_local const MainThread main;
+  static_cast<void>(&main);
+}
+
 }  // namespace
 
 Startup& Startup::create(Open open) { return *new Startup(std::move(open)); }
 
-Startup::Startup(Open open) : open_(std::move(open)) { lock_across_forks(mutex_); }
+Startup::Startup(Open open) : open_(std::move(open)) {
+  lock_across_forks(mutex_);
+  await_running_when_this_thread_ends();
+}
 
 bool Startup::forked() const { return stage_ != Stage::kIdle && forks() != forks_; }
 
 void Startup::begin() {
+  if (stage_ == Stage::kEnded) return;
+  await_running_when_this_thread_ends();
   if (stage_ != Stage::kIdle) return;
   const std::lock_guard lock(mutex_);
   if (stage_ != Stage::kIdle) return;

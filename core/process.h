@@ -21,6 +21,9 @@ class SignalsBlocked {
   sigset_t before_;
 };
 
+// Whether this is the thread that the process, or the child of a fork, began with.
+bool on_main_thread();
+
 // How many times a child was forked between the process that loaded this code and this one.
 // Counted from the first call of lock_across_forks().
 unsigned forks();

@@ -2,8 +2,14 @@
 #include "compute/plugin.h"
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <thread>
+
+#include <dlfcn.h>
 
 #include "gpu/cuda_device.h"
 
@@ -12,6 +18,34 @@
 WARPLITE_EXPORT const char* warplite_plugin_abi();
 WARPLITE_EXPORT int warplite_plugin_open(void* host, warplite::compute::PluginAdd* add, char* why,
                                          std::size_t why_size);
+
+namespace {
+
+std::atomic<bool> opening{false};
+
+// A process that ends first takes down what was registered last. What the libraries of CUDA have
+// registered when they were loaded comes before this, so that it waits until they are used no more.
+void await_opening() {
+  using std::chrono::steady_clock;
+  const steady_clock::time_point end = steady_clock::now() + std::chrono::seconds(30);
+  while (opening && steady_clock::now() < end) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+}
+
+class Opening {
+ public:
+  Opening() {
+    dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    opening = true;
+    static_cast<void>(std::atexit(await_opening));
+  }
+  ~Opening() { opening = false; }
+  Opening(const Opening&) = delete;
+  Opening& operator=(const Opening&) = delete;
+};
+
+}  // namespace
 
 const char* warplite_plugin_abi() {
   static const std::string abi = warplite::compute::plugin_abi(WARPLITE_VERSION);
@@ -22,6 +56,7 @@ int warplite_plugin_open(void* host, warplite::compute::PluginAdd* add, char* wh
                          std::size_t why_size) {
   std::string reason;
   try {
+    const Opening started;
     auto devices = warplite::gpu::make_cuda_devices(reason);
     for (auto& device : devices) add(host, device.release());
     if (!devices.empty()) return 0;

@@ -22,6 +22,13 @@ for product in warps small-warps; do
 done
 echo "== metric indexes wherever they can be used"
 WARPLITE_GPU_METRIC=always "$build/tests/warplite_tests" -tc='devices*,metric*,edit*' || tests=1
+echo "== random statements"
+for seed in 1 2 3 4; do
+  for oracle in oracle text_oracle content_oracle; do
+    WARPLITE_ORACLE_DEVICE=gpu python3 "tests/oracle/$oracle.py" "$build/warplite.so" $seed ||
+      tests=1
+  done
+done
 echo "== processes"
 python3 tests/gpu/process_test.py "$build/warplite.so" || tests=1
 

@@ -223,7 +223,43 @@ def several(db):
     tally.check(all(state(db, f'gpu:{i}')[2] > 0 for i in (0, 1)), 'both searched')
 
 
-SCENARIOS = {f.__name__: f for f in (start, soak, interrupt, several, lost)}
+SHORT_LIFE = """
+import sqlite3, sys, threading, time
+def search():
+    db = sqlite3.connect(':memory:', check_same_thread=False)
+    db.enable_load_extension(True)
+    db.load_extension(sys.argv[1])
+    db.execute('CREATE VIRTUAL TABLE t USING warp(e FLOAT[2])')
+    db.execute("INSERT INTO t(e) VALUES ('[1, 2]')")
+    db.execute("SELECT warp_config('device', 'gpu')").fetchall()
+    assert len(db.execute("SELECT rowid FROM t WHERE e MATCH '[1, 2]' AND k = 1").fetchall()) == 1
+    return db
+held = []
+if sys.argv[3] == 'main':
+    held.append(search())
+else:
+    thread = threading.Thread(target=lambda: held.append(search()))
+    thread.start()
+    thread.join()
+time.sleep(float(sys.argv[2]))
+"""
+
+
+def ends(db):
+    """Processes that end while the GPU starts, at any moment of it."""
+    extension = extension_path()
+    waits = [i * 0.02 for i in range(60)]
+    for thread in ('main', 'other'):
+        codes = []
+        for at in range(0, len(waits), 6):
+            running = [subprocess.Popen([sys.executable, '-c', SHORT_LIFE, extension, str(wait), thread])
+                       for wait in waits[at:at + 6]]
+            codes += [process.wait() for process in running]
+        print(f'{len(codes)} processes, the search by the {thread} thread: {codes.count(0)} ended well')
+        tally.check(not any(codes), f'{thread} thread: ended with {sorted(set(codes))}')
+
+
+SCENARIOS = {f.__name__: f for f in (start, ends, soak, interrupt, several, lost)}
 
 
 def main():

@@ -1,9 +1,19 @@
-"""SQLite as the oracle needs it: the standard library's module, or apsw for a newer SQLite."""
+"""SQLite as the oracle needs it: the standard library's module, or apsw for a newer SQLite.
+
+WARPLITE_ORACLE_DEVICE: the device that searches are for, as warp_config('device', …) takes it.
+"""
+import os
 import sqlite3
 
 
 class SqlError(Exception):
     pass
+
+
+def choose_device(connection):
+    device = os.environ.get('WARPLITE_ORACLE_DEVICE')
+    if device:
+        connection.execute("SELECT warp_config('device', ?)", (device,))
 
 
 class StandardConnection:
@@ -16,6 +26,7 @@ class StandardConnection:
         if extension:
             self.db.enable_load_extension(True)
             self.db.load_extension(extension)
+            choose_device(self)
 
     def execute(self, sql, parameters=()):
         try:
@@ -51,6 +62,7 @@ def apsw_connection():
             if extension:
                 self.db.enable_load_extension(True)
                 self.db.load_extension(extension)
+                choose_device(self)
 
         def execute(self, sql, parameters=()):
             try:
