@@ -32,20 +32,19 @@ Collection::Impl::Impl(sqlite3* db, const std::string& schema, const std::string
       store(db, schema, table, options.layout),
       transaction(options.layout) {}
 
-// Makes base the snapshot of the host's transaction.
-// Of a table that its transaction has made: whether a savepoint from before that was rolled back.
-// SQLite says nothing then; there may be another table of the same name by now.
-bool Collection::Impl::vanished() {
-  if (created.is_null()) return false;
-  store.settle_name();
-  if (!store.present()) return true;
+// Within a transaction: whether the tables that are there under this name are those it has read or
+// written last, and not another's.
+bool Collection::Impl::present() {
+  if (!store.present()) return false;
   const Snapshot* const base = transaction.base().get();
-  return store.read_generation() != (base == nullptr ? created : base->state.generation);
+  const Stamp& known = base == nullptr ? created : base->state.generation;
+  return !known.is_null() && store.read_generation() == known;
 }
 
+// Makes base the snapshot of the host's transaction.
 void Collection::Impl::refresh() {
   transaction.check_readable();
-  store.settle_name();
+  if (!transaction.active()) store.settle_name();
   const std::shared_ptr<const Snapshot> known = transaction.base();
   std::shared_ptr<const Snapshot> now;
   try {
@@ -189,11 +188,13 @@ void Collection::check_drop() const {
 }
 
 void Collection::drop() {
+  impl_->store.keep_name();
   impl_->roll_back();
   impl_->store.drop_tables();
 }
 
 void Collection::rename(const std::string& new_table) {
+  impl_->transaction.check_writable();
   sync();
   impl_->store.rename_tables(new_table);
 }

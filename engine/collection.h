@@ -94,7 +94,9 @@ class Collection {
   // The same for all rows, when there are none yet.
   void fill(compute::Cancellation* cancellation, const index::Progress& progress);
 
-  bool in_transaction() const;
+  // Whether it is in the middle of a transaction, and what the schema has under this name by now: a
+  // rename, or a rollback, may have put another table there.
+  bool continues(const std::string& name) const;
   void begin();
   // Where an index that learns has rows enough and no model yet, it learns now, and tells so.
   void sync(compute::Cancellation* cancellation = nullptr, const index::Progress& progress = {});

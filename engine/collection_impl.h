@@ -31,7 +31,7 @@ struct Collection::Impl {
   bool unwritten() {
     return !pending().empty() || (transaction.base() != nullptr && transaction.base()->unlisted);
   }
-  bool vanished();
+  bool present();
   void refresh();
   void prepare_write();
   std::shared_ptr<const View> make_view();

@@ -222,6 +222,7 @@ void Collection::Impl::roll_back() noexcept {
   view = nullptr;  // first: what holds no chunk lets it be used again
   overlays.clear();
   transaction.rollback();
+  store.undo_renames(0);
   created = {};
   forget_view();
   forget_thoughts();
@@ -271,19 +272,26 @@ bool Collection::erase(RowId rowid) {
   return found;
 }
 
-bool Collection::in_transaction() const {
-  return impl_->transaction.active() && !impl_->vanished();
+bool Collection::continues(const std::string& name) const {
+  if (!impl_->transaction.active() || table() != name) return false;
+  impl_->transaction.check_readable();
+  return impl_->present();
 }
 
 void Collection::begin() {
-  if (!impl_->transaction.active()) impl_->base_current = false;
+  if (!impl_->transaction.active()) {
+    impl_->store.settle_name();
+    impl_->store.keep_name();
+    impl_->base_current = false;
+  }
   impl_->transaction.begin();
 }
 
 void Collection::sync(compute::Cancellation* cancellation, const index::Progress& progress) {
   impl_->transaction.check_readable();
   if (!impl_->unwritten()) return;
-  if (impl_->vanished()) return impl_->roll_back();
+  // SQLite does not tell of a savepoint that is rolled back from before the table was made.
+  if (!impl_->created.is_null() && !impl_->present()) return impl_->roll_back();
   const Serving serving(impl_->cancellation, cancellation);
   impl_->prepare_write();
   impl_->flush_pending(FlushScope::kAll);
@@ -307,7 +315,7 @@ void Collection::rollback() noexcept {
 
 // Statements that write the shadow tables open savepoints of their own; those are not ours.
 void Collection::savepoint(int n) noexcept {
-  if (!impl_->busy) impl_->transaction.savepoint(n);
+  if (!impl_->busy) impl_->transaction.savepoint(n, impl_->store.renames());
 }
 
 void Collection::release(int n) noexcept {
@@ -320,7 +328,7 @@ void Collection::rollback_to(int n) noexcept {
   impl_->moment = {};
   impl_->forget_view();
   impl_->overlays.clear();
-  impl_->transaction.rollback_to(n);
+  impl_->store.undo_renames(impl_->transaction.rollback_to(n));
   impl_->forget_thoughts();
 }
 

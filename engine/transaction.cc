@@ -1,5 +1,6 @@
 #include "engine/transaction.h"
 
+#include <limits>
 #include <utility>
 
 #include "core/error.h"
@@ -37,14 +38,14 @@ void Transaction::rollback() noexcept {
   clear();
 }
 
-void Transaction::savepoint(int n) noexcept {
+void Transaction::savepoint(int n, std::size_t renames) noexcept {
   // After begin() SQLite announces the savepoint there is. If it is not known, it is from before this
   // transaction's first write. Others are announced to each connection of the table.
   if (std::exchange(connected_again_, false)) return;
   if (failure_ == Failure::kUnmarked) return;
   if (!savepoints_.empty() && savepoints_.back().n >= n) return;
   try {
-    savepoints_.push_back({n, pending_.mark(), nullptr, nullptr});
+    savepoints_.push_back({n, renames, pending_.mark(), nullptr, nullptr});
   } catch (...) {
     if (failure_ == Failure::kNone) {
       failure_ = Failure::kUnmarked;
@@ -58,19 +59,22 @@ void Transaction::release(int n) noexcept {
   if (failure_ == Failure::kUnmarked && n <= unmarked_) failure_ = Failure::kNone;
 }
 
-void Transaction::rollback_to(int n) noexcept {
+std::size_t Transaction::rollback_to(int n) noexcept {
   // Nothing was written since a savepoint that could not be recorded.
-  if (failure_ == Failure::kUnmarked && n >= unmarked_) return;
+  if (failure_ == Failure::kUnmarked && n >= unmarked_) {
+    return std::numeric_limits<std::size_t>::max();
+  }
   while (!savepoints_.empty() && savepoints_.back().n > n) savepoints_.pop_back();
   if (!savepoints_.empty() && savepoints_.back().n == n) {
     restore(savepoints_.back());
-    return;
+    return savepoints_.back().renames;
   }
   // Older than the first write of this transaction: the tables are as before it.
   savepoints_.clear();
   const bool active = active_;
   rollback();
   active_ = active;
+  return 0;
 }
 
 void Transaction::restore(const Savepoint& savepoint) noexcept {

@@ -9,6 +9,7 @@
 // write fail instead.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <vector>
 
@@ -32,9 +33,11 @@ class Transaction {
   void begin() noexcept;
   void commit() noexcept;
   void rollback() noexcept;
-  void savepoint(int n) noexcept;
+  // `renames`: of the table so far, which rollback_to() gives back.
+  void savepoint(int n, std::size_t renames) noexcept;
   void release(int n) noexcept;
-  void rollback_to(int n) noexcept;
+  // How many renames of the table remain.
+  std::size_t rollback_to(int n) noexcept;
 
   // Whether rows were written before a savepoint that is open, and not flushed by then. Not counted
   // is the newest savepoint, that of the statement which asks.
@@ -56,6 +59,7 @@ class Transaction {
  private:
   struct Savepoint {
     int n;
+    std::size_t renames;
     Pending::Mark mark;
     // Set when the rows were flushed; null while they are still in pending_.
     std::shared_ptr<const Snapshot> base;

@@ -1,6 +1,7 @@
 #include "sql/context.h"
 
 #include <chrono>
+#include <ranges>
 #include <vector>
 
 #include "core/error.h"
@@ -88,6 +89,10 @@ std::optional<std::string> what_is(sqlite3* db, const std::string& schema,
   return "a " + std::string(reinterpret_cast<const char*>(sqlite3_column_text(query.get(), 0)));
 }
 
+std::pair<std::string, std::string> key_of(const TableDefinition& definition) {
+  return {ascii_lower(definition.schema), ascii_lower(definition.table)};
+}
+
 }  // namespace
 
 std::optional<std::string> locate(sqlite3* db, const QualifiedName& name) {
@@ -107,28 +112,38 @@ std::optional<std::string> locate(sqlite3* db, const QualifiedName& name) {
 }
 
 void Context::add(const std::shared_ptr<OpenTable>& table) {
-  tables_[{ascii_lower(table->definition.schema), ascii_lower(table->definition.table)}] = table;
+  remove(*table);
+  tables_[key_of(table->definition)].push_back(table);
 }
 
 void Context::remove(const OpenTable& table) {
-  const auto entry =
-      tables_.find({ascii_lower(table.definition.schema), ascii_lower(table.definition.table)});
+  const auto entry = tables_.find(key_of(table.definition));
   if (entry == tables_.end()) return;
-  const std::shared_ptr<OpenTable> present = entry->second.lock();
-  if (present == nullptr || present.get() == &table) tables_.erase(entry);
+  std::erase_if(entry->second, [&](const std::weak_ptr<OpenTable>& known) {
+    const std::shared_ptr<OpenTable> open = known.lock();
+    return open == nullptr || open.get() == &table;
+  });
+  if (entry->second.empty()) tables_.erase(entry);
 }
 
 std::shared_ptr<OpenTable> Context::in_transaction(const std::vector<std::string>& arguments) {
-  std::shared_ptr<OpenTable> table = lookup(arguments[0], arguments[1]);
-  if (table == nullptr || table->arguments != arguments || !table->collection->in_transaction()) {
-    return nullptr;
+  const auto entry = tables_.find({ascii_lower(arguments[0]), ascii_lower(arguments[1])});
+  if (entry == tables_.end()) return nullptr;
+  for (const std::weak_ptr<OpenTable>& known : std::views::reverse(entry->second)) {
+    std::shared_ptr<OpenTable> table = known.lock();
+    if (table == nullptr || table->arguments != arguments) continue;
+    if (table->collection->continues(arguments[1])) return table;
   }
-  return table;
+  return nullptr;
 }
 
 std::shared_ptr<OpenTable> Context::lookup(const std::string& schema, const std::string& table) {
   const auto entry = tables_.find({ascii_lower(schema), ascii_lower(table)});
-  return entry == tables_.end() ? nullptr : entry->second.lock();
+  if (entry == tables_.end()) return nullptr;
+  std::shared_ptr<OpenTable> newest = entry->second.back().lock();
+  const bool renamed =
+      newest != nullptr && ascii_lower(newest->collection->table()) != ascii_lower(table);
+  return renamed ? nullptr : newest;
 }
 
 void Context::connect(const std::string& schema, const std::string& table) {

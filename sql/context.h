@@ -47,11 +47,11 @@ class Context {
   sqlite3* db() const { return db_; }
 
   void add(const std::shared_ptr<OpenTable>& table);
-  void remove(const OpenTable& table);  // by schema and table name, when it is this object
+  void remove(const OpenTable& table);
 
-  // The table of these arguments when it is in the middle of a transaction. A schema that is rolled
-  // back makes SQLite connect tables anew and keep the old connection until the transaction
-  // ends; both must see the same pending rows.
+  // The table of these arguments when it is in the middle of a transaction, and still what the schema
+  // has under their name. A schema that is rolled back makes SQLite connect tables anew and keep the
+  // old connection until the transaction ends; both must see the same pending rows.
   std::shared_ptr<OpenTable> in_transaction(const std::vector<std::string>& arguments);
 
   // "papers" or "schema.papers" (either part may be "quoted", [quoted] or `quoted`); ASCII
@@ -72,7 +72,10 @@ class Context {
   void connect(const std::string& schema, const std::string& table);
 
   sqlite3* db_;
-  std::map<std::pair<std::string, std::string>, std::weak_ptr<OpenTable>> tables_;  // lower case
+  // By schema and table as they were connected, in lower case; the last one is what SQLite has now,
+  // the others are from earlier in its transaction.
+  using Tables = std::vector<std::weak_ptr<OpenTable>>;
+  std::map<std::pair<std::string, std::string>, Tables> tables_;
   std::shared_ptr<engine::SearchReport> last_report_;
 };
 

@@ -104,6 +104,16 @@ void Store::settle_name() {
   }
 }
 
+std::size_t Store::renames() const noexcept { return impl_->former_names.size(); }
+
+void Store::undo_renames(std::size_t kept) noexcept {
+  std::vector<std::string>& former = impl_->former_names;
+  if (former.size() <= kept) return;
+  impl_->statements.finalize();
+  impl_->table = std::move(former[kept]);
+  former.resize(kept);
+}
+
 void Store::keep_name() noexcept { impl_->former_names.clear(); }
 
 }  // namespace warplite::storage

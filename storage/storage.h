@@ -140,9 +140,14 @@ class Store {
   void rename_tables(const std::string& new_table);
   // Whether there are tables of this name, perhaps made anew by another store.
   bool present() const;
-  // After a rollback that may have undone renames of this transaction: goes by the name that the
-  // tables have. Once it has ended, they are for good.
+  // How often it was renamed since keep_name(), and the way back to an earlier count when SQLite rolls
+  // back to where it was that.
+  std::size_t renames() const noexcept;
+  void undo_renames(std::size_t kept) noexcept;
+  // Outside of a transaction of the engine, which hears of no rollback: goes by the name that the
+  // tables have if a rename failed after all.
   void settle_name();
+  // The name is for good.
   void keep_name() noexcept;
 
   // --- reading -----------------------------------------------------------

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Tables that come, go and are renamed within savepoints, their rows compared with a model after each statement.
+"""Tables that come, go and are renamed within savepoints, their rows compared with a model.
 
 usage: schema_oracle.py path/to/warplite.so [seed [rounds]]
 
-SQLite tells a virtual table little of savepoints that are older than the table itself, and nothing once it was
-dropped. On a difference it prints the statements of the round.
+SQLite tells a virtual table little of savepoints that are older than the table itself, and nothing once it
+was dropped. On a difference it prints the statements of the round.
 """
 import copy
 import os
@@ -13,7 +13,7 @@ import sys
 
 import drivers
 
-TABLES = ('a', 'b')
+TABLES = ('a', 'b', 'c')
 STEPS = 150
 
 
@@ -28,6 +28,7 @@ class Round:
         self.tables = {}      # name: (dimensions, {rowid: y})
         self.savepoints = []  # (name or None for BEGIN, the tables then)
         self.statements = []
+        self.unseen = self.rng.choice((0, 0.5, 0.9))  # a look connects a table, which may change things
 
     def run(self, sql, refusal=None):
         """Whether it was done; a refusal that says `refusal` is no difference."""
@@ -78,8 +79,19 @@ class Round:
             del self.tables[name]
 
     def rename(self, name):
-        self.run(f'ALTER TABLE {name} RENAME TO {name}_2')
-        self.run(f'ALTER TABLE {name}_2 RENAME TO {name}')
+        other = self.rng.choice(TABLES)
+        if other != name and other in self.tables:
+            self.run(f'ALTER TABLE {other} RENAME TO other')
+        if other != name:
+            self.run(f'ALTER TABLE {name} RENAME TO {other}')
+            moved = self.tables.pop(name)
+            if other in self.tables:
+                self.run(f'ALTER TABLE other RENAME TO {name}')
+                self.tables[name] = self.tables[other]
+            self.tables[other] = moved
+        else:
+            self.run(f'ALTER TABLE {name} RENAME TO {name}_2')
+            self.run(f'ALTER TABLE {name}_2 RENAME TO {name}')
 
     def insert(self, name):
         dim, rows = self.tables[name]
@@ -106,11 +118,13 @@ class Round:
             self.create(name)
         else:
             change = self.rng.choices((self.drop, self.rename, self.insert, self.delete),
-                                      (8, 4, 25, 10))[0]
+                                      (8, 8, 25, 10))[0]
             change(name)
 
     def compare(self):
         for name in TABLES:
+            if self.rng.random() < self.unseen:
+                continue
             try:
                 found = dict(self.db.execute(f'SELECT rowid, y FROM {name}'))
             except drivers.SqlError as error:
