@@ -213,15 +213,16 @@ std::optional<RowId> Collection::find_key(std::string_view key) {
 }
 
 std::vector<std::string> Collection::integrity_check(compute::Cancellation* cancellation,
-                                                     bool against_content) {
+                                                     AgainstContent against) {
   constexpr std::size_t kMostFaults = 100;
   impl_->list_segments();
   std::vector<std::string> faults = impl_->store.check(kMostFaults);
   try {
     const std::shared_ptr<const View> current = view();
     check_view(*current, *this, kMostFaults, cancellation, faults);
-    if (against_content && current->content() != nullptr) {
-      check_content(*current, *this, kMostFaults, cancellation, faults);
+    if (against != AgainstContent::kNothing && current->content() != nullptr) {
+      check_content(*current, *this, against == AgainstContent::kAll, kMostFaults, cancellation,
+                    faults);
     }
   } catch (const Error& error) {
     // What is missing of a content table is a fault too.

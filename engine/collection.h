@@ -118,9 +118,11 @@ class Collection {
   // because there are too few rows; then nothing has changed.
   void train(compute::Cancellation* cancellation, const index::Progress& progress);
   // Faults found. Pending rows stay so, unless others of the transaction were flushed before.
-  // `against_content`: with content=, rows that are not as the content table has them are faults.
+  // With content=, rows that are not as the content table has them are faults as well: none of
+  // them, all but those that went without a word (which searches pass over), or all.
+  enum class AgainstContent { kNothing, kButVanished, kAll };
   std::vector<std::string> integrity_check(compute::Cancellation* cancellation = nullptr,
-                                           bool against_content = true);
+                                           AgainstContent against = AgainstContent::kAll);
 
  private:
   struct Impl;

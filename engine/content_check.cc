@@ -18,10 +18,10 @@ struct Known {
 
 class ContentChecker {
  public:
-  ContentChecker(const View& view, const Collection& collection, std::size_t limit,
+  ContentChecker(const View& view, const Collection& collection, bool vanished, std::size_t limit,
                  compute::Cancellation* cancellation, std::vector<std::string>& faults)
-      : view_(view), collection_(collection), limit_(limit), cancellation_(cancellation),
-        faults_(faults) {}
+      : view_(view), collection_(collection), vanished_(vanished), limit_(limit),
+        cancellation_(cancellation), faults_(faults) {}
 
   void run() {
     collect();
@@ -77,7 +77,7 @@ class ContentChecker {
   void missed(const Known& row) {
     if (view_.content()->exists(row.rowid)) {
       differs(row.rowid);
-    } else if (!view_.content()->tells()) {
+    } else if (vanished_) {
       report(row.rowid, " is in the index, but no more in the content table");
     }
   }
@@ -97,6 +97,7 @@ class ContentChecker {
 
   const View& view_;
   const Collection& collection_;
+  const bool vanished_;
   const std::size_t limit_;
   compute::Cancellation* const cancellation_;
   std::vector<std::string>& faults_;
@@ -105,9 +106,10 @@ class ContentChecker {
 
 }  // namespace
 
-void check_content(const View& view, const Collection& collection, std::size_t limit,
-                   compute::Cancellation* cancellation, std::vector<std::string>& faults) {
-  ContentChecker(view, collection, limit, cancellation, faults).run();
+void check_content(const View& view, const Collection& collection, bool vanished,
+                   std::size_t limit, compute::Cancellation* cancellation,
+                   std::vector<std::string>& faults) {
+  ContentChecker(view, collection, vanished, limit, cancellation, faults).run();
 }
 
 }  // namespace warplite::engine

@@ -10,8 +10,11 @@
 namespace warplite::engine {
 
 // Appends one sentence per row that is missing, differs or is gone, until there are `limit`. Rows
-// that are gone are none where changes are told: those that went without a word are passed over.
-void check_content(const View& view, const Collection& collection, std::size_t limit,
-                   compute::Cancellation* cancellation, std::vector<std::string>& faults);
+// may be gone where triggers tell of changes too: searches pass those that went without a word
+// (content_hits.h), and they stay until the index is told of them or made anew; without `vanished`
+// they are passed over here too.
+void check_content(const View& view, const Collection& collection, bool vanished,
+                   std::size_t limit, compute::Cancellation* cancellation,
+                   std::vector<std::string>& faults);
 
 }  // namespace warplite::engine

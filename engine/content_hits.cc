@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "engine/content_source.h"
 #include "engine/parts.h"
 #include "storage/row_hash.h"
 
@@ -27,6 +26,27 @@ bool is_there(const View& view, Location at) {
   return same;
 }
 
+Presence::Presence(const View& view, bool values)
+    : view_(view), hashes_(view.content() != nullptr && view.content()->may_differ()),
+      values_(values) {
+  if (view.content() != nullptr) walk_ = view.content()->walk(hashes_);
+}
+
+bool Presence::operator()(Location at) {
+  if (walk_ == nullptr) return true;
+  const Part& part = view_.part(at.part);
+  if (values_ ? part.lost(at.row) : part.known_lost(at.row)) return false;
+  if (!walk_->to(part.rowids()[at.row])) return false;
+  if (!hashes_) return true;
+  const ContentSource::Row* row = walk_->row();
+  return row != nullptr &&
+         storage::row_hash(view_.layout(), row->vectors, row->plains) == part.hash(at.row);
+}
+
+void Presence::rest() {
+  if (walk_ != nullptr) walk_->rest();
+}
+
 void erase_vanished(const View& view, std::vector<Hit>& hits) {
   if (view.content() == nullptr) return;
   std::erase_if(hits, [&](const Hit& hit) { return !is_there(view, place_of(hit)); });
@@ -35,10 +55,11 @@ void erase_vanished(const View& view, std::vector<Hit>& hits) {
 Selection present_rows(const View& view, const Selection& rows) {
   if (view.content() == nullptr) return rows;
   std::vector<Location> vanished;
+  Presence is_present(view, true);
   for (std::uint32_t i = 0; i < view.parts(); ++i) {
     for (std::uint32_t row = 0; row < view.part(i).rows() && rows.part(i).count != 0; ++row) {
       if (!rows.part(i).all && !rows.part(i).bits.test(row)) continue;
-      if (!is_there(view, {i, row})) vanished.push_back({i, row});
+      if (!is_present({i, row})) vanished.push_back({i, row});
     }
   }
   Selection present = rows;

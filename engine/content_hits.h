@@ -1,6 +1,15 @@
 // Rows that the content table lost without a word (an INSERT OR REPLACE that made room by another
 // UNIQUE column tells no trigger) are still alive in its index: searches pass them over, and the
 // next nearest take their places. With tables that store their rows all of this does nothing.
+//
+// A row that is alive in the view can be shown when
+//  1. it is not lost (content_rows.h): when its segment was read, the content table had the row,
+//     and its hash was the one that the index keeps;
+//  2. the content table has it now, at the moment when it is about to be shown;
+//  3. and, where rows may change without a word (ContentSource::may_differ()), has it with the same
+//     hash now. Elsewhere triggers tell of changes, and the hash is compared in 1 alone.
+// To find out about 1, segments are read with all of their values, once. A scan that shows none of
+// them heeds 1 as far as it is known already: 2 and 3 say of each row whether it is there.
 // Threads: as the view's connection.
 #pragma once
 
@@ -10,6 +19,7 @@
 
 #include "compute/ops.h"
 #include "core/types.h"
+#include "engine/content_source.h"
 #include "engine/filter.h"
 #include "engine/view.h"
 
@@ -17,6 +27,22 @@ namespace warplite::engine {
 
 // Whether a live row can be shown.
 bool is_there(const View& view, Location at);
+// The same of many rows in turn, for much less where their rowids ascend, as in a scan.
+class Presence {
+ public:
+  // `values`: those of the rows are shown. The view outlives this.
+  Presence(const View& view, bool values);
+  bool operator()(Location at);
+  // Comes when no more rows do for now: else the host's statement stays open.
+  void rest();
+
+ private:
+  const View& view_;
+  const bool hashes_;  // are compared
+  const bool values_;
+  std::unique_ptr<ContentSource::Walk> walk_;  // null without content=
+};
+
 // Takes out hits whose rows are not there.
 void erase_vanished(const View& view, std::vector<Hit>& hits);
 // The selected rows that are there, which is asked of every one of them.

@@ -233,7 +233,11 @@ Stamp ContentRows::plain_stamp(std::size_t column) {
 
 bool ContentRows::lost(std::uint32_t row) {
   if (version_ == nullptr) settle();
-  return std::binary_search(lost_.begin(), lost_.end(), row);
+  return known_lost(row);
+}
+
+bool ContentRows::known_lost(std::uint32_t row) const {
+  return version_ != nullptr && std::binary_search(lost_.begin(), lost_.end(), row);
 }
 
 bool ContentRows::look_again(const Bitmap* erased) {

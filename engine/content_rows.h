@@ -37,6 +37,8 @@ class ContentRows {
 
   // REQUIRES: the row is alive.
   bool lost(std::uint32_t row);
+  // Where nothing was read yet, no row is.
+  bool known_lost(std::uint32_t row) const;
   std::uint64_t hash(std::uint32_t row);
   // Looks again for lost rows, except for those that are `erased` (null: none; perhaps shorter than
   // the segment). True when one is there: what was read is of no use any more.

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 
 #include "core/types.h"
@@ -37,11 +38,27 @@ class ContentSource {
   // All rowids, ascending.
   virtual void scan_rowids(const std::function<void(RowId)>& take) = 0;
 
+  // Looks rows up one after another: each answer is what a look-up of its own would say at that
+  // moment, whatever is written meanwhile. Where rowids ascend and hardly any is left out, a row
+  // costs a step of one statement in place of a statement.
+  class Walk {
+   public:
+    virtual ~Walk() = default;
+    // Whether there is such a row.
+    virtual bool to(RowId rowid) = 0;
+    // It, valid until the next call; null when it holds what a column does not take.
+    // REQUIRES: to() said true, and values were asked for.
+    virtual const Row* row() = 0;
+    // Lets go of the statement, which to() begins again.
+    virtual void rest() = 0;
+  };
+  // `values`: row() is wanted; else nothing is read but rowids.
+  virtual std::unique_ptr<Walk> walk(bool values) = 0;
+
   virtual std::int64_t count() = 0;
   virtual bool exists(RowId rowid) = 0;
-  // Whether changes are told. Even then rows may go without a word (content_hits.h).
-  virtual bool tells() const = 0;
   // Whether rows may change without a word, so that a row that exists may be another one by now.
+  // Even where changes are told, rows may go without a word (content_hits.h).
   virtual bool may_differ() const = 0;
 
   // Throws when the table, a column that is needed or what tells of changes is gone.

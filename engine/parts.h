@@ -43,6 +43,9 @@ class SegmentPart : public Part {
   bool decodes(std::size_t column) const override;
   Value decode_vector(std::size_t column, std::uint32_t row) const override;
   bool lost(std::uint32_t row) const override { return content_ != nullptr && content_->lost(row); }
+  bool known_lost(std::uint32_t row) const override {
+    return content_ != nullptr && content_->known_lost(row);
+  }
   std::uint64_t hash(std::uint32_t row) const override { return content_->hash(row); }
   // With content=: see ContentRows.
   bool look_again(const Bitmap* erased) const {
@@ -167,6 +170,7 @@ class DelegatingPart : public Part {
     return base_->decode_vector(column, row);
   }
   bool lost(std::uint32_t row) const override { return base_->lost(row); }
+  bool known_lost(std::uint32_t row) const override { return base_->known_lost(row); }
   std::uint64_t hash(std::uint32_t row) const override { return base_->hash(row); }
   const Chunk* chunk() const override { return base_->chunk(); }
   void keep(std::span<const std::int64_t> segments, Loss loss) const override {

@@ -77,6 +77,8 @@ class Part {
   // With content=: whether a live row's values cannot be read, since the content table has it no
   // more or has another one; they count as NULL. And the hash of those that it had.
   virtual bool lost(std::uint32_t) const { return false; }
+  // The same, as far as it is known already: nothing is read.
+  virtual bool known_lost(std::uint32_t row) const { return lost(row); }
   virtual std::uint64_t hash(std::uint32_t) const { return 0; }
 
   // Set when +columns are at hand (pending rows); else they are read from NAME_aux when asked

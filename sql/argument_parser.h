@@ -24,6 +24,8 @@ class ArgumentParser {
   bool is_table_option() const {
     return tokens_[0].kind == Token::Kind::kWord && tokens_[1].is('=');
   }
+  // REQUIRES: is_table_option()
+  std::string table_option_name() const { return ascii_lower(tokens_[0].text); }
   void table_option(TableDefinition& definition);
   ColumnDefinition column();
 

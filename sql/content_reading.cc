@@ -1,16 +1,9 @@
 // Rows of a content table, with their values as the index's columns take them.
 #include <utility>
 
-#include "sql/content_use.h"
+#include "sql/content_walk.h"
 
 namespace warplite::sql {
-namespace {
-
-// Rowids that are closer together than this, on average, are read as a range.
-constexpr std::uint64_t kDense = 4;
-
-}  // namespace
-
 // Throws what a column has against a value.
 ContentTable::Row ContentTable::row_of(sqlite3_stmt* statement) {
   const std::string subject = index() + ": " + table_;
@@ -42,34 +35,27 @@ ContentTable::Row ContentTable::checked_row_of(sqlite3_stmt* statement) {
   }
 }
 
-// Passes over a row that holds what a column does not take.
-void ContentTable::take_row(sqlite3_stmt* statement, const Take& take) {
-  Row row;
+// Nothing of a row that holds what a column does not take.
+std::optional<ContentTable::Row> ContentTable::taken_row_of(sqlite3_stmt* statement) {
   try {
-    row = row_of(statement);
+    return row_of(statement);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kConstraint && error.kind() != ErrorKind::kInvalid) throw;
-    return;
+    return std::nullopt;
   }
-  take(row);
 }
 
 void ContentTable::read(std::span<const RowId> rowids, const Take& take) {
-  if (rowids.empty()) return;
-  const auto spread = static_cast<std::uint64_t>(rowids.back()) -
-                      static_cast<std::uint64_t>(rowids.front());
-  if (rowids.size() > 1 && spread / kDense < rowids.size()) {
-    Use range(*this, Sql::kRange, rowids.front(), rowids.back());
-    for (auto at = rowids.begin(); range.step();) {
-      const RowId rowid = sqlite3_column_int64(range.get(), 0);
-      while (at != rowids.end() && *at < rowid) ++at;
-      if (at != rowids.end() && *at == rowid) take_row(range.get(), take);
-    }
+  if (rowids.size() == 1) {
+    Use point(*this, Sql::kPoint, rowids[0]);
+    if (!point.step()) return;
+    if (const std::optional<Row> row = taken_row_of(point.get())) take(*row);
     return;
   }
+  RowWalk walk(*this, Sql::kIndexedFrom);
   for (const RowId rowid : rowids) {
-    Use point(*this, Sql::kPoint, rowid);
-    if (point.step()) take_row(point.get(), take);
+    if (!walk.to(rowid)) continue;
+    if (const Row* row = walk.row()) take(*row);
   }
 }
 
@@ -99,9 +85,16 @@ bool ContentTable::exists(RowId rowid) { return Use(*this, Sql::kExists, rowid).
 
 Value ContentTable::aux(RowId rowid, const ColumnDefinition& column) {
   Use point(*this, Sql::kAux, rowid);
-  if (!point.step()) return Value();
+  return point.step() ? aux_of(point.get(), column.slot + 1, column) : Value();
+}
+
+Value ContentTable::aux_of(sqlite3_stmt* statement, int i, const ColumnDefinition& column) {
   std::string text;
-  return Value(apply_affinity(column_cell(point.get(), column.slot + 1), column.declared, text));
+  return Value(apply_affinity(column_cell(statement, i), column.declared, text));
+}
+
+std::unique_ptr<engine::ContentSource::Walk> ContentTable::walk(bool values) {
+  return std::make_unique<RowWalk>(*this, values ? Sql::kIndexedFrom : Sql::kFrom);
 }
 
 }  // namespace warplite::sql

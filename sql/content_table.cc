@@ -150,13 +150,13 @@ void ContentTable::settle() {
   settled_ = true;
 }
 
-std::string ContentTable::text_of(Sql sql) const {
+std::string ContentTable::text_of(Sql sql, const Columns* aux) const {
   const std::string from = " FROM " + quoted_name(definition_.schema) + "." + quoted_name(table_) +
                            " AS c";
   const std::string rowid = "c." + quoted_name(rowid_);
   // Behind "c." a name is never taken for a text.
   std::string columns;
-  for (const ColumnDefinition* column : sql == Sql::kAux ? aux_ : indexed_) {
+  for (const ColumnDefinition* column : sql == Sql::kAuxFrom ? *aux : sql == Sql::kAux ? aux_ : indexed_) {
     columns += ", c." + quoted_name(column->name);
   }
   switch (sql) {
@@ -164,9 +164,10 @@ std::string ContentTable::text_of(Sql sql) const {
     case Sql::kScan: return "SELECT " + rowid + columns + from + " ORDER BY 1";
     case Sql::kRowIds: return "SELECT " + rowid + from + " ORDER BY 1";
     case Sql::kCountRows: return "SELECT count(*)" + from;
-    case Sql::kRange:
-      return "SELECT " + rowid + columns + from + " WHERE " + rowid +
-             " BETWEEN ?1 AND ?2 ORDER BY 1";
+    case Sql::kFrom: return "SELECT " + rowid + from + " WHERE " + rowid + " >= ?1 ORDER BY 1";
+    case Sql::kIndexedFrom:
+    case Sql::kAuxFrom:
+      return "SELECT " + rowid + columns + from + " WHERE " + rowid + " >= ?1 ORDER BY 1";
     default: return "SELECT " + rowid + columns + from + " WHERE " + rowid + " = ?1";
   }
 }

@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -38,6 +39,9 @@ class ContentTable final : public engine::ContentSource {
 
   // A +column of a row, NULL when there is no such row.
   Value aux(RowId rowid, const ColumnDefinition& column);
+  // The same of rows in ascending rowid; columns that are asked for again and again are read by one
+  // statement that goes on from row to row.
+  class AuxWalk;
   // For error messages: what to do in place of writing to the index.
   std::string advice() const;
 
@@ -45,16 +49,20 @@ class ContentTable final : public engine::ContentSource {
   bool read_checked(RowId rowid, const Take& take) override;
   void scan_checked(const Take& take) override;
   void scan_rowids(const std::function<void(RowId)>& take) override;
+  std::unique_ptr<Walk> walk(bool values) override;
   std::int64_t count() override;
   bool exists(RowId rowid) override;
-  bool tells() const override { return definition_.content.triggers; }
   bool may_differ() const override { return !has_key_ || !definition_.content.triggers; }
   void check() override;
   Moment moment() override;
 
  private:
-  enum class Sql { kExists, kPoint, kRange, kScan, kRowIds, kCountRows, kAux, kCount };
+  enum class Sql {
+    kExists, kPoint, kScan, kRowIds, kCountRows, kAux, kFrom, kIndexedFrom, kAuxFrom, kCount
+  };
+  using Columns = std::vector<const ColumnDefinition*>;
   class Use;
+  class RowWalk;
   // The statement of kExists, and how often it was prepared again.
   struct Checked {
     const sqlite3_stmt* statement = nullptr;
@@ -67,12 +75,14 @@ class ContentTable final : public engine::ContentSource {
   void settle_anew();
   void forget();
   Checked statement_of_exists() const;
-  std::string text_of(Sql sql) const;
+  // `aux`: the +columns that kAuxFrom reads.
+  std::string text_of(Sql sql, const Columns* aux) const;
   std::shared_ptr<sqlite3_stmt> prepare_statement(const std::string& text) const;
   [[noreturn]] void explain(int code, const std::string& message) const;
   Row row_of(sqlite3_stmt* statement);
   Row checked_row_of(sqlite3_stmt* statement);
-  void take_row(sqlite3_stmt* statement, const Take& take);
+  std::optional<Row> taken_row_of(sqlite3_stmt* statement);
+  static Value aux_of(sqlite3_stmt* statement, int i, const ColumnDefinition& column);
 
   sqlite3* const db_;
   const TableDefinition& definition_;
@@ -83,8 +93,8 @@ class ContentTable final : public engine::ContentSource {
   bool settled_ = false;        // the last three are so
   std::shared_ptr<sqlite3_stmt> statements_[static_cast<int>(Sql::kCount)];  // as needed
   Checked checked_;  // when check() looked last
-  std::vector<const ColumnDefinition*> indexed_;  // vectors, then plain columns
-  std::vector<const ColumnDefinition*> aux_;
+  Columns indexed_;  // vectors, then plain columns
+  Columns aux_;
   // Of the row that was read last.
   std::vector<Cell> vectors_, plains_;
   std::vector<VectorInput> inputs_;

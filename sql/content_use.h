@@ -11,12 +11,13 @@ namespace warplite::sql {
 // name than when it was looked for, it is looked for again.
 class ContentTable::Use {
  public:
-  Use(ContentTable& table, Sql sql, RowId first, RowId second = 0)
-      : table_(table), sql_(sql), parameters_{first, second} {
-    table.settle();
-    if (kept() == nullptr) prepare_kept();
-    statement_ = sqlite3_stmt_busy(kept().get()) == 0 ? kept() : prepared();
-    bind();
+  Use(ContentTable& table, Sql sql, RowId rowid) : table_(table), sql_(sql), rowid_(rowid) {
+    begin();
+  }
+  // `aux`: the +columns that kAuxFrom reads, which outlive this; such a statement is not kept.
+  Use(ContentTable& table, Sql sql, RowId rowid, const Columns& aux)
+      : table_(table), sql_(sql), aux_(&aux), rowid_(rowid) {
+    begin();
   }
   ~Use() { sqlite3_reset(statement_.get()); }
   Use(const Use&) = delete;
@@ -32,15 +33,29 @@ class ContentTable::Use {
     if (code != SQLITE_DONE) table_.explain(code, sqlite3_errmsg(table_.db_));
     return false;
   }
+  void pause() { sqlite3_reset(get()); }
+  // Begins again with another rowid.
+  void restart(RowId rowid) {
+    pause();
+    rowid_ = rowid;
+    stepped_ = false;
+    bind();
+  }
 
  private:
+  void begin() {
+    table_.settle();
+    if (kept() == nullptr) prepare_kept();
+    statement_ = sqlite3_stmt_busy(kept().get()) == 0 ? kept() : prepared();
+    if (sql_ == Sql::kAuxFrom) kept() = nullptr;
+    bind();
+  }
   std::shared_ptr<sqlite3_stmt>& kept() { return table_.statements_[static_cast<int>(sql_)]; }
   std::shared_ptr<sqlite3_stmt> prepared() const {
-    return table_.prepare_statement(table_.text_of(sql_));
+    return table_.prepare_statement(table_.text_of(sql_, aux_));
   }
   void bind() {
-    const int count = sqlite3_bind_parameter_count(get());
-    for (int i = 0; i < count; ++i) sqlite3_bind_int64(get(), i + 1, parameters_[i]);
+    if (sqlite3_bind_parameter_count(get()) != 0) sqlite3_bind_int64(get(), 1, rowid_);
   }
   // The table may have another name than when it was looked for.
   void prepare_kept() {
@@ -64,7 +79,8 @@ class ContentTable::Use {
 
   ContentTable& table_;
   const Sql sql_;
-  const RowId parameters_[2];
+  const Columns* const aux_ = nullptr;
+  RowId rowid_;
   std::shared_ptr<sqlite3_stmt> statement_;
   bool stepped_ = false;
 };

@@ -1,6 +1,7 @@
 #include "sql/definition.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "core/error.h"
@@ -169,10 +170,13 @@ TableDefinition parse_definition(const std::string& schema, const std::string& t
   definition.table = table;
   check_table_name(definition, table);
   TableBuilder builder(definition);
+  std::set<std::string> options;
   for (const std::string& argument : arguments) {
     ArgumentParser parser(table, argument);
     if (parser.is_table_option()) {
       parser.table_option(definition);
+      const std::string option = parser.table_option_name();
+      if (!options.insert(option).second) parser.fail(option + "= is given twice");
     } else {
       builder.add(parser.column(), parser);
     }

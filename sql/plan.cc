@@ -155,6 +155,7 @@ class Planner {
   int use_bounds(const std::vector<int>& bounds, std::vector<Comparison>& planned);
   bool ordered_by_result() const;
   bool ordered_by_rowid() const;
+  bool shows_values() const;
   void emit();
 
   void use(int i, bool omit) { uses_.push_back({i, omit}); }
@@ -408,6 +409,17 @@ bool Planner::ordered_by_result() const {
   return !second.desc && (second.iColumn < 0 || second.iColumn == table_.rowid_column);
 }
 
+// All columns from the 64th on share a bit of colUsed.
+bool Planner::shows_values() const {
+  if (!table_.has_content() || plan_.access != Plan::Access::kScan) return true;
+  for (std::size_t i = 0; i < table_.columns.size(); ++i) {
+    const ColumnKind kind = table_.columns[i].kind;
+    if (kind == ColumnKind::kRowId || kind == ColumnKind::kAux) continue;
+    if ((info_->colUsed >> std::min<std::size_t>(i, 63) & 1) != 0) return true;
+  }
+  return false;
+}
+
 void Planner::emit() {
   for (std::size_t i = 0; i < uses_.size(); ++i) {
     const Use& used = uses_[i];
@@ -418,7 +430,7 @@ void Planner::emit() {
       sqlite3_vtab_in(info_, used.constraint, 1);
     }
   }
-  info_->idxNum = static_cast<int>(plan_.access);
+  info_->idxNum = static_cast<int>(plan_.access) | (shows_values() ? 0 : kShowsNoValues);
   const std::string text = plan_.text(table_);
   info_->idxStr = sqlite3_mprintf("%s", text.c_str());
   if (info_->idxStr == nullptr) throw std::bad_alloc();

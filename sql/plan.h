@@ -27,7 +27,7 @@
 namespace warplite::sql {
 
 struct Plan {
-  // idxNum
+  // The lower bits of idxNum.
   enum class Access { kScan, kKnn, kRange, kRowId, kKey, kRefused, kCount };
   struct Term {
     int column = engine::Predicate::kRowId;  // index into TableDefinition::columns, or kRowId
@@ -48,6 +48,9 @@ struct Plan {
   // REQUIRES: made by text() for the same table; throws Error{kInvalid} otherwise.
   static Plan parse(std::string_view text, const TableDefinition& table);
 };
+
+// In idxNum: a scan of an index with content= from which no column is read that is indexed.
+inline constexpr int kShowsNoValues = 16;
 
 // What planning remembers from call to call: was the table offered with a MATCH? A table of one
 // FROM is known by the statement being prepared and its colUsed; OR branches come after the whole.

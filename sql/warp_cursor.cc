@@ -5,18 +5,17 @@
 #include <utility>
 
 #include "core/error.h"
-#include "engine/content_hits.h"
 #include "engine/search.h"
 #include "sql/arguments.h"
-#include "sql/content_table.h"
 #include "sql/guard.h"
 
 namespace warplite::sql {
 
 WarpCursor::WarpCursor(WarpTable& table) : sqlite3_vtab_cursor{}, table_(table) {}
 
-void WarpCursor::filter(const std::string& plan, sqlite3_value** arguments) {
-  state_ = State::kEnd;
+void WarpCursor::filter(const std::string& plan, int use, sqlite3_value** arguments) {
+  end_scan();
+  shows_values_ = (use & kShowsNoValues) == 0;
   if (plan != plan_text_ || plan_text_.empty()) {
     plan_ = Plan::parse(plan, table_.definition());
     plan_text_ = plan;
@@ -72,14 +71,22 @@ void WarpCursor::start_scan(sqlite3_value** arguments) {
 void WarpCursor::scan(const engine::Filter& filter) {
   std::shared_ptr<const engine::View> view = table_.collection().view();
   scan_.emplace(view, engine::Selection(*view, filter));
+  presence_.emplace(*view, shows_values_);
   reader_.reset(std::move(view));
   show_scanned();
 }
 
 void WarpCursor::show_scanned() {
-  while (!scan_->at_end() && !engine::is_there(reader_.view(), scan_->at())) scan_->next();
-  state_ = scan_->at_end() ? State::kEnd : State::kScan;
-  if (state_ == State::kScan) at_ = scan_->at();
+  while (!scan_->at_end() && !(*presence_)(scan_->at())) scan_->next();
+  if (scan_->at_end()) return end_scan();
+  state_ = State::kScan;
+  at_ = scan_->at();
+}
+
+void WarpCursor::end_scan() {
+  state_ = State::kEnd;
+  if (presence_) presence_->rest();
+  if (aux_ != nullptr) aux_->rest();
 }
 
 void WarpCursor::start_point(sqlite3_value* value) {
@@ -244,12 +251,19 @@ void WarpCursor::declared_column(sqlite3_context* context, const ColumnDefinitio
     case ColumnKind::kPartition: result_cell(context, reader_.plain(at_, slot)); break;
     case ColumnKind::kAux:
       if (table_.open->content != nullptr) {
-        result_cell(context, table_.open->content->aux(rowid(), column).cell());
+        result_cell(context, content_aux(column).cell());
       } else {
         result_cell(context, reader_.aux(at_, slot));
       }
       break;
   }
+}
+
+Value WarpCursor::content_aux(const ColumnDefinition& column) {
+  ContentTable& content = *table_.open->content;
+  if (state_ != State::kScan) return content.aux(rowid(), column);
+  if (aux_ == nullptr) aux_ = std::make_unique<ContentTable::AuxWalk>(content);
+  return aux_->value(rowid(), column);
 }
 
 namespace {
@@ -270,9 +284,10 @@ int warp_close(sqlite3_vtab_cursor* cursor) {
   return SQLITE_OK;
 }
 
-int warp_filter(sqlite3_vtab_cursor* cursor, int, const char* plan, int, sqlite3_value** argv) {
+int warp_filter(sqlite3_vtab_cursor* cursor, int use, const char* plan, int,
+                sqlite3_value** argv) {
   return guarded(cursor->pVtab, [&] {
-    cursor_of(cursor).filter(plan, argv);
+    cursor_of(cursor).filter(plan, use, argv);
     return SQLITE_OK;
   });
 }

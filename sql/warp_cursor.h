@@ -7,7 +7,9 @@
 #include <optional>
 #include <string>
 
+#include "engine/content_hits.h"
 #include "engine/ordered_scan.h"
+#include "sql/content_aux.h"
 #include "sql/match_rows.h"
 #include "sql/plan.h"
 #include "sql/row_reader.h"
@@ -19,8 +21,8 @@ class WarpCursor : public sqlite3_vtab_cursor {
  public:
   explicit WarpCursor(WarpTable& table);
 
-  // xFilter. REQUIRES: `arguments` as `plan` lists them.
-  void filter(const std::string& plan, sqlite3_value** arguments);
+  // xFilter. REQUIRES: `arguments` as `plan` lists them; `use`: xBestIndex's idxNum for this plan.
+  void filter(const std::string& plan, int use, sqlite3_value** arguments);
   void next();
   bool at_end() const { return state_ == State::kEnd; }
   RowId rowid() const;
@@ -39,6 +41,8 @@ class WarpCursor : public sqlite3_vtab_cursor {
   void show(std::optional<engine::Location> at);
   void scan(const engine::Filter& filter);
   void show_scanned();
+  void end_scan();
+  Value content_aux(const ColumnDefinition& column);
   void declared_column(sqlite3_context* context, const ColumnDefinition& column);
   void hidden_column(sqlite3_context* context, HiddenColumn column) const;
   void counted_column(sqlite3_context* context, HiddenColumn column) const;
@@ -47,12 +51,15 @@ class WarpCursor : public sqlite3_vtab_cursor {
   WarpTable& table_;
   std::string plan_text_;
   Plan plan_;
+  bool shows_values_ = true;  // else rowids and +columns alone, of an index with content=
   State state_ = State::kEnd;
   engine::Location at_{};  // the current row
   RowReader reader_;
 
   std::unique_ptr<MatchRows> match_;            // kMatch; kept for replaying
   std::optional<engine::OrderedScan> scan_;     // kScan
+  std::optional<engine::Presence> presence_;    // of its rows
+  std::unique_ptr<ContentTable::AuxWalk> aux_;  // of them, with content=; made when asked for
 };
 
 }  // namespace warplite::sql

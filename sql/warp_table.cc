@@ -174,9 +174,11 @@ int warp_integrity(sqlite3_vtab* vtab, const char* schema, const char* name, int
     std::string text;
     int count = 0;
     WarpTable& table = table_of(vtab);
-    // An index that is not told of changes is not damaged when it lacks them.
-    const bool follows = table.definition().content.triggers;
-    for (const std::string& fault : table.collection().integrity_check(nullptr, follows)) {
+    // An index is not damaged when it lacks changes of which it is not told.
+    using Against = engine::Collection::AgainstContent;
+    const Against against = table.definition().content.triggers ? Against::kButVanished
+                                                                : Against::kNothing;
+    for (const std::string& fault : table.collection().integrity_check(nullptr, against)) {
       if (++count > kMaxFaults) break;
       text += (text.empty() ? "" : "\n") + fault;
     }

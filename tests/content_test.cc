@@ -21,8 +21,8 @@ namespace {
 using Rows = std::vector<std::string>;
 
 constexpr const char* kIndex =
-    "CREATE VIRTUAL TABLE x USING warp(content=docs, e FLOAT[2], title TEXT distance=edit, year INTEGER, "
-    "kind TEXT PARTITION KEY)";
+    "CREATE VIRTUAL TABLE x USING warp(content=docs, e FLOAT[2], title TEXT distance=edit, "
+    "year INTEGER, kind TEXT PARTITION KEY, +code)";
 
 void make_docs(const SqlSession& session) {
   session.must_run(
@@ -48,6 +48,48 @@ void check_same(const SqlSession& session, int point) {
   CHECK(session.must_run("SELECT rowid, year, title, e IS NULL FROM x ORDER BY rowid") ==
         session.must_run("SELECT id, year, title, e IS NULL FROM docs ORDER BY id"));
 }
+
+// Of scans that read no value of the index.
+void check_same_rows(const SqlSession& session) {
+  CHECK(session.must_run("SELECT count(*) FROM x") ==
+        session.must_run("SELECT count(*) FROM docs"));
+  CHECK(session.must_run("SELECT rowid, code FROM x WHERE rowid > 20") ==
+        session.must_run("SELECT id, code FROM docs WHERE id > 20 ORDER BY id"));
+}
+
+// The index hears of every row that went without a word.
+void tell_of_vanished(const SqlSession& session) {
+  session.must_run(
+      "WITH RECURSIVE c(n) AS (SELECT -200 UNION ALL SELECT n + 1 FROM c WHERE n < 1000) "
+      "INSERT INTO x(rowid) SELECT n FROM c WHERE n NOT IN (SELECT id FROM docs)");
+}
+
+// The texts of the statements that run on a connection, those of extensions included.
+class Statements {
+ public:
+  explicit Statements(const SqlSession& session) : db_(session.db()) {
+    sqlite3_trace_v2(db_, SQLITE_TRACE_STMT, &Statements::note, this);
+  }
+  ~Statements() { sqlite3_trace_v2(db_, 0, nullptr, nullptr); }
+  Statements(const Statements&) = delete;
+  Statements& operator=(const Statements&) = delete;
+
+  std::size_t count() const { return texts_.size(); }
+  bool any_has(const std::string& part) const {
+    return std::any_of(texts_.begin(), texts_.end(),
+                       [&](const std::string& text) { return text.find(part) != text.npos; });
+  }
+
+ private:
+  static int note(unsigned, void* self, void* statement, void*) {
+    const char* text = sqlite3_sql(static_cast<sqlite3_stmt*>(statement));
+    static_cast<Statements*>(self)->texts_.emplace_back(text == nullptr ? "" : text);
+    return 0;
+  }
+
+  sqlite3* db_;
+  std::vector<std::string> texts_;
+};
 
 class RandomChanges {
  public:
@@ -122,10 +164,14 @@ TEST_CASE("Random changes of a content table, blocks that are evicted, and rollb
       const SqlResult result = session.run(sql);
       if (!result.ok()) CHECK_MESSAGE(result.message.find("no such savepoint") == 0, result.message);
       if (changes.number(4) == 0) engine::Residency::instance().clear();
-      if (changes.number(3) != 0) check_same(session, changes.number(40));
+      const int point = changes.number(40);
+      if (changes.number(2) == 0) check_same_rows(session);
+      if (changes.number(3) != 0) check_same(session, point);
     }
     if (sqlite3_get_autocommit(session.db()) == 0) session.must_run("COMMIT");
     check_same(session, 3);
+    check_same_rows(session);
+    tell_of_vanished(session);
     session.must_run("INSERT INTO x(x) VALUES ('integrity-check')");
   }
 }
@@ -159,6 +205,159 @@ TEST_CASE("Connections with different snapshots share what was read of a content
   writer.must_run("ROLLBACK");
   check_same(writer, 50);
   check_same(reader, 50);
+}
+
+TEST_CASE("Scans of an index over a content table read that table in few statements") {
+  const SqlSession session(":memory:");
+  make_docs(session);
+  session.must_run(
+      "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 20000) "
+      "INSERT INTO docs SELECT 5 * n, n, 'a', vec_f32('[' || n || ',0]'), n % 10, 'b' FROM c");
+  session.must_run(kIndex);
+  session.must_run("INSERT INTO x(x) VALUES ('optimize')");
+  session.must_run(
+      "CREATE VIRTUAL TABLE y USING warp(content=docs, sync=manual, e FLOAT[2], year INTEGER)");
+  const auto same = [&](const std::string& ours, const std::string& truth) {
+    CAPTURE(ours);
+    const Rows expected = session.must_run(truth);
+    const Statements statements(session);
+    CHECK(session.must_run(ours) == expected);
+    CHECK(statements.count() < 100);
+    return statements.any_has("c.\"e\"");
+  };
+  // Sees that all is there, as after any change of the schema.
+  session.must_run("SELECT count(*) FROM x");
+  // Nothing was read yet, and what rows there are takes no more than rowids.
+  engine::Residency::instance().clear();
+  CHECK_FALSE(same("SELECT count(*) FROM x", "SELECT 20000"));
+  CHECK_FALSE(same("SELECT rowid FROM x WHERE rowid % 3 = 0",
+                   "SELECT id FROM docs WHERE id % 3 = 0 ORDER BY id"));
+  CHECK_FALSE(same("SELECT rowid, code FROM x", "SELECT id, code FROM docs ORDER BY id"));
+  CHECK(same("SELECT rowid, year FROM x", "SELECT id, year FROM docs ORDER BY id"));
+  same("SELECT rowid, code, title FROM x WHERE year <> 4",
+       "SELECT id, code, title FROM docs WHERE year <> 4 ORDER BY id");
+  same("SELECT count(*) FROM x WHERE year BETWEEN 2 AND 5", "SELECT 8000");
+  same("SELECT a.rowid FROM x a JOIN x b ON b.rowid = a.rowid + 5 WHERE a.rowid > 99000 LIMIT 20",
+       "SELECT id FROM docs WHERE id > 99000 ORDER BY id LIMIT 20");
+  same("SELECT sum(size) FROM warp_kmeans('x', 'e', 2)", "SELECT 20000");
+  CHECK(same("SELECT count(*), sum(year) FROM y", "SELECT 20000, 90000"));
+  session.must_run(
+      "DELETE FROM docs WHERE id % 1000 = 5; UPDATE docs SET year = 11 WHERE id = 10");
+  same("SELECT count(*), sum(rowid) FROM x", "SELECT count(*), sum(id) FROM docs");
+  same("SELECT count(*), sum(rowid) FROM y", "SELECT count(*), sum(id) FROM docs WHERE id <> 10");
+}
+
+// Every row that comes is one that a look-up would find when it comes, whatever was written after
+// the scan had begun.
+TEST_CASE("A content table changes while its index is scanned") {
+  enum { kTriggers, kManual };
+  for (unsigned seed = 1; seed <= 40; ++seed) {
+    CAPTURE(seed);
+    std::mt19937 random(seed);
+    const auto number = [&](int below) {
+      return static_cast<int>(random() % static_cast<unsigned>(below));
+    };
+    const int sync = seed % 2 == 0 ? kManual : kTriggers;
+    const SqlSession session(":memory:");
+    make_docs(session);
+    session.must_run("CREATE TABLE before AS SELECT * FROM docs");
+    const std::string gap = std::to_string(1 + number(5) * number(5));
+    session.must_run(
+        "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 90) "
+        "INSERT INTO docs SELECT n * " + gap + ", n, 'a', vec_f32('[1,2]'), n % 10, 'b' FROM c");
+    session.must_run("CREATE VIRTUAL TABLE x USING warp(content=docs, e FLOAT[2], year INTEGER, "
+                     "+code" + std::string(sync == kManual ? ", sync=manual)" : ")"));
+    if (number(2) == 0) session.must_run("INSERT INTO x(x) VALUES ('optimize')");
+    // Rows that the index does not know, or that went without a word.
+    const char* const keep = "INSERT INTO before SELECT * FROM docs";
+    if (sync == kManual) session.must_run(keep);
+    session.must_run("INSERT OR REPLACE INTO docs(id, code) SELECT id + 100000, code FROM docs "
+                     "WHERE id % 7 = 3");
+    if (sync == kTriggers) session.must_run(keep);
+    session.must_run("DELETE FROM before WHERE id NOT IN (SELECT id FROM docs)");
+    const std::string known = "SELECT d.id FROM docs d JOIN before b ON b.id = d.id WHERE " +
+                              std::string(sync == kManual ? "d.year IS b.year AND " : "");
+    const char* const sql = sync == kManual ? "SELECT rowid, code, code, year FROM x"
+                                            : "SELECT rowid, code, code FROM x";
+    sqlite3_stmt* scan = nullptr;
+    REQUIRE(sqlite3_prepare_v2(session.db(), sql, -1, &scan, nullptr) == SQLITE_OK);
+    std::string at = "-1";
+    for (;;) {
+      const Rows next = session.must_run(known + "d.id > " + at + " ORDER BY d.id LIMIT 1");
+      const int code = sqlite3_step(scan);
+      CHECK_MESSAGE((code == SQLITE_ROW || code == SQLITE_DONE), sqlite3_errmsg(session.db()));
+      if (code != SQLITE_ROW) {
+        CHECK(next.empty());
+        break;
+      }
+      at = std::to_string(sqlite3_column_int64(scan, 0));
+      CHECK(Rows{at} == next);
+      const auto* aux = reinterpret_cast<const char*>(sqlite3_column_text(scan, 2));
+      CHECK(Rows{aux == nullptr ? "NULL" : aux} ==
+            session.must_run("SELECT code FROM docs WHERE id = " + at));
+      const std::string where = " WHERE id BETWEEN " + at + " AND " + at + " + " +
+                                std::to_string(number(12)) + " * " + gap;
+      switch (number(9)) {
+        case 0: session.run("DELETE FROM docs" + where); break;
+        case 1: session.run("UPDATE docs SET year = 77" + where); break;
+        case 2:
+          session.run("UPDATE docs SET year = b.year FROM before b WHERE b.id = docs.id");
+          break;
+        case 3: session.run("INSERT OR IGNORE INTO docs SELECT * FROM before" + where); break;
+        case 4: session.run("UPDATE docs SET code = code + 100000" + where); break;
+        case 5: session.run("BEGIN"); break;
+        case 6: session.run("ROLLBACK"); break;
+        case 7: session.run("COMMIT"); break;
+        default: break;
+      }
+    }
+    sqlite3_finalize(scan);
+    if (sqlite3_get_autocommit(session.db()) == 0) session.must_run("COMMIT");
+    CHECK(session.must_run("SELECT count(*) FROM x") ==
+          session.must_run("SELECT count(*) FROM (" + known + "d.id > -1)"));
+    session.must_run("DROP TABLE x; DROP TABLE docs");  // nothing goes on
+  }
+}
+
+TEST_CASE("A scan of an index over a content table can be stopped, also where no row is there") {
+  const SqlSession session(":memory:");
+  session.must_run("CREATE TABLE docs(id INTEGER PRIMARY KEY, code UNIQUE, e)");
+  session.must_run(
+      "WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 50000) "
+      "INSERT INTO docs SELECT n, 1000000 + n, zeroblob(8) FROM c");
+  session.must_run("CREATE VIRTUAL TABLE x USING warp(content=docs, e INT8[8])");
+  // What a statement costs in SQLite's own steps; it is stopped when it takes more than `most`.
+  const auto steps = [&](const std::string& sql, int most) {
+    struct Count {
+      int taken, most;
+    } count{0, most};
+    const auto take = [](void* data) {
+      auto* taken = static_cast<Count*>(data);
+      return ++taken->taken > taken->most ? 1 : 0;
+    };
+    sqlite3_progress_handler(session.db(), 1, take, &count);
+    const SqlResult result = session.run(sql);
+    sqlite3_progress_handler(session.db(), 0, nullptr, nullptr);
+    CHECK(result.code == (count.taken > most ? SQLITE_INTERRUPT : SQLITE_OK));
+    return count.taken;
+  };
+  const auto check_stops = [&] {
+    constexpr int kNoLimit = 1 << 30;
+    constexpr int kMore = 150;
+    const std::string scan = "SELECT count(*) FROM x";
+    session.must_run("SELECT count(*) FROM x WHERE rowid = 1");  // what comes but once
+    const int fixed = steps("SELECT count(*) FROM x WHERE rowid = 1", kNoLimit);
+    CHECK(steps(scan, kNoLimit) > fixed + kMore);
+    CHECK(steps(scan, fixed + kMore) > fixed + kMore);
+  };
+  check_stops();
+  CHECK(session.must_run("SELECT count(*) FROM x") == Rows{"50000"});
+  // All rows but one make room for others, of which no trigger tells.
+  session.must_run(
+      "INSERT OR REPLACE INTO docs SELECT id + 1000000, code, e FROM docs WHERE id > 1");
+  session.must_run("DELETE FROM docs WHERE id > 1000000");
+  CHECK(session.must_run("SELECT count(*) FROM x") == Rows{"1"});
+  check_stops();
 }
 
 TEST_CASE("A row takes less than 64 bytes of an index with content=") {

@@ -180,6 +180,19 @@ TEST_CASE("definition: a vec0 statement works as it is") {
   CHECK(t.find("mean_rating")->plain == PlainType::kReal);
 }
 
+TEST_CASE("definition: a table option comes once") {
+  for (const std::string name : {"content", "content_rowid", "sync", "store", "chunk_size"}) {
+    CAPTURE(name);
+    const std::string value = name == "sync" ? "manual" : name == "store" ? "codes" : "8";
+    const std::string quoted = "'" + value + "'";
+    const std::string again = name + " = " + quoted;
+    CHECK(refusal({name + "=" + value, "e FLOAT[2]", again}) ==
+          "papers: \"" + again + "\": " + name + "= is given twice");
+    CHECK(refusal({"content=a", "e FLOAT[2]", name == "content" ? "CONTENT=b" : again, again})
+              .ends_with(name + "= is given twice"));
+  }
+}
+
 // Which messages are given is part of the surface: people read them.
 TEST_CASE("definition: refusals quote the argument and say what was expected") {
   refused("e", "expected a type");
