@@ -58,11 +58,22 @@ void Collection::Impl::look_again() {
   if (view != nullptr) view->vanished().clear();
 }
 
+// Where changes are told of, what is gone without a word goes with the next write: searches that
+// meet it again and again would look for every row.
+void Collection::Impl::erase_gone() {
+  if (options.content == nullptr) return;
+  for (const RowId rowid : options.content->take_gone()) {
+    if (options.content->may_differ() || options.content->exists(rowid)) continue;
+    if (const auto place = locate(rowid)) erase(rowid, *place);
+  }
+}
+
 // Rows that are lost are left behind by what is written. The content table itself may have been
 // dropped in this transaction, which is to end all the same.
 void Collection::Impl::look_again_before_writing() {
   try {
     look_again();
+    erase_gone();
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::kInterrupted || error.kind() == ErrorKind::kCorrupt) throw;
   }

@@ -68,6 +68,7 @@ struct Collection::Impl {
   // With content=:
   void look_again();
   void look_again_before_writing();
+  void erase_gone();
   std::uint64_t hash(const Place& place);
   void fill(const index::Progress& progress);
   void refill(const index::Progress& progress);

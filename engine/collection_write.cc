@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "engine/collection_impl.h"
+#include "engine/content_hits.h"
 #include "engine/training.h"
 
 namespace warplite::engine {
@@ -334,6 +335,10 @@ void Collection::rollback_to(int n) noexcept {
 
 void Collection::optimize(compute::Cancellation* cancellation) {
   const Serving serving(impl_->cancellation, cancellation);
+  if (impl_->options.content != nullptr) {
+    const std::shared_ptr<const View> now = view();
+    note_all_vanished(*now, Selection(*now, {}));
+  }
   impl_->rewrite_segments(RewriteScope::kWorthwhile);
 }
 void Collection::rebuild(compute::Cancellation* cancellation, const index::Progress& progress) {

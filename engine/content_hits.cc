@@ -10,6 +10,24 @@ namespace {
 
 Location place_of(const Hit& hit) { return {hit.block, hit.row}; }
 
+void note(const View& view, Location at) {
+  view.vanished().push_back(at);
+  view.content()->note_gone(view.part(at.part).rowids()[at.row]);
+}
+
+// Of those selected.
+std::vector<Location> rows_not_there(const View& view, const Selection& rows) {
+  std::vector<Location> vanished;
+  Presence is_present(view, true);
+  for (std::uint32_t i = 0; i < view.parts(); ++i) {
+    for (std::uint32_t row = 0; row < view.part(i).rows() && rows.part(i).count != 0; ++row) {
+      if (!rows.part(i).all && !rows.part(i).bits.test(row)) continue;
+      if (!is_present({i, row})) vanished.push_back({i, row});
+    }
+  }
+  return vanished;
+}
+
 }  // namespace
 
 bool is_there(const View& view, Location at) {
@@ -54,16 +72,8 @@ void erase_vanished(const View& view, std::vector<Hit>& hits) {
 
 Selection present_rows(const View& view, const Selection& rows) {
   if (view.content() == nullptr) return rows;
-  std::vector<Location> vanished;
-  Presence is_present(view, true);
-  for (std::uint32_t i = 0; i < view.parts(); ++i) {
-    for (std::uint32_t row = 0; row < view.part(i).rows() && rows.part(i).count != 0; ++row) {
-      if (!rows.part(i).all && !rows.part(i).bits.test(row)) continue;
-      if (!is_present({i, row})) vanished.push_back({i, row});
-    }
-  }
   Selection present = rows;
-  present.exclude(view, vanished);
+  present.exclude(view, rows_not_there(view, rows));
   return present;
 }
 
@@ -93,10 +103,14 @@ bool note_vanished(const View& view, std::span<const Hit* const> hits) {
   bool any = false;
   for (const Hit* hit : order) {
     if (is_there(view, place_of(*hit))) continue;
-    view.vanished().push_back(place_of(*hit));
+    note(view, place_of(*hit));
     any = true;
   }
   return any;
+}
+
+void note_all_vanished(const View& view, const Selection& rows) {
+  for (const Location& at : rows_not_there(view, without_vanished(view, rows))) note(view, at);
 }
 
 Selection without_vanished(const View& view, const Selection& rows) {

@@ -50,8 +50,10 @@ Selection present_rows(const View& view, const Selection& rows);
 // A view of those rows alone.
 std::shared_ptr<const View> present_view(const std::shared_ptr<const View>& view);
 
-// Notes hits whose rows are not there in view.vanished(). False: there are none.
+// Notes hits whose rows are not there, in view.vanished() and for the next write. False: there are none.
 bool note_vanished(const View& view, std::span<const Hit* const> hits);
+// The same for all rows that are selected.
+void note_all_vanished(const View& view, const Selection& rows);
 Selection without_vanished(const View& view, const Selection& rows);
 
 // What `search` (of a Selection) finds among the rows that are there. `each` calls a function with
@@ -74,7 +76,8 @@ auto search_present(const View& view, const Selection& rows, const Search& searc
     auto result = search(without_vanished(view, rows));
     if (is_whole(result)) return result;
   }
-  return search(present_rows(view, rows));
+  note_all_vanished(view, rows);
+  return search(without_vanished(view, rows));
 }
 
 // The same for the rows of a table of hits.

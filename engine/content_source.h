@@ -10,6 +10,8 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <utility>
+#include <vector>
 
 #include "core/types.h"
 #include "core/value.h"
@@ -74,6 +76,17 @@ class ContentSource {
     }
   };
   virtual Moment moment() = 0;
+
+  // Rows of the index that are gone from the table without a word, as far as searches met them. What
+  // the index writes next takes them out of it.
+  void note_gone(RowId rowid) {
+    if (gone_.size() < kMostNoted) gone_.push_back(rowid);
+  }
+  std::vector<RowId> take_gone() { return std::exchange(gone_, {}); }
+
+ private:
+  static constexpr std::size_t kMostNoted = std::size_t{1} << 16;
+  std::vector<RowId> gone_;
 };
 
 }  // namespace warplite::engine
