@@ -18,13 +18,18 @@ std::string list_of(const std::vector<std::string>& names) {
   return list;
 }
 
-TriggerTarget target_of(const TableDefinition& definition, const std::string& content,
-                        const std::string& content_rowid, const std::string& index) {
-  TriggerTarget target{definition.schema, content, content_rowid, index, index, "rowid"};
-  for (const char* name : {"oid", "_rowid_", "rowid"}) {
-    if (definition.find(name) == nullptr) target.index_rowid = name;
+WatchedColumn::Kind kind_of(const ColumnDefinition& column) {
+  if (column.kind == ColumnKind::kVector) return WatchedColumn::Kind::kAny;
+  switch (column.plain) {
+    case PlainType::kText: return WatchedColumn::Kind::kText;
+    case PlainType::kReal: return WatchedColumn::Kind::kReal;
+    default: return WatchedColumn::Kind::kAny;
   }
-  return target;
+}
+
+// What mends most faults.
+std::string rebuild_of(const std::string& index) {
+  return "INSERT INTO " + index + "(" + index + ") VALUES ('rebuild')";
 }
 
 }  // namespace
@@ -52,13 +57,20 @@ const std::string& ContentTable::index() const {
 
 // --- what it is ------------------------------------------------------------
 
+void ContentTable::refuse(const std::string& why) const {
+  throw Error(ErrorKind::kInvalid, index() + ": content=" + table_ + ": " + why);
+}
+
 void ContentTable::verify() {
+  const TableShape shape = shape_of(db_, definition_.schema, table_);
+  verify_kind(shape);
+  verify_rowid(shape);
+  verify_columns(shape);
+  table_ = shape.name;
+}
+
+void ContentTable::verify_kind(const TableShape& shape) const {
   const std::string& schema = definition_.schema;
-  const std::string fault = definition_.table + ": content=" + table_ + ": ";
-  const auto refuse = [&](const std::string& why) {
-    throw Error(ErrorKind::kInvalid, fault + why);
-  };
-  const TableShape shape = shape_of(db_, schema, table_);
   if (shape.type.empty()) {
     refuse("there is no such table in schema " + schema +
            ", where the index is; an index and its content table are in the same schema");
@@ -72,16 +84,33 @@ void ContentTable::verify() {
            "PRIMARY KEY");
   }
   if (shape.rowid.empty()) refuse("its columns have taken all names of the rowid");
-  const std::string rowid = ascii_lower(definition_.content.rowid);
-  const bool is_rowid = rowid.empty() || rowid == ascii_lower(shape.key) ||
-                        (!shape.has(rowid) &&
-                         (rowid == "rowid" || rowid == "_rowid_" || rowid == "oid"));
-  if (!is_rowid) {
-    refuse("content_rowid=" + definition_.content.rowid +
-           " is not its rowid; expected " +
-           (shape.key.empty() ? "rowid, since it has no INTEGER PRIMARY KEY"
-                              : "its INTEGER PRIMARY KEY, " + shape.key));
+  const std::string owner =
+      definition_.content.triggers ? owner_of_shadow(db_, schema, shape.name, index()) : "";
+  if (!owner.empty()) {
+    refuse("is a shadow table of " + owner + ", whose own statements would fail with triggers on "
+           "it; expected a table that is written to directly, or sync=manual and 'rebuild'");
   }
+}
+
+void ContentTable::verify_rowid(const TableShape& shape) const {
+  const std::string& given = definition_.content.rowid;
+  const std::string rowid = ascii_lower(given);
+  const bool is_name = rowid == "rowid" || rowid == "_rowid_" || rowid == "oid";
+  if (rowid.empty() || rowid == ascii_lower(shape.key) || (is_name && !shape.has(rowid))) return;
+  const std::string hides =
+      is_name ? " is a column of its own, which hides the rowid" : " is not its rowid";
+  const std::string expected =
+      !shape.key.empty() ? "its INTEGER PRIMARY KEY, " + shape.key
+      : is_name          ? shape.rowid
+                         : shape.rowid + ", since it has no INTEGER PRIMARY KEY";
+  const std::string what_to_do =
+      collection_ == nullptr
+          ? ""
+          : "; drop the index and create it with content_rowid=" + shape.rowid;
+  refuse("content_rowid=" + given + hides + "; expected " + expected + what_to_do);
+}
+
+void ContentTable::verify_columns(const TableShape& shape) const {
   for (const ColumnDefinition& column : definition_.columns) {
     if (!shape.has(column.name)) {
       refuse("it has no column " + column.name + "; its columns: " + list_of(shape.columns));
@@ -91,13 +120,28 @@ void ContentTable::verify() {
              (shape.key.empty() ? ", of which it has none" : ", which is " + shape.key));
     }
   }
-  table_ = shape.name;
+}
+
+// --- its triggers ----------------------------------------------------------
+
+TriggerTarget ContentTable::target(const TableShape& shape) const {
+  TriggerTarget target{definition_.schema, shape.name, shape.rowid, index(), index(), "rowid", {}};
+  for (const char* name : {"oid", "_rowid_", "rowid"}) {
+    if (definition_.find(name) == nullptr) target.index_rowid = name;
+  }
+  for (const ColumnDefinition* column : indexed_) {
+    target.columns.push_back({column->name, kind_of(*column)});
+  }
+  return target;
+}
+
+FoundTriggers ContentTable::triggers() const {
+  return find_triggers(db_, definition_.schema, index());
 }
 
 void ContentTable::create_triggers() {
   if (!definition_.content.triggers) return;
-  const TableShape shape = shape_of(db_, definition_.schema, table_);
-  sql::create_triggers(db_, target_of(definition_, table_, shape.rowid, index()));
+  sql::create_triggers(db_, target(shape_of(db_, definition_.schema, table_)));
 }
 
 void ContentTable::drop_triggers() {
@@ -105,28 +149,36 @@ void ContentTable::drop_triggers() {
   sql::drop_triggers(db_, definition_.schema, index());
 }
 
+// Where one is left, it tells which table is the index's, under whatever name and with whatever
+// name of its key.
 void ContentTable::restore_triggers() {
   if (!definition_.content.triggers) return;
-  if (triggered_table(db_, definition_.schema, index())) return;
+  forget();
+  const FoundTriggers found = triggers();
+  table_ = found.any() ? found.table : definition_.content.table;
+  const TableShape shape = shape_of(db_, definition_.schema, table_);
+  verify_kind(shape);
+  if (!found.any()) verify_rowid(shape);
+  verify_columns(shape);
+  const TriggerTarget wanted = target(shape);
+  if (are_as_created(found, wanted)) return;
   drop_triggers();
-  table_ = definition_.content.table;
-  verify();
-  create_triggers();
+  sql::create_triggers(db_, wanted);
 }
 
 // SQLite is about to have all triggers go by the index's new name, except with
 // legacy_alter_table; those that are made now go by the name that it then finds.
 void ContentTable::rename_triggers(const std::string& new_index) {
   if (!definition_.content.triggers) return;
-  const auto table = triggered_table(db_, definition_.schema, index());
-  if (!table) return;
+  const FoundTriggers found = triggers();
+  if (!found.any()) return;
   const Statement legacy = prepare(db_, "PRAGMA legacy_alter_table");
   const bool is_legacy = step(legacy.get()) && sqlite3_column_int(legacy.get(), 0) != 0;
-  const TableShape shape = shape_of(db_, definition_.schema, *table);
-  drop_triggers();
-  TriggerTarget target = target_of(definition_, *table, shape.rowid, new_index);
-  target.body_index = is_legacy ? new_index : index();
-  sql::create_triggers(db_, target);
+  TriggerTarget renamed = target(shape_of(db_, definition_.schema, found.table));
+  renamed.index = new_index;
+  renamed.body_index = is_legacy ? new_index : index();
+  forget();
+  sql::rename_triggers(db_, found, index(), renamed);
 }
 
 // --- statements ------------------------------------------------------------
@@ -141,8 +193,8 @@ void ContentTable::forget() {
 void ContentTable::settle() {
   if (settled_) return;
   if (definition_.content.triggers) {
-    const auto table = triggered_table(db_, definition_.schema, index());
-    table_ = table ? *table : definition_.content.table;
+    const FoundTriggers found = triggers();
+    table_ = found.any() ? found.table : definition_.content.table;
   }
   const TableShape shape = shape_of(db_, definition_.schema, table_);
   if (!shape.rowid.empty()) rowid_ = shape.rowid;
@@ -197,7 +249,8 @@ void ContentTable::explain(int code, const std::string& message) const {
   for (const ColumnDefinition& column : definition_.columns) {
     if (!what.empty() || column.kind == ColumnKind::kRowId || shape.has(column.name)) continue;
     what = "the content table " + table_ + " has no column " + column.name +
-           " any more; add it again, or drop the index";
+           " any more; rename it back, or add it again and " + rebuild_of(index()) +
+           ", or drop the index";
   }
   throw Error(ErrorKind::kInvalid,
               index() + ": " + (what.empty() ? table_ + ": " + message : what));
@@ -211,13 +264,26 @@ void ContentTable::check() {
   settle_anew();
   Use(*this, Sql::kPoint, 0).step();
   Use(*this, Sql::kExists, 0).step();
-  if (definition_.content.triggers && !triggered_table(db_, definition_.schema, index())) {
-    throw Error(ErrorKind::kInvalid,
-                index() + ": the triggers that tell of changes of " + table_ +
-                    " are gone, as when it was dropped and made again; INSERT INTO " + index() +
-                    "(" + index() + ") VALUES ('rebuild') makes them again");
-  }
+  if (definition_.content.triggers) check_triggers();
   checked_ = statement_of_exists();
+}
+
+void ContentTable::check_triggers() const {
+  const FoundTriggers found = triggers();
+  const auto fail = [&](const std::string& what) {
+    throw Error(ErrorKind::kInvalid, index() + ": " + what + "; " + rebuild_of(index()) +
+                                         " makes them again");
+  };
+  if (!found.all()) {
+    fail("the triggers that tell of changes of " + table_ +
+         " are gone, as when it was dropped and made again");
+  }
+  const std::string other =
+      unnamed(found, target(shape_of(db_, definition_.schema, found.table)));
+  if (!other.empty()) {
+    fail("the triggers on " + table_ + " do not know its " + other +
+         ", as when a column was renamed and another one has got its name");
+  }
 }
 
 ContentTable::Checked ContentTable::statement_of_exists() const {

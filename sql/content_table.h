@@ -13,8 +13,10 @@
 #include <vector>
 
 #include "engine/content_source.h"
+#include "sql/content_triggers.h"
 #include "sql/definition.h"
 #include "sql/statement.h"
+#include "sql/table_shape.h"
 #include "sql/values.h"
 
 namespace warplite::sql {
@@ -29,7 +31,7 @@ class ContentTable final : public engine::ContentSource {
   void verify();
   void create_triggers();
   // What 'rebuild' does first: the triggers went with a content table that was dropped and made
-  // again.
+  // again, or are not what they would be if they were made now.
   void restore_triggers();
   void drop_triggers();
   // Comes before the index gets its new name.
@@ -71,6 +73,13 @@ class ContentTable final : public engine::ContentSource {
   };
 
   const std::string& index() const;
+  [[noreturn]] void refuse(const std::string& why) const;
+  void verify_kind(const TableShape& shape) const;
+  void verify_rowid(const TableShape& shape) const;  // as content_rowid= names it
+  void verify_columns(const TableShape& shape) const;
+  TriggerTarget target(const TableShape& shape) const;
+  FoundTriggers triggers() const;
+  void check_triggers() const;
   void settle();
   void settle_anew();
   void forget();

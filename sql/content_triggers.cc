@@ -1,80 +1,164 @@
 #include "sql/content_triggers.h"
 
+#include <algorithm>
 #include <string_view>
 
+#include "sql/argument_lexer.h"
 #include "sql/statement.h"
 
 namespace warplite::sql {
 namespace {
 
 // What follows the index's name in a trigger's name, and when it fires. {new} and {old} are rowids,
-// {tell} inserts into the index.
+// {tell} inserts into the index, {changed} says whether what is indexed changed.
 struct TriggerText {
   const char* suffix;
   const char* event;
+  const char* when;
   const char* body;
 };
-constexpr TriggerText kTriggers[] = {
-    {"_content_insert", "INSERT", "{tell} VALUES ({new});"},
-    {"_content_update", "UPDATE",
+constexpr TriggerText kTexts[kTriggers] = {
+    {"_content_insert", "INSERT", "", "{tell} VALUES ({new});"},
+    {"_content_update", "UPDATE", " WHEN {changed}",
      "{tell} SELECT {old} WHERE {old} IS NOT {new}; {tell} VALUES ({new});"},
-    {"_content_delete", "DELETE", "{tell} VALUES ({old});"},
+    {"_content_delete", "DELETE", "", "{tell} VALUES ({old});"},
 };
+constexpr std::size_t kUpdate = 1;
+constexpr std::string_view kWatching = " WHEN (NEW.";
 
 void execute(sqlite3* db, const std::string& sql) {
   const int code = sqlite3_exec(db, sql.c_str(), nullptr, nullptr, nullptr);
   if (code != SQLITE_OK) throw Error(ErrorKind::kHost, code, sqlite3_errmsg(db));
 }
 
-std::string body_of(const TriggerText& trigger, const TriggerTarget& target) {
-  const std::string rowid = "." + quoted_name(target.content_rowid);
-  std::string body;
-  for (std::string_view rest = trigger.body; !rest.empty();) {
+std::string value(const char* row, const std::string& column) {
+  return std::string(row) + "." + quoted_name(column);
+}
+
+// Row values, since there may be more columns than an expression may have levels. What compares
+// as equal and is not the same to the index: 1 and 1.0 as TEXT, 0.0 and -0.0 as REAL (which SQL
+// cannot tell apart, so that a zero always counts as changed), and texts under the content
+// column's own collation.
+std::string changed(const TriggerTarget& target) {
+  std::string now = "(" + value("NEW", target.content_rowid);
+  std::string before = "(" + value("OLD", target.content_rowid);
+  for (const WatchedColumn& column : target.columns) {
+    const std::string left = value("NEW", column.name), right = value("OLD", column.name);
+    now += ", " + left + " COLLATE BINARY";
+    before += ", " + right;
+    if (column.kind == WatchedColumn::Kind::kText) {
+      now += ", typeof(" + left + ")";
+      before += ", typeof(" + right + ")";
+    } else if (column.kind == WatchedColumn::Kind::kReal) {
+      now += ", " + left + " IS 0";
+      before += ", 0";
+    }
+  }
+  return now + ") IS NOT " + before + ")";
+}
+
+std::string filled_in(std::string_view text, const TriggerTarget& target) {
+  std::string result;
+  for (std::string_view rest = text; !rest.empty();) {
     const std::size_t open = rest.find('{');
-    body.append(rest.substr(0, open));
+    result.append(rest.substr(0, open));
     if (open == std::string_view::npos) break;
     const std::size_t close = rest.find('}', open);
     const std::string_view word = rest.substr(open + 1, close - open - 1);
-    body += word == "tell" ? "INSERT INTO " + quoted_name(target.body_index) + "(" +
-                                 quoted_name(target.index_rowid) + ")"
-            : word == "new" ? "NEW" + rowid
-                            : "OLD" + rowid;
+    result += word == "tell" ? "INSERT INTO " + quoted_name(target.body_index) + "(" +
+                                   quoted_name(target.index_rowid) + ")"
+              : word == "changed" ? changed(target)
+              : word == "new"     ? value("NEW", target.content_rowid)
+                                  : value("OLD", target.content_rowid);
     rest.remove_prefix(close + 1);
   }
-  return body;
+  return result;
+}
+
+// From the name on. The index's name stands alone in the body: with the schema's, a file would
+// only open under that name.
+std::string text_of(const TriggerText& trigger, const TriggerTarget& target) {
+  return quoted_name(target.index + trigger.suffix) + " AFTER " + trigger.event + " ON " +
+         quoted_name(target.content) + filled_in(trigger.when, target) + " BEGIN " +
+         filled_in(trigger.body, target) + " END";
+}
+
+void create(sqlite3* db, const TriggerText& trigger, const TriggerTarget& target) {
+  execute(db, "CREATE TRIGGER " + quoted_name(target.schema) + "." + text_of(trigger, target));
+}
+
+bool names(const std::string& text, const std::string& column) {
+  return ascii_lower(text).find(ascii_lower(value("NEW", column))) != std::string::npos;
 }
 
 }  // namespace
 
-// The table's name stands alone: with the schema's, a file would only open under that name.
+bool FoundTriggers::any() const {
+  return std::any_of(texts.begin(), texts.end(), [](const auto& text) { return !text.empty(); });
+}
+
+bool FoundTriggers::all() const {
+  return std::none_of(texts.begin(), texts.end(), [](const auto& text) { return text.empty(); });
+}
+
+FoundTriggers find_triggers(sqlite3* db, const std::string& schema, const std::string& index) {
+  const Statement query = prepare(db, "SELECT tbl_name, sql FROM " + quoted_name(schema) +
+                                          ".sqlite_schema WHERE type = 'trigger' AND name = ?1");
+  const auto text = [&](int column) {
+    const auto* value = reinterpret_cast<const char*>(sqlite3_column_text(query.get(), column));
+    return std::string(value == nullptr ? "" : value);
+  };
+  FoundTriggers found;
+  for (std::size_t i = 0; i < kTriggers; ++i) {
+    bind_text(query.get(), 1, index + kTexts[i].suffix);
+    if (step(query.get())) {
+      found.table = text(0);
+      found.texts[i] = text(1);
+    }
+    sqlite3_reset(query.get());
+  }
+  return found;
+}
+
+// A column may have been renamed and renamed back, in other letters.
+bool are_as_created(const FoundTriggers& triggers, const TriggerTarget& target) {
+  for (std::size_t i = 0; i < kTriggers; ++i) {
+    const std::string text = "CREATE TRIGGER " + text_of(kTexts[i], target);
+    if (ascii_lower(triggers.texts[i]) != ascii_lower(text)) return false;
+  }
+  return true;
+}
+
+std::string unnamed(const FoundTriggers& triggers, const TriggerTarget& target) {
+  const std::string& update = triggers.texts[kUpdate];
+  if (update.empty()) return "";
+  if (!names(update, target.content_rowid)) return target.content_rowid;
+  if (update.find(kWatching) == std::string::npos) return "";
+  for (const WatchedColumn& column : target.columns) {
+    if (!names(update, column.name)) return column.name;
+  }
+  return "";
+}
+
 void create_triggers(sqlite3* db, const TriggerTarget& target) {
-  for (const TriggerText& trigger : kTriggers) {
-    execute(db, "CREATE TRIGGER " + quoted_name(target.schema) + "." +
-                    quoted_name(target.index + trigger.suffix) + " AFTER " + trigger.event +
-                    " ON " + quoted_name(target.content) + " BEGIN " +
-                    body_of(trigger, target) + " END");
+  for (const TriggerText& trigger : kTexts) create(db, trigger, target);
+}
+
+// One that names other columns than the index does is not made again: it would look right.
+void rename_triggers(sqlite3* db, const FoundTriggers& triggers, const std::string& old_index,
+                     const TriggerTarget& target) {
+  const bool fit = unnamed(triggers, target).empty();
+  drop_triggers(db, target.schema, old_index);
+  for (std::size_t i = 0; i < kTriggers; ++i) {
+    if (!triggers.texts[i].empty() && (fit || i != kUpdate)) create(db, kTexts[i], target);
   }
 }
 
 void drop_triggers(sqlite3* db, const std::string& schema, const std::string& index) {
-  for (const TriggerText& trigger : kTriggers) {
+  for (const TriggerText& trigger : kTexts) {
     execute(db, "DROP TRIGGER IF EXISTS " + quoted_name(schema) + "." +
                     quoted_name(index + trigger.suffix));
   }
-}
-
-std::optional<std::string> triggered_table(sqlite3* db, const std::string& schema,
-                                           const std::string& index) {
-  const Statement query = prepare(db, "SELECT tbl_name FROM " + quoted_name(schema) +
-                                          ".sqlite_schema WHERE type = 'trigger' AND name = ?1");
-  std::string table;
-  for (const TriggerText& trigger : kTriggers) {
-    bind_text(query.get(), 1, index + trigger.suffix);
-    if (!step(query.get())) return std::nullopt;
-    table = reinterpret_cast<const char*>(sqlite3_column_text(query.get(), 0));
-    sqlite3_reset(query.get());
-  }
-  return table;
 }
 
 }  // namespace warplite::sql

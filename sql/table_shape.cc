@@ -4,6 +4,7 @@
 
 #include "sql/argument_lexer.h"
 #include "sql/statement.h"
+#include "storage/storage.h"
 
 namespace warplite::sql {
 namespace {
@@ -62,12 +63,39 @@ void read_columns(sqlite3* db, const std::string& schema, const std::string& tab
   if (keys != 1 || has_key_index(db, schema, table)) shape.key.clear();
 }
 
+bool is_known_shadow(sqlite3* db, const std::string& schema, const std::string& table) {
+  const Statement list = pragma(db, schema, "table_list", table);
+  while (step(list.get())) {
+    if (text(list.get(), 2) == "shadow") return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 bool TableShape::has(std::string_view column) const {
   const std::string lower = ascii_lower(column);
   return std::any_of(columns.begin(), columns.end(),
                      [&](const std::string& known) { return ascii_lower(known) == lower; });
+}
+
+// SQLite marks the shadow tables of the modules that it knows when it reads a schema, which may
+// have been before this extension was loaded; table_list connects every virtual table.
+std::string owner_of_shadow(sqlite3* db, const std::string& schema, const std::string& table,
+                            const std::string& except) {
+  const Statement query =
+      prepare(db, "SELECT name, substr(?1, length(name) + 2), sql LIKE '%USING%warp%' FROM " +
+                      quoted_name(schema) + ".sqlite_schema WHERE type = 'table' AND rootpage = 0 "
+                      "AND name <> ?2 AND substr(?1, 1, length(name) + 1) = name || '_' "
+                      "COLLATE NOCASE");
+  bind_text(query.get(), 1, table);
+  bind_text(query.get(), 2, except);
+  while (step(query.get())) {
+    const bool own = sqlite3_column_int(query.get(), 2) != 0 &&
+                     storage::is_shadow_suffix(text(query.get(), 1));
+    if (own || is_known_shadow(db, schema, table)) return text(query.get(), 0);
+  }
+  return "";
 }
 
 TableShape shape_of(sqlite3* db, const std::string& schema, const std::string& table) {

@@ -22,6 +22,10 @@ struct TableShape {
   bool has(std::string_view column) const;  // ASCII case-insensitive
 };
 
+// The virtual table, other than `except`, that keeps its rows in this table, or empty.
+std::string owner_of_shadow(sqlite3* db, const std::string& schema, const std::string& table,
+                            const std::string& except);
+
 TableShape shape_of(sqlite3* db, const std::string& schema, const std::string& table);
 
 }  // namespace warplite::sql

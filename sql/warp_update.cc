@@ -220,7 +220,10 @@ int follow(WarpTable& table, int argc, sqlite3_value** argv, sqlite3_int64* rowi
   bool told = argc > 1 && sqlite3_value_type(argv[0]) == SQLITE_NULL &&
               sqlite3_value_type(argv[1]) != SQLITE_NULL;
   for (int i = 2; i < argc && told; ++i) told = sqlite3_value_type(argv[i]) == SQLITE_NULL;
-  if (!told) throw Error(ErrorKind::kInvalid, table.open->content->advice());
+  if (!told) {
+    table.open->content->check();  // a trigger has no rowid to tell when a column hides it
+    throw Error(ErrorKind::kInvalid, table.open->content->advice());
+  }
   *rowid = sqlite3_value_int64(argv[1]);
   table.collection().follow(*rowid);
   return SQLITE_OK;
