@@ -65,6 +65,7 @@ MatchRows::MatchRows(MatchQuestion question, std::shared_ptr<const engine::View>
       view_(std::move(view)),
       selection_(std::move(selection)),
       source_(make_source(question_, *view_, *selection_, index, cancellation)) {
+  if (view_->content() != nullptr) moment_ = view_->content()->moment();
   fetch_first();
   pass_vanished();
 }
@@ -79,10 +80,15 @@ void MatchRows::next() {
   pass_vanished();
 }
 
-// Of the rows that come after the first ones, not all may be there: nobody looked at them.
+// Rows may go while the cursor is open, and those that come after the first ones may not be there
+// at all: nobody looked at them.
 void MatchRows::pass_vanished() {
   if (view_->content() == nullptr) return;
-  while (!at_end() && !engine::is_there(*view_, {hit().block, hit().row})) step();
+  while (!at_end() && !is_verified() && !engine::is_there(*view_, {hit().block, hit().row})) step();
+}
+
+bool MatchRows::is_verified() const {
+  return at_ < verified_ && view_->content()->moment().same(moment_);
 }
 
 void MatchRows::step() {
@@ -104,7 +110,7 @@ void MatchRows::fetch_first() {
   } else {
     const std::size_t k = static_cast<std::size_t>(std::min(wanted, rows));
     hits_ = source_->first(k, !complete_);
-    sorted_ = hits_.size();
+    sorted_ = verified_ = hits_.size();
     complete_ = complete_ || hits_.size() < k;
   }
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "compute/ops.h"
+#include "engine/content_source.h"
 #include "engine/filter.h"
 #include "engine/match_count.h"
 #include "engine/search_report.h"
@@ -84,6 +85,7 @@ class MatchRows {
   void sort_ahead();
   void step();
   void pass_vanished();
+  bool is_verified() const;
 
   MatchQuestion question_;
   std::shared_ptr<const engine::View> view_;
@@ -93,6 +95,9 @@ class MatchRows {
   std::size_t sorted_ = 0;  // hits_[0, sorted_) are in their final order
   std::size_t at_ = 0;
   bool complete_ = false;   // hits_ holds every row of the answer
+  // Of a table with content=: hits_[0, verified_) were there at that moment.
+  engine::ContentSource::Moment moment_;
+  std::size_t verified_ = 0;
 };
 
 }  // namespace warplite::sql

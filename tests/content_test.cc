@@ -360,6 +360,35 @@ TEST_CASE("A scan of an index over a content table can be stopped, also where no
   check_stops();
 }
 
+TEST_CASE("Rows that go while a search is read do not come") {
+  const SqlSession session(":memory:");
+  make_docs(session);
+  session.must_run(kIndex);
+  session.must_run(
+      "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 9) "
+      "INSERT INTO docs(id, code, e) SELECT i, i, '[' || i || ',0]' FROM n");
+  sqlite3_stmt* search = nullptr;
+  REQUIRE(sqlite3_prepare_v2(session.db(), "SELECT rowid FROM x WHERE e MATCH '[0,0]' AND k = 8", -1,
+                             &search, nullptr) == SQLITE_OK);
+  const auto next = [&] {
+    return sqlite3_step(search) == SQLITE_ROW ? sqlite3_column_int64(search, 0) : 0;
+  };
+  CHECK(next() == 1);
+  CHECK(next() == 2);
+  session.must_run("DELETE FROM docs WHERE id = 3");
+  CHECK(next() == 4);
+  session.must_run("BEGIN; DELETE FROM docs WHERE id = 5");
+  CHECK(next() == 6);
+  session.must_run("INSERT OR REPLACE INTO docs(id, code) VALUES (70, 7)");  // row 7 goes silently
+  CHECK(next() == 8);
+  CHECK(next() == 0);
+  session.must_run("COMMIT");
+  CHECK(next() == 1);  // SQLite begins a statement anew that has come to its end
+  CHECK(next() == 2);
+  CHECK(next() == 4);
+  sqlite3_finalize(search);
+}
+
 TEST_CASE("A row takes less than 64 bytes of an index with content=") {
   const SqlSession with(":memory:"), without(":memory:");
   const auto both = [&](const std::string& sql) {
