@@ -88,34 +88,19 @@ Cell prefer_integer(const Cell& cell) {
   return static_cast<double>(whole) == cell.real ? Cell::of(whole) : cell;
 }
 
-const char* kind_name(CellKind kind) {
-  switch (kind) {
-    case CellKind::kNull: return "NULL";
-    case CellKind::kInteger: return "INTEGER";
-    case CellKind::kReal: return "REAL";
-    case CellKind::kText: return "TEXT";
-    case CellKind::kBlob: return "BLOB";
-  }
-  return "?";
-}
-
 const char* column_type_name(PlainType type) {
   switch (type) {
     case PlainType::kInteger: return "INTEGER";
     case PlainType::kReal: return "REAL";
     case PlainType::kText: return "TEXT";
-    case PlainType::kBoolean: return "BOOLEAN";
+    case PlainType::kBoolean: return "BOOLEAN (0 or 1)";
   }
   return "?";
 }
 
 [[noreturn]] void refuse_value(const Cell& cell, PlainType type, const Place& where) {
-  const bool boolean = type == PlainType::kBoolean && cell.kind == CellKind::kInteger;
-  throw Error(ErrorKind::kConstraint,
-              boolean ? "cannot store " + std::to_string(cell.integer) +
-                            " in BOOLEAN column " + where.text() + ", which takes 0 and 1"
-                      : "cannot store " + std::string(kind_name(cell.kind)) + " value in " +
-                            column_type_name(type) + " column " + where.text());
+  throw Error(ErrorKind::kConstraint, where.text() + ": expected " + column_type_name(type) +
+                                          ", got " + describe(cell));
 }
 
 Cell to_text(const Cell& cell, const Place& where, std::string& storage) {

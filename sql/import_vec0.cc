@@ -29,6 +29,13 @@ std::string table_argument(sqlite3_value* value) {
   throw Error(ErrorKind::kInvalid, "expected a table's name, got " + describe(cell));
 }
 
+void check_schema(sqlite3* db, const QualifiedName& name) {
+  if (sqlite3_txn_state(db, name.schema.c_str()) >= 0) return;
+  throw Error(ErrorKind::kInvalid, "there is no schema " + name.schema +
+                                       "; a table's name that holds a dot is written in double "
+                                       "quotes, as '\"my.table\"'");
+}
+
 // What stands behind USING vec0 in the table's CREATE statement. SQLite keeps that as
 // "CREATE VIRTUAL TABLE name USING vec0(…)", without IF NOT EXISTS and schema.
 std::string read_columns(sqlite3* db, const QualifiedName& name) {
@@ -175,6 +182,7 @@ std::uint64_t import_vec0(Context& tables, const std::string& from,
                           const std::optional<std::string>& to) {
   sqlite3* db = tables.db();
   QualifiedName source = parse_name(from);
+  if (!source.schema.empty()) check_schema(db, source);
   const std::optional<std::string> schema = locate(db, source);
   if (!schema) {
     throw Error(ErrorKind::kInvalid, "expected a vec0 table, got " + from + ", which there is not");
@@ -182,6 +190,7 @@ std::uint64_t import_vec0(Context& tables, const std::string& from,
   source.schema = *schema;
   QualifiedName target = to ? parse_name(*to) : QualifiedName{{}, source.table + "_warp"};
   if (target.schema.empty()) target.schema = source.schema;
+  check_schema(db, target);
   const std::string columns = read_columns(db, source);
 
   Savepoint savepoint(db);

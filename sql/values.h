@@ -91,7 +91,7 @@ std::string describe(const Cell& cell);
 
 // Stores into a plain column as a STRICT table would: '2020' and 2020.0 become 2020 for INTEGER,
 // 5 becomes '5' for TEXT, 2 becomes 2.0 for REAL; what cannot be converted without loss is
-// Error{kConstraint} "cannot store TEXT value in INTEGER column t.c". BOOLEAN takes 0 and 1.
+// Error{kConstraint} "t.c: expected INTEGER, got the text 'soon'". BOOLEAN takes 0 and 1.
 // `storage` owns converted text.
 Cell to_column(const Cell& cell, PlainType type, const Place& where, std::string& storage);
 

@@ -193,7 +193,10 @@ TEST_CASE("what is no vec0 table, or no table") {
   check_error(session, "SELECT warp_import_vec0('docs', x'00')",
               {"expected a table's name", "1 byte"});
   check_error(session, "SELECT warp_import_vec0('docs', 'plain')", {"plain", "already exists"});
-  check_error(session, "SELECT warp_import_vec0('docs', 'nowhere.docs')", {"nowhere"});
+  for (const char* names : {"'docs', 'nowhere.docs'", "'nowhere.docs'"}) {
+    check_error(session, "SELECT warp_import_vec0(" + std::string(names) + ")",
+                {"there is no schema nowhere", "double quotes"});
+  }
   check_error(session, "SELECT warp_import_vec0('a.b.c')", {"schema.table"});
   session.must_run("CREATE VIEW tricky AS SELECT warp_import_vec0('docs')");
   check_error(session, "SELECT * FROM tricky", {"unsafe use of warp_import_vec0"});
