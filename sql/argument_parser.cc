@@ -51,7 +51,9 @@ const Row* lookup(const Row (&rows)[n], std::string_view name) {
 void ArgumentParser::table_option(TableDefinition& definition) {
   const std::string option = ascii_lower(take().text);
   take();
-  const std::string given = value("a value");
+  const bool names = option == "content" || option == "content_rowid";
+  const std::string given =
+      names && token().kind == Token::Kind::kBracket ? take().text : value("a value");
   if (option == "content" && token().is('.')) {
     fail("a content table is one of the index's own schema; expected its name alone");
   }
@@ -68,7 +70,7 @@ void ArgumentParser::table_option(TableDefinition& definition) {
       fail("store= takes codes, got \"" + given + "\"");
     }
     definition.codes_only = true;
-  } else if (option == "content" || option == "content_rowid") {
+  } else if (names) {
     if (given.empty()) fail(option + "= must name a " + (option == "content" ? "table" : "column"));
     (option == "content" ? definition.content.table : definition.content.rowid) = given;
   } else if (option == "sync") {
@@ -94,6 +96,9 @@ ColumnDefinition ArgumentParser::column() {
   }
   type(column);
   while (token().kind != Token::Kind::kEnd) option(column);
+  if (column.kind == ColumnKind::kTextKey && has_collation_) {
+    fail("a TEXT PRIMARY KEY is BINARY; expected no COLLATE");
+  }
   if (column.kind != ColumnKind::kVector && has_index_) check_plain_index(column);
   if (column.kind == ColumnKind::kVector) {
     check_index(column);
@@ -184,9 +189,25 @@ void ArgumentParser::option(ColumnDefinition& column) {
     distance(column);
   } else if (token().is_word("index")) {
     index(column);
+  } else if (token().is_word("collate")) {
+    collate(column);
   } else {
-    expected("PRIMARY KEY, PARTITION KEY, distance= or index=");
+    expected("PRIMARY KEY, PARTITION KEY, COLLATE, distance= or index=");
   }
+}
+
+// Of comparisons; searches have rules of their own.
+void ArgumentParser::collate(ColumnDefinition& column) {
+  take();
+  const std::string given = ascii_lower(value("BINARY, NOCASE or RTRIM"));
+  if (given != "binary" && given != "nocase" && given != "rtrim") {
+    fail("COLLATE takes BINARY, NOCASE or RTRIM, got \"" + given + "\"");
+  }
+  if (column.kind == ColumnKind::kVector || column.plain != PlainType::kText) {
+    fail("COLLATE applies to TEXT columns");
+  }
+  if (std::exchange(has_collation_, true)) fail("a column has one collation");
+  if (given != "binary") column.declared += " COLLATE " + given;
 }
 
 void ArgumentParser::key(ColumnDefinition& column, ColumnKind kind) {

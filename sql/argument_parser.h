@@ -55,6 +55,7 @@ class ArgumentParser {
   void vector_type(ColumnDefinition& column, const VectorName& type);
   void option(ColumnDefinition& column);
   void key(ColumnDefinition& column, ColumnKind kind);
+  void collate(ColumnDefinition& column);
   void distance(ColumnDefinition& column);
   void index(ColumnDefinition& column);
   void text_index(ColumnDefinition& column) const;
@@ -68,6 +69,7 @@ class ArgumentParser {
   std::size_t at_ = 0;
   bool has_distance_ = false;
   bool has_index_ = false;
+  bool has_collation_ = false;
 };
 
 }  // namespace warplite::sql

@@ -17,7 +17,7 @@ struct ColumnDefinition {
   std::string name;
   ColumnKind kind = ColumnKind::kPlain;
   int slot = -1;          // index into Layout::vectors, ::plains (plain, partition, text key) or of the aux columns
-  std::string declared;   // type for sqlite3_declare_vtab: "INTEGER", "TEXT", "" …
+  std::string declared;   // type for sqlite3_declare_vtab: "INTEGER", "TEXT COLLATE nocase", "" …
   ElementType element = ElementType::kFloat32;  // kVector
   std::uint32_t dim = 0;                        // kVector
   Distance distance = Distance::kL2;            // kVector

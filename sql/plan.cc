@@ -300,7 +300,9 @@ bool Planner::text_filter(int i, Filter& filter) const {
   const bool known = sqlite3_vtab_rhs_value(info_, i, &value) == SQLITE_OK && value != nullptr;
   const int type = known ? sqlite3_value_type(value) : SQLITE_NULL;
   if (type == SQLITE_INTEGER || type == SQLITE_FLOAT) return false;
-  filter.use.omit = known;
+  // Of <> and IS NOT SQLite tells no collation: they find more than under the column's own.
+  const bool unequal = filter.term.op == Comparison::kNotEqual || filter.term.op == Comparison::kIsNot;
+  filter.use.omit = known && !(unequal && column(filter.term.column)->declared != "TEXT");
   const std::string collation = ascii_lower(sqlite3_vtab_collation(info_, i));
   if (collation == "nocase") {
     filter.term.collation = Collation::kNoCase;
