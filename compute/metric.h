@@ -156,20 +156,4 @@ class VectorMetricBuilder {
                                                     Cancellation* cancellation) const = 0;
 };
 
-// When a block gets its metric index: at once where that takes little, else once comparing its rows
-// has cost as much. By evaluations of a distance; searches of a block share its ledger.
-class MetricLedger {
- public:
-  // `comparisons`: of rows with queries, by the search that asks. Not `lasting`: what takes little is
-  // not made at once either.
-  bool worth_building(double cost, double comparisons, bool lasting = true) {
-    constexpr double kAtOnce = 3e8;
-    spent_ += comparisons;
-    return (lasting && cost <= kAtOnce) || spent_ >= cost;
-  }
-
- private:
-  double spent_ = 0;
-};
-
 }  // namespace warplite::compute

@@ -25,6 +25,11 @@ struct TextIndex {
   std::shared_ptr<const compute::TextMetric> clusters;
   std::unique_ptr<const PivotTable> pivots;
 
+  // Centres or pivots: each query is compared with them first.
+  std::size_t points() const {
+    return pivots != nullptr ? pivots->count() : clusters->clusters->count;
+  }
+
   explicit TextIndex(std::shared_ptr<const compute::TextMetric> made) {
     if (made->pivots != nullptr) {
       pivots = std::make_unique<PivotTable>(*made->pivots);
@@ -47,7 +52,7 @@ class Indexes {
     build();
     for (const EditTile& tile : work.tiles) {
       auto index = indexable(tile) ? state_of(tile).find() : nullptr;
-      if (index != nullptr) {
+      if (index != nullptr && tile.live_rows >= index->points()) {
         indexed_.push_back({&tile, std::move(index)});
       } else {
         plain_.push_back(tile);
@@ -62,7 +67,7 @@ class Indexes {
   using State = MetricState<TextIndex>;
   struct Job {
     const EditTile* tile;
-    std::unique_ptr<MetricClaim<TextIndex>> claim;
+    MetricClaim<TextIndex> claim;
   };
 
   static bool indexable(const EditTile& tile) {
@@ -71,13 +76,15 @@ class Indexes {
   static State& state_of(const EditTile& tile) { return State::of(*tile.bytes); }
 
   void claim() {
-    jobs_.reserve(work_.tiles.size());
-    for (const EditTile& tile : work_.tiles) {
-      if (!indexable(tile)) continue;
-      const double compared = static_cast<double>(work_.queries()) * tile.live_rows;
-      if (!state_of(tile).claim(work_.metric->cost(tile.texts), compared)) continue;
-      jobs_.push_back({&tile, std::make_unique<MetricClaim<TextIndex>>(state_of(tile))});
-    }
+    const auto missing = compute::missing_metrics(work_, work_.tiles.size(), [&](std::size_t i) {
+      return indexable(work_.tiles[i]) && state_of(work_.tiles[i]).find() == nullptr;
+    });
+    jobs_.reserve(missing.size());  // what is claimed is kept, or free again
+    compute::claim_missing(missing, [&](const compute::MissingMetric& one, bool at_once) {
+      const EditTile& tile = work_.tiles[one.which];
+      auto claim = MetricClaim<TextIndex>::ask(state_of(tile), one, at_once);
+      if (claim) jobs_.push_back({&tile, std::move(*claim)});
+    });
   }
 
   void build() {
@@ -88,7 +95,7 @@ class Indexes {
     loop.run(threads, jobs_.size(), [&](unsigned thread, std::size_t i) {
       LoopCancellation cancellation(loop, thread);
       const EditTile& tile = *jobs_[i].tile;
-      jobs_[i].claim->set(std::make_shared<const TextIndex>(
+      jobs_[i].claim.set(std::make_shared<const TextIndex>(
           work_.metric->build(host_, tile, tile.host, &cancellation)));
     });
     jobs_.clear();

@@ -15,26 +15,16 @@ bool indexable(const compute::Block& block) {
   return block.host != nullptr && block.live_rows != 0;
 }
 
-// Fewer may be rows that are not sealed, whose buffer lives as long as nothing changes.
-constexpr std::uint32_t kLasting = 8192;
-// Nanoseconds of a core that a search may spend on indexes that it alone is not worth.
-constexpr double kAtOnce = 2e9;
-
-// Of making those that are not there yet, about.
-double nanoseconds_to_build(const compute::Workload& work) {
-  const double distance = 1 + 0.1 * work.queries.dim;
-  double sum = 0;
-  for (const compute::Block& block : work.blocks) {
-    if (!indexable(block) || State::of(*block.vectors).find() != nullptr) continue;
-    sum += work.metric->cost(block.rows) * distance;
-  }
-  return sum;
-}
-
 struct Job {
   const compute::Block* block;
-  std::unique_ptr<Claim> claim;
+  Claim claim;
 };
+
+// The distances to centres or pivots alone are as many.
+bool few_live_rows(const compute::Block& block, const compute::VectorMetric& metric) {
+  return block.live_rows <
+         (metric.clusters != nullptr ? metric.clusters->count : metric.pivots->count);
+}
 
 void build(compute::Device& host, const compute::Workload& work, std::vector<Job>& jobs) {
   if (jobs.empty()) return;
@@ -45,32 +35,30 @@ void build(compute::Device& host, const compute::Workload& work, std::vector<Job
     const compute::Block& block = *jobs[i].block;
     const MatrixView rows{block.host, block.rows, work.queries.dim, work.queries.type};
     LoopCancellation cancellation(loop, thread);
-    jobs[i].claim->set(work.metric->build(host, rows, &cancellation));
+    jobs[i].claim.set(work.metric->build(host, rows, &cancellation));
   });
 }
 
 }  // namespace
 
 MetricBlocks metric_blocks(compute::Device& host, const compute::Workload& work) {
-  const bool little = nanoseconds_to_build(work) <= kAtOnce;
+  const auto missing = compute::missing_metrics(work, work.blocks.size(), [&](std::size_t i) {
+    const compute::Block& block = work.blocks[i];
+    return indexable(block) && State::of(*block.vectors).find() == nullptr;
+  });
   std::vector<Job> jobs;
-  for (const compute::Block& block : work.blocks) {
-    if (!indexable(block)) continue;
-    State& state = State::of(*block.vectors);
-    const double compared =
-        static_cast<double>(work.queries.rows) * static_cast<double>(block.live_rows);
-    jobs.reserve(jobs.size() + 1);
-    if (state.claim(work.metric->cost(block.rows), compared,
-                    little && block.rows >= kLasting)) {
-      jobs.push_back({&block, std::make_unique<Claim>(state)});
-    }
-  }
+  jobs.reserve(missing.size());  // what is claimed is kept, or free again
+  compute::claim_missing(missing, [&](const compute::MissingMetric& one, bool at_once) {
+    const compute::Block& block = work.blocks[one.which];
+    auto claim = Claim::ask(State::of(*block.vectors), one, at_once);
+    if (claim) jobs.push_back({&block, std::move(*claim)});
+  });
   build(host, work, jobs);
   jobs.clear();
   MetricBlocks out;
   for (const compute::Block& block : work.blocks) {
     auto metric = indexable(block) ? State::of(*block.vectors).find() : nullptr;
-    if (metric != nullptr) {
+    if (metric != nullptr && !few_live_rows(block, *metric)) {
       out.indexed.push_back({&block, std::move(metric)});
     } else {
       out.plain.push_back(block);

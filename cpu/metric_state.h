@@ -1,14 +1,15 @@
 // The metric index of a block or tile, with its buffer (CpuBuffer::derived): made when searches have
-// become worth it (compute::MetricLedger), by one of the threads that search at the time, while
+// become worth it (compute/metric_ledger.h), by one of the threads that search at the time, while
 // others do without.
 // Threads: any.
 #pragma once
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <utility>
 
-#include "compute/metric.h"
+#include "compute/metric_ledger.h"
 #include "cpu/ivf_parallel.h"
 #include "cpu/worker.h"
 
@@ -28,15 +29,16 @@ class MetricState {
     const std::lock_guard<std::mutex> lock(mutex_);
     return metric_;
   }
-  // Whether the caller is to make it; see MetricLedger. It calls finish() then.
-  bool claim(double cost, double comparisons, bool lasting = true) {
+  // Whether the caller is to make it; see MetricLedger. It calls finish() then, with null where it
+  // did not come about.
+  bool claim(const compute::MissingMetric& missing, bool at_once) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (making_ || metric_ != nullptr) return false;
-    if (!ledger_.worth_building(cost, comparisons, lasting)) return false;
+    if (making_ || metric_ != nullptr || !ledger_.worth_making(missing, at_once)) return false;
     return making_ = true;
   }
   void finish(std::shared_ptr<const Metric> metric) {
     const std::lock_guard<std::mutex> lock(mutex_);
+    if (metric == nullptr) ledger_.given_up();
     metric_ = std::move(metric);
     making_ = false;
   }
@@ -52,14 +54,24 @@ class MetricState {
 template <class Metric>
 class MetricClaim {
  public:
-  explicit MetricClaim(MetricState<Metric>& state) : state_(state) {}
-  ~MetricClaim() { state_.finish(std::move(metric_)); }
-  MetricClaim(const MetricClaim&) = delete;
-  MetricClaim& operator=(const MetricClaim&) = delete;
+  // Null: the caller is not to make it.
+  static std::optional<MetricClaim> ask(MetricState<Metric>& state,
+                                        const compute::MissingMetric& missing, bool at_once) {
+    if (!state.claim(missing, at_once)) return std::nullopt;
+    return MetricClaim(state);
+  }
+  MetricClaim(MetricClaim&& other) noexcept
+      : state_(std::exchange(other.state_, nullptr)), metric_(std::move(other.metric_)) {}
+  MetricClaim& operator=(MetricClaim&&) = delete;
+  ~MetricClaim() {
+    if (state_ != nullptr) state_->finish(std::move(metric_));
+  }
   void set(std::shared_ptr<const Metric> metric) { metric_ = std::move(metric); }
 
  private:
-  MetricState<Metric>& state_;
+  explicit MetricClaim(MetricState<Metric>& state) noexcept : state_(&state) {}
+
+  MetricState<Metric>* state_;
   std::shared_ptr<const Metric> metric_;
 };
 

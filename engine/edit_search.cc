@@ -130,10 +130,18 @@ class EditSearch {
 
   void search(const std::vector<EditTextTile>& tiles) {
     if (tiles.empty()) return;
+    lasting_ = all_stay(tiles);
     compute::Device& device = choose(tiles);
     answer_on(device, insisted_,
               [&](compute::Device& answering) { return search_on(answering, tiles); });
     for (const EditTextTile& tile : tiles) compare_long_rows(tile);
+  }
+
+  // Whether the cache has room for all of them; else they are made for one search.
+  static bool all_stay(const std::vector<EditTextTile>& tiles) {
+    std::size_t bytes = 0;
+    for (const EditTextTile& tile : tiles) bytes += tile.memory().size();
+    return bytes <= Residency::instance().limit();
   }
 
   void compare_long_rows(const EditTextTile& tile) {
@@ -196,7 +204,7 @@ class EditSearch {
     const Selection::Rows& selected = rows_.part(tile.part);
     compute::EditTile out;
     out.bytes = &buffer;
-    if (!tile.stamp.is_null()) out.host = tile.memory().data();
+    if (lasting_ && !tile.stamp.is_null()) out.host = tile.memory().data();
     out.alphabet = tile.texts->alphabet;
     out.texts = tile.texts->texts;
     out.positions = tile.texts->positions;
@@ -216,6 +224,7 @@ class EditSearch {
   EditRows one_by_one_;
   std::vector<std::uint32_t> begins_{0}, points_;  // of the queries, as devices take them
   bool insisted_ = false;
+  bool lasting_ = false;  // something may be made of the tiles, and kept with them
 };
 
 }  // namespace

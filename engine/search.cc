@@ -228,7 +228,10 @@ class Searcher {
   void load(std::uint32_t part, SearchBlocks& blocks) const {
     SearchBlock block;
     if (selected(part) == 0) return;
-    if (load_block(view_, request_.column, part, block)) blocks.push_back(std::move(block));
+    if (!load_block(view_, request_.column, part, block)) return;
+    // What does not stay is searched once: nothing is made of it.
+    if (!fits_) block.block.host = nullptr;
+    blocks.push_back(std::move(block));
   }
 
   Status search_groups(Devices devices) {

@@ -23,6 +23,7 @@ class MetricClaims {
     for (std::size_t i = made_; i < indexes_.size(); ++i) indexes_[i]->give_up();
   }
 
+  void reserve(std::size_t count) { indexes_.reserve(count); }
   void add(MetricIndexes& indexes) { indexes_.push_back(&indexes); }
 
   // `build(i)` computes the i-th on the host, on any thread; it is then sent with

@@ -32,14 +32,15 @@ DeviceBytes MetricUpload::send(Lane& lane) const {
   return memory;
 }
 
-bool MetricIndexes::claim(double cost, double comparisons) {
+bool MetricIndexes::claim(const compute::MissingMetric& missing, bool at_once) {
   const std::lock_guard lock(mutex_);
-  if (making_ || made_ || !ledger_.worth_building(cost, comparisons)) return false;
+  if (making_ || made_ || !ledger_.worth_making(missing, at_once)) return false;
   return making_ = true;
 }
 
 void MetricIndexes::give_up() {
   const std::lock_guard lock(mutex_);
+  ledger_.given_up();
   making_ = false;
 }
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "compute/edit_metric.h"
-#include "compute/metric.h"
+#include "compute/metric_ledger.h"
 #include "gpu/lane.h"
 #include "gpu/metric.h"
 #include "gpu/metric_texts.h"
@@ -45,7 +45,7 @@ class MetricIndexes {
   ~MetricIndexes() { used_ -= memory_.size(); }
 
   // Whether the caller is to make the index; then it calls finish, or give_up.
-  bool claim(double cost, double comparisons);
+  bool claim(const compute::MissingMetric& missing, bool at_once);
   void give_up();
   void finish(const compute::VectorMetric& metric, std::uint32_t dim, Lane& lane);
   void finish(const compute::TextMetric& metric, Lane& lane);

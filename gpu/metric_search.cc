@@ -71,14 +71,17 @@ MetricBlocks MetricSearch::blocks(compute::Device& host, Lane& lane,
                                   const compute::Workload& work) {
   std::vector<const compute::Block*> missing;
   MetricClaims claims;
-  for (const compute::Block& block : work.blocks) {
-    if (!may_have_index(block)) continue;
-    const double compared =
-        static_cast<double>(work.queries.rows) * static_cast<double>(block.live_rows);
-    if (!indexes_of(block).claim(work.metric->cost(block.rows), compared)) continue;
+  const auto lacking = compute::missing_metrics(work, work.blocks.size(), [&](std::size_t i) {
+    return may_have_index(work.blocks[i]) && indexes_of(work.blocks[i]).vectors() == nullptr;
+  });
+  missing.reserve(lacking.size());  // what is claimed is kept, or free again
+  claims.reserve(lacking.size());
+  compute::claim_missing(lacking, [&](const compute::MissingMetric& one, bool at_once) {
+    const compute::Block& block = work.blocks[one.which];
+    if (!indexes_of(block).claim(one, at_once)) return;
     missing.push_back(&block);
     claims.add(indexes_of(block));
-  }
+  });
   claims.make(
       work.cancellation,
       [&](std::size_t i) {

@@ -91,13 +91,17 @@ bool MetricChoice::faster(const MetricTotals& totals, std::uint32_t words) const
 MetricTiles metric_tiles(compute::Device& host, Lane& lane, const compute::EditWork& work) {
   std::vector<const EditTile*> missing;
   MetricClaims claims;
-  for (const EditTile& tile : work.tiles) {
-    if (!may_have_index(tile)) continue;
-    const double compared = static_cast<double>(work.queries()) * tile.texts;
-    if (!indexes_of(tile).claim(work.metric->cost(tile.texts), compared)) continue;
+  const auto lacking = compute::missing_metrics(work, work.tiles.size(), [&](std::size_t i) {
+    return may_have_index(work.tiles[i]) && indexes_of(work.tiles[i]).texts() == nullptr;
+  });
+  missing.reserve(lacking.size());  // what is claimed is kept, or free again
+  claims.reserve(lacking.size());
+  compute::claim_missing(lacking, [&](const compute::MissingMetric& one, bool at_once) {
+    const EditTile& tile = work.tiles[one.which];
+    if (!indexes_of(tile).claim(one, at_once)) return;
     missing.push_back(&tile);
     claims.add(indexes_of(tile));
-  }
+  });
   claims.make(
       work.cancellation,
       [&](std::size_t i) {

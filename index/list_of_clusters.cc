@@ -18,6 +18,9 @@ using compute::MetricSpace;
 using compute::VectorClusters;
 
 constexpr std::uint32_t kDefaultSize = 64;  // metric-range §V, of vectors
+// Rows of a cluster are held by groups of their own, 16 vectors or 32 texts: fewer would leave most
+// of that memory empty.
+constexpr std::uint32_t kLeastSize = 8;
 constexpr std::uint32_t kMostSize = 65536;
 
 // One block's clusters, cluster by cluster.
@@ -55,36 +58,78 @@ class Clustering {
     for (std::uint32_t i = 0; i < left_.size(); ++i) sums_[i] += double{distances_[i]};
     left_.copy_to(centre, out_.centres, out_.count++);
     distances_[centre] = -1;  // itself first, whoever else is at distance 0
-    const std::vector<std::uint32_t> taken = nearest();
+    float inner = std::numeric_limits<float>::infinity();
+    const std::vector<std::uint32_t> taken = nearest(inner);
     distances_[centre] = 0;
     place(taken);
     remove(taken);
-    float inner = std::numeric_limits<float>::infinity();
-    for (std::uint32_t i = 0; i < left_.size(); ++i) inner = std::min(inner, distances_[i]);
     out_.inner.push_back(inner);
   }
 
-  std::vector<std::uint32_t> nearest() const {
-    std::vector<std::uint32_t> places(left_.size());
-    std::iota(places.begin(), places.end(), 0u);
-    const auto nearer = [&](std::uint32_t a, std::uint32_t b) {
-      return distances_[a] != distances_[b] ? distances_[a] < distances_[b] : a < b;
-    };
-    const std::size_t count = std::min<std::size_t>(size_, places.size());
-    if (count < places.size()) {
-      const float most = edge(count);
-      std::erase_if(places, [&](std::uint32_t i) { return !(distances_[i] <= most); });
+  // By distance, then place. `stays`: the least distance of the others, if there are any.
+  std::vector<std::uint32_t> nearest(float& stays) {
+    const std::size_t count = std::min<std::size_t>(size_, left_.size());
+    if (count == left_.size()) {
+      near_.resize(count);
+      std::iota(near_.begin(), near_.end(), 0u);
+    } else {
+      find_near(bound(count + 1));
+      keep_nearest(count, stays);
     }
-    std::sort(places.begin(), places.end(), nearer);
-    places.resize(count);
-    return places;
+    std::stable_sort(near_.begin(), near_.end(), [&](std::uint32_t a, std::uint32_t b) {
+      return distances_[a] < distances_[b];
+    });
+    return near_;
   }
-  // The count-th smallest distance.
-  float edge(std::size_t count) const {
-    std::vector<float> values(distances_.begin(), distances_.begin() + left_.size());
-    const auto kth = values.begin() + static_cast<std::ptrdiff_t>(count - 1);
-    std::nth_element(values.begin(), kth, values.end());
+
+  // So many distances are at most that: the smallest of so many parts of 16 are.
+  float bound(std::size_t count) {
+    constexpr std::size_t kChunk = std::size_t{kMetricGroup} * kMetricGroup;
+    const std::size_t chunks = left_.size() / kChunk;
+    if (chunks * kMetricGroup < count) return std::numeric_limits<float>::infinity();
+    least_.resize(chunks * kMetricGroup);
+    for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
+      const float* const from = distances_.data() + chunk * kChunk;
+      float* const least = least_.data() + chunk * kMetricGroup;
+      std::copy_n(from, kMetricGroup, least);
+      for (std::size_t at = kMetricGroup; at < kChunk; at += kMetricGroup) {
+        for (std::size_t i = 0; i < kMetricGroup; ++i) {
+          least[i] = from[at + i] < least[i] ? from[at + i] : least[i];
+        }
+      }
+    }
+    const auto kth = least_.begin() + static_cast<std::ptrdiff_t>(count - 1);
+    std::nth_element(least_.begin(), kth, least_.end());
     return *kth;
+  }
+
+  void find_near(float most) {
+    near_.resize(left_.size());
+    std::size_t found = 0;
+    for (std::uint32_t i = 0; i < left_.size(); ++i) {
+      near_[found] = i;
+      found += distances_[i] <= most ? 1 : 0;
+    }
+    near_.resize(found);
+  }
+
+  // Of those near, which are more than `count`. As many may be at the edge as there are rows: it
+  // takes as many of them as are missing, and sorts no others.
+  void keep_nearest(std::size_t count, float& stays) {
+    least_.clear();
+    for (const std::uint32_t i : near_) least_.push_back(distances_[i]);
+    const auto after = least_.begin() + static_cast<std::ptrdiff_t>(count);
+    std::nth_element(least_.begin(), after, least_.end());
+    stays = *after;
+    const float edge = *std::max_element(least_.begin(), after);
+    std::size_t missing = count;
+    for (auto value = least_.begin(); value != after; ++value) missing -= *value < edge ? 1 : 0;
+    std::erase_if(near_, [&](std::uint32_t i) {
+      if (distances_[i] != edge) return distances_[i] > edge;
+      if (missing == 0) return true;
+      --missing;
+      return false;
+    });
   }
 
   void place(const std::vector<std::uint32_t>& taken) {
@@ -113,8 +158,19 @@ class Clustering {
 
   // The next centre maximises the sum of distances to those before.
   std::uint32_t farthest() const {
+    constexpr std::size_t kLanes = 8;  // independent maxima
+    double most[kLanes] = {};
+    const std::size_t whole = left_.size() / kLanes * kLanes;
+    for (std::size_t at = 0; at < whole; at += kLanes) {
+      for (std::size_t i = 0; i < kLanes; ++i) {
+        most[i] = sums_[at + i] > most[i] ? sums_[at + i] : most[i];
+      }
+    }
     const auto end = sums_.begin() + left_.size();
-    return static_cast<std::uint32_t>(std::max_element(sums_.begin(), end) - sums_.begin());
+    const double largest = std::max(*std::max_element(most, most + kLanes),
+                                    whole == left_.size() ? 0.0 : *std::max_element(
+                                        sums_.begin() + static_cast<std::ptrdiff_t>(whole), end));
+    return static_cast<std::uint32_t>(std::find(sums_.begin(), end, largest) - sums_.begin());
   }
 
   void finish() {
@@ -133,8 +189,9 @@ class Clustering {
   const MetricSpace space_;
   const std::uint32_t size_;
   MetricRows& left_;
-  std::vector<float> point_, distances_;
+  std::vector<float> point_, distances_, least_;
   std::vector<double> sums_;
+  std::vector<std::uint32_t> near_;
   VectorClusters out_;
 };
 
@@ -178,9 +235,10 @@ std::uint32_t cluster_size(const Spec& spec, std::uint32_t otherwise) {
   for (const auto& [name, text] : spec.parameters) {
     const char* const end = text.data() + text.size();
     const auto result = std::from_chars(text.data(), end, size);
-    if (name != "size" || result.ec != std::errc() || result.ptr != end || size < 1 ||
-        size > kMostSize) {
-      throw Error(ErrorKind::kInvalid, "index=list_of_clusters takes the parameter size, 1 to " +
+    if (name != "size" || result.ec != std::errc() || result.ptr != end ||
+        size < kLeastSize || size > kMostSize) {
+      throw Error(ErrorKind::kInvalid, "index=list_of_clusters takes the parameter size, " +
+                                           std::to_string(kLeastSize) + " to " +
                                            std::to_string(kMostSize) + " rows of a cluster, but \"" +
                                            name + "=" + text + "\" was given");
     }

@@ -146,7 +146,8 @@ class PivotBuilder : public compute::TextMetricBuilder {
   explicit PivotBuilder(double alpha) : alpha_(alpha) {}
 
   double cost(std::size_t texts) const override {
-    return static_cast<double>(texts) * kMostPivots;
+    constexpr double kArranging = 1.5;  // times as long again, of words (bench/kernels/NOTES.md)
+    return static_cast<double>(texts) * kMostPivots * (1 + kArranging);
   }
   std::shared_ptr<const compute::TextMetric> build(
       compute::Device& host, const compute::EditTile& tile, const std::byte* bytes,

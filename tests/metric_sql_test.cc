@@ -183,3 +183,34 @@ TEST_CASE("metric indexes in SQL: rows that come, change and go within a transac
     }
   }
 }
+
+// Where there is no room for a column's rows, an index of them would be made for one search.
+TEST_CASE("metric indexes in SQL: what does not stay in memory gets no index") {
+  for (const std::string index : {"list_of_clusters", "sss"}) {
+    INFO(index);
+    const SqlSession session(":memory:");
+    session.must_run("CREATE VIRTUAL TABLE t USING warp(id INTEGER PRIMARY KEY, v FLOAT[2] index=" +
+                     index + ", s TEXT distance=edit index=" + index + ");"
+                     "WITH RECURSIVE i(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM i WHERE i < "
+                     "19999) INSERT INTO t(v, s) SELECT printf('[%d,%d]', i % 100, i / 100), "
+                     "printf('%08d', i * 7919) FROM i;"
+                     "INSERT INTO t(t) VALUES ('optimize')");
+    const std::string vectors =
+        "SELECT count(*) FROM t WHERE v MATCH '[7,7]' AND distance <= 1";
+    const std::string texts =
+        "SELECT count(*) FROM warp_range_join('t', 's', 'SELECT id, s FROM t LIMIT 64', 1)";
+    const std::string method = "SELECT method FROM warp_explain()";
+    session.must_run("SELECT warp_config('cpu_memory_limit', '60000')");
+    for (int i = 0; i < 3; ++i) {
+      CHECK(one(session, vectors) == "5");
+      CHECK(one(session, method) == "brute force");
+      CHECK(one(session, texts) != "0");
+      CHECK(one(session, method) == "brute force");
+    }
+    session.must_run("SELECT warp_config('cpu_memory_limit', '0')");
+    CHECK(one(session, vectors) == "5");
+    CHECK(one(session, method) == "index");
+    CHECK(one(session, texts) != "0");
+    CHECK(one(session, method) != "brute force");
+  }
+}
