@@ -12,7 +12,6 @@ namespace {
 using compute::kMetricGroup;
 using compute::MetricSpace;
 
-constexpr std::size_t kScored = 256;  // candidates at a time
 constexpr float kInfinite = std::numeric_limits<float>::infinity();
 
 }  // namespace
@@ -21,18 +20,22 @@ MetricWalk::MetricWalk(Worker& worker, MetricSpace space)
     : worker_(worker), space_(space), dim_(worker.context().work.queries.dim),
       slack_(compute::Slack::of(space, dim_)),
       kernel_(worker.context().kernels.metric.distances[space == MetricSpace::kL1 ? 1 : 0]),
-      k_(worker.context().k), point_(dim_) {}
+      k_(worker.context().k), costs_(dim_), point_(dim_) {}
 
-bool MetricWalk::search(std::size_t query, const MetricBlock& block, double most_share) {
+bool MetricWalk::search(std::size_t query, const MetricBlock& block, double most,
+                        bool careful) {
   const MatrixView& queries = worker_.context().work.queries;
   if (!compute::metric_bounded(space_, queries, query)) return false;
   compute::metric_coordinates(space_, queries, query, point_.data());
   query_ = query;
   block_ = block.block;
   const bool found = block.metric->clusters != nullptr
-                         ? all_clusters(*block.metric->clusters, most_share)
-                         : all_pivots(*block.metric->pivots, most_share);
-  if (!found) return false;
+                         ? all_clusters(*block.metric->clusters, most, careful)
+                         : all_pivots(*block.metric->pivots, most);
+  if (!found) {
+    candidates_.clear();
+    return false;
+  }
   for (const std::uint32_t row : block.metric->outliers) {
     if (!live(row)) continue;
     candidates_.push_back(row);
@@ -67,20 +70,27 @@ BallTest MetricWalk::ball_test(double radius) const {
   return test;
 }
 
-bool MetricWalk::all_clusters(const Clusters& index, double most_share) {
+bool MetricWalk::all_clusters(const Clusters& index, double most, bool careful) {
   if (index.count == 0) return true;
   const std::size_t groups = (index.count + kMetricGroup - 1) / kMetricGroup;
   from_centres_.resize(groups * kMetricGroup);
   touched_.resize(groups * kMetricGroup);
-  if (k_ == 0 && most_share >= 1) return clusters_within(index);
+  if (k_ == 0 && !careful) return clusters_within(index, most);
+  double needed = costs_.distance * index.count;
+  if (k_ != 0) {
+    const double rows = static_cast<double>(block_->rows) / index.count;
+    needed += costs_.score * rows * static_cast<double>(enough_clusters(index));
+  }
+  if (needed > most) return false;
+  spent_ += needed;
   distances(index.centres, 0, groups, from_centres_.data());
   evaluated_ += index.count;
   if (k_ != 0) bound_by_nearest(index);
   double ball = radius();
-  const std::size_t count = worker_.context().kernels.metric.touched(
-      ball_test(ball), from_centres_.data(), index.cover.data(), index.cosines.data(),
-      groups * kMetricGroup, touched_.data());
-  if (static_cast<double>(count) > most_share * index.count) return false;
+  std::size_t count = touched_clusters(index, ball);
+  const double visits = this->visits(index, count, ball);
+  if (needed + visits > most) return false;
+  spent_ += visits;
   if (k_ != 0) {
     std::sort(touched_.begin(), touched_.begin() + static_cast<std::ptrdiff_t>(count),
               [&](std::uint32_t a, std::uint32_t b) {
@@ -93,25 +103,49 @@ bool MetricWalk::all_clusters(const Clusters& index, double most_share) {
     const Window window = Window::of(space_, slack_, double{from_centres_[cluster]}, ball);
     if (window.low > double{index.cover[cluster]}) continue;
     visit(index, cluster, window, ball);
-    if (k_ != 0) {
-      score();
-      ball = radius();
-    } else if (window.high < double{index.inner[cluster]}) {
-      break;  // the ball lies within this cluster's: later ones have nothing of it
-    }
+    if (k_ == 0) continue;
+    score();
+    ball = radius();
   }
   return true;
 }
 
+std::size_t MetricWalk::touched_clusters(const Clusters& index, double radius) {
+  return worker_.context().kernels.metric.touched(ball_test(radius), from_centres_.data(),
+                                                  index.cover.data(), index.cosines.data(),
+                                                  from_centres_.size(), touched_.data());
+}
+
+// What visits of the touched clusters take, at most. Of all within the radius those are `touched`
+// up to the first that holds the ball: later ones have nothing of it.
+double MetricWalk::visits(const Clusters& index, std::size_t& touched, double radius) const {
+  std::size_t groups = 0;
+  for (std::size_t i = 0; i < touched; ++i) {
+    const std::uint32_t cluster = touched_[i];
+    const Window window = Window::of(space_, slack_, double{from_centres_[cluster]}, radius);
+    const auto low = static_cast<float>(window.low), high = static_cast<float>(window.high);
+    for (std::uint32_t group = index.begins[cluster]; group < index.begins[cluster + 1]; ++group) {
+      const float* const rings = index.rings.data() + std::size_t{group} * kMetricGroup;
+      groups += static_cast<std::size_t>((rings[kMetricGroup - 1] >= low) & (rings[0] <= high));
+    }
+    if (k_ == 0 && window.high < double{index.inner[cluster]}) touched = i + 1;
+  }
+  return costs_.touched * static_cast<double>(touched) +
+         costs_.distance * kMetricGroup * static_cast<double>(groups);
+}
+
 // Centres in the order they were chosen, until the ball lies within a cluster.
-bool MetricWalk::clusters_within(const Clusters& index) {
+bool MetricWalk::clusters_within(const Clusters& index, double most) {
   constexpr std::size_t kAtOnce = 256;
   const double ball = radius();
   const BallTest test = ball_test(ball);
+  const double before = spent_;
   for (std::size_t first = 0; first < index.count; first += kAtOnce) {
+    if (spent_ - before > most) return false;
     const std::size_t some = std::min(kAtOnce, from_centres_.size() - first);
     distances(index.centres, first / kMetricGroup, some / kMetricGroup, from_centres_.data());
     evaluated_ += std::min<std::size_t>(kAtOnce, index.count - first);
+    spent_ += costs_.distance * static_cast<double>(some);
     const std::size_t count = worker_.context().kernels.metric.touched(
         test, from_centres_.data(), index.cover.data() + first, index.cosines.data() + first, some,
         touched_.data());
@@ -120,19 +154,26 @@ bool MetricWalk::clusters_within(const Clusters& index) {
       const Window window =
           Window::of(space_, slack_, double{from_centres_[touched_[i]]}, ball);
       if (window.low > double{index.cover[cluster]}) continue;
+      const std::uint64_t evaluated = evaluated_;
       visit(index, static_cast<std::uint32_t>(cluster), window, ball);
+      spent_ += costs_.touched + costs_.distance * static_cast<double>(evaluated_ - evaluated);
       if (window.high < double{index.inner[cluster]}) return true;
     }
   }
   return true;
 }
 
+// Clusters that hold as many rows as are asked for, and some more.
+std::size_t MetricWalk::enough_clusters(const Clusters& index) const {
+  const std::size_t rows = std::max<std::size_t>(1, block_->rows / index.count);
+  return std::min<std::size_t>(index.count, 2 + k_ / rows);
+}
+
 // Of the clusters of the nearest centres, as many rows as are asked for.
 void MetricWalk::bound_by_nearest(const Clusters& index) {
   std::vector<std::uint32_t> order(index.count);
   std::iota(order.begin(), order.end(), 0u);
-  const std::size_t rows = std::max<std::size_t>(1, block_->rows / index.count);
-  const std::size_t enough = std::min<std::size_t>(index.count, 2 + k_ / rows);
+  const std::size_t enough = enough_clusters(index);
   const auto nearer = [&](std::uint32_t a, std::uint32_t b) {
     return from_centres_[a] < from_centres_[b];
   };
@@ -164,7 +205,6 @@ void MetricWalk::visit(const Clusters& index, std::uint32_t cluster, const Windo
       if (near[i] <= limit && live(rows[i])) candidates_.push_back(rows[i]);
     }
   }
-  if (candidates_.size() >= kScored) score();
 }
 
 std::vector<compute::MetricWindow> MetricWalk::windows(const Pivots& index, double radius) const {
@@ -175,79 +215,123 @@ std::vector<compute::MetricWindow> MetricWalk::windows(const Pivots& index, doub
   return out;
 }
 
-bool MetricWalk::all_pivots(const Pivots& index, double most_share) {
+// Some places tell what testing all of them takes and leaves over.
+bool MetricWalk::all_pivots(const Pivots& index, double most) {
   if (index.count == 0) return true;
   const std::size_t groups = (index.count + kMetricGroup - 1) / kMetricGroup;
+  double needed = costs_.distance * index.count;
+  if (k_ != 0) {
+    needed += costs_.place * index.count * static_cast<double>(near_places(index)) +
+              costs_.score * static_cast<double>(enough_places());
+  }
+  if (needed > most) return false;
+  spent_ += needed;
   from_centres_.resize(groups * kMetricGroup);
   distances(index.pivots, 0, groups, from_centres_.data());
   evaluated_ += index.count;
   if (k_ != 0) bound_by_near(index);
-  const std::size_t before = candidates_.size();
-  add_between(index, windows(index, radius()));
-  if (static_cast<double>(candidates_.size() - before) > most_share * block_->rows) {
-    candidates_.clear();
-    return false;
+  const std::vector<Window> windows = this->windows(index, radius());
+  const Places places = between(index, windows[0]);
+  if (needed + estimate(index, windows, places) > most) return false;
+  const Tested tested = test(index, windows, places, places.end - places.begin);
+  spent_ += tested.nanoseconds;
+  const double scores = costs_.score * static_cast<double>(tested.left);
+  if (scores > most) return false;
+  spent_ += scores;
+  for (std::size_t i = 0; i < tested.left; ++i) {
+    const std::uint32_t row = index.rows[touched_[i]];
+    if (live(row)) candidates_.push_back(row);
   }
+  evaluated_ += candidates_.size();
   visited_ += candidates_.size();
   return true;
 }
 
-// The candidates that no pivot excludes. Rows are in the order of the first one's distances.
-void MetricWalk::add_between(const Pivots& index, const std::vector<Window>& windows) {
+// By runs of places: those that lie alone would be as dear to read as what is around them.
+double MetricWalk::estimate(const Pivots& index, const std::vector<Window>& windows,
+                            const Places& places) {
+  constexpr std::size_t kRuns = 8, kRun = 4 * kMetricGroup, kFewest = 4 * kRuns * kRun;
+  const std::size_t all = places.end - places.begin;
+  if (all < kFewest) return 0;
+  const std::size_t step = all / kRuns / kRun;
+  const Tested some = test(index, windows, places, kRun, step);
+  spent_ += some.nanoseconds;
+  return static_cast<double>(step) *
+         (some.nanoseconds + costs_.score * static_cast<double>(some.left));
+}
+
+// Rows are in the order of the first pivot's distances.
+MetricWalk::Places MetricWalk::between(const Pivots& index, const Window& first) const {
+  const float* const table = index.table.data();
+  const float* const end = table + index.places;
+  const float* const from = std::lower_bound(table, end, static_cast<float>(first.low));
+  const float* const to = std::upper_bound(from, end, static_cast<float>(first.high));
+  if (from == to) return {};
+  const auto round = [](std::ptrdiff_t place, std::size_t up) {
+    return (static_cast<std::size_t>(place) + up) / kMetricGroup * kMetricGroup;
+  };
+  return {round(from - table, 0), round(to - table, kMetricGroup - 1)};
+}
+
+// Of every `step`-th run, the places that no pivot excludes.
+MetricWalk::Tested MetricWalk::test(const Pivots& index, const std::vector<Window>& windows,
+                                    const Places& places, std::size_t run, std::size_t step) {
   const float* const first = index.table.data();
-  const float* const end = first + index.places;
-  const auto low = static_cast<float>(windows[0].low), high = static_cast<float>(windows[0].high);
-  const std::size_t from = static_cast<std::size_t>(std::lower_bound(first, end, low) - first);
-  const std::size_t to = static_cast<std::size_t>(std::upper_bound(first, end, high) - first);
-  const std::size_t begin = from / kMetricGroup * kMetricGroup;
-  const std::size_t places =
-      to <= begin ? 0 : (to - begin + kMetricGroup - 1) / kMetricGroup * kMetricGroup;
-  touched_.resize(places + kMetricGroup);
+  touched_.resize(places.end - places.begin + kMetricGroup);
   // The pivot of the second test is that of the most others, which reads its numbers as vectors.
   const std::size_t second = index.count > 1 ? 1 : 0;
-  std::size_t count = worker_.context().kernels.metric.between(
-      first + second * index.places + begin, static_cast<float>(windows[second].low),
-      static_cast<float>(windows[second].high), places, static_cast<std::uint32_t>(begin),
-      touched_.data());
-  for (std::size_t pivot = 0; pivot < index.count && count != 0; ++pivot) {
+  const auto low = static_cast<float>(windows[second].low);
+  const auto high = static_cast<float>(windows[second].high);
+  Tested tested;
+  for (std::size_t at = places.begin; at < places.end; at += step * run) {
+    const std::size_t some = std::min(run, places.end - at);
+    tested.left += worker_.context().kernels.metric.between(
+        first + second * index.places + at, low, high, some, static_cast<std::uint32_t>(at),
+        touched_.data() + tested.left);
+    tested.nanoseconds += costs_.place * static_cast<double>(some);
+  }
+  for (std::size_t pivot = 0; pivot < index.count && tested.left != 0; ++pivot) {
     if (pivot == second && index.count > 1) continue;
     const float* const table = first + pivot * index.places;
     const auto least = static_cast<float>(windows[pivot].low);
     const auto most = static_cast<float>(windows[pivot].high);
     std::size_t kept = 0;
-    for (std::size_t i = 0; i < count; ++i) {
+    for (std::size_t i = 0; i < tested.left; ++i) {
       const float value = table[touched_[i]];
       touched_[kept] = touched_[i];
       kept += static_cast<std::size_t>((value >= least) & (value <= most));
     }
-    count = kept;
+    tested.nanoseconds += costs_.test * static_cast<double>(tested.left);
+    tested.left = kept;
   }
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::uint32_t row = index.rows[touched_[i]];
-    if (!live(row)) continue;
-    candidates_.push_back(row);
-    ++evaluated_;
-  }
+  return tested;
+}
+
+std::size_t MetricWalk::near_places(const Pivots& index) const {
+  return std::min<std::size_t>(index.places, 8 * k_ + 256);
 }
 
 // Rows whose distances to the pivots are about the query's.
 void MetricWalk::bound_by_near(const Pivots& index) {
-  const std::size_t wanted = std::min<std::size_t>(index.places, 8 * k_ + 256);
+  const std::size_t wanted = near_places(index);
   const float* const first = index.table.data();
   const float* const place = std::lower_bound(first, first + index.places, from_centres_[0]);
   std::size_t begin = static_cast<std::size_t>(place - first);
   begin = std::min(begin > wanted / 2 ? begin - wanted / 2 : 0, index.places - wanted);
-  std::vector<std::pair<float, std::uint32_t>> order;
-  for (std::size_t at = begin; at < begin + wanted; ++at) {
-    if (!live(index.rows[at])) continue;
-    float worst = 0;
-    for (std::size_t pivot = 0; pivot < index.count; ++pivot) {
-      const float value = index.table[pivot * index.places + at];
-      worst = std::max(worst, std::abs(value - from_centres_[pivot]));
+  std::vector<float> apart(wanted);
+  for (std::size_t pivot = 0; pivot < index.count; ++pivot) {
+    const float* const table = first + pivot * index.places + begin;
+    const float distance = from_centres_[pivot];
+    for (std::size_t i = 0; i < wanted; ++i) {
+      apart[i] = std::max(apart[i], std::abs(table[i] - distance));
     }
-    order.emplace_back(worst, index.rows[at]);
   }
-  const std::size_t enough = std::min(order.size(), 2 * k_ + 8);
+  std::vector<std::pair<float, std::uint32_t>> order;
+  for (std::size_t i = 0; i < wanted; ++i) {
+    const std::uint32_t row = index.rows[begin + i];
+    if (live(row)) order.emplace_back(apart[i], row);
+  }
+  const std::size_t enough = std::min(order.size(), enough_places());
   std::nth_element(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(enough),
                    order.end());
   for (std::size_t i = 0; i < enough; ++i) candidates_.push_back(order[i].second);
