@@ -21,7 +21,7 @@ class EditGather {
  private:
   std::uint32_t count_ = 0, longest_ = 0, shortest_ = compute::kLongestEditText;
   std::vector<std::byte> symbols_;
-  std::uint16_t lengths_[compute::kEditGroup], rows_[compute::kEditGroup];
+  std::uint16_t lengths_[compute::kEditGroup] = {}, rows_[compute::kEditGroup] = {};
 };
 
 }  // namespace warplite::cpu

@@ -22,9 +22,6 @@ class EditThreads {
   // Calls body for every item. `columns`: of blocks, 32 lanes each, that all items have.
   void run(std::size_t items, std::size_t columns, const Body& body);
 
-  // Where threads ask whether to go on.
-  ItemLoop& loop() { return loop_; }
-
  private:
   const compute::EditWork& work_;
   EditResults& results_;

@@ -23,12 +23,6 @@ void EditVisits::add(std::uint32_t query, std::uint32_t group, std::uint32_t tex
   (std::popcount(texts) <= kFew ? visits.few : visits.most).push_back({query, group, texts});
 }
 
-bool EditVisits::empty() const {
-  return std::all_of(visits_.begin(), visits_.end(), [](const Visits& visits) {
-    return visits.most.empty() && visits.few.empty();
-  });
-}
-
 void EditVisits::compare(EditThreads& threads, std::size_t columns) {
   compare_groups(threads, columns);
   compare_few(threads, columns);

@@ -24,7 +24,6 @@ class EditVisits {
 
   // Some texts of a group, each pair of query and group once until compare().
   void add(std::uint32_t query, std::uint32_t group, std::uint32_t texts);
-  bool empty() const;
   // Forgets them. `columns`: of each query, about.
   void compare(EditThreads& threads, std::size_t columns);
 

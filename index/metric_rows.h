@@ -27,7 +27,6 @@ class MetricRows {
 
   std::uint32_t size() const { return static_cast<std::uint32_t>(rows_.size()); }
   std::uint32_t row(std::uint32_t i) const { return rows_[i]; }
-  const std::vector<std::uint32_t>& rows() const { return rows_; }
   const compute::MetricVectors& points() const { return points_; }
   // Distances of a point, [dim], to all of them: out[size(), up to whole groups].
   void distances(compute::Device& host, compute::MetricSpace space, const float* point,
