@@ -123,7 +123,7 @@ class Target {
 // Some queries through the indexes of blocks.
 class GroupSearch {
  public:
-  // `rate`: nanoseconds in which a query is compared with a row without an index.
+  // `rate`: nanoseconds that the search of a query may take for each row.
   GroupSearch(const compute::Workload& work, Numbers numbers, std::span<const MetricBlock> blocks,
               double rate, bool careful, Target& target)
       : some_(work, numbers), numbers_(numbers), blocks_(blocks), rate_(rate), careful_(careful),
@@ -248,8 +248,10 @@ class IndexedSearch {
   // Whether queries like these take less so.
   bool search(Numbers numbers, bool careful) {
     const std::size_t all = work_.queries.rows;
-    GroupSearch group(work_, numbers, blocks_, plain_nanoseconds(work_, all, target_.k(), rows_),
-                      careful, target_);
+    // One that takes longer costs less than to begin with brute force for some.
+    const double most = (all < kBatch ? 1 : all < 128 ? 2 : 4) *
+                        plain_nanoseconds(work_, all, target_.k(), rows_);
+    GroupSearch group(work_, numbers, blocks_, most, careful, target_);
     group.run();
     double left_out = 0;  // queries
     for (std::size_t b = 0; b < blocks_.size(); ++b) {
