@@ -18,9 +18,6 @@ using compute::MetricSpace;
 using compute::VectorClusters;
 
 constexpr std::uint32_t kDefaultSize = 64;  // metric-range §V, of vectors
-// Rows of a cluster are held by groups of their own, 16 vectors or 32 texts: fewer would leave most
-// of that memory empty.
-constexpr std::uint32_t kLeastSize = 8;
 constexpr std::uint32_t kMostSize = 65536;
 
 // One block's clusters, cluster by cluster.
@@ -235,10 +232,9 @@ std::uint32_t cluster_size(const Spec& spec, std::uint32_t otherwise) {
   for (const auto& [name, text] : spec.parameters) {
     const char* const end = text.data() + text.size();
     const auto result = std::from_chars(text.data(), end, size);
-    if (name != "size" || result.ec != std::errc() || result.ptr != end ||
-        size < kLeastSize || size > kMostSize) {
-      throw Error(ErrorKind::kInvalid, "index=list_of_clusters takes the parameter size, " +
-                                           std::to_string(kLeastSize) + " to " +
+    if (name != "size" || result.ec != std::errc() || result.ptr != end || size < 1 ||
+        size > kMostSize) {
+      throw Error(ErrorKind::kInvalid, "index=list_of_clusters takes the parameter size, 1 to " +
                                            std::to_string(kMostSize) + " rows of a cluster, but \"" +
                                            name + "=" + text + "\" was given");
     }

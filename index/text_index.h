@@ -1,6 +1,6 @@
 // What `distance=` and `index=` of a TEXT column say, and the keywords that an index makes of a text:
 //   distance=edit without an index: no keywords; every text is compared
-//   list_of_clusters  size   8 … 65536; 32: with distance=edit, texts that a search passes over
+//   list_of_clusters  size   1 … 65536; 32: with distance=edit, texts that a search passes over
 //   sss               alpha  above 0 … 1; 0.5: likewise (compute/edit_metric.h)
 //   ngram   n          1 … 16; 3: ordered n-grams (ngram.h), for search by edit distance
 //           fold       0 or 1; 0: 1 compares texts with case folded

@@ -227,7 +227,7 @@ TEST_CASE("definition: refusals quote the argument and say what was expected") {
   refused("x text distance=edit index=words", "index=words does not go with distance=edit");
   refused("x text distance=edit index=flat(a=1)", "index=flat takes no parameters");
   refused("x text index=list_of_clusters(size=32)", "needs distance=edit");
-  refused("x text distance=edit index=list_of_clusters(size=7)", "8 to 65536");
+  refused("x text distance=edit index=list_of_clusters(size=0)", "1 to 65536");
   refused("x text index=flat", "not available");
   refused("x text index=ngram(n=three)", "n=1 to 16");
   refused("x integer index=flat", "not available");

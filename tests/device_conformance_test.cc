@@ -265,7 +265,7 @@ class Case {
       if (host.block.rows > kMostRows) return;
       host.block.host = host.vectors;
     }
-    const std::string size = std::to_string(8 + shape_.seed * 5 % 37);
+    const std::string size = std::to_string(1 + shape_.seed * 5 % 37);
     const std::string alpha = shape_.seed % 2 == 0 ? "0.2" : "0.5";
     const std::pair<index::Kind, index::Spec> indexes[] = {
         {index::list_of_clusters_kind(), {"list_of_clusters", {{"size", size}}}},

@@ -10,7 +10,7 @@ CONTENT_NAMES = ('c', 'c two', 'c"three')
 INDEX_NAMES = ('x', 'x two', 'x"three')
 LETTERS = 'aaabbc é'
 TEXT_SEARCH = ('', ' distance=edit', ' index=ngram(n=2)', ' index=words', ' index=ngram(n=1)',
-               ' distance=edit index=sss', ' distance=edit index=list_of_clusters(size=8)')
+               ' distance=edit index=sss', ' distance=edit index=list_of_clusters(size=3)')
 
 
 def quoted(name):

@@ -15,7 +15,7 @@ def random_hashing(rng, kind, distance):
     if kind == 'BIT' or distance not in families or rng.random() < 0.5:
         return ''
     if rng.random() < 0.5:
-        return ' index=' + rng.choice(('list_of_clusters(size=8)', 'list_of_clusters(size=20)',
+        return ' index=' + rng.choice(('list_of_clusters(size=2)', 'list_of_clusters(size=20)',
                                        'sss(alpha=0.3)', 'sss'))
     family = rng.choice(families[distance])
     if family != 'simhash':
