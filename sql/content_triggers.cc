@@ -24,7 +24,6 @@ constexpr TriggerText kTexts[kTriggers] = {
     {"_content_delete", "DELETE", "", "{tell} VALUES ({old});"},
 };
 constexpr std::size_t kUpdate = 1;
-constexpr std::string_view kWatching = " WHEN (NEW.";
 
 void execute(sqlite3* db, const std::string& sql) {
   const int code = sqlite3_exec(db, sql.c_str(), nullptr, nullptr, nullptr);
@@ -87,8 +86,15 @@ void create(sqlite3* db, const TriggerText& trigger, const TriggerTarget& target
   execute(db, "CREATE TRIGGER " + quoted_name(target.schema) + "." + text_of(trigger, target));
 }
 
-bool names(const std::string& text, const std::string& column) {
-  return ascii_lower(text).find(ascii_lower(value("NEW", column))) != std::string::npos;
+// Whether a trigger's text has NEW.column, however it is quoted.
+bool names(const std::vector<Token>& text, const std::string& column) {
+  const std::string lower = ascii_lower(column);
+  for (std::size_t i = 2; i < text.size(); ++i) {
+    if (text[i - 2].is_word("new") && text[i - 1].is('.') && ascii_lower(text[i].text) == lower) {
+      return true;
+    }
+  }
+  return false;
 }
 
 }  // namespace
@@ -130,10 +136,12 @@ bool are_as_created(const FoundTriggers& triggers, const TriggerTarget& target) 
 }
 
 std::string unnamed(const FoundTriggers& triggers, const TriggerTarget& target) {
-  const std::string& update = triggers.texts[kUpdate];
-  if (update.empty()) return "";
+  if (triggers.texts[kUpdate].empty()) return "";
+  const std::vector<Token> update = tokenize(triggers.texts[kUpdate]);
   if (!names(update, target.content_rowid)) return target.content_rowid;
-  if (update.find(kWatching) == std::string::npos) return "";
+  const bool watching = std::any_of(update.begin(), update.end(),
+                                    [](const Token& token) { return token.is_word("when"); });
+  if (!watching) return "";
   for (const WatchedColumn& column : target.columns) {
     if (!names(update, column.name)) return column.name;
   }
