@@ -34,7 +34,7 @@ class Transaction {
   void commit() noexcept;
   void rollback() noexcept;
   // `renames`: of the table so far, which rollback_to() gives back.
-  void savepoint(int n, std::size_t renames) noexcept;
+  void savepoint(int n, std::size_t renames = 0) noexcept;
   void release(int n) noexcept;
   // How many renames of the table remain.
   std::size_t rollback_to(int n) noexcept;
