@@ -1,5 +1,5 @@
 // What searches of vectors take, through a metric index and without: nanoseconds of a core, about
-// (bench/NOTES.md). From these follows which way is taken, never what is found.
+// (bench/kernels/NOTES.md). From these follows which way is taken, never what is found.
 // Threads: any.
 #pragma once
 

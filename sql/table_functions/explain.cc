@@ -1,7 +1,8 @@
 // warp_explain(): what the last search of this connection by vectors or by edit distance has done.
 // `pairs` are selected rows times queries; `indexed` those that were searched through a metric
 // index, the rest by brute force; `distances` were evaluated, on the way to both; `clusters` were
-// visited, or, under pivots, rows were left over by them.
+// visited, or, under pivots, rows were left over by them. What lists, signatures or postings answered
+// alone has none of these.
 #include "engine/search_report.h"
 
 #include "sql/table_functions/functions.h"
@@ -14,7 +15,20 @@ struct Output {
                kCount };
 };
 
+// By a column's index of another kind: "approximate index" or "index"; else null.
+const char* answered_alone(const engine::SearchReport& report) {
+  if (report.rows != 0 || report.queries == 0) return nullptr;
+  for (const char* kind : {"ivfflat", "ivfpq", "lsh"}) {
+    if (report.index == kind) return "approximate index";
+  }
+  for (const char* kind : {"ngram", "words"}) {
+    if (report.index == kind) return "index";
+  }
+  return nullptr;
+}
+
 const char* method(const engine::SearchReport& report) {
+  if (const char* const alone = answered_alone(report)) return alone;
   const std::uint64_t indexed = report.counters.indexed;
   if (indexed == 0) return "brute force";
   return indexed >= report.rows ? "index" : "index and brute force";
@@ -31,6 +45,9 @@ class LastSearch : public Rows {
     const auto number = [context](std::uint64_t value) {
       sqlite3_result_int64(context, static_cast<sqlite3_int64>(value));
     };
+    if (column >= Output::kPairs && answered_alone(report) != nullptr) {
+      return sqlite3_result_null(context);
+    }
     switch (column) {
       case Output::kTable: return result_cell(context, Cell::text(report.table));
       case Output::kColumn: return result_cell(context, Cell::text(report.column));
