@@ -114,8 +114,9 @@ class Collection {
   void rebuild(compute::Cancellation* cancellation = nullptr,
                const index::Progress& progress = {});
   // Has every index that learns learn from the rows there are, and codes them; tail rows become
-  // a segment for that. Columns of which nothing but codes was kept stay with their models. Throws Error{kInvalid} when no column has such an index, or none can learn
-  // because there are too few rows; then nothing has changed.
+  // a segment for that. Columns of which nothing but codes was kept stay with their models.
+  // Throws Error{kInvalid} when no column has such an index, or none can learn because there are
+  // too few rows; then nothing has changed.
   void train(compute::Cancellation* cancellation, const index::Progress& progress);
   // Faults found. Pending rows stay so, unless others of the transaction were flushed before.
   // With content=, rows that are not as the content table has them are faults as well: none of

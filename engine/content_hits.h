@@ -50,7 +50,8 @@ Selection present_rows(const View& view, const Selection& rows);
 // A view of those rows alone.
 std::shared_ptr<const View> present_view(const std::shared_ptr<const View>& view);
 
-// Notes hits whose rows are not there, in view.vanished() and for the next write. False: there are none.
+// Notes hits whose rows are not there, in view.vanished() and for the next write. False: there
+// are none.
 bool note_vanished(const View& view, std::span<const Hit* const> hits);
 // The same for all rows that are selected.
 void note_all_vanished(const View& view, const Selection& rows);
