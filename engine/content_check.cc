@@ -79,6 +79,8 @@ class ContentChecker {
       differs(row.rowid);
     } else if (vanished_) {
       report(row.rowid, " is in the index, but no more in the content table");
+    } else {
+      view_.content()->note_gone(row.rowid);
     }
   }
   void differs(RowId rowid) {

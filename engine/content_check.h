@@ -11,8 +11,8 @@ namespace warplite::engine {
 
 // Appends one sentence per row that is missing, differs or is gone, until there are `limit`. Rows
 // may be gone where triggers tell of changes too: searches pass those that went without a word
-// (content_hits.h), and they stay until the index is told of them or made anew; without `vanished`
-// they are passed over here too.
+// (content_hits.h); without `vanished` they are no fault here either, and leave the index with the
+// next write.
 void check_content(const View& view, const Collection& collection, bool vanished,
                    std::size_t limit, compute::Cancellation* cancellation,
                    std::vector<std::string>& faults);

@@ -63,6 +63,9 @@ class ContentSource {
   // Even where changes are told, rows may go without a word (content_hits.h).
   virtual bool may_differ() const = 0;
 
+  // Whether triggers tell of changes.
+  virtual bool tells() const = 0;
+
   // Throws when the table, a column that is needed or what tells of changes is gone.
   virtual void check() = 0;
 

@@ -54,6 +54,7 @@ class ContentTable final : public engine::ContentSource {
   std::unique_ptr<Walk> walk(bool values) override;
   std::int64_t count() override;
   bool exists(RowId rowid) override;
+  bool tells() const override { return definition_.content.triggers; }
   bool may_differ() const override { return !has_key_ || !definition_.content.triggers; }
   void check() override;
   Moment moment() override;
