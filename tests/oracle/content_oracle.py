@@ -8,10 +8,8 @@ so here, and leave the same table. After each statement random questions to the 
 answers computed from the content table, on every connection that is open. On a difference it prints the
 shortest list of steps found that still shows one. A trace file gets every step before it runs.
 """
-import faulthandler
 import os
 import random
-import shutil
 import sys
 import tempfile
 import time
@@ -269,28 +267,5 @@ class Run:
                 f'{found[1] if found else "  (not every time)"}')
 
 
-def main():
-    faulthandler.enable()
-    extension = os.path.splitext(os.path.abspath(sys.argv[1]))[0]
-    seed = int(sys.argv[2]) if len(sys.argv) > 2 else random.SystemRandom().randrange(1 << 32)
-    steps = int(sys.argv[3]) if len(sys.argv) > 3 else 300
-    trace = open(sys.argv[4], 'w', encoding='utf-8') if len(sys.argv) > 4 else None
-    passed = failed = 0
-    for driver in drivers.available():
-        print(f'seed {seed}, {steps} steps, {driver.name}', flush=True)
-        run = Run(driver, extension, seed, trace)
-        answered, complaint = run.run(steps)
-        shutil.rmtree(run.directory, ignore_errors=True)
-        passed += answered
-        if complaint:
-            failed += 1
-            print(complaint)
-    if passed + failed == 0:
-        print('this Python cannot load extensions')
-        failed = 1
-    print(f'{passed} passed, {failed} failed')
-    return 1 if failed else 0
-
-
 if __name__ == '__main__':
-    sys.exit(main())
+    sys.exit(drivers.play(Run, 300))

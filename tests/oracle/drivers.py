@@ -2,8 +2,12 @@
 
 WARPLITE_ORACLE_DEVICE: the device that searches are for, as warp_config('device', …) takes it.
 """
+import faulthandler
 import os
+import random
+import shutil
 import sqlite3
+import sys
 
 
 class SqlError(Exception):
@@ -90,3 +94,28 @@ def available():
     drivers = [StandardConnection] if hasattr(sqlite3.Connection, 'load_extension') else []
     newer = apsw_connection()
     return drivers + ([newer] if newer else [])
+
+
+def play(run, default_steps):
+    """The command line EXTENSION [SEED [STEPS [TRACE]]], with every driver: run(driver, extension, seed, trace)
+    has a directory, and its run(steps) gives how many answers were compared, and a complaint or None."""
+    faulthandler.enable()
+    extension = os.path.splitext(os.path.abspath(sys.argv[1]))[0]
+    seed = int(sys.argv[2]) if len(sys.argv) > 2 else random.SystemRandom().randrange(1 << 32)
+    steps = int(sys.argv[3]) if len(sys.argv) > 3 else default_steps
+    trace = open(sys.argv[4], 'w', encoding='utf-8') if len(sys.argv) > 4 else None
+    passed = failed = 0
+    for driver in available():
+        print(f'seed {seed}, {steps} steps, {driver.name}', flush=True)
+        game = run(driver, extension, seed, trace)
+        answered, complaint = game.run(steps)
+        shutil.rmtree(game.directory, ignore_errors=True)
+        passed += answered
+        if complaint:
+            failed += 1
+            print(complaint)
+    if passed + failed == 0:
+        print('this Python cannot load extensions')
+        failed = 1
+    print(f'{passed} passed, {failed} failed')
+    return 1 if failed else 0

@@ -7,10 +7,8 @@ Each step changes the table or asks something. On a difference it prints the see
 both answers, and the shortest list of earlier changes found that still shows it. A trace file
 gets every statement before it runs, for crashes.
 """
-import faulthandler
 import os
 import random
-import shutil
 import sys
 import tempfile
 import time
@@ -274,28 +272,5 @@ class Run:
         return text
 
 
-def main():
-    faulthandler.enable()
-    extension = os.path.splitext(os.path.abspath(sys.argv[1]))[0]
-    seed = int(sys.argv[2]) if len(sys.argv) > 2 else random.SystemRandom().randrange(1 << 32)
-    steps = int(sys.argv[3]) if len(sys.argv) > 3 else 400
-    trace = open(sys.argv[4], 'w', encoding='utf-8') if len(sys.argv) > 4 else None
-    passed = failed = 0
-    for driver in drivers.available():
-        print(f'seed {seed}, {steps} steps, {driver.name}', flush=True)
-        run = Run(driver, extension, seed, trace)
-        answered, complaint = run.run(steps)
-        shutil.rmtree(run.directory, ignore_errors=True)
-        passed += answered
-        if complaint:
-            failed += 1
-            print(complaint)
-    if passed + failed == 0:
-        print('this Python cannot load extensions')
-        failed = 1
-    print(f'{passed} passed, {failed} failed')
-    return 1 if failed else 0
-
-
 if __name__ == '__main__':
-    sys.exit(main())
+    sys.exit(drivers.play(Run, 400))
