@@ -54,21 +54,6 @@ void in_threads(std::size_t n, const std::function<void(std::size_t)>& body) {
   }
 }
 
-// Changes some characters to those of another text.
-CodePoints changed(CodePoints text, std::size_t changes, const CodePoints& other,
-                   std::mt19937_64& random) {
-  for (; changes > 0 && !text.empty(); --changes) {
-    const auto at = text.begin() + static_cast<std::ptrdiff_t>(random() % text.size());
-    const std::uint32_t point = other.empty() ? 'x' : other[random() % other.size()];
-    switch (random() % 3) {
-      case 0: *at = point; break;
-      case 1: text.insert(at, point); break;
-      default: text.erase(at);
-    }
-  }
-  return text;
-}
-
 struct Tiles {
   const Texts& texts;
   std::vector<index::EditTexts> made;

@@ -238,21 +238,6 @@ std::vector<CodePoints> lines_of(const std::string& path) {
   return texts;
 }
 
-// Changes some characters to those of another text.
-CodePoints changed(CodePoints text, std::size_t changes, const CodePoints& other,
-                   std::mt19937_64& random) {
-  for (; changes > 0 && !text.empty(); --changes) {
-    const auto at = text.begin() + static_cast<std::ptrdiff_t>(random() % text.size());
-    const std::uint32_t point = other.empty() ? 'x' : other[random() % other.size()];
-    switch (random() % 3) {
-      case 0: *at = point; break;
-      case 1: text.insert(at, point); break;
-      default: text.erase(at);
-    }
-  }
-  return text;
-}
-
 // Tiles of texts on the device.
 struct Tiles {
   std::vector<index::EditTexts> made;

@@ -19,6 +19,7 @@
 
 #include "compute/device.h"
 #include "compute/plugin.h"
+#include "core/utf8.h"
 
 namespace warplite::bench {
 
@@ -28,6 +29,21 @@ using Clock = std::chrono::steady_clock;
 
 inline double milliseconds_since(Clock::time_point begin) {
   return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
+}
+
+// Changes some characters to those of another text.
+inline CodePoints changed(CodePoints text, std::size_t changes, const CodePoints& other,
+                          std::mt19937_64& random) {
+  for (; changes > 0 && !text.empty(); --changes) {
+    const auto at = text.begin() + static_cast<std::ptrdiff_t>(random() % text.size());
+    const std::uint32_t point = other.empty() ? 'x' : other[random() % other.size()];
+    switch (random() % 3) {
+      case 0: *at = point; break;
+      case 1: text.insert(at, point); break;
+      default: text.erase(at);
+    }
+  }
+  return text;
 }
 
 // Patterns that rows are made from.
