@@ -11,7 +11,7 @@ cmake --build --preset release || exit 1
 
 log=build/release/Testing/Temporary/LastTest.log
 rm -f "$log"
-ctest --test-dir build/release --output-on-failure --timeout 1200 "$@"
+ctest --test-dir build/release --output-on-failure --timeout 1200 --parallel "$(nproc)" "$@"
 status=$?
 [ -e "$log" ] || exit 1
 

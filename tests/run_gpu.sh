@@ -12,7 +12,7 @@ build=${GPU_BUILD:-build/gpu}
 cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DWARPLITE_CUDA=ON ${CMAKE_OPTIONS:-} &&
   cmake --build "$build" || exit 1
 
-ctest --test-dir "$build" --output-on-failure --timeout 1200 "$@"
+ctest --test-dir "$build" --output-on-failure --timeout 1200 --parallel "${TEST_JOBS:-4}" "$@"
 tests=$?
 
 # The ways of multiplying that this GPU would not choose, and what only whole processes show.
