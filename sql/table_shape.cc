@@ -4,7 +4,7 @@
 
 #include "sql/argument_lexer.h"
 #include "sql/statement.h"
-#include "storage/storage.h"
+#include "storage/shadow_tables.h"
 
 namespace warplite::sql {
 namespace {
@@ -84,16 +84,21 @@ bool TableShape::has(std::string_view column) const {
 std::string owner_of_shadow(sqlite3* db, const std::string& schema, const std::string& table,
                             const std::string& except) {
   const Statement query =
-      prepare(db, "SELECT name, substr(?1, length(name) + 2), sql LIKE '%USING%warp%' FROM " +
-                      quoted_name(schema) + ".sqlite_schema WHERE type = 'table' AND rootpage = 0 "
-                      "AND name <> ?2 AND substr(?1, 1, length(name) + 1) = name || '_' "
+      prepare(db, "SELECT owner.name, substr(?1, length(owner.name) + 2), "
+                      "owner.sql LIKE '%USING%warp%', shadow.sql FROM " + quoted_name(schema) +
+                      ".sqlite_schema AS owner, " + quoted_name(schema) +
+                      ".sqlite_schema AS shadow WHERE owner.type = 'table' AND owner.rootpage = 0 "
+                      "AND owner.name <> ?2 AND shadow.name = ?1 AND shadow.type = 'table' "
+                      "AND substr(?1, 1, length(owner.name) + 1) = owner.name || '_' "
                       "COLLATE NOCASE");
   bind_text(query.get(), 1, table);
   bind_text(query.get(), 2, except);
   while (step(query.get())) {
-    const bool own = sqlite3_column_int(query.get(), 2) != 0 &&
-                     storage::is_shadow_suffix(text(query.get(), 1));
-    if (own || is_known_shadow(db, schema, table)) return text(query.get(), 0);
+    const bool is_own = sqlite3_column_int(query.get(), 2) != 0;
+    if (is_own ? storage::is_shadow_table(ascii_lower(text(query.get(), 1)), text(query.get(), 3))
+               : is_known_shadow(db, schema, table)) {
+      return text(query.get(), 0);
+    }
   }
   return "";
 }

@@ -1,28 +1,32 @@
 // The shadow tables as a whole: made, dropped, renamed.
 #include <algorithm>
-#include <array>
 
+#include "storage/shadow_tables.h"
 #include "storage/store_impl.h"
 
 namespace warplite::storage {
 namespace {
 
-constexpr std::string_view kSuffixes[] = {"state", "segments", "blocks", "tail", "aux", "keys"};
+// NAME_suffix and its columns after id, to which a layout adds its own.
+struct ShadowTable {
+  std::string_view suffix;
+  std::string_view columns;
+  std::string_view columns_of_layout;
+};
+constexpr ShadowTable kTables[] = {
+    {"state", ", record BLOB", ""},
+    {"segments", ", info BLOB", ""},
+    {"blocks", ", data BLOB", ""},
+    {"tail", ", flush BLOB, row INTEGER, sum INTEGER", "{tail_columns}"},
+    {"aux", "", "{aux_columns}"},
+    {"keys", ", key BLOB NOT NULL UNIQUE", ""},
+};
+constexpr std::string_view kId = "(id INTEGER PRIMARY KEY";
 
-bool exists(std::string_view suffix, const Layout& layout) {
+bool belongs(std::string_view suffix, const Layout& layout) {
   if (suffix == "aux") return layout.aux > 0;
   if (suffix == "keys") return layout.text_key >= 0;
   return true;
-}
-
-// The columns of NAME_suffix after id.
-std::string_view columns_of(std::string_view suffix) {
-  if (suffix == "state") return ", record BLOB";
-  if (suffix == "segments") return ", info BLOB";
-  if (suffix == "blocks") return ", data BLOB";
-  if (suffix == "tail") return ", flush BLOB, row INTEGER, sum INTEGER{tail_columns}";
-  if (suffix == "aux") return "{aux_columns}";
-  return ", key BLOB NOT NULL UNIQUE";
 }
 
 // The table's name in a pattern for Statements::expand().
@@ -34,7 +38,18 @@ std::string braced(std::string_view suffix) {
 }  // namespace
 
 bool is_shadow_suffix(std::string_view suffix) {
-  return std::find(std::begin(kSuffixes), std::end(kSuffixes), suffix) != std::end(kSuffixes);
+  return std::any_of(std::begin(kTables), std::end(kTables),
+                     [&](const ShadowTable& table) { return table.suffix == suffix; });
+}
+
+bool is_shadow_table(std::string_view suffix, std::string_view create_statement) {
+  for (const ShadowTable& table : kTables) {
+    if (table.suffix != suffix) continue;
+    std::string made(kId);
+    made.append(table.columns.empty() ? ", a0" : table.columns);
+    return create_statement.find(made) != std::string_view::npos;
+  }
+  return false;
 }
 
 Store::Store(sqlite3* db, std::string schema, std::string table, Layout layout)
@@ -57,27 +72,45 @@ const std::string& Store::table() const { return impl_->table; }
 sqlite3* Store::db() const { return impl_->db; }
 
 void Store::create_tables() {
-  for (std::string_view suffix : kSuffixes) {
-    if (!exists(suffix, impl_->layout)) continue;
-    impl_->statements.execute("CREATE TABLE " + braced(suffix) + "(id INTEGER PRIMARY KEY" +
-                              std::string(columns_of(suffix)) + ")");
+  for (const ShadowTable& table : kTables) {
+    if (!belongs(table.suffix, impl_->layout)) continue;
+    std::string sql = "CREATE TABLE " + braced(table.suffix);
+    sql.append(kId).append(table.columns).append(table.columns_of_layout).append(")");
+    impl_->statements.execute(sql);
   }
   State state;
   state.tail_epoch = new_stamp();
   write_state(state);
 }
 
+// Others may have a table or a view of a name that this layout has no use for, or that was free
+// since its own table was dropped.
+std::vector<std::string_view> Store::Impl::own_tables() {
+  std::vector<std::string_view> own;
+  for (const ShadowTable& shadow : kTables) {
+    if (!belongs(shadow.suffix, layout)) continue;
+    const std::string name = table + "_" + std::string(shadow.suffix);
+    Query query = statements.use(Sql::kSchema);
+    if (query.bind_cell(Cell::text(name)).step() &&
+        is_shadow_table(shadow.suffix, query.cell(0).bytes)) {
+      own.push_back(shadow.suffix);
+    }
+  }
+  return own;
+}
+
 void Store::drop_tables() {
+  const std::vector<std::string_view> own = impl_->own_tables();
   impl_->statements.finalize();
-  for (std::string_view suffix : kSuffixes) {
-    impl_->statements.execute("DROP TABLE IF EXISTS " + braced(suffix));
+  for (std::string_view suffix : own) {
+    impl_->statements.execute("DROP TABLE " + braced(suffix));
   }
 }
 
 void Store::rename_tables(const std::string& new_table) {
+  const std::vector<std::string_view> own = impl_->own_tables();
   impl_->statements.finalize();
-  for (std::string_view suffix : kSuffixes) {
-    if (!exists(suffix, impl_->layout)) continue;
+  for (std::string_view suffix : own) {
     // The new name goes around expand(): it may hold braces.
     const std::string sql = impl_->statements.expand("ALTER TABLE " + braced(suffix)) +
                             " RENAME TO " + quoted(new_table + "_" + std::string(suffix));

@@ -8,8 +8,9 @@
 namespace warplite::storage {
 namespace {
 
-// Indexed by Sql. {tail}, {aux} … are the tables' names; {tail_columns} is ", v0 …, c0 …" or ", hash",
-// {tail_values} and {aux_values} as many question marks; {column} a number.
+// Indexed by Sql. {tail}, {aux} … are the tables' names, {schema} the schema's own table;
+// {tail_columns} is ", v0 …, c0 …" or ", hash", {tail_values} and {aux_values} as many question
+// marks; {column} a number.
 constexpr const char* kSql[] = {
     /* kReadState    */ "SELECT record FROM {state} WHERE id = 1",
     /* kWriteState   */ "REPLACE INTO {state}(id, record) VALUES(1, ?)",
@@ -35,6 +36,8 @@ constexpr const char* kSql[] = {
     /* kBlockIds     */ "SELECT id FROM {blocks} ORDER BY id",
     /* kAuxIds       */ "SELECT id FROM {aux} ORDER BY id",
     /* kKeys         */ "SELECT id, key FROM {keys} ORDER BY id",
+    /* kSchema       */
+    "SELECT sql FROM {schema} WHERE type = 'table' AND name = ? COLLATE NOCASE",
     /* kReadAux      */ "SELECT a{column} FROM {aux} WHERE id = ?",
 };
 static_assert(std::size(kSql) == static_cast<std::size_t>(Sql::kReadAux) + 1);
@@ -155,6 +158,7 @@ void Statements::finalize() {
 
 std::string Statements::expand(std::string_view pattern, std::size_t column) const {
   const auto replacement = [&](std::string_view name) -> std::string {
+    if (name == "schema") return quoted(schema_) + ".sqlite_schema";
     if (name == "column") return std::to_string(column);
     if (name == "tail_columns") {
       if (layout_.content) return ", hash";

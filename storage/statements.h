@@ -41,6 +41,7 @@ enum class Sql : std::uint8_t {
   kBlockIds,
   kAuxIds,
   kKeys,
+  kSchema,
   kReadAux,  // last: one statement for each +column
 };
 

@@ -6,8 +6,9 @@
 #include <cstdint>
 #include <span>
 #include <string>
-#include <vector>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "storage/block_codec.h"
 #include "storage/statements.h"
@@ -26,6 +27,9 @@ struct Store::Impl {
   std::vector<std::string> former_names;  // that a rollback may bring back, the last one last
   const Layout layout;
   Statements statements;
+
+  // The suffixes of the shadow tables that there are of this layout.
+  std::vector<std::string_view> own_tables();
 
   std::uint16_t vector_slot(std::size_t column) const {
     return static_cast<std::uint16_t>(kFirstColumnSlot + column);

@@ -14,6 +14,10 @@ import sys
 import drivers
 
 TABLES = ('a', 'b', 'c')
+# What others have under names of shadow tables that those have no use for.
+FOREIGN = ('CREATE TABLE a_keys(y); INSERT INTO a_keys VALUES (1)', 'CREATE VIEW b_keys AS SELECT 2 AS y',
+           'CREATE VIRTUAL TABLE c_aux USING warp(y INTEGER); INSERT INTO c_aux(y) VALUES (3)')
+FOREIGN_ROWS = 'SELECT * FROM (SELECT y FROM a_keys), (SELECT y FROM b_keys), (SELECT y FROM c_aux)'
 STEPS = 150
 
 
@@ -29,6 +33,9 @@ class Round:
         self.savepoints = []  # (name or None for BEGIN, the tables then)
         self.statements = []
         self.unseen = self.rng.choice((0, 0.5, 0.9))  # a look connects a table, which may change things
+        for statements in FOREIGN:
+            for sql in statements.split('; '):
+                self.run(sql)
 
     def run(self, sql, refusal=None):
         """Whether it was done; a refusal that says `refusal` is no difference."""
@@ -141,6 +148,9 @@ class Round:
         for _ in range(STEPS):
             self.step()
             self.compare()
+        found = [tuple(row) for row in self.db.execute(FOREIGN_ROWS)]
+        if found != [(1, 2, 3)]:
+            raise Difference(f'the rows of others are {found}')
         self.db.close()
 
 
