@@ -32,7 +32,6 @@ have_command ninja || need ninja-build
 have_command sqlite3 || need sqlite3
 have_python || need python3
 have_header sqlite3ext.h || need libsqlite3-dev
-have_header nlohmann/json.hpp || need nlohmann-json3-dev
 have_header doctest/doctest.h || need doctest-dev
 have_header hwy/highway.h || need libhwy-dev
 [ -n "$missing" ] || exit 0

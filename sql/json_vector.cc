@@ -4,89 +4,88 @@
 #include <cstring>
 #include <string>
 
-#include <nlohmann/json.hpp>
-
 #include "core/error.h"
 #include "core/half.h"
+#include "sql/json_reader.h"
 
 namespace warplite::sql {
 namespace {
 
-using Json = nlohmann::json;
-
-// Events of the parser, in document order. A handler that returns false ends the parse.
-class Handler : public Json::json_sax_t {
+class VectorParser {
  public:
-  Handler(ElementType type, std::size_t text_size) : type_(type) {
-    result_.bytes.reserve(bytes_per_vector(type, text_size / 4 / 8 * 8));
+  VectorParser(std::string_view text, ElementType type)
+      : text_(text), reader_(text), type_(type) {
+    result_.bytes.reserve(bytes_per_vector(type, text.size() / 4 / 8 * 8));
   }
 
-  bool number_integer(number_integer_t value) override { return add(static_cast<double>(value)); }
-  bool number_unsigned(number_unsigned_t value) override { return add(static_cast<double>(value)); }
-  bool number_float(number_float_t value, const string_t&) override { return add(value); }
-
-  bool null() override { return unexpected("null"); }
-  bool boolean(bool value) override { return unexpected(value ? "true" : "false"); }
-  bool string(string_t&) override { return unexpected("a string"); }
-  bool binary(binary_t&) override { return unexpected("binary data"); }
-  bool start_object(std::size_t) override { return unexpected("an object"); }
-  bool key(string_t&) override { return unexpected("an object"); }
-  bool end_object() override { return unexpected("an object"); }
-  bool start_array(std::size_t) override {
-    if (inside_) return unexpected("an array");
-    inside_ = true;
-    return true;
-  }
-  bool end_array() override { return true; }
-
-  bool parse_error(std::size_t position, const std::string& token,
-                   const nlohmann::detail::exception& error) override {
-    // 406: a number beyond the range of double; the others are errors of syntax.
-    problem_ = error.id == 406
-                   ? "got a number that is too large at byte " + std::to_string(position) + ": " +
-                         token
-                   : "got malformed JSON at byte " + std::to_string(position);
-    return false;
+  // False: problem() says what came.
+  bool parse() try {
+    if (const JsonToken token = reader_.next(); token != JsonToken::kListBegin) {
+      return unexpected(words(token), " instead of an array");
+    }
+    for (JsonToken token; (token = reader_.next()) != JsonToken::kListEnd;) {
+      if (token != JsonToken::kNumber) return misfit(words(token));
+      if (!add(reader_.number())) return false;
+    }
+    return reader_.next() == JsonToken::kEnd;
+  } catch (const JsonError& error) {
+    return unexpected(error.what(), "");
   }
 
   const std::string& problem() const { return problem_; }
   JsonVector take() { return std::move(result_); }
 
  private:
-  bool unexpected(const std::string& what) {
-    problem_ = "got " + what + (inside_ ? " as element [" + std::to_string(result_.count) + "]"
-                                        : std::string(" instead of an array"));
+  static std::string words(JsonToken token) {
+    switch (token) {
+      case JsonToken::kNull: return "null";
+      case JsonToken::kFalse: return "false";
+      case JsonToken::kTrue: return "true";
+      case JsonToken::kText: return "a string";
+      case JsonToken::kListBegin: return "an array";
+      case JsonToken::kObjectBegin: return "an object";
+      default: return "a number";
+    }
+  }
+
+  bool unexpected(const std::string& what, const std::string& where) {
+    problem_ = "got " + what + where;
     return false;
   }
-
-  bool misfit(double value) {
-    const double rounded = std::trunc(value);
-    const std::string number = rounded == value && std::fabs(value) < 1e15
-                                   ? std::to_string(static_cast<long long>(value))
-                                   : Json(value).dump();
-    return unexpected(number);
+  bool misfit(const std::string& what) {
+    return unexpected(what, " as element [" + std::to_string(result_.count) + "]");
+  }
+  bool misfit() { return misfit(written()); }
+  // The number as it is in the text.
+  std::string written() const {
+    return std::string(text_.substr(reader_.begin(), reader_.end() - reader_.begin()));
   }
 
-  bool add(double value) {
-    if (!inside_) return unexpected("a number");
+  bool add(const Cell& number) {
+    const double value = number.kind == CellKind::kInteger ? static_cast<double>(number.integer)
+                                                           : number.real;
+    if (std::isinf(value)) {
+      return unexpected("a number that is too large at byte " + std::to_string(reader_.end()),
+                        ": " + written());
+    }
     switch (type_) {
       case ElementType::kFloat32: {
         const float narrow = static_cast<float>(value);
-        if (!std::isfinite(narrow)) return misfit(value);
+        if (!std::isfinite(narrow)) return misfit();
         return append(&narrow, sizeof narrow);
       }
       case ElementType::kFloat16: {
         const std::uint16_t narrow = float_to_half(static_cast<float>(value));
-        if ((narrow & 0x7c00u) == 0x7c00u) return misfit(value);
+        if ((narrow & 0x7c00u) == 0x7c00u) return misfit();
         return append(&narrow, sizeof narrow);
       }
       case ElementType::kInt8: {
-        if (value != std::trunc(value) || value < -128 || value > 127) return misfit(value);
+        if (value != std::trunc(value) || value < -128 || value > 127) return misfit();
         const std::int8_t narrow = static_cast<std::int8_t>(value);
         return append(&narrow, sizeof narrow);
       }
       case ElementType::kBit:
-        if (value != 0 && value != 1) return misfit(value);
+        if (value != 0 && value != 1) return misfit();
         return append_bit(value != 0);
     }
     return false;
@@ -107,8 +106,9 @@ class Handler : public Json::json_sax_t {
     return true;
   }
 
+  std::string_view text_;
+  JsonReader reader_;
   ElementType type_;
-  bool inside_ = false;
   JsonVector result_;
   std::string problem_;
 };
@@ -123,42 +123,15 @@ const char* element_words(ElementType type) {
   return "numbers";
 }
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
-// The parser passes over a byte order mark and ends at a NUL; neither belongs into JSON.
-bool is_plain_text(std::string_view text) {
-  return !text.starts_with("\xEF\xBB\xBF") && text.find('\0') == text.npos;
-}
-
-// '[.5, -.5]' is not JSON, but users of sqlite-vec write it: puts the zeros in.
-std::string with_leading_zeros(std::string_view text) {
-  std::string out;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const bool bare = text[i] == '.' && (i == 0 || !is_digit(text[i - 1])) &&
-                      i + 1 < text.size() && is_digit(text[i + 1]);
-    if (bare) out += '0';
-    out += text[i];
-  }
-  return out;
-}
-
 }  // namespace
 
 JsonVector parse_json_vector(std::string_view text, ElementType type, const Place& where) {
-  Handler handler(type, text.size());
-  if (!is_plain_text(text)) {
+  VectorParser parser(text, type);
+  if (!parser.parse()) {
     throw Error(ErrorKind::kInvalid, where.text() + ": expected a JSON array of " +
-                                         element_words(type) +
-                                         ", got text with a byte order mark or a NUL");
+                                         element_words(type) + ", " + parser.problem());
   }
-  if (Json::sax_parse(text.begin(), text.end(), &handler)) return handler.take();
-  const std::string mended = with_leading_zeros(text);
-  Handler again(type, mended.size());
-  if (mended.size() == text.size() || !Json::sax_parse(mended, &again)) {
-    throw Error(ErrorKind::kInvalid, where.text() + ": expected a JSON array of " +
-                                         element_words(type) + ", " + handler.problem());
-  }
-  return again.take();
+  return parser.take();
 }
 
 }  // namespace warplite::sql

@@ -1,17 +1,15 @@
 #include "sql/match_query.h"
 
 #include <algorithm>
-#include <limits>
 #include <set>
 #include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include "core/error.h"
 #include "sql/argument_lexer.h"
+#include "sql/json.h"
 #include "sql/values.h"
 
 namespace warplite::sql {
@@ -20,7 +18,6 @@ namespace {
 using engine::Comparison;
 using engine::Filter;
 using engine::Predicate;
-using Json = nlohmann::json;
 
 constexpr std::int64_t kMostWeight = 1000000;
 constexpr const char* kNumbersExpected =
@@ -29,15 +26,9 @@ constexpr const char* kTextsExpected = "a text, a list of texts, or null";
 
 std::string shown(const Json& value) {
   constexpr std::size_t kShown = 60;
-  const std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
-  return text.size() <= kShown ? text : "JSON of " + std::to_string(text.size()) + " bytes";
-}
-
-// The library's own words without its error number.
-std::string reason(const Json::exception& error) {
-  const std::string_view text = error.what();
-  const std::size_t end = text.find("] ");
-  return std::string(end == text.npos ? text : text.substr(end + 2));
+  const std::string_view text = value.source();
+  return text.size() <= kShown ? std::string(text)
+                               : "JSON of " + std::to_string(text.size()) + " bytes";
 }
 
 bool is_less(const Cell& a, const Cell& b) {
@@ -105,7 +96,7 @@ engine::RelationalQuery QueryParser::parse(const Cell& text) {
   const Json json = parse_json(text);
   engine::RelationalQuery query;
   std::set<int> columns;
-  for (const auto& [name, value] : json.items()) {
+  for (const auto& [name, value] : json.object()) {
     const Column& named = column(name);
     if (!columns.insert(named.column).second) {
       fail("column " + name + " comes twice in a query of match counts");
@@ -115,28 +106,17 @@ engine::RelationalQuery QueryParser::parse(const Cell& text) {
   return query;
 }
 
-// The library keeps the last of equal keys; here they are a mistake.
 Json QueryParser::parse_json(const Cell& text) const {
   const std::string wanted =
       "match counts need a JSON object of one item or more, such as {\"year\":[2015,2020], "
       "\"city\":\"Oslo\"}; got ";
   if (text.kind != CellKind::kText) fail(wanted + describe(text));
-  std::vector<std::set<std::string>> keys;
-  const auto check = [&](int, Json::parse_event_t event, Json& parsed) {
-    if (event == Json::parse_event_t::object_start) keys.emplace_back();
-    if (event == Json::parse_event_t::object_end) keys.pop_back();
-    if (event != Json::parse_event_t::key) return true;
-    if (!keys.back().insert(parsed.get<std::string>()).second) {
-      fail("the key " + shown(parsed) + " comes twice in a query of match counts");
-    }
-    return true;
-  };
   try {
-    Json json = Json::parse(text.bytes, check);
-    if (!json.is_object() || json.empty()) fail(wanted + shown(json));
+    Json json = Json::parse(text.bytes);
+    if (!json.is_object() || json.object().empty()) fail(wanted + shown(json));
     return json;
-  } catch (const Json::exception& error) {
-    fail(wanted + describe(text) + " (" + reason(error) + ")");
+  } catch (const JsonError& error) {
+    fail(wanted + describe(text) + " (" + error.what() + ")");
   }
 }
 
@@ -177,22 +157,21 @@ engine::RelationalItem QueryParser::item(const Column& column, const Json& value
     item.any_of = alternatives(column, value);
     return item;
   }
-  const auto given = value.find("value");
-  const bool known = std::all_of(value.items().begin(), value.items().end(), [](const auto& entry) {
-    return entry.key() == "value" || entry.key() == "weight";
+  const Json* given = value.find("value");
+  const bool known = std::ranges::all_of(value.object(), [](const Json::Member& member) {
+    return member.key == "value" || member.key == "weight";
   });
-  if (given == value.end() || given->is_object() || !known) {
+  if (given == nullptr || given->is_object() || !known) {
     expected(column, "a value, or one with its weight as {\"value\":…, \"weight\":3}", value);
   }
   item.any_of = alternatives(column, *given);
-  if (value.contains("weight")) item.weight = weight(column, value["weight"]);
+  if (const Json* given_weight = value.find("weight")) item.weight = weight(column, *given_weight);
   return item;
 }
 
 std::uint32_t QueryParser::weight(const Column& column, const Json& value) {
-  if (value.is_number_unsigned()) {
-    const std::uint64_t weight = value.get<std::uint64_t>();
-    if (weight >= 1 && weight <= kMostWeight) return static_cast<std::uint32_t>(weight);
+  if (value.is_integer() && value.integer() >= 1 && value.integer() <= kMostWeight) {
+    return static_cast<std::uint32_t>(value.integer());
   }
   expected(column, "as weight an integer from 1 to " + std::to_string(kMostWeight), value);
 }
@@ -203,18 +182,17 @@ std::vector<Filter> QueryParser::alternatives(const Column& column, const Json& 
 }
 
 std::vector<Filter> QueryParser::texts(const Column& column, const Json& value) {
-  if (value.is_string()) {
-    const auto& text = value.get_ref<const std::string&>();
-    return {{predicate(column, Comparison::kEqual, Cell::text(text))}};
+  if (value.is_text()) {
+    return {{predicate(column, Comparison::kEqual, Cell::text(value.text()))}};
   }
-  if (!value.is_array() || value.empty()) expected(column, kTextsExpected, value);
+  if (!value.is_list() || value.list().empty()) expected(column, kTextsExpected, value);
   bool null = false;
   Predicate wanted = predicate(column, Comparison::kIn);
-  for (const Json& one : value) {
-    if (!one.is_string() && !one.is_null()) expected(column, kTextsExpected, value);
+  for (const Json& one : value.list()) {
+    if (!one.is_text() && !one.is_null()) expected(column, kTextsExpected, value);
     null = null || one.is_null();
     if (one.is_null()) continue;
-    wanted.operands.emplace_back(Cell::text(one.get_ref<const std::string&>()));
+    wanted.operands.emplace_back(Cell::text(one.text()));
   }
   std::vector<Filter> any_of;
   if (!wanted.operands.empty()) any_of.push_back({std::move(wanted)});
@@ -224,11 +202,10 @@ std::vector<Filter> QueryParser::texts(const Column& column, const Json& value) 
 
 // A list with a list in it is one of alternatives; any other is a range.
 std::vector<Filter> QueryParser::numbers(const Column& column, const Json& value) {
-  const auto is_list = [](const Json& one) { return one.is_array(); };
-  const bool several = value.is_array() && std::any_of(value.begin(), value.end(), is_list);
+  const bool several = value.is_list() && std::ranges::any_of(value.list(), &Json::is_list);
   if (!several) return {number_or_range(column, value)};
   std::vector<Filter> any_of;
-  for (const Json& one : value) {
+  for (const Json& one : value.list()) {
     any_of.push_back(one.is_null() ? Filter{predicate(column, Comparison::kIsNull)}
                                    : number_or_range(column, one));
   }
@@ -236,20 +213,21 @@ std::vector<Filter> QueryParser::numbers(const Column& column, const Json& value
 }
 
 Filter QueryParser::number_or_range(const Column& column, const Json& value) {
-  if (value.is_array()) return range(column, value);
+  if (value.is_list()) return range(column, value);
   return {predicate(column, Comparison::kEqual, number(column, value))};
 }
 
 Filter QueryParser::range(const Column& column, const Json& value) {
-  if (value.size() != 2) {
+  const Json::List& ends = value.list();
+  if (ends.size() != 2) {
     expected(column, std::string(kNumbersExpected) + " (a range has two ends)", value);
   }
   Filter filter;
-  if (!value[0].is_null()) {
-    filter.push_back(predicate(column, Comparison::kGreaterEqual, number(column, value[0])));
+  if (!ends[0].is_null()) {
+    filter.push_back(predicate(column, Comparison::kGreaterEqual, number(column, ends[0])));
   }
-  if (!value[1].is_null()) {
-    filter.push_back(predicate(column, Comparison::kLessEqual, number(column, value[1])));
+  if (!ends[1].is_null()) {
+    filter.push_back(predicate(column, Comparison::kLessEqual, number(column, ends[1])));
   }
   if (filter.size() == 2 && is_less(filter[1].operands[0].cell(), filter[0].operands[0].cell())) {
     expected(column, "a range with its lower end first", value);
@@ -260,14 +238,10 @@ Filter QueryParser::range(const Column& column, const Json& value) {
 
 Cell QueryParser::number(const Column& column, const Json& value) {
   if (value.is_boolean() && column.type == PlainType::kBoolean) {
-    return Cell::of(std::int64_t{value.get<bool>()});
+    return Cell::of(std::int64_t{value.boolean()});
   }
   if (!value.is_number()) expected(column, kNumbersExpected, value);
-  const bool fits = value.is_number_integer() &&
-                    !(value.is_number_unsigned() &&
-                      value.get<std::uint64_t>() > static_cast<std::uint64_t>(
-                                                       std::numeric_limits<std::int64_t>::max()));
-  return fits ? Cell::of(value.get<std::int64_t>()) : Cell::of(value.get<double>());
+  return value.number();
 }
 
 MatchQueryReader::MatchQueryReader(const TableDefinition& table)

@@ -1,5 +1,6 @@
 #include "sql/table_functions/query_batch.h"
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -54,6 +55,24 @@ Statement prepare_queries(const Call& call, int parameter, const std::string& te
   return statement;
 }
 
+// One more query_sql within those that run, on the way to one that would contain itself.
+class Nested {
+ public:
+  Nested(const Call& call, int parameter) : depth_(call.context().nested_queries) {
+    if (depth_ == kMostNested) {
+      call.refuse(parameter, "at most " + std::to_string(kMostNested) + " levels of query_sql");
+    }
+    ++depth_;
+  }
+  ~Nested() { --depth_; }
+  Nested(const Nested&) = delete;
+  Nested& operator=(const Nested&) = delete;
+
+ private:
+  static constexpr int kMostNested = 4;
+  int& depth_;
+};
+
 }  // namespace
 
 void each_query(const Call& call, int parameter, const std::string& query,
@@ -61,10 +80,20 @@ void each_query(const Call& call, int parameter, const std::string& query,
   const std::string expected =
       "one read-only SELECT of two columns, (id, " + query + "), without parameters";
   const std::string text = call.text(parameter, expected.c_str());
+  const Nested nested(call, parameter);
   const Statement statement = prepare_queries(call, parameter, text, expected);
-  while (step(statement.get())) {
+  for (std::int64_t row = 1; step(statement.get()); ++row) {
     sqlite3_value* value = sqlite3_column_value(statement.get(), 1);
-    if (sqlite3_value_type(value) != SQLITE_NULL) take(column_cell(statement.get(), 0), value);
+    if (sqlite3_value_type(value) == SQLITE_NULL) continue;
+    try {
+      take(column_cell(statement.get(), 0), value);
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kInvalid) throw;
+      throw Error(ErrorKind::kInvalid,
+                  std::string(call.function()) + ": query_sql: row " + std::to_string(row) +
+                      ", whose id is " + describe(column_cell(statement.get(), 0)) + ": " +
+                      error.what());
+    }
   }
 }
 

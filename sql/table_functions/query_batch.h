@@ -18,7 +18,8 @@ struct QueryBatch {
 
 // Runs the statement in parameter `parameter`: one SELECT, VALUES or WITH that only reads, has no
 // parameters and returns two columns, (id, `query`). Calls take(id, query) for each row; rows whose
-// query is NULL are skipped. Throws Error{kInvalid} for anything else.
+// query is NULL are skipped. Throws Error{kInvalid} for anything else, for statements nested more
+// than four deep in one another, and, with the row named, for what take() refuses.
 void each_query(const Call& call, int parameter, const std::string& query,
                 const std::function<void(const Cell& id, sqlite3_value* query)>& take);
 

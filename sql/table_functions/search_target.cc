@@ -5,34 +5,26 @@
 #include <string_view>
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
 #include "engine/content_hits.h"
 #include "engine/device_choice.h"
 #include "engine/filter.h"
+#include "sql/json.h"
 
 namespace warplite::sql {
 namespace {
-
-using Json = nlohmann::json;
 
 constexpr std::int64_t kMostRefine = 10000;
 
 std::optional<std::int64_t> integer_between(const Json& value, std::int64_t low,
                                             std::int64_t high) {
-  if (!value.is_number_integer()) return std::nullopt;
-  if (value.is_number_unsigned() &&
-      value.get<std::uint64_t>() > static_cast<std::uint64_t>(high)) {
-    return std::nullopt;
-  }
-  const std::int64_t number = value.get<std::int64_t>();
-  return number >= low && number <= high ? std::optional(number) : std::nullopt;
+  const bool fits = value.is_integer() && value.integer() >= low && value.integer() <= high;
+  return fits ? std::optional(value.integer()) : std::nullopt;
 }
 
 // False: neither a boolean nor 0 or 1.
 bool read_flag(const Json& value, bool& flag) {
   const auto number = integer_between(value, 0, 1);
-  flag = value.is_boolean() ? value.get<bool>() : number == 1;
+  flag = value.is_boolean() ? value.boolean() : number == 1;
   return value.is_boolean() || number.has_value();
 }
 
@@ -43,9 +35,9 @@ bool read_select(const Json& value, compute::Select& select) {
       {"default", compute::Select::kDefault},
       {"threshold", compute::Select::kThreshold},
   };
-  if (!value.is_string()) return false;
+  if (!value.is_text()) return false;
   for (const auto& [name, meaning] : kNames) {
-    if (name != value.get_ref<const std::string&>()) continue;
+    if (name != value.text()) continue;
     select = meaning;
     return true;
   }
@@ -64,8 +56,8 @@ constexpr Option kOptions[] = {
      [](const Json& value, SearchOptions& options) { return read_flag(value, options.idf); }},
     {"device", "a device's name, as \"cpu\"",
      [](const Json& value, SearchOptions& options) {
-       if (value.is_string()) options.device = value.get<std::string>();
-       return value.is_string();
+       if (value.is_text()) options.device = value.text();
+       return value.is_text();
      }},
     {"nprobe", "an integer from 1 to 1048576",
      [](const Json& value, SearchOptions& options) {
@@ -89,6 +81,17 @@ constexpr std::span<const Option> kSearch = kAll.subspan(1);
 constexpr std::span<const Option> kDocument = kAll.first(2);
 constexpr std::span<const Option> kDeviceOnly = kAll.subspan(1, 1);
 
+Json parse_options(const Call& call, int parameter, std::string_view text,
+                   const std::string& expected) {
+  try {
+    Json json = Json::parse(text);
+    if (json.is_object()) return json;
+  } catch (const JsonError& error) {
+    call.refuse(parameter, expected, error.what());
+  }
+  call.refuse(parameter, expected);
+}
+
 SearchOptions read_options(const Call& call, int parameter, std::span<const Option> known) {
   SearchOptions options;
   if (call.is_null(parameter)) return options;
@@ -96,9 +99,9 @@ SearchOptions read_options(const Call& call, int parameter, std::span<const Opti
   for (const Option& option : known) {
     expected += (&option == known.data() ? "" : ", ") + std::string(option.key);
   }
-  const Json json = Json::parse(call.text(parameter, expected.c_str()), nullptr, false);
-  if (!json.is_object()) call.refuse(parameter, expected);
-  for (const auto& [key, value] : json.items()) {
+  const std::string text = call.text(parameter, expected.c_str());
+  const Json json = parse_options(call, parameter, text, expected);
+  for (const auto& [key, value] : json.object()) {
     const auto option = std::find_if(known.begin(), known.end(),
                                      [&](const Option& row) { return row.key == key; });
     if (option == known.end()) call.refuse(parameter, expected);

@@ -254,12 +254,12 @@ bool Call::is_null(int parameter) const {
   return value(parameter) == nullptr || sqlite3_value_type(value(parameter)) == SQLITE_NULL;
 }
 
-void Call::refuse(int parameter, const std::string& expected) const {
+void Call::refuse(int parameter, const std::string& expected, const std::string& why) const {
   const Cell came = value(parameter) == nullptr ? Cell::null() : cell_of(value(parameter));
   throw Error(ErrorKind::kInvalid,
               std::string(function_.name) + ": " +
                   function_.parameters[static_cast<std::size_t>(parameter)].name + ": expected " +
-                  expected + ", got " + describe(came));
+                  expected + ", got " + describe(came) + (why.empty() ? "" : " (" + why + ")"));
 }
 
 std::string Call::text(int parameter, const char* expected) const {

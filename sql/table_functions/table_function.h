@@ -84,7 +84,9 @@ class Call {
   // The table that a parameter names.
   const std::shared_ptr<OpenTable>& table(int parameter);
 
-  [[noreturn]] void refuse(int parameter, const std::string& expected) const;
+  // `why`: more about what came, or empty.
+  [[noreturn]] void refuse(int parameter, const std::string& expected,
+                           const std::string& why = {}) const;
 
  private:
   Context& context_;

@@ -25,9 +25,8 @@ TextQueries read_texts(const Call& call, int parameter) {
   TextQueries queries;
   each_query(call, parameter, "text", [&](const Cell& id, sqlite3_value* text) {
     if (sqlite3_value_type(text) != SQLITE_TEXT) {
-      throw Error(ErrorKind::kInvalid, std::string(call.function()) +
-                                           ": query_sql: expected rows (id, text), got " +
-                                           describe(cell_of(text)) + " as text");
+      throw Error(ErrorKind::kInvalid,
+                  "expected rows (id, text), got " + describe(cell_of(text)) + " as text");
     }
     queries.texts.emplace_back(cell_of(text).bytes);
     queries.ids.emplace_back(id);
