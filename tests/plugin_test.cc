@@ -53,7 +53,10 @@ TEST_CASE("a plug-in brings devices, or the reason why not") {
   const auto open = [&](const char* mode, std::vector<std::string>& names) {
     const Mode guard(mode);
     return open_plugin(path, WARPLITE_FAKE_PLUGIN_VERSION,
-                       [&](Device* device) { names.push_back(device->describe().name); });
+                       [&](Device* device) {
+                         names.push_back(device->describe().name);
+                         delete device;
+                       });
   };
   std::vector<std::string> names;
   CHECK(open("2", names) == "");

@@ -195,6 +195,7 @@ int filter(sqlite3_vtab_cursor* base, int given, const char*, int, sqlite3_value
     }
     cursor.rows.reset();
     cursor.arguments.clear();
+    cursor.arguments.reserve(values.size());  // so that no copy is lost where memory ends
     for (sqlite3_value* value : values) {
       cursor.arguments.emplace_back(value != nullptr ? sqlite3_value_dup(value) : nullptr);
       if (value != nullptr && cursor.arguments.back() == nullptr) throw std::bad_alloc();
