@@ -124,19 +124,30 @@ void ContentTable::verify_columns(const TableShape& shape) const {
 
 // --- its triggers ----------------------------------------------------------
 
-TriggerTarget ContentTable::target(const TableShape& shape) const {
-  TriggerTarget target{definition_.schema, shape.name, shape.rowid, index(), index(), "rowid", {}};
+// Of the index, whatever the content table is.
+TriggerTarget ContentTable::names() const {
+  TriggerTarget target{definition_.schema, "", "", index(), index(), "rowid", {}};
   for (const char* name : {"oid", "_rowid_", "rowid"}) {
     if (definition_.find(name) == nullptr) target.index_rowid = name;
   }
+  return target;
+}
+
+TriggerTarget ContentTable::target(const TableShape& shape) const {
+  TriggerTarget target = names();
+  target.content = shape.name;
+  target.content_rowid = shape.rowid;
   for (const ColumnDefinition* column : indexed_) {
     target.columns.push_back({column->name, kind_of(*column)});
   }
   return target;
 }
 
-FoundTriggers ContentTable::triggers() const {
-  return find_triggers(db_, definition_.schema, index());
+FoundTriggers ContentTable::triggers() const { return find_triggers(db_, names()); }
+
+// Where one of the index's is left, it tells which table is the index's, under whatever name.
+std::string ContentTable::table_of(const FoundTriggers& found) const {
+  return found.own() != nullptr ? found.own()->table : definition_.content.table;
 }
 
 void ContentTable::create_triggers() {
@@ -146,39 +157,46 @@ void ContentTable::create_triggers() {
 
 void ContentTable::drop_triggers() {
   forget();
-  sql::drop_triggers(db_, definition_.schema, index());
+  if (definition_.content.triggers) sql::drop_triggers(db_, definition_.schema, triggers());
 }
 
-// Where one is left, it tells which table is the index's, under whatever name and with whatever
-// name of its key.
+// One that is left may know the table's key by another name than content_rowid= has.
 void ContentTable::restore_triggers() {
   if (!definition_.content.triggers) return;
   forget();
   const FoundTriggers found = triggers();
-  table_ = found.any() ? found.table : definition_.content.table;
+  table_ = table_of(found);
   const TableShape shape = shape_of(db_, definition_.schema, table_);
   verify_kind(shape);
-  if (!found.any()) verify_rowid(shape);
+  if (found.own() == nullptr) verify_rowid(shape);
   verify_columns(shape);
+  if (const FoundTrigger* other = found.other()) refuse(*other);
   const TriggerTarget wanted = target(shape);
   if (are_as_created(found, wanted)) return;
-  drop_triggers();
+  sql::drop_triggers(db_, definition_.schema, found);
   sql::create_triggers(db_, wanted);
 }
 
-// SQLite is about to have all triggers go by the index's new name, except with
-// legacy_alter_table; those that are made now go by the name that it then finds.
+void ContentTable::refuse(const FoundTrigger& other) const {
+  throw Error(ErrorKind::kInvalid, index() + ": the trigger " + other.name + " on " + other.table +
+                                       " is not the index's, which needs the name; drop that "
+                                       "trigger, then " + rebuild_of(index()));
+}
+
+// SQLite has had their bodies go by the index's new name, except with legacy_alter_table.
 void ContentTable::rename_triggers(const std::string& new_index) {
   if (!definition_.content.triggers) return;
-  const FoundTriggers found = triggers();
-  if (!found.any()) return;
-  const Statement legacy = prepare(db_, "PRAGMA legacy_alter_table");
-  const bool is_legacy = step(legacy.get()) && sqlite3_column_int(legacy.get(), 0) != 0;
-  TriggerTarget renamed = target(shape_of(db_, definition_.schema, found.table));
-  renamed.index = new_index;
-  renamed.body_index = is_legacy ? new_index : index();
+  TriggerTarget names = this->names();
+  FoundTriggers found = find_triggers(db_, names);
+  if (found.own() == nullptr) {
+    names.body_index = new_index;
+    found = find_triggers(db_, names);
+  }
+  if (found.own() == nullptr) return;
+  TriggerTarget renamed = target(shape_of(db_, definition_.schema, table_of(found)));
+  renamed.index = renamed.body_index = new_index;
   forget();
-  sql::rename_triggers(db_, found, index(), renamed);
+  sql::rename_triggers(db_, found, renamed);
 }
 
 // --- statements ------------------------------------------------------------
@@ -192,10 +210,7 @@ void ContentTable::forget() {
 // A content table that was renamed is the one that the triggers are on.
 void ContentTable::settle() {
   if (settled_) return;
-  if (definition_.content.triggers) {
-    const FoundTriggers found = triggers();
-    table_ = found.any() ? found.table : definition_.content.table;
-  }
+  if (definition_.content.triggers) table_ = table_of(triggers());
   const TableShape shape = shape_of(db_, definition_.schema, table_);
   if (!shape.rowid.empty()) rowid_ = shape.rowid;
   has_key_ = !shape.key.empty();
@@ -274,12 +289,13 @@ void ContentTable::check_triggers() const {
     throw Error(ErrorKind::kInvalid, index() + ": " + what + "; " + rebuild_of(index()) +
                                          " makes them again");
   };
+  if (const FoundTrigger* other = found.other()) refuse(*other);
   if (!found.all()) {
     fail("the triggers that tell of changes of " + table_ +
          " are gone, as when it was dropped and made again");
   }
   const std::string other =
-      unnamed(found, target(shape_of(db_, definition_.schema, found.table)));
+      unnamed(found, target(shape_of(db_, definition_.schema, table_of(found))));
   if (!other.empty()) {
     fail("the triggers on " + table_ + " do not know its " + other +
          ", as when a column was renamed and another one has got its name");

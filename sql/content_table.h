@@ -75,11 +75,14 @@ class ContentTable final : public engine::ContentSource {
 
   const std::string& index() const;
   [[noreturn]] void refuse(const std::string& why) const;
+  [[noreturn]] void refuse(const FoundTrigger& other) const;
   void verify_kind(const TableShape& shape) const;
   void verify_rowid(const TableShape& shape) const;  // as content_rowid= names it
   void verify_columns(const TableShape& shape) const;
+  TriggerTarget names() const;
   TriggerTarget target(const TableShape& shape) const;
   FoundTriggers triggers() const;
+  std::string table_of(const FoundTriggers& found) const;
   void check_triggers() const;
   void settle();
   void settle_anew();

@@ -97,29 +97,68 @@ bool names(const std::vector<Token>& text, const std::string& column) {
   return false;
 }
 
+// Whether two words are the same to SQLite, however they are quoted.
+bool same(const Token& left, const Token& right) {
+  return (left.kind == Token::Kind::kSymbol) == (right.kind == Token::Kind::kSymbol) &&
+         ascii_lower(left.text) == ascii_lower(right.text);
+}
+
+// Whether `text` says what `trigger` says: all but the table, its columns, which SQLite has follow
+// renames, and the condition, which former versions did not have.
+bool is_own(const TriggerText& trigger, const std::string& text, const TriggerTarget& target) {
+  constexpr std::size_t kTable = 6;  // CREATE TRIGGER name AFTER event ON table
+  const auto is_begin = [](const Token& token) { return token.is_word("begin"); };
+  const std::vector<Token> found = tokenize(text);
+  const std::vector<Token> own = tokenize("CREATE TRIGGER " + text_of(trigger, target));
+  const auto found_body = std::find_if(found.begin(), found.end(), is_begin);
+  const auto own_body = std::find_if(own.begin(), own.end(), is_begin);
+  const auto found_head = found_body - found.begin();
+  const bool has_condition = found_head > static_cast<long>(kTable + 1);
+  if (found_head <= static_cast<long>(kTable) || found.end() - found_body != own.end() - own_body ||
+      (has_condition && (*trigger.when == '\0' || !found[kTable + 1].is_word("when")))) {
+    return false;
+  }
+  if (!std::equal(found.begin(), found.begin() + kTable, own.begin(), same)) return false;
+  for (auto left = found_body, right = own_body; left != found.end(); ++left, ++right) {
+    if (!same(*left, *right) && !left[-1].is('.')) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
-bool FoundTriggers::any() const {
-  return std::any_of(texts.begin(), texts.end(), [](const auto& text) { return !text.empty(); });
+const FoundTrigger* FoundTriggers::own() const {
+  for (const FoundTrigger& trigger : each) {
+    if (trigger.is_own) return &trigger;
+  }
+  return nullptr;
+}
+
+const FoundTrigger* FoundTriggers::other() const {
+  for (const FoundTrigger& trigger : each) {
+    if (!trigger.name.empty() && (!trigger.is_own || trigger.table != own()->table)) return &trigger;
+  }
+  return nullptr;
 }
 
 bool FoundTriggers::all() const {
-  return std::none_of(texts.begin(), texts.end(), [](const auto& text) { return text.empty(); });
+  return other() == nullptr &&
+         std::all_of(each.begin(), each.end(), [](const auto& trigger) { return trigger.is_own; });
 }
 
-FoundTriggers find_triggers(sqlite3* db, const std::string& schema, const std::string& index) {
-  const Statement query = prepare(db, "SELECT tbl_name, sql FROM " + quoted_name(schema) +
-                                          ".sqlite_schema WHERE type = 'trigger' AND name = ?1");
+FoundTriggers find_triggers(sqlite3* db, const TriggerTarget& target) {
+  const Statement query =
+      prepare(db, "SELECT name, tbl_name, sql FROM " + quoted_name(target.schema) +
+                      ".sqlite_schema WHERE type = 'trigger' AND name = ?1 COLLATE NOCASE");
   const auto text = [&](int column) {
     const auto* value = reinterpret_cast<const char*>(sqlite3_column_text(query.get(), column));
     return std::string(value == nullptr ? "" : value);
   };
   FoundTriggers found;
   for (std::size_t i = 0; i < kTriggers; ++i) {
-    bind_text(query.get(), 1, index + kTexts[i].suffix);
+    bind_text(query.get(), 1, target.index + kTexts[i].suffix);
     if (step(query.get())) {
-      found.table = text(0);
-      found.texts[i] = text(1);
+      found.each[i] = {text(0), text(1), text(2), is_own(kTexts[i], text(2), target)};
     }
     sqlite3_reset(query.get());
   }
@@ -130,14 +169,14 @@ FoundTriggers find_triggers(sqlite3* db, const std::string& schema, const std::s
 bool are_as_created(const FoundTriggers& triggers, const TriggerTarget& target) {
   for (std::size_t i = 0; i < kTriggers; ++i) {
     const std::string text = "CREATE TRIGGER " + text_of(kTexts[i], target);
-    if (ascii_lower(triggers.texts[i]) != ascii_lower(text)) return false;
+    if (ascii_lower(triggers.each[i].text) != ascii_lower(text)) return false;
   }
   return true;
 }
 
 std::string unnamed(const FoundTriggers& triggers, const TriggerTarget& target) {
-  if (triggers.texts[kUpdate].empty()) return "";
-  const std::vector<Token> update = tokenize(triggers.texts[kUpdate]);
+  if (!triggers.each[kUpdate].is_own) return "";
+  const std::vector<Token> update = tokenize(triggers.each[kUpdate].text);
   if (!names(update, target.content_rowid)) return target.content_rowid;
   const bool watching = std::any_of(update.begin(), update.end(),
                                     [](const Token& token) { return token.is_word("when"); });
@@ -153,19 +192,18 @@ void create_triggers(sqlite3* db, const TriggerTarget& target) {
 }
 
 // One that names other columns than the index does is not made again: it would look right.
-void rename_triggers(sqlite3* db, const FoundTriggers& triggers, const std::string& old_index,
-                     const TriggerTarget& target) {
+void rename_triggers(sqlite3* db, const FoundTriggers& triggers, const TriggerTarget& target) {
   const bool fit = unnamed(triggers, target).empty();
-  drop_triggers(db, target.schema, old_index);
+  drop_triggers(db, target.schema, triggers);
   for (std::size_t i = 0; i < kTriggers; ++i) {
-    if (!triggers.texts[i].empty() && (fit || i != kUpdate)) create(db, kTexts[i], target);
+    if (triggers.each[i].is_own && (fit || i != kUpdate)) create(db, kTexts[i], target);
   }
 }
 
-void drop_triggers(sqlite3* db, const std::string& schema, const std::string& index) {
-  for (const TriggerText& trigger : kTexts) {
-    execute(db, "DROP TRIGGER IF EXISTS " + quoted_name(schema) + "." +
-                    quoted_name(index + trigger.suffix));
+void drop_triggers(sqlite3* db, const std::string& schema, const FoundTriggers& triggers) {
+  for (const FoundTrigger& trigger : triggers.each) {
+    if (!trigger.is_own) continue;
+    execute(db, "DROP TRIGGER " + quoted_name(schema) + "." + quoted_name(trigger.name));
   }
 }
 

@@ -32,16 +32,26 @@ struct TriggerTarget {
 
 inline constexpr std::size_t kTriggers = 3;
 
-// The triggers of an index that the schema has.
-struct FoundTriggers {
-  std::string table;                         // that they are on
-  std::array<std::string, kTriggers> texts;  // as SQLite keeps them; empty: not there
-
-  bool any() const;
-  bool all() const;
+// What the schema has under the name of one of an index's triggers.
+struct FoundTrigger {
+  std::string name;  // empty: there is none
+  std::string table;
+  std::string text;   // as SQLite keeps it
+  bool is_own = false;  // whether it says what create_triggers() has it say, under names of today
 };
 
-FoundTriggers find_triggers(sqlite3* db, const std::string& schema, const std::string& index);
+struct FoundTriggers {
+  std::array<FoundTrigger, kTriggers> each;
+
+  // The first of the index's own, or null.
+  const FoundTrigger* own() const;
+  // The first that is somebody else's, or not on the table that the others are on, or null.
+  const FoundTrigger* other() const;
+  bool all() const;  // are the index's own, and on one table
+};
+
+// Whatever the content table and its columns are.
+FoundTriggers find_triggers(sqlite3* db, const TriggerTarget& target);
 // Whether they are what create_triggers() makes.
 bool are_as_created(const FoundTriggers& triggers, const TriggerTarget& target);
 // The first name of the target's that the triggers lack, since SQLite has them follow a column
@@ -49,9 +59,9 @@ bool are_as_created(const FoundTriggers& triggers, const TriggerTarget& target);
 std::string unnamed(const FoundTriggers& triggers, const TriggerTarget& target);
 
 void create_triggers(sqlite3* db, const TriggerTarget& target);
-// Those that are there get the target's names.
-void rename_triggers(sqlite3* db, const FoundTriggers& triggers, const std::string& old_index,
-                     const TriggerTarget& target);
-void drop_triggers(sqlite3* db, const std::string& schema, const std::string& index);
+// The index's own get the target's names.
+void rename_triggers(sqlite3* db, const FoundTriggers& triggers, const TriggerTarget& target);
+// The index's own. Others of such a name stay.
+void drop_triggers(sqlite3* db, const std::string& schema, const FoundTriggers& triggers);
 
 }  // namespace warplite::sql

@@ -86,7 +86,7 @@ class OnIndex(Change):
 
 
 class Recreate(Change):
-    """Drops the index, sees that nothing of it is left, and makes it again."""
+    """Drops the index, sees that nothing of it is left, and nothing else gone, and makes it again."""
 
     def __init__(self, sql):
         super().__init__(sql)
@@ -97,12 +97,16 @@ class Recreate(Change):
             return None
         known = ("SELECT name FROM sqlite_schema WHERE name LIKE 'x%' OR (type = 'trigger' "
                  "AND name <> 'touch')")
-        for sql in ('DROP TABLE {x}', self.sql.replace('{x}', '"x"')):
+        theirs = named(session.real, '{x}').strip('"').replace('""', '"') + '_content_insert'
+        for sql in (f'DROP TRIGGER IF EXISTS {quoted(theirs)}',
+                    f'CREATE TRIGGER {quoted(theirs)} AFTER INSERT ON p BEGIN SELECT 1; END',
+                    'DROP TABLE {x}', f'DROP TRIGGER {quoted(theirs)}', self.sql.replace('{x}', '"x"')):
             error = outcome(session.real, sql, ())
             if error is not None:
                 return f'{sql} failed: {error}'
-            if sql.startswith('DROP') and session.real.execute(known):
-                return f'DROP left {session.real.execute(known)}'
+            left = [row[0] for row in session.real.execute(known)]
+            if sql.startswith('DROP TABLE') and left != [theirs]:
+                return f'DROP left {left}'
         session.indexed = session.rows_of_index()
         return None
 
