@@ -303,7 +303,7 @@ Clusters cluster_rows(const View& view, const ClusterRequest& request,
                       const index::Progress& progress) {
   const double rows = static_cast<double>(view.live_rows());
   const std::uint32_t dim = view.layout().vectors[request.column].dim;
-  const Demand demand{request.device, ElementType::kFloat32, Distance::kL2,
+  const Demand demand{request.device, training_ability(),
                       rows * request.clusters * dim * sizeof(float), request.cancellation};
   Clusters clusters;
   on_worker(demand, [&](compute::Device& device) {

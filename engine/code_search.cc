@@ -8,8 +8,6 @@
 #include "compute/parallel.h"
 #include "engine/code_ranges.h"
 #include "engine/common_cancellation.h"
-#include "engine/device_choice.h"
-#include "engine/fallback.h"
 #include "engine/readiness.h"
 
 namespace warplite::engine {
@@ -25,14 +23,22 @@ constexpr std::size_t kMostItems = std::size_t{1} << 24;
 constexpr std::size_t kMostScattered = 16;
 constexpr std::uint64_t kMostCount = 0x7fffffff;
 
-compute::Device& host() { return compute::Registry::instance().host(); }
+Status place(compute::Device& device, const ColumnCodes& codes,
+             std::shared_ptr<const compute::Buffer>* out) {
+  if (!codes.stamp.is_null()) {
+    return Residency::instance().buffer(device, codes.stamp, codes.bytes, out);
+  }
+  const Bytes& bytes = codes.bytes->block.memory;
+  return device.make_resident({codes.bytes, bytes.data(), bytes.size()}, out);
+}
 
 }  // namespace
 
 CodeSearch::CodeSearch(const View& view, const Selection& rows,
                        std::span<const RelationalQuery> queries, const CountRequest& request)
     : view_(view), rows_(rows), request_(request), items_(view.layout()),
-      counted_(view.parts(), false) {
+      counted_(view.parts(), false),
+      excludes_host_(excludes_host(request.device, Ability::codes(), request.cancellation)) {
   for (const RelationalQuery& query : queries) {
     most_ = std::max(most_, total_weight(query));
     items_asked_ += query.size();
@@ -43,37 +49,43 @@ CodeSearch::CodeSearch(const View& view, const Selection& rows,
     const CompiledPredicate& some = items_[i].front().front();
     if (some.on_rowid()) {
       on_rowid_ = true;
-      return;
+      break;
     }
     const auto known = std::find(columns_.begin(), columns_.end(), some.column());
     column_of_.push_back(static_cast<std::uint32_t>(known - columns_.begin()));
     if (known == columns_.end()) columns_.push_back(some.column());
   }
-  find_parts();
+  if (excludes_host_) check_possible();
+  if (!on_rowid_) find_parts();
+}
+
+void CodeSearch::check_possible() const {
+  if (possible()) return;
+  throw Error(ErrorKind::kUnsupported,
+              request_.device + " does not count " +
+                  (on_rowid_ ? "matches of rowids" : "so many items") + ", which the cpu does");
 }
 
 void CodeSearch::find_parts() {
   for (std::uint32_t i = 0; i < view_.parts(); ++i) {
     const Part& part = view_.part(i);
+    const bool sealed = part.segment() != 0;
     const bool any = std::any_of(columns_.begin(), columns_.end(), [&](std::size_t column) {
-      return !part.plain_stamp(column).is_null();
+      return !sealed || !part.plain_stamp(column).is_null();
     });
-    if (rows_.part(i).count != 0 && part.segment() != 0 && any) parts_.push_back(i);
+    if (rows_.part(i).count != 0 && (sealed || excludes_host_) && any) parts_.push_back(i);
   }
 }
 
+bool CodeSearch::possible() const {
+  return !on_rowid_ && most_ <= kMostCount && items_asked_ <= kMostItems;
+}
+
 bool CodeSearch::worthwhile() const {
-  const bool possible = !on_rowid_ && most_ <= kMostCount && items_asked_ <= kMostItems;
-  const bool insisted = !request_.device.empty() && request_.device != "auto";
-  if (insisted && !possible && !host_counts(request_.device)) {
-    throw Error(ErrorKind::kUnsupported,
-                request_.device + " does not count " +
-                    (on_rowid_ ? "matches of rowids" : "so many items") + ", which the cpu does");
-  }
-  if (!possible || parts_.empty()) return false;
+  if (!possible() || parts_.empty()) return false;
   const std::vector<bool>& match = view_.layout().match;
   const auto wanted = [&](std::size_t column) { return column < match.size() && match[column]; };
-  return queries_.size() >= kManyQueries || (insisted && !host_counts(request_.device)) ||
+  return queries_.size() >= kManyQueries || excludes_host_ ||
          std::all_of(columns_.begin(), columns_.end(), wanted) ||
          has_column_codes(view_, parts_, columns_);
 }
@@ -91,12 +103,15 @@ void CodeSearch::count(std::span<const std::uint32_t> parts, compute::HitTable& 
   Group group;
   group.parts = parts;
   group.codes = load_column_codes(view_, parts, columns_, request_.cancellation);
-  if (!fill(group, translate(group))) return;
-  compute::Device& device = choose(group);
+  if (!fill(group, translate(group))) {
+    if (!excludes_host_) return;
+    throw Error(ErrorKind::kUnsupported,
+                request_.device + " does not count items of so many values, which the cpu does");
+  }
   compute::HitTable found(0, 0);
-  answer_on(device, insisted_, [&](compute::Device& answering) {
+  attempt(group).search([&](compute::Device& device) {
     found = compute::HitTable(best.queries(), best.k());
-    return count_on(answering, group, found);
+    return count_on(device, group, found);
   });
   for (std::size_t i = 0; i < best.queries(); ++i) best.row(i).merge(std::move(found.row(i)));
   for (const std::uint32_t part : parts) counted_[part] = true;
@@ -124,17 +139,18 @@ CodeSearch::Ranges CodeSearch::translate(const Group& group) const {
 // Items as devices take them: each as often as it has ranges in the part where it has most. False:
 // there are too many.
 bool CodeSearch::fill(Group& group, const Ranges& ranges) const {
-  std::vector<std::size_t> most(items_.size(), 0);
+  std::vector<std::size_t> times(items_.size(), 0);
   for (std::size_t i = 0; i < ranges.size(); ++i) {
-    most[i % items_.size()] = std::max(most[i % items_.size()], ranges[i].size());
+    times[i % items_.size()] = std::max(times[i % items_.size()], ranges[i].size());
   }
+  const std::size_t most = most_items(group);
   group.begins.push_back(0);
   for (const auto& query : queries_) {
     for (const NumberedItem& item : query) {
-      group.items.insert(group.items.end(), most[item.item],
+      group.items.insert(group.items.end(), times[item.item],
                          compute::CodeItem{column_of_[item.item], item.weight});
     }
-    if (group.items.size() > kMostScattered * items_asked_) return false;
+    if (group.items.size() > most) return false;
     group.begins.push_back(static_cast<std::uint32_t>(group.items.size()));
   }
   group.ranges.resize(group.parts.size() * group.items.size());
@@ -144,32 +160,30 @@ bool CodeSearch::fill(Group& group, const Ranges& ranges) const {
       for (const NumberedItem& item : query) {
         const auto& of_part = ranges[part * items_.size() + item.item];
         std::copy(of_part.begin(), of_part.end(), out);
-        out += most[item.item];
+        out += times[item.item];
       }
     }
   }
   return true;
 }
 
-compute::Device& CodeSearch::choose(const Group& group) {
+// Where scanning is the CPU's alone, it is no choice.
+std::size_t CodeSearch::most_items(const Group& group) const {
+  return excludes_host_ ? kMostItems / group.parts.size() : kMostScattered * items_asked_;
+}
+
+Attempt CodeSearch::attempt(const Group& group) const {
   double rows = 0;
   for (const std::uint32_t part : group.parts) rows += view_.part(part).rows();
-  const DeviceChoice choice = choose_devices(
-      {request_.device, ElementType::kFloat32, Distance::kL2,
-       rows * static_cast<double>(items_asked_) * sizeof(std::uint16_t), request_.cancellation});
-  insisted_ = choice.insisted;
   std::vector<Uploader::Item> items;
   for (const ColumnCodes& codes : group.codes) {
-    if (codes.bytes != nullptr) items.push_back({codes.stamp, codes.bytes});
+    if (!codes.stamp.is_null()) items.push_back({codes.stamp, codes.bytes});
   }
-  for (compute::Device* device : choice.devices) {
-    if (!device->supports_codes()) continue;
-    if (!choice.ready_only || ready(*device, items)) return *device;
-  }
-  if (insisted_ && !host_counts(request_.device)) {
-    throw Error(ErrorKind::kUnsupported, request_.device + " does not count matches of columns");
-  }
-  return host();
+  return {{request_.device, Ability::codes(),
+           rows * static_cast<double>(items_asked_) * sizeof(std::uint16_t),
+           request_.cancellation},
+          Attempt::Use::kFirst,
+          [&](Attempt::Devices devices) { return ready(*devices.front(), items); }};
 }
 
 compute::CodeTile CodeSearch::describe(std::uint32_t number) const {
@@ -194,9 +208,7 @@ Status CodeSearch::count_on(compute::Device& device, const Group& group,
     for (std::size_t i = first; i < end; ++i) {
       const ColumnCodes& codes = group.codes[i];
       if (codes.bytes == nullptr) continue;
-      const Status status =
-          Residency::instance().buffer(device, codes.stamp, codes.bytes, &owners[i]);
-      if (!status.ok()) return status;
+      if (Status status = place(device, codes, &owners[i]); !status.ok()) return status;
       buffers[i] = owners[i].get();
     }
     // Where a column is NULL in every row, all codes match or none; those of any column will do.

@@ -1,6 +1,7 @@
 #include "engine/column_codes.h"
 
 #include <algorithm>
+#include <numeric>
 #include <string>
 #include <utility>
 
@@ -36,6 +37,16 @@ ResidentVectors make_codes(const Column& column) {
   auto* const ranks = reinterpret_cast<std::uint16_t*>(codes.data());
   std::fill_n(ranks, compute::code_slots(column.size()), std::uint16_t{0});
   return as_resident(std::move(codes), rank_values(column, ranks));
+}
+
+// Of a part that is not sealed. Its column may have grown since.
+std::shared_ptr<const ResidentVectors> make_codes(const Part& part, std::size_t column) {
+  const std::shared_ptr<const Column> all = part.plain(column);
+  std::vector<std::uint32_t> rows(part.rows());
+  std::iota(rows.begin(), rows.end(), 0u);
+  Column first(all->type());
+  first.gather(*all, rows.data(), rows.size());
+  return std::make_shared<const ResidentVectors>(make_codes(first));
 }
 
 // What is to be made: reading needs the connection, the rest does not.
@@ -81,7 +92,10 @@ std::vector<ColumnCodes> load_column_codes(const View& view, std::span<const std
     for (const std::size_t column : columns) {
       ColumnCodes& codes = *next++;
       codes.stamp = stamp_of(view, part, column);
-      if (codes.stamp.is_null()) continue;
+      if (codes.stamp.is_null()) {
+        if (view.part(part).segment() == 0) codes.bytes = make_codes(view.part(part), column);
+        continue;
+      }
       codes.bytes = Residency::instance().find(codes.stamp);
       if (codes.bytes != nullptr) continue;
       auto values = view.part(part).plain(column);

@@ -1,5 +1,6 @@
 #include "engine/device_choice.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <mutex>
@@ -42,7 +43,7 @@ DeviceChoice choose_automatically(const Demand& demand) {
   choice.ready_only = true;
   for (Device* device : registry.accelerators()) {
     if (demand.bytes_compared >= static_cast<double>(device->worthwhile_bytes()) &&
-        device->supports(demand.type, demand.distance)) {
+        demand.ability.held_by(*device)) {
       choice.devices.push_back(device);
     }
   }
@@ -63,17 +64,40 @@ DeviceChoice choose_by_name(const Demand& demand, const std::string& name) {
   choice.insisted = !demand.device.empty();
   if (choice.insisted || !registry.knows(name)) registry.choose(name);
   for (Device* device : registry.usable(name)) {
-    if (device->supports(demand.type, demand.distance)) choice.devices.push_back(device);
+    if (demand.ability.held_by(*device)) choice.devices.push_back(device);
   }
   if (choice.devices.empty() && choice.insisted) {
-    throw Error(ErrorKind::kUnsupported, name + " does not compute " +
-                                             std::string(info(demand.distance).name) +
-                                             " distances of such vectors");
+    throw Error(ErrorKind::kUnsupported, name + " does not " + demand.ability.name);
   }
   return choice;
 }
 
 }  // namespace
+
+Ability Ability::vectors(ElementType type, Distance distance) {
+  return {[=](const Device& device) { return device.supports(type, distance); },
+          "compute " + std::string(info(distance).name) + " distances of such vectors"};
+}
+
+Ability Ability::lists(ElementType type, Distance distance, const compute::IvfShape& shape) {
+  return {[=](const Device& device) {
+            return device.supports(type, distance) && device.supports_ivf(shape);
+          },
+          "search such an index; ask for \"exact\", or for another device"};
+}
+
+Ability Ability::postings() {
+  return {[](const Device& device) { return device.supports_match(); }, "count matches"};
+}
+
+Ability Ability::codes() {
+  return {[](const Device& device) { return device.supports_codes(); },
+          "count matches of columns"};
+}
+
+Ability Ability::edits() {
+  return {[](const Device& device) { return device.supports_edit(); }, "compute edit distances"};
+}
 
 DeviceChoice choose_devices(const Demand& demand) {
   const std::string name = demand.device.empty() ? default_device() : demand.device;
@@ -86,14 +110,18 @@ void check_device(const std::string& name, compute::Cancellation* cancellation) 
   Registry::instance().choose(name);
 }
 
-compute::Device& choose_worker(const Demand& demand) {
+bool excludes_host(const std::string& name, const Ability& ability,
+                   compute::Cancellation* cancellation) {
+  if (name.empty() || name == "auto") return false;
+  const std::vector<Device*> able = choose_by_name({name, ability, 0, cancellation}, name).devices;
+  return std::find(able.begin(), able.end(), &Registry::instance().host()) == able.end();
+}
+
+void await_for_long_work(const Demand& demand) {
   const Registry& registry = Registry::instance();
-  if (demand.bytes_compared >= kWorthWaiting && default_device() == "auto") {
-    registry.begin_start();
-    registry.wait_for_start(kPatienceOfWork, demand.cancellation);
-  }
-  const DeviceChoice choice = choose_devices(demand);
-  return choice.devices.empty() ? registry.host() : *choice.devices.front();
+  if (demand.bytes_compared < kWorthWaiting || default_device() != "auto") return;
+  registry.begin_start();
+  registry.wait_for_start(kPatienceOfWork, demand.cancellation);
 }
 
 void set_default_device(const std::string& name) {

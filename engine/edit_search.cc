@@ -5,9 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "engine/device_choice.h"
+#include "engine/attempt.h"
 #include "engine/edit_rows.h"
-#include "engine/fallback.h"
 #include "engine/readiness.h"
 
 namespace warplite::engine {
@@ -82,16 +81,20 @@ class EditSearch {
     }
   }
 
-  // Few rows come last, when hits of the others have set limits.
+  // Few rows come last, when hits of the others have set limits; they are the CPU's, and so in tiles
+  // as well where the query insists on another device.
   void run() {
     constexpr std::size_t kGroup = 256;  // tiles in memory at a time; more than most tables have
     const std::size_t queries = begins_.size() - 1;
     if (request_.report != nullptr) request_.report->rows += rows_.count() * queries;
+    const bool all_tiled =
+        excludes_host(request_.device, Ability::edits(), request_.cancellation);
     std::vector<std::uint32_t> by_tiles, by_rows;
     for (std::uint32_t part = 0; part < view_.parts(); ++part) {
       const std::size_t count = rows_.part(part).count;
       if (count == 0) continue;
-      const bool tiled = worth_a_tile(view_, request_.column, part, count * queries);
+      const bool tiled =
+          all_tiled || worth_a_tile(view_, request_.column, part, count * queries);
       (tiled ? by_tiles : by_rows).push_back(part);
     }
     for (std::size_t first = 0; first < by_tiles.size(); first += kGroup) {
@@ -103,8 +106,6 @@ class EditSearch {
   }
 
  private:
-  static compute::Device& host() { return compute::Registry::instance().host(); }
-
   bool selected(std::uint32_t part, std::uint32_t row) const {
     const Selection::Rows& rows = rows_.part(part);
     return rows.all || rows.bits.test(row);
@@ -131,9 +132,7 @@ class EditSearch {
   void search(const std::vector<EditTextTile>& tiles) {
     if (tiles.empty()) return;
     lasting_ = all_stay(tiles);
-    compute::Device& device = choose(tiles);
-    answer_on(device, insisted_,
-              [&](compute::Device& answering) { return search_on(answering, tiles); });
+    attempt(tiles).search([&](compute::Device& device) { return search_on(device, tiles); });
     for (const EditTextTile& tile : tiles) compare_long_rows(tile);
   }
 
@@ -150,8 +149,7 @@ class EditSearch {
     compare_rows(tile.part, rows);
   }
 
-  // What a device does not offer the CPU does.
-  compute::Device& choose(const std::vector<EditTextTile>& tiles) {
+  Attempt attempt(const std::vector<EditTextTile>& tiles) const {
     // Bytes of vectors that the CPU compares in the time for a cell of the dynamic programme.
     constexpr double kBytesOfCell = 0.25;
     double cells = 0;
@@ -161,15 +159,9 @@ class EditSearch {
       if (!tile.stamp.is_null()) uploads.push_back({tile.stamp, tile.bytes});
     }
     cells *= static_cast<double>(points_.size());
-    const DeviceChoice choice =
-        choose_devices({request_.device, ElementType::kFloat32, Distance::kL2,
-                        cells * kBytesOfCell, request_.cancellation});
-    insisted_ = choice.insisted;
-    for (compute::Device* device : choice.devices) {
-      if (!device->supports_edit()) continue;
-      if (!choice.ready_only || ready(*device, uploads)) return *device;
-    }
-    return host();
+    return {{request_.device, Ability::edits(), cells * kBytesOfCell, request_.cancellation},
+            Attempt::Use::kFirst,
+            [&](Attempt::Devices devices) { return ready(*devices.front(), uploads); }};
   }
 
   Status search_on(compute::Device& device, const std::vector<EditTextTile>& tiles) {
@@ -223,7 +215,6 @@ class EditSearch {
   Collected& collected_;
   EditRows one_by_one_;
   std::vector<std::uint32_t> begins_{0}, points_;  // of the queries, as devices take them
-  bool insisted_ = false;
   bool lasting_ = false;  // something may be made of the tiles, and kept with them
 };
 

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "engine/attempt.h"
 #include "engine/exact_search.h"
-#include "engine/fallback.h"
 #include "engine/ivf_set.h"
 #include "engine/readiness.h"
 
@@ -76,47 +76,28 @@ class CodeSearch {
     return cost.exact <= kWorthBeingExact * cost.by_codes;
   }
 
-  // Chooses the device. Comes before nearest().
-  void prepare(std::size_t queries) {
-    const Demand demand{request_.device, request_.queries.type, request_.distance,
+  // What is asked of a device for so many queries.
+  Attempt attempt(std::size_t queries) {
+    const Demand demand{request_.device,
+                        Ability::lists(request_.queries.type, request_.distance, shape_),
                         costs().by_codes * static_cast<double>(queries), request_.cancellation};
-    const DeviceChoice choice = choose_devices(demand);
-    insisted_ = choice.insisted;
-    device_ = nullptr;
-    for (compute::Device* device : choice.devices) {
-      if (device_ != nullptr || !device->supports_ivf(shape_)) continue;
-      if (!choice.ready_only || ready(*device)) device_ = device;
-    }
-    if (device_ == nullptr && insisted_) {
-      throw Error(ErrorKind::kUnsupported, request_.device + " does not search such an index; ask "
-                                           "for \"exact\", or for another device");
-    }
-    if (device_ == nullptr) device_ = &host();
+    return {demand, Attempt::Use::kFirst,
+            [this](Attempt::Devices devices) { return ready(*devices.front()); }};
   }
 
   // The nearest that lists of each query hold.
-  compute::HitTable nearest(const Queries& queries, std::uint32_t nprobe) {
-    compute::HitTable best(queries.given.rows, k_);
-    Status status = search(*device_, queries, nprobe, best);
-    if (status.kind == ErrorKind::kNoMemory && device_->own_memory()) {
-      Residency::instance().release_idle(*device_);
+  compute::HitTable nearest(Attempt& attempt, const Queries& queries, std::uint32_t nprobe) {
+    compute::HitTable best(0, 0);
+    attempt.search([&](compute::Device& device) {
       best = compute::HitTable(queries.given.rows, k_);
-      status = search(*device_, queries, nprobe, best);
-    }
-    if (status.ok()) {
-      device_->count_search();
-      return best;
-    }
-    give_up_device(status);
-    best = compute::HitTable(queries.given.rows, k_);
-    search(*device_, queries, nprobe, best).raise();
-    device_->count_search();
+      Status status = search(device, queries, nprobe, best);
+      if (!status.ok()) set_ = nullptr;
+      return status;
+    });
     return best;
   }
 
  private:
-  static compute::Device& host() { return compute::Registry::instance().host(); }
-
   // Those with selected rows; or all, where most have some, since what is loaded for all of them
   // serves the next search too.
   void choose_parts() {
@@ -152,16 +133,6 @@ class CodeSearch {
     const double each = shape_.m == 0 ? stride : shape_.code_stride() + 2 * sizeof(float);
     return {static_cast<double>(selected_) * stride,
             probed / lists * rows * each + lists * shape_.dim * sizeof(float)};
-  }
-
-  // The CPU is to answer, unless it was the one that failed, or no other device may.
-  void give_up_device(const Status& status) {
-    if (!is_devices_fault(status.kind) || device_ == &host()) status.raise();
-    if (!device_->usable()) Residency::instance().release_idle(*device_);
-    if (insisted_) {
-      throw Error(status.kind, device_->describe().name + ": " + status.message);
-    }
-    device_ = &host();
   }
 
   // Whether the device holds, or may soon hold, what is searched. If not, what it lacks is copied
@@ -245,8 +216,6 @@ class CodeSearch {
   bool everywhere_ = false;     // all coded parts are wanted
   std::size_t limit_;
   bool fits_;
-  compute::Device* device_ = nullptr;
-  bool insisted_ = false;
   std::shared_ptr<const IvfBlocks> loaded_;  // when it fits, and was not found loaded
   std::shared_ptr<IvfSet> set_;              // in use
 };
@@ -283,14 +252,14 @@ compute::HitTable ivf_nearest(const View& view, const Selection& rows, const ind
   std::vector<float> in_model_space(request.queries.rows * request.queries.dim);
   model->to_model_space(request.queries, in_model_space.data());
   const Queries queries{request.queries, in_model_space.data()};
-  search.prepare(request.queries.rows);
+  Attempt attempt = search.attempt(request.queries.rows);
   std::uint32_t nprobe = search.nprobe();
-  compute::HitTable best = search.nearest(queries, nprobe);
+  compute::HitTable best = search.nearest(attempt, queries, nprobe);
   for (auto again = lacking(best, others, k); !again.empty() && nprobe < search.lists();
        again = lacking(best, others, k)) {
     nprobe = nprobe < search.lists() / 4 ? nprobe * 4 : search.lists();
     const SomeQueries some(queries, again);
-    compute::HitTable more = search.nearest(some.get(), nprobe);
+    compute::HitTable more = search.nearest(attempt, some.get(), nprobe);
     for (std::size_t i = 0; i < again.size(); ++i) best.row(again[i]) = std::move(more.row(i));
   }
   for (std::size_t i = 0; i < best.queries(); ++i) best.row(i).merge(others.row(i));

@@ -9,7 +9,6 @@
 #include "engine/bit_planes.h"
 #include "engine/code_search.h"
 #include "engine/content_hits.h"
-#include "engine/device_choice.h"
 #include "engine/item_masks.h"
 
 namespace warplite::engine {
@@ -165,12 +164,11 @@ class Counting {
 compute::HitTable count_best(const View& view, const Selection& rows,
                              std::span<const RelationalQuery> queries, std::size_t k,
                              const CountRequest& request) {
-  if (!request.device.empty()) check_device(request.device, request.cancellation);
   // More than there are rows would only cost memory.
   k = static_cast<std::size_t>(std::min<std::uint64_t>(k, rows.count()));
   compute::HitTable best(queries.size(), k);
-  if (k == 0) return best;
   CodeSearch codes(view, rows, queries, request);
+  if (k == 0) return best;
   if (codes.worthwhile()) codes.add_best(best);
   Counting(view, rows, queries, codes.counted(), request.cancellation)
       .run([&](RowCounter& counter, std::size_t q, const NumberedQuery& query,
@@ -186,14 +184,6 @@ std::uint64_t total_weight(const RelationalQuery& query) {
   std::uint64_t total = 0;
   for (const RelationalItem& item : query) total += item.weight;
   return total;
-}
-
-bool host_counts(const std::string& device) {
-  if (device.empty() || device == "auto") return true;
-  const compute::Registry& registry = compute::Registry::instance();
-  if (!registry.knows(device)) registry.choose(device);
-  const std::vector<compute::Device*> devices = registry.usable(device);
-  return std::find(devices.begin(), devices.end(), &registry.host()) != devices.end();
 }
 
 compute::HitTable most_matches(const View& view, const Selection& rows,

@@ -27,10 +27,6 @@ namespace warplite::engine {
 // What a row counts that matches everything.
 std::uint64_t total_weight(const RelationalQuery& query);
 
-// Whether the CPU counts for a query that insists on this device ("" and "auto": on none). Throws
-// Error{kUnsupported} that names the devices there are when it is none of them.
-bool host_counts(const std::string& device);
-
 // Counts that are returned. Rows that match nothing never are.
 struct CountRange {
   std::uint64_t low = 1;

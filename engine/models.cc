@@ -1,6 +1,6 @@
 #include "engine/models.h"
 
-#include "engine/fallback.h"
+#include "engine/attempt.h"
 #include "engine/residency.h"
 
 namespace warplite::engine {
@@ -20,20 +20,25 @@ std::shared_ptr<const index::Model> load_model(storage::Store& store, std::size_
   });
 }
 
+Ability training_ability() { return Ability::vectors(ElementType::kFloat32, Distance::kL2); }
+
 void on_worker(const Demand& demand, const std::function<void(compute::Device&)>& work) {
-  compute::Device& host = compute::Registry::instance().host();
-  compute::Device& device = choose_worker(demand);
-  try {
-    return work(device);
-  } catch (const Error& error) {
-    if (!is_devices_fault(error.kind()) || &device == &host) throw;
-  }
-  work(host);
+  await_for_long_work(demand);
+  Attempt attempt(demand, Attempt::Use::kFirst, nullptr);
+  attempt.run([&](Attempt::Devices devices, compute::Device*&) -> Status {
+    try {
+      work(*devices.front());
+      return {};
+    } catch (const Error& error) {
+      if (!is_devices_fault(error.kind())) throw;
+      return {error.kind(), error.what()};
+    }
+  });
 }
 
 Demand coding_demand(const index::Model& model, double vectors,
                      compute::Cancellation* cancellation) {
-  return {{}, ElementType::kFloat32, Distance::kL2, vectors * model.coding_bytes(), cancellation};
+  return {{}, training_ability(), vectors * model.coding_bytes(), cancellation};
 }
 
 }  // namespace warplite::engine

@@ -17,8 +17,11 @@ namespace warplite::engine {
 std::shared_ptr<const index::Model> load_model(storage::Store& store, std::size_t column,
                                                const Stamp& stamp, const index::Trained& index);
 
-// Has the best device there is do the work, and the CPU when that one fails. Throws what the work
-// throws, else.
+// What training and coding have devices do: compare vectors of models.
+Ability training_ability();
+
+// Has the best device there is do the work, from the beginning on another one when it fails
+// (attempt.h). Throws what the work throws, else.
 void on_worker(const Demand& demand, const std::function<void(compute::Device&)>& work);
 
 // What it takes to code so many vectors.

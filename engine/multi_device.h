@@ -42,7 +42,8 @@ SharePlan plan_shares(std::span<compute::Device* const> devices,
                       std::span<const SearchBlock> blocks, std::size_t queries);
 
 // Copies what is missing and searches the selected rows. `work` has everything but its blocks.
+// `failed`: set to the device whose error is returned.
 Status search_shares(const SharePlan& plan, const Selection& rows, const compute::Workload& work,
-                     Outcome& outcome);
+                     Outcome& outcome, compute::Device*& failed);
 
 }  // namespace warplite::engine

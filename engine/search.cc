@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "compute/device.h"
+#include "engine/attempt.h"
 #include "engine/content_hits.h"
 #include "engine/device_set.h"
 #include "engine/exact_search.h"
-#include "engine/fallback.h"
 #include "engine/ivf_search.h"
 #include "engine/lsh_search.h"
 #include "engine/multi_device.h"
@@ -78,7 +78,7 @@ class WithinOutcome : public Outcome {
   compute::HitLists hits_;
 };
 
-using Devices = std::span<compute::Device* const>;
+using Devices = Attempt::Devices;
 
 class Searcher {
  public:
@@ -112,10 +112,12 @@ class Searcher {
 
   void run() {
     if (request_.report != nullptr) request_.report->rows += selected_ * request_.queries.rows;
-    const DeviceChoice choice = choose_devices(demand());
-    if (!choice.devices.empty() && run_on(choice)) return;
-    compute::Device* const cpu = &compute::Registry::instance().host();
-    search({&cpu, 1}).raise();
+    Attempt attempt(demand(), Attempt::Use::kAll, [this](Devices devices) { return ready(devices); });
+    attempt.run([this](Devices devices, compute::Device*& failed) {
+      const Status status = search(devices, failed);
+      if (!status.ok()) set_ = nullptr;
+      return status;
+    });
   }
 
  private:
@@ -127,28 +129,8 @@ class Searcher {
     const double bytes = static_cast<double>(selected_) *
                          static_cast<double>(request_.queries.stride()) *
                          static_cast<double>(request_.queries.rows);
-    return {request_.device, request_.queries.type, request_.distance, bytes,
+    return {request_.device, Ability::vectors(request_.queries.type, request_.distance), bytes,
             request_.cancellation};
-  }
-
-  // False: the CPU is to answer.
-  bool run_on(const DeviceChoice& choice) {
-    const Devices devices = choice.devices;
-    if (choice.ready_only && !ready(devices)) return false;
-    Status status = search(devices);
-    if (status.kind == ErrorKind::kNoMemory && devices[0]->own_memory()) {
-      for (compute::Device* device : devices) Residency::instance().release_idle(*device);
-      status = search(devices);
-    }
-    if (!is_devices_fault(status.kind)) status.raise();
-    if (status.ok()) return true;
-    set_ = nullptr;
-    for (compute::Device* device : devices) {
-      if (!device->usable()) Residency::instance().release_idle(*device);
-    }
-    if (devices[0] == &compute::Registry::instance().host()) status.raise();
-    if (!choice.insisted) return false;
-    throw Error(status.kind, devices[0]->describe().name + ": " + status.message);
   }
 
   // Whether the devices hold, or may soon hold, what is searched. If not, what they lack is
@@ -172,7 +154,8 @@ class Searcher {
 
   // Hands the selected rows to the devices, at once when they fit into the memory budget, else
   // group by group.
-  Status search(Devices devices) {
+  Status search(Devices devices, compute::Device*& failed) {
+    failed_ = &failed;
     if (begun_) outcome_.clear();
     begun_ = true;
     used_.clear();
@@ -262,7 +245,7 @@ class Searcher {
         used_.push_back(share.device);
       }
     }
-    return engine::search_shares(plan, rows_, work_, outcome_);
+    return engine::search_shares(plan, rows_, work_, outcome_, *failed_);
   }
 
   const View& view_;
@@ -281,6 +264,7 @@ class Searcher {
   std::optional<SharePlan> plan_;  // of `whole_`, for the next search
   bool begun_ = false;             // the outcome may hold something
   std::vector<compute::Device*> used_;
+  compute::Device** failed_ = nullptr;  // where to say which device did
 };
 
 // store=codes has nothing to be exact with.

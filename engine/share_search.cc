@@ -114,8 +114,9 @@ class Others {
     join();
   }
 
-  Status merge_into(Outcome& outcome) {
+  Status merge_into(Outcome& outcome, compute::Device*& failed) {
     for (std::size_t i = 0; i < results_.size(); ++i) {
+      failed = plan_.shares[i + 1].device;
       if (!results_[i].status.ok()) return results_[i].status;
       outcome.merge(*results_[i].outcome, plan_.shares[i + 1].first_query);
     }
@@ -145,8 +146,9 @@ class Others {
 }  // namespace
 
 Status search_shares(const SharePlan& plan, const Selection& rows, const compute::Workload& work,
-                     Outcome& outcome) {
+                     Outcome& outcome, compute::Device*& failed) {
   const Share& first = plan.shares.front();
+  failed = first.device;
   Task task{rows, work};
   if (plan.shares.size() == 1) return run_share(first, task, outcome);
   CommonCancellation cancellation(work.cancellation);
@@ -157,7 +159,7 @@ Status search_shares(const SharePlan& plan, const Selection& rows, const compute
   Status status = run_share(first, task, *mine);
   if (!status.ok()) return status;
   others.finish();
-  if (status = others.merge_into(outcome); status.ok()) outcome.merge(*mine, first.first_query);
+  if (status = others.merge_into(outcome, failed); status.ok()) outcome.merge(*mine, first.first_query);
   return status;
 }
 

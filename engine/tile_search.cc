@@ -5,8 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/device_choice.h"
-#include "engine/fallback.h"
+#include "engine/attempt.h"
 #include "engine/readiness.h"
 
 namespace warplite::engine {
@@ -20,39 +19,23 @@ class TileSearch {
 
   void search(const std::vector<Tile>& tiles) {
     if (tiles.empty()) return;
-    compute::Device& device = choose(tiles);
+    double bytes = 0;
+    for (const Tile& tile : tiles) bytes += static_cast<double>(tile.memory().size());
+    Attempt attempt({request_.device, Ability::postings(),
+                     bytes * request_.share * static_cast<double>(best_.queries()),
+                     request_.cancellation},
+                    Attempt::Use::kFirst, [&](Attempt::Devices devices) {
+                      return ready(*devices.front(), uploads(tiles));
+                    });
     compute::HitTable found(0, 0);
-    answer_on(device, insisted_, [&](compute::Device& answering) {
+    attempt.search([&](compute::Device& device) {
       found = compute::HitTable(best_.queries(), best_.k());
-      return count(answering, tiles, found);
+      return count(device, tiles, found);
     });
     for (std::size_t i = 0; i < best_.queries(); ++i) best_.row(i).merge(std::move(found.row(i)));
   }
 
  private:
-  static compute::Device& host() { return compute::Registry::instance().host(); }
-
-  compute::Device& choose(const std::vector<Tile>& tiles) {
-    double bytes = 0;
-    for (const Tile& tile : tiles) bytes += static_cast<double>(tile.memory().size());
-    const DeviceChoice choice = choose_devices(
-        {request_.device, ElementType::kFloat32, Distance::kL2,
-         bytes * request_.share * static_cast<double>(best_.queries()), request_.cancellation});
-    insisted_ = choice.insisted;
-    for (compute::Device* device : choice.devices) {
-      if (!device->supports_match()) continue;
-      if (!choice.ready_only || ready(*device, uploads(tiles))) return *device;
-    }
-    if (insisted_) {
-      const bool cpu = std::find(choice.devices.begin(), choice.devices.end(), &host()) !=
-                       choice.devices.end();
-      if (!cpu) {
-        throw Error(ErrorKind::kUnsupported, request_.device + " does not count matches");
-      }
-    }
-    return host();
-  }
-
   static std::vector<Uploader::Item> uploads(const std::vector<Tile>& tiles) {
     std::vector<Uploader::Item> items;
     for (const Tile& tile : tiles) {
@@ -105,13 +88,14 @@ class TileSearch {
   const Selection& rows_;
   const TileRequest& request_;
   compute::HitTable& best_;
-  bool insisted_ = false;
 };
 
 }  // namespace
 
 void search_tiles(const View& view, const Selection& rows, const TileMaker& maker,
                   const TileRequest& request, compute::HitTable& best) {
+  // Here, since where no row has a keyword no device is asked for anything.
+  excludes_host(request.device, Ability::postings(), request.cancellation);
   std::vector<std::uint32_t> selected;
   for (std::uint32_t i = 0; i < view.parts(); ++i) {
     if (rows.part(i).count != 0) selected.push_back(i);

@@ -123,8 +123,7 @@ std::shared_ptr<const index::Model> learn(const Snapshot& snapshot, const TableO
   if (snapshot.tail.part != nullptr) sampler.add(*snapshot.tail.part);
   const MatrixView sample = sampler.sample();
   std::shared_ptr<const index::Model> model;
-  on_worker({{}, ElementType::kFloat32, Distance::kL2, index.training_bytes(sample.rows),
-             cancellation},
+  on_worker({{}, training_ability(), index.training_bytes(sample.rows), cancellation},
             [&](compute::Device& device) {
               model = index.train(device, sample, rows, cancellation, progress);
             });

@@ -83,10 +83,18 @@ Status FakeGpu::map_host(compute::HostBytes bytes, std::shared_ptr<const compute
 std::vector<compute::Block> FakeGpu::on_host(std::span<const compute::Block> given) const {
   std::vector<compute::Block> blocks(given.begin(), given.end());
   for (compute::Block& block : blocks) {
-    if (block.vectors == nullptr) continue;
-    block.vectors = static_cast<const Buffer*>(block.vectors)->on_host(*this);
+    block.vectors = on_host(block.vectors);
   }
   return blocks;
+}
+
+const compute::Buffer* FakeGpu::on_host(const compute::Buffer* buffer) const {
+  return buffer == nullptr ? nullptr : static_cast<const Buffer*>(buffer)->on_host(*this);
+}
+
+void FakeGpu::count(std::size_t queries_asked) {
+  ++operations;
+  queries += queries_asked;
 }
 
 Status FakeGpu::refuse() {
@@ -103,8 +111,7 @@ Status FakeGpu::run(const compute::Workload& work, const Operation& operation) {
   const std::vector<compute::Block> blocks = on_host(work.blocks);
   compute::Workload translated = work;
   translated.blocks = blocks;
-  ++operations;
-  queries += work.queries.rows;
+  count(work.queries.rows);
   return operation(translated);
 }
 
@@ -113,14 +120,12 @@ Status FakeGpu::nearest(const compute::Workload& work, compute::HitTable& best) 
 }
 
 bool FakeGpu::supports_ivf(const compute::IvfShape& shape) const {
-  return searches_ivf && host().supports_ivf(shape);
+  return searches_ivf && !flat_only && host().supports_ivf(shape);
 }
 
 Status FakeGpu::ivf_nearest(const compute::IvfWork& work, compute::HitTable& best) {
   if (Status status = refuse(); !status.ok()) return status;
-  const auto translate = [this](const compute::Buffer*& buffer) {
-    if (buffer != nullptr) buffer = static_cast<const Buffer*>(buffer)->on_host(*this);
-  };
+  const auto translate = [this](const compute::Buffer*& buffer) { buffer = on_host(buffer); };
   compute::IvfWork translated = work;
   translate(translated.model.centroids);
   translate(translated.model.codebooks);
@@ -131,14 +136,51 @@ Status FakeGpu::ivf_nearest(const compute::IvfWork& work, compute::HitTable& bes
     run.blocks = blocks.emplace_back(on_host(run.blocks));
   }
   translated.runs = runs;
-  ++operations;
+  count(work.queries.rows);
   ++ivf_operations;
-  queries += work.queries.rows;
   return host().ivf_nearest(translated, best);
 }
 
 Status FakeGpu::within(const compute::Workload& work, compute::HitLists& out) {
   return run(work, [&](const compute::Workload& w) { return host().within(w, out); });
+}
+
+template <typename Work, typename Operation>
+Status FakeGpu::run_tiles(const Work& work, const Operation& operation) {
+  if (Status status = refuse(); !status.ok()) return status;
+  std::vector tiles(work.tiles.begin(), work.tiles.end());
+  for (auto& tile : tiles) tile.bytes = on_host(tile.bytes);
+  Work translated = work;
+  translated.tiles = tiles;
+  count(work.queries());
+  return operation(translated);
+}
+
+Status FakeGpu::match(const compute::MatchWork& work, compute::HitTable& best) {
+  return run_tiles(work, [&](const compute::MatchWork& w) { return host().match(w, best); });
+}
+
+Status FakeGpu::edit_nearest(const compute::EditWork& work, compute::HitTable& best) {
+  return run_tiles(work, [&](const compute::EditWork& w) { return host().edit_nearest(w, best); });
+}
+
+Status FakeGpu::edit_within(const compute::EditWork& work, compute::HitLists& out) {
+  return run_tiles(work, [&](const compute::EditWork& w) { return host().edit_within(w, out); });
+}
+
+Status FakeGpu::match_codes(const compute::CodeWork& work, compute::HitTable& best) {
+  if (Status status = refuse(); !status.ok()) return status;
+  std::vector<compute::CodeTile> tiles(work.tiles.begin(), work.tiles.end());
+  std::vector<const compute::Buffer*> columns(tiles.size() * work.columns);
+  for (std::size_t i = 0; i < tiles.size(); ++i) {
+    const compute::Buffer** const own = columns.data() + i * work.columns;
+    for (std::size_t c = 0; c < work.columns; ++c) own[c] = on_host(tiles[i].columns[c]);
+    tiles[i].columns = own;
+  }
+  compute::CodeWork translated = work;
+  translated.tiles = tiles;
+  count(work.queries());
+  return host().match_codes(translated, best);
 }
 
 }  // namespace warplite::testing

@@ -53,6 +53,13 @@ class FakeGpu : public compute::Device {
   Status within(const compute::Workload& work, compute::HitLists& out) override;
   bool supports_ivf(const compute::IvfShape& shape) const override;
   Status ivf_nearest(const compute::IvfWork& work, compute::HitTable& best) override;
+  bool supports_match() const override { return !flat_only; }
+  Status match(const compute::MatchWork& work, compute::HitTable& best) override;
+  bool supports_codes() const override { return !flat_only; }
+  Status match_codes(const compute::CodeWork& work, compute::HitTable& best) override;
+  bool supports_edit() const override { return !flat_only; }
+  Status edit_nearest(const compute::EditWork& work, compute::HitTable& best) override;
+  Status edit_within(const compute::EditWork& work, compute::HitLists& out) override;
 
   // Settings.
   std::atomic<std::size_t> memory{std::size_t{1} << 40};  // bytes there are
@@ -60,6 +67,7 @@ class FakeGpu : public compute::Device {
   std::atomic<bool> maps{true};
   std::atomic<bool> lost{false};
   std::atomic<bool> searches_ivf{true};
+  std::atomic<bool> flat_only{false};  // nothing is offered but nearest() and within()
   std::atomic<int> fail_searches{0};  // the next so many, with `failure`
   std::atomic<int> fail_uploads{0};   // the next so many, for want of memory
   std::atomic<ErrorKind> failure{ErrorKind::kNoMemory};
@@ -76,7 +84,12 @@ class FakeGpu : public compute::Device {
  private:
   class Buffer;
   std::vector<compute::Block> on_host(std::span<const compute::Block> blocks) const;
+  const compute::Buffer* on_host(const compute::Buffer* buffer) const;  // null stays null
   Status refuse();  // or not
+  void count(std::size_t queries_asked);
+  // With the tiles' bytes on the host: operation(work).
+  template <typename Work, typename Operation>
+  Status run_tiles(const Work& work, const Operation& operation);
   template <typename Operation>
   Status run(const compute::Workload& work, const Operation& operation);
   Status keep(compute::HostBytes bytes, std::size_t own,
