@@ -241,8 +241,9 @@ std::optional<RowId> Collection::insert(const NewRow& row, OnConflict conflict) 
   impl_->prepare_write();
   std::optional<RowId> inserted;
   impl_->write_or_undo([&] {
-    if (!impl_->clear_conflicts(row, std::nullopt, conflict)) return;
+    // Before a row makes room: as in a plain table, its rowid is not given again at once.
     const RowId rowid = row.rowid ? *row.rowid : impl_->next_rowid();
+    if (!impl_->clear_conflicts(row, std::nullopt, conflict)) return;
     impl_->append(rowid, row);
     inserted = rowid;
   });

@@ -183,8 +183,8 @@ class Machine {
       CHECK(!got);
       return;
     }
-    for (RowId other : taken) now_.erase(other);
     const RowId expected = rowid ? *rowid : now_.empty() ? 1 : now_.rbegin()->first + 1;
+    for (RowId other : taken) now_.erase(other);
     REQUIRE(got);
     CHECK(*got == expected);
     now_[expected] = row;
