@@ -94,8 +94,8 @@ class Collection {
   // The same for all rows, when there are none yet.
   void fill(compute::Cancellation* cancellation, const index::Progress& progress);
 
-  // Whether it is in the middle of a transaction, and what the schema has under this name by now: a
-  // rename, or a rollback, may have put another table there.
+  // Whether it goes by this name and, in the middle of a transaction, is what the schema has under
+  // it by now: a rename, or a rollback, may have put another table there.
   bool continues(const std::string& name) const;
   void begin();
   // Where an index that learns has rows enough and no model yet, it learns now, and tells so.

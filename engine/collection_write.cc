@@ -275,7 +275,8 @@ bool Collection::erase(RowId rowid) {
 }
 
 bool Collection::continues(const std::string& name) const {
-  if (!impl_->transaction.active() || table() != name) return false;
+  if (table() != name) return false;
+  if (!impl_->transaction.active()) return true;
   impl_->transaction.check_readable();
   return impl_->present();
 }

@@ -36,12 +36,12 @@ std::string rebuild_of(const std::string& index) {
 
 ContentTable::ContentTable(sqlite3* db, const TableDefinition& definition)
     : db_(db), definition_(definition), table_(definition.content.table) {
-  for (const ColumnDefinition& column : definition.columns) {
+  for (const ColumnDefinition& column : definition_.columns) {
     if (column.kind == ColumnKind::kVector) indexed_.push_back(&column);
   }
   vectors_.resize(indexed_.size());
   inputs_.resize(indexed_.size());
-  for (const ColumnDefinition& column : definition.columns) {
+  for (const ColumnDefinition& column : definition_.columns) {
     if (column.kind == ColumnKind::kPlain || column.kind == ColumnKind::kPartition) {
       indexed_.push_back(&column);
     }

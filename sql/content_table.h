@@ -23,7 +23,6 @@ namespace warplite::sql {
 
 class ContentTable final : public engine::ContentSource {
  public:
-  // `definition` outlives this.
   ContentTable(sqlite3* db, const TableDefinition& definition);
 
   // Comes first in the life of an index: throws unless its columns can be found in an ordinary
@@ -98,7 +97,7 @@ class ContentTable final : public engine::ContentSource {
   static Value aux_of(sqlite3_stmt* statement, int i, const ColumnDefinition& column);
 
   sqlite3* const db_;
-  const TableDefinition& definition_;
+  const TableDefinition definition_;
   const engine::Collection* collection_ = nullptr;
   std::string table_;           // its name now
   std::string rowid_ = "rowid"; // a name of its rowid

@@ -1,5 +1,6 @@
 #include "sql/context.h"
 
+#include <algorithm>
 #include <chrono>
 #include <ranges>
 #include <vector>
@@ -89,10 +90,6 @@ std::optional<std::string> what_is(sqlite3* db, const std::string& schema,
   return "a " + std::string(reinterpret_cast<const char*>(sqlite3_column_text(query.get(), 0)));
 }
 
-std::pair<std::string, std::string> key_of(const TableDefinition& definition) {
-  return {ascii_lower(definition.schema), ascii_lower(definition.table)};
-}
-
 }  // namespace
 
 std::optional<std::string> locate(sqlite3* db, const QualifiedName& name) {
@@ -113,37 +110,39 @@ std::optional<std::string> locate(sqlite3* db, const QualifiedName& name) {
 
 void Context::add(const std::shared_ptr<OpenTable>& table) {
   remove(*table);
-  tables_[key_of(table->definition)].push_back(table);
+  tables_.push_back(
+      {ascii_lower(table->definition.schema), ascii_lower(table->definition.table), table});
 }
 
 void Context::remove(const OpenTable& table) {
-  const auto entry = tables_.find(key_of(table.definition));
-  if (entry == tables_.end()) return;
-  std::erase_if(entry->second, [&](const std::weak_ptr<OpenTable>& known) {
-    const std::shared_ptr<OpenTable> open = known.lock();
+  std::erase_if(tables_, [&](const Known& known) {
+    const std::shared_ptr<OpenTable> open = known.open.lock();
     return open == nullptr || open.get() == &table;
   });
-  if (entry->second.empty()) tables_.erase(entry);
 }
 
-std::shared_ptr<OpenTable> Context::in_transaction(const std::vector<std::string>& arguments) {
-  const auto entry = tables_.find({ascii_lower(arguments[0]), ascii_lower(arguments[1])});
-  if (entry == tables_.end()) return nullptr;
-  for (const std::weak_ptr<OpenTable>& known : std::views::reverse(entry->second)) {
-    std::shared_ptr<OpenTable> table = known.lock();
-    if (table == nullptr || table->arguments != arguments) continue;
+std::shared_ptr<OpenTable> Context::still_open(const std::vector<std::string>& arguments) {
+  const std::string schema = ascii_lower(arguments[0]);
+  for (const Known& known : std::views::reverse(tables_)) {
+    std::shared_ptr<OpenTable> table = known.schema == schema ? known.open.lock() : nullptr;
+    if (table == nullptr || !std::ranges::equal(table->arguments | std::views::drop(2),
+                                                arguments | std::views::drop(2))) {
+      continue;
+    }
     if (table->collection->continues(arguments[1])) return table;
   }
   return nullptr;
 }
 
 std::shared_ptr<OpenTable> Context::lookup(const std::string& schema, const std::string& table) {
-  const auto entry = tables_.find({ascii_lower(schema), ascii_lower(table)});
-  if (entry == tables_.end()) return nullptr;
-  std::shared_ptr<OpenTable> newest = entry->second.back().lock();
-  const bool renamed =
-      newest != nullptr && ascii_lower(newest->collection->table()) != ascii_lower(table);
-  return renamed ? nullptr : newest;
+  const std::string lower_schema = ascii_lower(schema), lower = ascii_lower(table);
+  for (const Known& known : std::views::reverse(tables_)) {
+    if (known.schema != lower_schema || known.table != lower) continue;
+    std::shared_ptr<OpenTable> newest = known.open.lock();
+    const bool renamed = newest != nullptr && ascii_lower(newest->collection->table()) != lower;
+    return renamed ? nullptr : newest;
+  }
+  return nullptr;
 }
 
 void Context::connect(const std::string& schema, const std::string& table) {

@@ -3,11 +3,9 @@
 // Threads: as the connection.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "compute/ops.h"
@@ -49,10 +47,11 @@ class Context {
   void add(const std::shared_ptr<OpenTable>& table);
   void remove(const OpenTable& table);
 
-  // The table of these arguments when it is in the middle of a transaction, and still what the schema
-  // has under their name. A schema that is rolled back makes SQLite connect tables anew and keep the
-  // old connection until the transaction ends; both must see the same pending rows.
-  std::shared_ptr<OpenTable> in_transaction(const std::vector<std::string>& arguments);
+  // The table of these arguments where an earlier connection of it is still held, by a transaction or
+  // by a cursor, and it is what the schema has under their name by now. A schema that is rolled back,
+  // or a rename, makes SQLite connect tables anew: both connections must see the same pending rows,
+  // and the old one the same shadow tables.
+  std::shared_ptr<OpenTable> still_open(const std::vector<std::string>& arguments);
 
   // "papers" or "schema.papers" (either part may be "quoted", [quoted] or `quoted`); ASCII
   // case-insensitive; without a schema: temp, main, then the attached ones. Connects the table when
@@ -74,10 +73,13 @@ class Context {
   void connect(const std::string& schema, const std::string& table);
 
   sqlite3* db_;
-  // By schema and table as they were connected, in lower case; the last one is what SQLite has now,
-  // the others are from earlier in its transaction.
-  using Tables = std::vector<std::weak_ptr<OpenTable>>;
-  std::map<std::pair<std::string, std::string>, Tables> tables_;
+  // By schema and table as they were connected, in lower case. The last one of a name is what SQLite
+  // has now, others are held from earlier.
+  struct Known {
+    std::string schema, table;
+    std::weak_ptr<OpenTable> open;
+  };
+  std::vector<Known> tables_;
   std::shared_ptr<engine::SearchReport> last_report_;
 };
 

@@ -24,13 +24,17 @@ enum class Life { kCreate, kConnect };
 
 std::shared_ptr<OpenTable> open_table(sqlite3* db, Context& context,
                                       std::vector<std::string> arguments, Life life) {
-  if (life == Life::kConnect) {
-    if (auto open = context.in_transaction(arguments)) return open;
-  }
   auto open = std::make_shared<OpenTable>();
   open->definition = parse_definition(arguments[0].c_str(), arguments[1].c_str(),
                                       {arguments.begin() + 2, arguments.end()});
   open->arguments = std::move(arguments);
+  if (life == Life::kConnect) {
+    if (const auto known = context.still_open(open->arguments)) {
+      open->content = known->content;
+      open->collection = known->collection;
+      return open;
+    }
+  }
   const TableDefinition& definition = open->definition;
   engine::TableOptions options = definition.options();
   if (definition.has_content()) {

@@ -7,6 +7,7 @@
 #include <map>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "engine/residency.h"
 #include "tests/sql_session.h"
@@ -82,6 +83,35 @@ TEST_CASE("a cursor keeps the rows it began with while the table changes") {
         if (changed.ok() && std::string(change).find("ROLLBACK") == std::string::npos) {
           check_original_rows(cursor, 2, 2520);
         }
+      }
+    }
+  }
+}
+
+TEST_CASE("a cursor goes on while its table is renamed, and renamed again") {
+  const SqlSession session(":memory:");
+  session.must_run(kSetUp);
+  session.must_run("CREATE TABLE docs(id INTEGER PRIMARY KEY, s, note); INSERT INTO docs SELECT id, s, note FROM t;"
+                   "CREATE VIRTUAL TABLE x USING warp(content=docs, s TEXT, +note)");
+  for (const char* query : {"SELECT id, s, note FROM t WHERE e MATCH '[0,1]'", "SELECT id, s, note FROM t",
+                            "SELECT rowid, s, note FROM x WHERE s >= 's'"}) {
+    for (const char* around : {"", "BEGIN", "SAVEPOINT s"}) {
+      std::string table = std::string(query).find("FROM x") == std::string::npos ? "t" : "x";
+      SUBCASE((std::string(query) + "; " + around).c_str()) {
+        session.must_run(around);
+        Statement cursor(session, query);
+        REQUIRE(cursor.step());
+        int rows = 1;
+        for (const char* name : {"u", "\"two words\"", "v"}) {
+          session.must_run("ALTER TABLE " + std::exchange(table, name) + " RENAME TO " + name);
+          engine::Residency::instance().clear();
+          REQUIRE(cursor.step());
+          ++rows;
+        }
+        check_original_rows(cursor, rows, 2520);
+        session.must_run("INSERT INTO v(v) VALUES ('integrity-check')");
+        if (*around != '\0') session.must_run("COMMIT");
+        CHECK(session.must_run("SELECT count(*) FROM v").front() == "2520");
       }
     }
   }

@@ -38,6 +38,13 @@ class StandardConnection:
         except sqlite3.Error as error:
             raise SqlError(str(error)) from None
 
+    def iterate(self, sql):
+        """Row by row: the statement is open meanwhile."""
+        try:
+            yield from self.db.execute(sql)
+        except sqlite3.Error as error:
+            raise SqlError(str(error)) from None
+
     def executemany(self, sql, rows):
         try:
             self.db.executemany(sql, rows)
@@ -71,6 +78,12 @@ def apsw_connection():
         def execute(self, sql, parameters=()):
             try:
                 return list(self.db.cursor().execute(sql, parameters))
+            except apsw.Error as error:
+                raise SqlError(str(error)) from None
+
+        def iterate(self, sql):
+            try:
+                yield from self.db.cursor().execute(sql)
             except apsw.Error as error:
                 raise SqlError(str(error)) from None
 

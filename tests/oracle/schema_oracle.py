@@ -16,8 +16,8 @@ import drivers
 TABLES = ('a', 'b', 'c')
 # What others have under names of shadow tables that those have no use for.
 FOREIGN = ('CREATE TABLE a_keys(y); INSERT INTO a_keys VALUES (1)', 'CREATE VIEW b_keys AS SELECT 2 AS y',
-           'CREATE VIRTUAL TABLE c_aux USING warp(y INTEGER); INSERT INTO c_aux(y) VALUES (3)')
-FOREIGN_ROWS = 'SELECT * FROM (SELECT y FROM a_keys), (SELECT y FROM b_keys), (SELECT y FROM c_aux)'
+           'CREATE VIRTUAL TABLE c_keys USING warp(y INTEGER); INSERT INTO c_keys(y) VALUES (3)')
+FOREIGN_ROWS = 'SELECT * FROM (SELECT y FROM a_keys), (SELECT y FROM b_keys), (SELECT y FROM c_keys)'
 STEPS = 150
 
 
@@ -32,6 +32,7 @@ class Round:
         self.tables = {}      # name: (dimensions, {rowid: y})
         self.savepoints = []  # (name or None for BEGIN, the tables then)
         self.statements = []
+        self.reading = None   # (a cursor, the table's name now, the rows it has not given yet)
         self.unseen = self.rng.choice((0, 0.5, 0.9))  # a look connects a table, which may change things
         for statements in FOREIGN:
             for sql in statements.split('; '):
@@ -61,6 +62,7 @@ class Round:
         if name is None:
             return self.end()
         if self.rng.random() < 0.65:
+            self.finish_reading()
             self.run(f'ROLLBACK TO {name}')
             self.tables = copy.deepcopy(tables)
             del self.savepoints[at + 1:]
@@ -72,21 +74,25 @@ class Round:
         if self.rng.random() < 0.7:
             self.run('COMMIT')
         else:
+            self.finish_reading()
             self.run('ROLLBACK')
             self.tables = self.savepoints[0][1]
         self.savepoints = []
 
     def create(self, name):
         dim = self.rng.choice((1, 1, 1, 2))
-        self.run(f'CREATE VIRTUAL TABLE {name} USING warp(e FLOAT[{dim}], y INTEGER)')
+        self.run(f'CREATE VIRTUAL TABLE {name} USING warp(e FLOAT[{dim}], y INTEGER, +note)')
         self.tables[name] = (dim, {})
 
     def drop(self, name):
+        self.finish_reading()
         if self.run(f'DROP TABLE {name}', 'database table is locked' if self.savepoints else None):
             del self.tables[name]
 
     def rename(self, name):
         other = self.rng.choice(TABLES)
+        if self.reading is not None and self.reading[1] in (name, other):
+            self.reading[1] = other if self.reading[1] == name else name
         if other != name and other in self.tables:
             self.run(f'ALTER TABLE {other} RENAME TO other')
         if other != name:
@@ -100,15 +106,47 @@ class Round:
             self.run(f'ALTER TABLE {name} RENAME TO {name}_2')
             self.run(f'ALTER TABLE {name}_2 RENAME TO {name}')
 
+    def start_reading(self, name):
+        self.finish_reading()
+        rows = sorted(self.tables[name][1].items())
+        self.statements.append(f'-- reading {name}')
+        cursor = self.db.iterate(f'SELECT rowid, y, note FROM {name}')
+        self.reading = [cursor, name, [(rowid, y, f'n{y}') for rowid, y in rows]]
+        self.read_row()
+
+    def read_row(self):
+        if self.reading is None:
+            return
+        cursor, name, rows = self.reading
+        try:
+            row = next(cursor, None)
+        except drivers.SqlError as error:
+            raise Difference(f'reading {name} failed: {error}') from None
+        expected = rows.pop(0) if rows else None
+        if row is None or expected is None:
+            self.reading = None
+        if (row and tuple(row)) != expected:
+            raise Difference(f'reading {name} gave {row}, expected {expected}')
+
+    def finish_reading(self):
+        while self.reading is not None:
+            self.read_row()
+
+    def about_to_change(self, name):
+        if self.reading is not None and self.reading[1] == name:
+            self.finish_reading()
+
     def insert(self, name):
+        self.about_to_change(name)
         dim, rows = self.tables[name]
         new = {self.rng.randrange(30): self.rng.randrange(1000)
                for _ in range(self.rng.choice((1, 1, 1, 3)))}
-        values = ', '.join(f"({rowid}, '{[y] * dim}', {y})" for rowid, y in new.items())
-        self.run(f'INSERT OR REPLACE INTO {name}(rowid, e, y) VALUES {values}')
+        values = ', '.join(f"({rowid}, '{[y] * dim}', {y}, 'n{y}')" for rowid, y in new.items())
+        self.run(f'INSERT OR REPLACE INTO {name}(rowid, e, y, note) VALUES {values}')
         rows.update(new)
 
     def delete(self, name):
+        self.about_to_change(name)
         rowid = self.rng.randrange(30)
         self.run(f'DELETE FROM {name} WHERE rowid = {rowid}')
         self.tables[name][1].pop(rowid, None)
@@ -124,9 +162,11 @@ class Round:
         elif name not in self.tables:
             self.create(name)
         else:
-            change = self.rng.choices((self.drop, self.rename, self.insert, self.delete),
-                                      (8, 8, 25, 10))[0]
+            change = self.rng.choices((self.drop, self.rename, self.insert, self.delete,
+                                       self.start_reading), (8, 8, 25, 10, 5))[0]
             change(name)
+        if self.rng.random() < 0.3:
+            self.read_row()
 
     def compare(self):
         for name in TABLES:
@@ -151,6 +191,7 @@ class Round:
         found = [tuple(row) for row in self.db.execute(FOREIGN_ROWS)]
         if found != [(1, 2, 3)]:
             raise Difference(f'the rows of others are {found}')
+        self.finish_reading()
         self.db.close()
 
 
