@@ -8,8 +8,8 @@
 #include "compute/device.h"
 #include "cpu/bounded_product.h"
 #include "cpu/ivf_parallel.h"
-#include "cpu/kernels.h"
 #include "cpu/query_set.h"
+#include "cpu/scan_kernels.h"
 #include "cpu/score_rows.h"
 #include "cpu/search.h"
 #include "cpu/worker.h"
@@ -66,7 +66,7 @@ class Assignment {
  public:
   explicit Assignment(const compute::AssignWork& work)
       : work_(work),
-        kernels_(active_kernels()),
+        kernels_(scan_kernels()),
         score_(kernels_.score(ElementType::kFloat32, Distance::kL2)),
         product_(kernels_.gemm, Distance::kL2, ElementType::kFloat32, work.dim,
                  BoundedProduct::sample_of(
@@ -176,7 +176,7 @@ class Assignment {
   std::uint32_t block() const { return static_cast<std::uint32_t>(product_.block_rows()); }
 
   const compute::AssignWork& work_;
-  const Kernels& kernels_;
+  const ScanKernels& kernels_;
   const ScoreRows score_;
   const BoundedProduct product_;
   ItemLoop loop_;

@@ -36,7 +36,7 @@
 #include "core/bytes.h"
 #include "core/distance.h"
 #include "core/types.h"
-#include "cpu/kernels.h"
+#include "cpu/scan_kernels.h"
 
 namespace warplite::cpu {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "cpu/highway_config.h"
-#include "cpu/kernels.h"
+#include "cpu/targets.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/code_kernels.cc"
@@ -66,9 +66,9 @@ void count_codes(const CodeTest* tests, std::size_t n, std::size_t first, std::s
 
 }  // namespace
 
-void fill_codes(Kernels& kernels) {
-  kernels.codes.shorts = count_codes<std::uint16_t>;
-  kernels.codes.words = count_codes<std::uint32_t>;
+void fill_codes(CodeKernels& kernels) {
+  kernels.shorts = count_codes<std::uint16_t>;
+  kernels.words = count_codes<std::uint32_t>;
 }
 
 }  // namespace HWY_NAMESPACE
@@ -78,9 +78,9 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace warplite::cpu {
 
-TargetExports code_exports() {
-  return {HWY_CHOOSE_AVX3(fill_codes), HWY_CHOOSE_AVX2(fill_codes), HWY_CHOOSE_SSE4(fill_codes),
-          HWY_CHOOSE_NEON(fill_codes), HWY_CHOOSE_FALLBACK(fill_codes)};
+const CodeKernels& code_kernels() {
+  static const KernelTables<CodeKernels> tables{WARPLITE_EACH_TARGET(fill_codes)};
+  return tables.active();
 }
 
 }  // namespace warplite::cpu

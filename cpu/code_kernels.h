@@ -23,4 +23,7 @@ struct CodeKernels {
                 std::uint32_t* counts) = nullptr;
 };
 
+// The table of the SIMD target in use. Valid for the life of the process.
+const CodeKernels& code_kernels();
+
 }  // namespace warplite::cpu

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "compute/device.h"
+#include "cpu/code_kernels.h"
 #include "cpu/ivf_parallel.h"
-#include "cpu/kernels.h"
 #include "cpu/match_strip.h"
 #include "cpu/match_tile.h"
 #include "cpu/worker.h"
@@ -30,7 +30,7 @@ class CodeCounter {
  public:
   CodeCounter(const CodeWork& work, MatchResults& results, ItemLoop& loop, unsigned thread)
       : work_(work), results_(results), loop_(loop), thread_(thread),
-        kernels_(active_kernels().codes), keeper_(results) {}
+        kernels_(code_kernels()), keeper_(results) {}
 
   void count(std::size_t tile_number, std::size_t q) {
     const CodeTile& tile = work_.tiles[tile_number];

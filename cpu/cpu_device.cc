@@ -12,9 +12,11 @@
 #include "cpu/edit.h"
 #include "cpu/ivf_search.h"
 #include "cpu/match.h"
+#include "cpu/metric_kernels.h"
 #include "cpu/metric_search.h"
 #include "cpu/pq_assign.h"
 #include "cpu/search.h"
+#include "cpu/targets.h"
 #include "cpu/worker.h"
 
 namespace warplite::cpu {
@@ -102,7 +104,7 @@ class CpuDevice : public compute::Device {
                         const compute::MetricVectors& rows, std::uint32_t groups,
                         float* out) override {
     const int kernel = space == compute::MetricSpace::kL1 ? 1 : 0;
-    active_kernels().metric.distances[kernel](point, rows.group(0), rows.dim, groups, out);
+    metric_kernels().distances[kernel](point, rows.group(0), rows.dim, groups, out);
   }
 
   bool supports_edit() const override { return true; }

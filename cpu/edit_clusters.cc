@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compute/edit_metric.h"
+#include "cpu/edit_kernels.h"
 
 namespace warplite::cpu {
 namespace {
@@ -35,7 +36,7 @@ ClusterSearch::ClusterSearch(const compute::EditWork& work, const EditTileView& 
                              std::span<const std::uint32_t> queries, std::size_t k,
                              const EditResults& results, EditThreads& threads)
     : work_(work), view_(view), clusters_(clusters), queries_(queries), k_(k), results_(results),
-      threads_(threads), kernels_(active_kernels().edit),
+      threads_(threads), kernels_(edit_kernels()),
       measures_(threads, work, view, clusters.centres, queries),
       visits_(view, clusters.members, clusters.rows.data(), queries) {}
 

@@ -7,8 +7,8 @@
 
 #include "cpu/edit_distances.h"
 #include "cpu/edit_gather.h"
+#include "cpu/edit_kernels.h"
 #include "cpu/edit_results.h"
-#include "cpu/kernels.h"
 
 namespace warplite::cpu {
 
@@ -24,7 +24,7 @@ class EditComparer {
   EditComparer(const compute::EditWork& work, EditResults& results, ItemLoop& loop,
                unsigned thread)
       : work_(work), results_(results), loop_(loop), thread_(thread),
-        kernels_(active_kernels().edit), distances_(loop, thread) {}
+        kernels_(edit_kernels()), distances_(loop, thread) {}
 
   // Queries to come; the span tells whether they are the same.
   void load(std::span<const std::uint32_t> queries);

@@ -4,7 +4,7 @@
 #include <array>
 #include <utility>
 
-#include "cpu/kernels.h"
+#include "cpu/edit_kernels.h"
 
 namespace warplite::cpu {
 namespace {
@@ -26,7 +26,7 @@ constexpr auto kFirstRows = [] {
 }  // namespace
 
 EditDistances::EditDistances(ItemLoop& loop, unsigned thread)
-    : loop_(loop), thread_(thread), kernels_(active_kernels().edit) {}
+    : loop_(loop), thread_(thread), kernels_(edit_kernels()) {}
 
 void EditDistances::load(const compute::EditWork& work, std::span<const std::uint32_t> queries) {
   batch_.load(work, queries, loop_, thread_);

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "cpu/highway_config.h"
-#include "cpu/kernels.h"
+#include "cpu/targets.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/edit_kernels.cc"
@@ -269,17 +269,16 @@ void fill_advance(EditKernels& kernels, std::index_sequence<Less...>) {
 
 }  // namespace
 
-void fill_edit(Kernels& kernels) {
-  EditKernels& edit = kernels.edit;
-  edit.find[0] = find<std::uint8_t>;
-  edit.find[1] = find<std::uint16_t>;
-  edit.find[2] = find<std::uint32_t>;
-  fill_advance(edit, std::make_index_sequence<kEditStripeBlocks>());
-  edit.sum = sum;
-  edit.at_most = at_most;
-  edit.between = between;
-  edit.texts_left = left<1>;
-  edit.groups_left = left<2>;
+void fill_edit(EditKernels& kernels) {
+  kernels.find[0] = find<std::uint8_t>;
+  kernels.find[1] = find<std::uint16_t>;
+  kernels.find[2] = find<std::uint32_t>;
+  fill_advance(kernels, std::make_index_sequence<kEditStripeBlocks>());
+  kernels.sum = sum;
+  kernels.at_most = at_most;
+  kernels.between = between;
+  kernels.texts_left = left<1>;
+  kernels.groups_left = left<2>;
 }
 
 }  // namespace HWY_NAMESPACE
@@ -289,9 +288,9 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace warplite::cpu {
 
-TargetExports edit_exports() {
-  return {HWY_CHOOSE_AVX3(fill_edit), HWY_CHOOSE_AVX2(fill_edit), HWY_CHOOSE_SSE4(fill_edit),
-          HWY_CHOOSE_NEON(fill_edit), HWY_CHOOSE_FALLBACK(fill_edit)};
+const EditKernels& edit_kernels() {
+  static const KernelTables<EditKernels> tables{WARPLITE_EACH_TARGET(fill_edit)};
+  return tables.active();
 }
 
 }  // namespace warplite::cpu

@@ -64,4 +64,7 @@ struct EditKernels {
                                std::size_t count) = nullptr;
 };
 
+// The table of the SIMD target in use. Valid for the life of the process.
+const EditKernels& edit_kernels();
+
 }  // namespace warplite::cpu

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <utility>
+#include "cpu/edit_kernels.h"
 
 namespace warplite::cpu {
 namespace {
@@ -22,7 +23,7 @@ PivotSearch::PivotSearch(const compute::EditWork& work, const EditTileView& view
                          const PivotTable& table, std::span<const std::uint32_t> queries,
                          std::size_t k, EditResults& results, EditThreads& threads)
     : work_(work), view_(view), table_(table), queries_(queries), k_(k), results_(results),
-      threads_(threads), kernels_(active_kernels().edit),
+      threads_(threads), kernels_(edit_kernels()),
       measures_(threads, work, view, table.pivots(), queries),
       visits_(view, table.members(), table.rows(), queries) {}
 

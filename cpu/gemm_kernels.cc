@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "cpu/highway_config.h"
-#include "cpu/kernels.h"
+#include "cpu/scan_kernels.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/gemm_kernels.cc"
@@ -334,7 +334,7 @@ void pack(const PackSource& source, const std::byte* const* vectors, std::size_t
 
 }  // namespace
 
-void fill_gemm(Kernels& kernels) {
+void fill_gemm(ScanKernels& kernels) {
   kernels.gemm = {kQueries, kRows, multiply, pack, survivors, least_two};
 }
 
@@ -345,10 +345,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace warplite::cpu {
 
-TargetExports gemm_exports() {
-  return {HWY_CHOOSE_AVX3(fill_gemm), HWY_CHOOSE_AVX2(fill_gemm), HWY_CHOOSE_SSE4(fill_gemm),
-          HWY_CHOOSE_NEON(fill_gemm), HWY_CHOOSE_FALLBACK(fill_gemm)};
-}
+TargetFills<ScanKernels> gemm_fills() { return WARPLITE_EACH_TARGET(fill_gemm); }
 
 }  // namespace warplite::cpu
 #endif

@@ -9,3 +9,9 @@
   (HWY_SSSE3 | HWY_AVX3_DL | 0x7FLL | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
 // Highway's own debug checks call into libhwy.
 #define HWY_IS_DEBUG_BUILD 0
+
+// One function of a file of kernels for each target, in the order of Target; null when that target
+// is not compiled. Of the namespace that HWY_NAMESPACE is in.
+#define WARPLITE_EACH_TARGET(function)                                                        \
+  {HWY_CHOOSE_AVX3(function), HWY_CHOOSE_AVX2(function), HWY_CHOOSE_SSE4(function),           \
+   HWY_CHOOSE_NEON(function), HWY_CHOOSE_FALLBACK(function)}

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "cpu/highway_config.h"
-#include "cpu/kernels.h"
+#include "cpu/scan_kernels.h"
 #include "cpu/score_rows.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -198,7 +198,7 @@ void score_bits(const PreparedQuery& query, const std::byte* base, const std::ui
 
 }  // namespace
 
-void fill_integer(Kernels& kernels) {
+void fill_integer(ScanKernels& kernels) {
   ScoreRows* int8 = kernels.scores[static_cast<int>(ElementType::kInt8)];
   int8[static_cast<int>(Distance::kL2)] = score_int8<Distance::kL2>;
   int8[static_cast<int>(Distance::kL1)] = score_int8<Distance::kL1>;
@@ -215,11 +215,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace warplite::cpu {
 
-TargetExports integer_exports() {
-  return {HWY_CHOOSE_AVX3(fill_integer), HWY_CHOOSE_AVX2(fill_integer),
-          HWY_CHOOSE_SSE4(fill_integer), HWY_CHOOSE_NEON(fill_integer),
-          HWY_CHOOSE_FALLBACK(fill_integer)};
-}
+TargetFills<ScanKernels> integer_fills() { return WARPLITE_EACH_TARGET(fill_integer); }
 
 }  // namespace warplite::cpu
 #endif

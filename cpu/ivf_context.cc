@@ -51,7 +51,7 @@ std::shared_ptr<const PqCodebook> codebook_of(const compute::IvfModelBuffers& mo
 
 IvfContext::IvfContext(const compute::IvfWork& work, std::size_t k)
     : work_(work),
-      kernels_(active_kernels()),
+      kernels_(scan_kernels()),
       k_(k),
       flat_(flat_work(work)),
       rows_(work.runs),

@@ -9,9 +9,9 @@
 
 #include "compute/ivf.h"
 #include "cpu/ivf_rows.h"
-#include "cpu/kernels.h"
 #include "cpu/pq_codebook.h"
 #include "cpu/query_set.h"
+#include "cpu/scan_kernels.h"
 #include "cpu/screen.h"
 
 namespace warplite::cpu {
@@ -37,7 +37,7 @@ class IvfContext {
 
   const compute::IvfWork& work() const { return work_; }
   const compute::IvfShape& shape() const { return work_.model.shape; }
-  const Kernels& kernels() const { return kernels_; }
+  const ScanKernels& kernels() const { return kernels_; }
   const RowMap& rows() const { return rows_; }
   const IvfRunView& run(std::size_t i) const { return runs_[i]; }
   std::size_t k() const { return k_; }
@@ -64,7 +64,7 @@ class IvfContext {
   void choose_lists();
 
   const compute::IvfWork& work_;
-  const Kernels& kernels_;
+  const ScanKernels& kernels_;
   const std::size_t k_;
   compute::Workload flat_;  // the canonical comparisons
   RowMap rows_;

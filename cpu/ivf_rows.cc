@@ -47,7 +47,7 @@ RowMap::RowMap(std::span<const compute::IvfRun> runs) {
   }
 }
 
-RowScorer::RowScorer(const compute::Workload& work, const Kernels& kernels,
+RowScorer::RowScorer(const compute::Workload& work, const ScanKernels& kernels,
                      const QuerySet& queries, const Screen* screen)
     : distance_(work.distance),
       stride_(work.queries.stride()),

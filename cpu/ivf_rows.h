@@ -54,7 +54,7 @@ class RowMap {
 class RowScorer {
  public:
   // `screen` may be null. Throws std::bad_alloc.
-  RowScorer(const compute::Workload& work, const Kernels& kernels, const QuerySet& queries,
+  RowScorer(const compute::Workload& work, const ScanKernels& kernels, const QuerySet& queries,
             const Screen* screen);
 
   // Adds the rows, in any order, to the best of every target.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include "cpu/pq_kernels.h"
 
 namespace warplite::cpu {
 namespace {
@@ -71,7 +72,7 @@ void CodeScan::begin(std::size_t number, Query& query) {
     for (std::uint32_t i = 0; i < shape.dim; ++i) centred[i] = y[i] - context_.work().model.mean[i];
     z = centred;
   }
-  context_.kernels().pq.tables(context_.codebook(), z, product ? -1.0f : -2.0f, scratch_.data(),
+  pq_kernels().tables(context_.codebook(), z, product ? -1.0f : -2.0f, scratch_.data(),
                                query.tables);
 }
 
@@ -99,7 +100,7 @@ void CodeScan::scan_two(const Part& part, const Visit* visits) {
   const std::uint8_t* const entries[2] = {visits[0].query->tables.entries,
                                           visits[1].query->tables.entries};
   std::uint16_t* const sums[2] = {sums_.data(), other_sums_.data()};
-  context_.kernels().pq.sum_nibbles_of_two(
+  pq_kernels().sum_nibbles_of_two(
       entries, part.run.codes + std::size_t{part.position} * m / 2, std::size_t{m} * 16, m,
       part.n / compute::kFastScanRows, sums);
   for (int i : {0, 1}) keep(part, visits[i], sums[i]);
@@ -113,7 +114,7 @@ void CodeScan::scan_one(const Part& part, const Visit& visit) {
 // Into sums_, or wide_ when 16 bits do not hold them.
 void CodeScan::sum(const Part& part, const PqTables& tables) {
   const compute::IvfShape& shape = context_.shape();
-  const PqKernels& kernels = context_.kernels().pq;
+  const PqKernels& kernels = pq_kernels();
   const bool wide = shape.m > kSummedSpaces;
   if (wide) std::fill_n(wide_.begin(), part.n, 0u);
   for (std::uint32_t s = 0; s < shape.m; s += kSummedSpaces) {
@@ -140,7 +141,7 @@ void CodeScan::keep(const Part& part, const Visit& visit, const std::uint16_t* s
   const bool wide = context_.shape().m > kSummedSpaces;
   const PqScores scores{sums, wide ? wide_.data() : nullptr, part.run.bias + part.position,
                         part.n, tables.step, visit.a};
-  const std::size_t found = context_.kernels().pq.survivors(scores, candidates.limit(),
+  const std::size_t found = pq_kernels().survivors(scores, candidates.limit(),
                                                             scores_.data(), places_.data());
   for (std::size_t i = 0; i < found; ++i) {
     const std::uint32_t ordinal = part.run.ordinals[part.position + places_[i]];

@@ -10,7 +10,7 @@
 #include "compute/device.h"
 #include "core/bytes.h"
 #include "cpu/ivf_parallel.h"
-#include "cpu/kernels.h"
+#include "cpu/match_kernels.h"
 #include "cpu/match_lists.h"
 #include "cpu/match_results.h"
 #include "cpu/match_sliced.h"
@@ -55,7 +55,7 @@ class Counter {
  public:
   Counter(const MatchWork& work, MatchResults& results, ItemLoop& loop, unsigned thread)
       : work_(work), results_(results), loop_(loop), thread_(thread),
-        kernels_(active_kernels().match), keeper_(results) {}
+        kernels_(match_kernels()), keeper_(results) {}
 
   void count(const MatchTile& tile, const MatchTileView& view, const LongLists& lists,
              std::size_t q) {

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "cpu/highway_config.h"
-#include "cpu/kernels.h"
+#include "cpu/targets.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/match_kernels.cc"
@@ -130,11 +130,11 @@ std::size_t collect(const Count* counts, std::size_t n, Count floor, std::uint32
 
 }  // namespace
 
-void fill_match(Kernels& kernels) {
-  kernels.match.sum_bitmaps = sum_bitmaps;
-  kernels.match.bytes = {at_least<std::uint8_t>, collect<std::uint8_t>};
-  kernels.match.shorts = {at_least<std::uint16_t>, collect<std::uint16_t>};
-  kernels.match.words = {at_least<std::uint32_t>, collect<std::uint32_t>};
+void fill_match(MatchKernels& kernels) {
+  kernels.sum_bitmaps = sum_bitmaps;
+  kernels.bytes = {at_least<std::uint8_t>, collect<std::uint8_t>};
+  kernels.shorts = {at_least<std::uint16_t>, collect<std::uint16_t>};
+  kernels.words = {at_least<std::uint32_t>, collect<std::uint32_t>};
 }
 
 }  // namespace HWY_NAMESPACE
@@ -144,9 +144,9 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace warplite::cpu {
 
-TargetExports match_exports() {
-  return {HWY_CHOOSE_AVX3(fill_match), HWY_CHOOSE_AVX2(fill_match), HWY_CHOOSE_SSE4(fill_match),
-          HWY_CHOOSE_NEON(fill_match), HWY_CHOOSE_FALLBACK(fill_match)};
+const MatchKernels& match_kernels() {
+  static const KernelTables<MatchKernels> tables{WARPLITE_EACH_TARGET(fill_match)};
+  return tables.active();
 }
 
 }  // namespace warplite::cpu

@@ -36,4 +36,7 @@ struct MatchKernels {
   const CountScans<std::uint32_t>& scans(std::uint32_t) const { return words; }
 };
 
+// The table of the SIMD target in use. Valid for the life of the process.
+const MatchKernels& match_kernels();
+
 }  // namespace warplite::cpu

@@ -41,7 +41,7 @@ bool is_ascending(const RowIdView& rowids, std::uint32_t rows) {
 SlicedCounter::SlicedCounter(const compute::MatchWork& work, MatchResults& results, ItemLoop& loop,
                              unsigned thread)
     : work_(work), results_(results), loop_(loop), thread_(thread),
-      kernels_(active_kernels().sliced), block_queries_(8 * kernels_.bytes) {}
+      kernels_(sliced_kernels()), block_queries_(8 * kernels_.bytes) {}
 
 bool SlicedCounter::suits(std::size_t queries, std::uint32_t rows, std::size_t k) {
   return queries >= kFewQueries && rows >= kFewRows && k <= kMostWanted;

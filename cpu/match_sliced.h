@@ -11,12 +11,12 @@
 
 #include "compute/match.h"
 #include "cpu/ivf_parallel.h"
-#include "cpu/kernels.h"
 #include "cpu/keyword_table.h"
 #include "cpu/match_columns.h"
 #include "cpu/match_lists.h"
 #include "cpu/match_results.h"
 #include "cpu/match_tile.h"
+#include "cpu/sliced_kernels.h"
 
 namespace warplite::cpu {
 

@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "core/bytes.h"
-#include "cpu/kernels.h"
+#include "cpu/match_kernels.h"
 #include "cpu/match_results.h"
 
 namespace warplite::cpu {
@@ -45,7 +45,7 @@ void forget_dead(const Tile& tile, const Strip<Count>& strip) {
 class StripKeeper {
  public:
   explicit StripKeeper(MatchResults& results)
-      : results_(results), kernels_(active_kernels().match) {}
+      : results_(results), kernels_(match_kernels()) {}
 
   // Adds the rows of a strip that may be among the best. No count exceeds `bound`.
   template <class Tile, class Count>

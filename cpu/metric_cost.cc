@@ -1,7 +1,7 @@
 #include "cpu/metric_cost.h"
 
-#include "cpu/kernels.h"
 #include "cpu/nominator.h"
+#include "cpu/scan_kernels.h"
 #include "cpu/screen.h"
 
 namespace warplite::cpu {
@@ -15,7 +15,7 @@ double plain_nanoseconds(const compute::Workload& work, std::size_t queries, std
   if (Nominator::suits(batch, k, rows)) {
     return 0.35 + 0.02 * dim + 40 / static_cast<double>(queries);
   }
-  return Screen::suits(batch, active_kernels()) ? 4 + 0.15 * dim : 8 + 0.35 * dim;
+  return Screen::suits(batch, scan_kernels()) ? 4 + 0.15 * dim : 8 + 0.35 * dim;
 }
 
 }  // namespace warplite::cpu

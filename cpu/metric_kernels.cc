@@ -4,7 +4,7 @@
 #include <bit>
 
 #include "cpu/highway_config.h"
-#include "cpu/kernels.h"
+#include "cpu/targets.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/metric_kernels.cc"
@@ -109,11 +109,11 @@ std::size_t between(const float* values, float low, float high, std::size_t n, s
 
 }  // namespace
 
-void fill_metric(Kernels& kernels) {
-  kernels.metric.distances[0] = distances<true>;
-  kernels.metric.distances[1] = distances<false>;
-  kernels.metric.touched = touched;
-  kernels.metric.between = between;
+void fill_metric(MetricKernels& kernels) {
+  kernels.distances[0] = distances<true>;
+  kernels.distances[1] = distances<false>;
+  kernels.touched = touched;
+  kernels.between = between;
 }
 
 }  // namespace HWY_NAMESPACE
@@ -123,9 +123,9 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace warplite::cpu {
 
-TargetExports metric_exports() {
-  return {HWY_CHOOSE_AVX3(fill_metric), HWY_CHOOSE_AVX2(fill_metric), HWY_CHOOSE_SSE4(fill_metric),
-          HWY_CHOOSE_NEON(fill_metric), HWY_CHOOSE_FALLBACK(fill_metric)};
+const MetricKernels& metric_kernels() {
+  static const KernelTables<MetricKernels> tables{WARPLITE_EACH_TARGET(fill_metric)};
+  return tables.active();
 }
 
 }  // namespace warplite::cpu

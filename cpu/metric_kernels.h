@@ -34,4 +34,7 @@ struct MetricKernels {
                          std::uint32_t first, std::uint32_t* out) = nullptr;
 };
 
+// The table of the SIMD target in use. Valid for the life of the process.
+const MetricKernels& metric_kernels();
+
 }  // namespace warplite::cpu

@@ -127,8 +127,8 @@ class GroupSearch {
   GroupSearch(const compute::Workload& work, Numbers numbers, std::span<const MetricBlock> blocks,
               double rate, bool careful, Target& target)
       : some_(work, numbers), numbers_(numbers), blocks_(blocks), rate_(rate), careful_(careful),
-        target_(target), queries_(some_.work(), active_kernels()), thresholds_(numbers.size()),
-        context_{some_.work(), active_kernels(), queries_, thresholds_, target.k(), 0},
+        target_(target), queries_(some_.work(), scan_kernels()), thresholds_(numbers.size()),
+        context_{some_.work(), scan_kernels(), queries_, thresholds_, target.k(), 0},
         left_out_(numbers.size() * blocks.size()) {
     for (std::size_t q = 0; q < numbers.size(); ++q) {
       thresholds_.set(q, target.bound(numbers[q], work));

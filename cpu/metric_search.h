@@ -5,7 +5,7 @@
 #pragma once
 
 #include "compute/device.h"
-#include "cpu/kernels.h"
+#include "cpu/scan_kernels.h"
 
 namespace warplite::cpu {
 

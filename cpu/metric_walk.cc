@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include "cpu/metric_kernels.h"
 
 namespace warplite::cpu {
 namespace {
@@ -19,7 +20,7 @@ constexpr float kInfinite = std::numeric_limits<float>::infinity();
 MetricWalk::MetricWalk(Worker& worker, MetricSpace space)
     : worker_(worker), space_(space), dim_(worker.context().work.queries.dim),
       slack_(compute::Slack::of(space, dim_)),
-      kernel_(worker.context().kernels.metric.distances[space == MetricSpace::kL1 ? 1 : 0]),
+      kernel_(metric_kernels().distances[space == MetricSpace::kL1 ? 1 : 0]),
       k_(worker.context().k), costs_(dim_), point_(dim_) {}
 
 bool MetricWalk::search(std::size_t query, const MetricBlock& block, double most,
@@ -111,7 +112,7 @@ bool MetricWalk::all_clusters(const Clusters& index, double most, bool careful) 
 }
 
 std::size_t MetricWalk::touched_clusters(const Clusters& index, double radius) {
-  return worker_.context().kernels.metric.touched(ball_test(radius), from_centres_.data(),
+  return metric_kernels().touched(ball_test(radius), from_centres_.data(),
                                                   index.cover.data(), index.cosines.data(),
                                                   from_centres_.size(), touched_.data());
 }
@@ -146,7 +147,7 @@ bool MetricWalk::clusters_within(const Clusters& index, double most) {
     distances(index.centres, first / kMetricGroup, some / kMetricGroup, from_centres_.data());
     evaluated_ += std::min<std::size_t>(kAtOnce, index.count - first);
     spent_ += costs_.distance * static_cast<double>(some);
-    const std::size_t count = worker_.context().kernels.metric.touched(
+    const std::size_t count = metric_kernels().touched(
         test, from_centres_.data(), index.cover.data() + first, index.cosines.data() + first, some,
         touched_.data());
     for (std::size_t i = 0; i < count; ++i) {
@@ -285,7 +286,7 @@ MetricWalk::Tested MetricWalk::test(const Pivots& index, const std::vector<Windo
   Tested tested;
   for (std::size_t at = places.begin; at < places.end; at += step * run) {
     const std::size_t some = std::min(run, places.end - at);
-    tested.left += worker_.context().kernels.metric.between(
+    tested.left += metric_kernels().between(
         first + second * index.places + at, low, high, some, static_cast<std::uint32_t>(at),
         touched_.data() + tested.left);
     tested.nanoseconds += costs_.place * static_cast<double>(some);

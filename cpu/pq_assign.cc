@@ -4,8 +4,8 @@
 
 #include "compute/device.h"
 #include "cpu/ivf_parallel.h"
-#include "cpu/kernels.h"
 #include "cpu/pq_codebook.h"
+#include "cpu/pq_kernels.h"
 
 namespace warplite::cpu {
 
@@ -13,7 +13,7 @@ void assign_codes(const compute::PqAssignWork& work) {
   if (work.count == 0 || work.m == 0) return;
   constexpr std::size_t kItemProducts = std::size_t{1} << 22;  // about a millisecond
   const PqCodebook codebook(work.codebooks, work.m, work.codewords, work.dim / work.m);
-  const PqKernels& kernels = active_kernels().pq;
+  const PqKernels& kernels = pq_kernels();
   const std::size_t rows =
       std::max<std::size_t>(kItemProducts / (std::size_t{work.dim} * work.codewords) / 4 * 4, 4);
   const std::size_t items = (work.count + rows - 1) / rows;

@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "cpu/highway_config.h"
-#include "cpu/kernels.h"
+#include "cpu/targets.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/pq_kernels.cc"
@@ -331,8 +331,8 @@ std::size_t survivors(const PqScores& of, float limit, float* scores, std::uint3
 
 }  // namespace
 
-void fill_pq(Kernels& kernels) {
-  kernels.pq = {make_tables, assign, sum_bytes, sum_nibbles, sum_nibbles_of_two, survivors};
+void fill_pq(PqKernels& kernels) {
+  kernels = {make_tables, assign, sum_bytes, sum_nibbles, sum_nibbles_of_two, survivors};
 }
 
 }  // namespace HWY_NAMESPACE
@@ -342,9 +342,9 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace warplite::cpu {
 
-TargetExports pq_exports() {
-  return {HWY_CHOOSE_AVX3(fill_pq), HWY_CHOOSE_AVX2(fill_pq), HWY_CHOOSE_SSE4(fill_pq),
-          HWY_CHOOSE_NEON(fill_pq), HWY_CHOOSE_FALLBACK(fill_pq)};
+const PqKernels& pq_kernels() {
+  static const KernelTables<PqKernels> tables{WARPLITE_EACH_TARGET(fill_pq)};
+  return tables.active();
 }
 
 }  // namespace warplite::cpu

@@ -65,4 +65,7 @@ struct PqKernels {
                            std::uint32_t* places) = nullptr;
 };
 
+// The table of the SIMD target in use. Valid for the life of the process.
+const PqKernels& pq_kernels();
+
 }  // namespace warplite::cpu

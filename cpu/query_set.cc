@@ -36,7 +36,7 @@ double element_at(ElementType type, const std::byte* vector, std::size_t i) {
   return read<std::int8_t>(vector, i);
 }
 
-QuerySet::QuerySet(const compute::Workload& work, const Kernels& kernels)
+QuerySet::QuerySet(const compute::Workload& work, const ScanKernels& kernels)
     : prepared_(work.queries.rows) {
   const MatrixView& queries = work.queries;
   for (std::size_t q = 0; q < queries.rows; ++q) {

@@ -6,14 +6,14 @@
 
 #include "compute/ops.h"
 #include "core/bytes.h"
-#include "cpu/kernels.h"
+#include "cpu/scan_kernels.h"
 
 namespace warplite::cpu {
 
 class QuerySet {
  public:
   // Throws std::bad_alloc.
-  QuerySet(const compute::Workload& work, const Kernels& kernels);
+  QuerySet(const compute::Workload& work, const ScanKernels& kernels);
 
   std::size_t size() const { return prepared_.size(); }
   const PreparedQuery& operator[](std::size_t query) const { return prepared_[query]; }

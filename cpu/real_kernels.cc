@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "cpu/highway_config.h"
-#include "cpu/kernels.h"
+#include "cpu/scan_kernels.h"
 #include "cpu/score_rows.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -188,7 +188,7 @@ void fill_real(ScoreRows* scores) {
 
 }  // namespace
 
-void fill_all_real(Kernels& kernels) {
+void fill_all_real(ScanKernels& kernels) {
   fill_real<Float32>(kernels.scores[static_cast<int>(ElementType::kFloat32)]);
   fill_real<Float16>(kernels.scores[static_cast<int>(ElementType::kFloat16)]);
 }
@@ -200,11 +200,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace warplite::cpu {
 
-TargetExports real_exports() {
-  return {HWY_CHOOSE_AVX3(fill_all_real), HWY_CHOOSE_AVX2(fill_all_real),
-          HWY_CHOOSE_SSE4(fill_all_real), HWY_CHOOSE_NEON(fill_all_real),
-          HWY_CHOOSE_FALLBACK(fill_all_real)};
-}
+TargetFills<ScanKernels> real_fills() { return WARPLITE_EACH_TARGET(fill_all_real); }
 
 }  // namespace warplite::cpu
 #endif

@@ -9,7 +9,7 @@
 
 #include <hwy/base.h>
 
-#include "cpu/kernels.h"
+#include "cpu/scan_kernels.h"
 
 namespace warplite::cpu {
 

@@ -25,14 +25,14 @@ float round_up(double value) {
 
 }  // namespace
 
-bool Screen::suits(const compute::Workload& work, const Kernels& kernels) {
+bool Screen::suits(const compute::Workload& work, const ScanKernels& kernels) {
   const MatrixView& queries = work.queries;
   return kernels.screens[static_cast<int>(queries.type)][static_cast<int>(work.distance)] !=
              nullptr &&
          queries.dim >= kSmallestDim && queries.dim <= kLargestDim;
 }
 
-Screen::Screen(const compute::Workload& work, const Kernels& kernels)
+Screen::Screen(const compute::Workload& work, const ScanKernels& kernels)
     : distance_(work.distance),
       screen_(kernels.screens[static_cast<int>(work.queries.type)]
                              [static_cast<int>(work.distance)]),

@@ -24,7 +24,7 @@
 
 #include "compute/ops.h"
 #include "core/bytes.h"
-#include "cpu/kernels.h"
+#include "cpu/scan_kernels.h"
 
 namespace warplite::cpu {
 
@@ -34,10 +34,10 @@ class Screen {
   static constexpr float kLargestSquare = 0x1p80f;
 
   // Whether the workload's rows can be, and are worth being, screened.
-  static bool suits(const compute::Workload& work, const Kernels& kernels);
+  static bool suits(const compute::Workload& work, const ScanKernels& kernels);
 
   // Throws std::bad_alloc.
-  Screen(const compute::Workload& work, const Kernels& kernels);
+  Screen(const compute::Workload& work, const ScanKernels& kernels);
 
   // Writes those of rows[0..n) that may be within `threshold` to `kept`; returns their number.
   // `lows` has room for n.

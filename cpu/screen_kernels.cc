@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "cpu/highway_config.h"
-#include "cpu/kernels.h"
+#include "cpu/scan_kernels.h"
 #include "cpu/score_rows.h"
 #include "cpu/screen.h"
 
@@ -136,7 +136,7 @@ void fill(ScreenRows* screens) {
 
 }  // namespace
 
-void fill_screen(Kernels& kernels) {
+void fill_screen(ScanKernels& kernels) {
   fill<Float32>(kernels.screens[static_cast<int>(ElementType::kFloat32)]);
   fill<Float16>(kernels.screens[static_cast<int>(ElementType::kFloat16)]);
 }
@@ -148,11 +148,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace warplite::cpu {
 
-TargetExports screen_exports() {
-  return {HWY_CHOOSE_AVX3(fill_screen), HWY_CHOOSE_AVX2(fill_screen),
-          HWY_CHOOSE_SSE4(fill_screen), HWY_CHOOSE_NEON(fill_screen),
-          HWY_CHOOSE_FALLBACK(fill_screen)};
-}
+TargetFills<ScanKernels> screen_fills() { return WARPLITE_EACH_TARGET(fill_screen); }
 
 }  // namespace warplite::cpu
 #endif

@@ -66,7 +66,7 @@ std::size_t count_live_rows(const compute::Workload& work) {
 class Search {
  public:
   // With a sample the k nearest are selected by threshold; then the blocks are OtherRows.
-  Search(const compute::Workload& work, const Kernels& kernels, std::size_t k,
+  Search(const compute::Workload& work, const ScanKernels& kernels, std::size_t k,
          const std::vector<double>& bounds)
       : work_(work),
         queries_(work_, kernels),
@@ -246,7 +246,7 @@ void search_nearest(const compute::Workload& work, compute::HitTable& best) {
     for (std::size_t q = 0; q < bounds.size(); ++q) {
       bounds[q] = std::min(best.row(first + q).threshold(), work.range.high);
     }
-    Search search(group, active_kernels(), best.k(), bounds);
+    Search search(group, scan_kernels(), best.k(), bounds);
     for (const auto& worker : search.run()) {
       if (worker == nullptr) continue;
       for (std::size_t q = 0; q < bounds.size(); ++q) {
@@ -262,7 +262,7 @@ void search_within(const compute::Workload& work, compute::HitLists& out) {
     group.sample = {};
     end = first + group.queries.rows;
     const std::vector<double> bounds(group.queries.rows, work.range.high);
-    Search search(group, active_kernels(), 0, bounds);
+    Search search(group, scan_kernels(), 0, bounds);
     for (const auto& worker : search.run()) {
       if (worker == nullptr) continue;
       for (std::size_t q = 0; q < bounds.size(); ++q) {

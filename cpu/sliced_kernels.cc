@@ -6,7 +6,7 @@
 #include <cstddef>
 
 #include "cpu/highway_config.h"
-#include "cpu/kernels.h"
+#include "cpu/targets.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/sliced_kernels.cc"
@@ -100,9 +100,9 @@ std::size_t count_sliced(const SlicedRows& rows, std::uint32_t* found, std::uint
 
 }  // namespace
 
-void fill_sliced(Kernels& kernels) {
-  kernels.sliced.bytes = kBytes;
-  kernels.sliced.count = count_sliced;
+void fill_sliced(SlicedKernels& kernels) {
+  kernels.bytes = kBytes;
+  kernels.count = count_sliced;
 }
 
 }  // namespace HWY_NAMESPACE
@@ -114,9 +114,9 @@ namespace warplite::cpu {
 
 static_assert(kCountPlanes == 8);
 
-TargetExports sliced_exports() {
-  return {HWY_CHOOSE_AVX3(fill_sliced), HWY_CHOOSE_AVX2(fill_sliced), HWY_CHOOSE_SSE4(fill_sliced),
-          HWY_CHOOSE_NEON(fill_sliced), HWY_CHOOSE_FALLBACK(fill_sliced)};
+const SlicedKernels& sliced_kernels() {
+  static const KernelTables<SlicedKernels> tables{WARPLITE_EACH_TARGET(fill_sliced)};
+  return tables.active();
 }
 
 }  // namespace warplite::cpu

@@ -31,4 +31,7 @@ struct SlicedKernels {
       nullptr;
 };
 
+// The table of the SIMD target in use. Valid for the life of the process.
+const SlicedKernels& sliced_kernels();
+
 }  // namespace warplite::cpu

@@ -10,8 +10,8 @@
 
 #include "compute/device.h"
 #include "cpu/collector.h"
-#include "cpu/kernels.h"
 #include "cpu/query_set.h"
+#include "cpu/scan_kernels.h"
 
 namespace warplite::cpu {
 
@@ -47,7 +47,7 @@ inline const std::byte* vectors_of(const compute::Block& block) {
 // What the threads of one search share.
 struct SearchContext {
   const compute::Workload& work;
-  const Kernels& kernels;
+  const ScanKernels& kernels;
   const QuerySet& queries;
   SharedThresholds& thresholds;
   std::size_t k;         // 0: all within the range

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "compute/plugin.h"
+#include "cpu/targets.h"
 
 namespace warplite::testing {
 namespace {

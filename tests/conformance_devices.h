@@ -9,6 +9,7 @@
 
 #include "compute/device.h"
 #include "cpu/cpu_device.h"
+#include "cpu/targets.h"
 
 namespace warplite::testing {
 

@@ -17,6 +17,7 @@
 #include "compute/reference.h"
 #include "core/half.h"
 #include "cpu/cpu_device.h"
+#include "cpu/targets.h"
 #include "index/flat.h"
 #include "index/list_of_clusters.h"
 #include "index/metric_index.h"

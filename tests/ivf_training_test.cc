@@ -3,6 +3,7 @@
 
 #include <set>
 
+#include "cpu/targets.h"
 #include "index/kmeans.h"
 #include "index/matrix.h"
 #include "index/opq.h"

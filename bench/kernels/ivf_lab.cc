@@ -22,6 +22,7 @@
 #include "compute/device.h"
 #include "core/bytes.h"
 #include "cpu/cpu_device.h"
+#include "cpu/targets.h"
 
 using namespace warplite;
 

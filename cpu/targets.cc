@@ -1,11 +1,29 @@
+#include "cpu/targets.h"
+
 #include <atomic>
 #include <cstdlib>
-#include <string>
+#include <string_view>
 
 #include "core/error.h"
-#include "cpu/cpu_device.h"
-#include "cpu/kernels.h"
+#include "cpu/highway_config.h"
 
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu/targets.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+// Compiled for the targets that every file of kernels is compiled for.
+HWY_BEFORE_NAMESPACE();
+namespace warplite::cpu {
+namespace HWY_NAMESPACE {
+
+void probe() {}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace warplite::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
 namespace warplite::cpu {
 namespace {
 
@@ -55,35 +73,37 @@ bool machine_has_neon() {
 }
 
 // What runs here, best first.
-struct Targets {
-  Kernels tables[5];
-  int count = 0;
-
-  void add(const char* name, bool runs, FillKernels TargetExports::*target) {
-    const FillKernels fills[] = {real_exports().*target, integer_exports().*target,
-                                 screen_exports().*target, gemm_exports().*target,
-                                 pq_exports().*target,     match_exports().*target,
-                                 code_exports().*target,     sliced_exports().*target,
-                                 edit_exports().*target,   metric_exports().*target};
-    for (const FillKernels fill : fills) runs = runs && fill != nullptr;
-    if (!runs) return;
-    Kernels& kernels = tables[count++];
-    kernels.name = name;
-    for (const FillKernels fill : fills) fill(kernels);
-  }
+class Targets {
+ public:
   Targets() {
-    add("AVX3", machine_has_avx3(), &TargetExports::avx3);
-    add("AVX2", machine_has_avx2(), &TargetExports::avx2);
-    add("SSE4", machine_has_sse4(), &TargetExports::sse4);
-    add("NEON", machine_has_neon(), &TargetExports::neon);
-    add(kFallbackName, find(kFallbackName) == nullptr, &TargetExports::fallback);
+    add(Target::kAvx3, "AVX3", machine_has_avx3());
+    add(Target::kAvx2, "AVX2", machine_has_avx2());
+    add(Target::kSse4, "SSE4", machine_has_sse4());
+    add(Target::kNeon, "NEON", machine_has_neon());
+    add(Target::kFallback, kFallbackName, find(kFallbackName) == nullptr);
   }
-  const Kernels* find(std::string_view name) const {
-    for (int i = 0; i < count; ++i) {
-      if (name == tables[i].name) return &tables[i];
+
+  struct Named {
+    Target target;
+    const char* name;
+  };
+  const std::vector<Named>& all() const { return all_; }
+  const Named* find(std::string_view name) const {
+    for (const Named& named : all_) {
+      if (name == named.name) return &named;
     }
     return nullptr;
   }
+
+ private:
+  void add(Target target, const char* name, bool machine_has) {
+    constexpr void (*kCompiled[kTargets])() = WARPLITE_EACH_TARGET(probe);
+    if (machine_has && kCompiled[static_cast<std::size_t>(target)] != nullptr) {
+      all_.push_back({target, name});
+    }
+  }
+
+  std::vector<Named> all_;
 };
 
 const Targets& targets() {
@@ -92,31 +112,31 @@ const Targets& targets() {
 }
 
 // The best, or what WARPLITE_SIMD names if this machine has it.
-const Kernels* initial_target() {
+const Targets::Named* initial_target() {
   const char* wanted = std::getenv("WARPLITE_SIMD");
-  const Kernels* found = wanted != nullptr ? targets().find(wanted) : nullptr;
-  return found != nullptr ? found : &targets().tables[0];
+  const Targets::Named* found = wanted != nullptr ? targets().find(wanted) : nullptr;
+  return found != nullptr ? found : &targets().all().front();
 }
 
-std::atomic<const Kernels*>& active() {
-  static std::atomic<const Kernels*> kernels{initial_target()};
-  return kernels;
+std::atomic<const Targets::Named*>& active() {
+  static std::atomic<const Targets::Named*> named{initial_target()};
+  return named;
 }
 
 }  // namespace
 
-const Kernels& active_kernels() { return *active().load(); }
+Target active_target() { return active().load()->target; }
 
 std::vector<std::string> simd_targets() {
   std::vector<std::string> names;
-  for (int i = 0; i < targets().count; ++i) names.emplace_back(targets().tables[i].name);
+  for (const Targets::Named& named : targets().all()) names.emplace_back(named.name);
   return names;
 }
 
-std::string simd_target() { return active_kernels().name; }
+std::string simd_target() { return active().load()->name; }
 
 void force_simd_target(const std::string& name) {
-  const Kernels* found = targets().find(name);
+  const Targets::Named* found = targets().find(name);
   if (found == nullptr) {
     std::string known;
     for (const std::string& target : simd_targets()) known += " " + target;
@@ -127,3 +147,4 @@ void force_simd_target(const std::string& name) {
 }
 
 }  // namespace warplite::cpu
+#endif

@@ -1,6 +1,5 @@
-// The inner loops of the CPU device, as tables of function pointers: one table per
-// SIMD target, filled by the files named …_kernels.cc, chosen by
-// simd_targets.cc. Everything around these loops is ordinary C++.
+// The inner loops of exact search: canonical scores, float32 screens, and the product that nominates
+// rows for batches. Everything around these loops is ordinary C++.
 // Threads: tables are constant once filled; the functions keep no state.
 #pragma once
 
@@ -10,12 +9,7 @@
 
 #include "core/distance.h"
 #include "core/types.h"
-#include "cpu/edit_kernels.h"
-#include "cpu/code_kernels.h"
-#include "cpu/match_kernels.h"
-#include "cpu/metric_kernels.h"
-#include "cpu/pq_kernels.h"
-#include "cpu/sliced_kernels.h"
+#include "cpu/targets.h"
 
 namespace warplite::cpu {
 
@@ -89,40 +83,23 @@ struct GemmKernels {
                     float slack, std::uint32_t first, LeastTwo& out) = nullptr;
 };
 
-struct Kernels {
-  const char* name = "";
+struct ScanKernels {
   ScoreRows scores[8][8] = {};    // [ElementType][Distance]
   ScreenRows screens[8][8] = {};  // FLOAT and FLOAT16; null: none
   GemmKernels gemm;
-  PqKernels pq;
-  MatchKernels match;
-  EditKernels edit;
-  CodeKernels codes;
-  SlicedKernels sliced;
-  MetricKernels metric;
 
   ScoreRows score(ElementType type, Distance distance) const {
     return scores[static_cast<int>(type)][static_cast<int>(distance)];
   }
 };
 
-// What a file of kernels exports for one target; null when that target is not compiled.
-using FillKernels = void (*)(Kernels&);
-struct TargetExports {
-  FillKernels avx3, avx2, sse4, neon, fallback;
-};
-TargetExports real_exports();
-TargetExports integer_exports();
-TargetExports screen_exports();
-TargetExports gemm_exports();
-TargetExports pq_exports();
-TargetExports match_exports();
-TargetExports edit_exports();
-TargetExports code_exports();
-TargetExports sliced_exports();
-TargetExports metric_exports();
+// What each file of these loops fills.
+TargetFills<ScanKernels> real_fills();
+TargetFills<ScanKernels> integer_fills();
+TargetFills<ScanKernels> screen_fills();
+TargetFills<ScanKernels> gemm_fills();
 
-// The table in use. Valid for the life of the process.
-const Kernels& active_kernels();
+// The table of the SIMD target in use. Valid for the life of the process.
+const ScanKernels& scan_kernels();
 
 }  // namespace warplite::cpu

@@ -1,0 +1,53 @@
+// The SIMD targets: which this build and this machine have, and which one is in use.
+// Inner loops are called through tables of function pointers, a table for each target, filled by the
+// files named …_kernels.cc, which are compiled once for every target. Each capability has a table of
+// its own, KernelTables, and a function that gives the one in use.
+// Threads: any.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+namespace warplite::cpu {
+
+// Best first.
+enum class Target : std::uint8_t { kAvx3, kAvx2, kSse4, kNeon, kFallback };
+inline constexpr std::size_t kTargets = 5;
+
+// The one in use.
+Target active_target();
+
+// Those that this build and machine can run, best first ("AVX3", "AVX2", "SSE4", "SSE2", "NEON").
+// The environment variable WARPLITE_SIMD forces one by name.
+std::vector<std::string> simd_targets();
+// The name of the one in use.
+std::string simd_target();
+// For tests: switches the target. Throws Error{kUnsupported} for an unknown name.
+void force_simd_target(const std::string& name);
+
+// What a file of kernels fills for each target; null when that target is not compiled.
+template <class Table>
+using TargetFills = std::array<void (*)(Table&), kTargets>;
+
+// A capability's tables, constant once made.
+template <class Table>
+class KernelTables {
+ public:
+  KernelTables(std::initializer_list<TargetFills<Table>> files) {
+    for (const TargetFills<Table>& fills : files) {
+      for (std::size_t target = 0; target < kTargets; ++target) {
+        if (fills[target] != nullptr) fills[target](tables_[target]);
+      }
+    }
+  }
+  const Table& active() const { return tables_[static_cast<std::size_t>(active_target())]; }
+
+ private:
+  std::array<Table, kTargets> tables_;
+};
+
+}  // namespace warplite::cpu
