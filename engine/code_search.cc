@@ -25,8 +25,8 @@ constexpr std::uint64_t kMostCount = 0x7fffffff;
 
 Status place(compute::Device& device, const ColumnCodes& codes,
              std::shared_ptr<const compute::Buffer>* out) {
-  if (!codes.stamp.is_null()) {
-    return Residency::instance().buffer(device, codes.stamp, codes.bytes, out);
+  if (!codes.key.is_null()) {
+    return Residency::instance().buffer(device, codes.key, codes.bytes, out);
   }
   const Bytes& bytes = codes.bytes->block.memory;
   return device.make_resident({codes.bytes, bytes.data(), bytes.size()}, out);
@@ -71,7 +71,7 @@ void CodeSearch::find_parts() {
     const Part& part = view_.part(i);
     const bool sealed = part.segment() != 0;
     const bool any = std::any_of(columns_.begin(), columns_.end(), [&](std::size_t column) {
-      return !sealed || !part.plain_stamp(column).is_null();
+      return !sealed || !part.plain_key(column).is_null();
     });
     if (rows_.part(i).count != 0 && (sealed || excludes_host_) && any) parts_.push_back(i);
   }
@@ -177,7 +177,7 @@ Attempt CodeSearch::attempt(const Group& group) const {
   for (const std::uint32_t part : group.parts) rows += view_.part(part).rows();
   std::vector<Uploader::Item> items;
   for (const ColumnCodes& codes : group.codes) {
-    if (!codes.stamp.is_null()) items.push_back({codes.stamp, codes.bytes});
+    if (!codes.key.is_null()) items.push_back({codes.key, codes.bytes});
   }
   return {{request_.device, Ability::codes(),
            rows * static_cast<double>(items_asked_) * sizeof(std::uint16_t),

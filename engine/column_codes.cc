@@ -8,7 +8,7 @@
 #include "compute/codes.h"
 #include "compute/parallel.h"
 #include "engine/common_cancellation.h"
-#include "engine/derived_stamp.h"
+#include "engine/derived_key.h"
 #include "engine/value_ranks.h"
 
 namespace warplite::engine {
@@ -17,9 +17,9 @@ namespace {
 // Columns that are read before codes of them are made: they may be larger than the codes.
 constexpr std::size_t kColumnsAtOnce = 32;
 
-Stamp stamp_of(const View& view, std::uint32_t part, std::size_t column) {
-  const Stamp block = view.part(part).plain_stamp(column);
-  return block.is_null() ? Stamp{} : derived_stamp({&block, 1}, Derived::kColumnCodes);
+CacheKey key_of(const View& view, std::uint32_t part, std::size_t column) {
+  const CacheKey block = view.part(part).plain_key(column);
+  return block.is_null() ? CacheKey{} : derived_key(Derived::kColumnCodes, block);
 }
 
 ResidentVectors as_resident(Bytes codes, Column values) {
@@ -62,7 +62,7 @@ void make(std::vector<Job>& jobs, compute::Cancellation& cancellation) {
       const Job& job = jobs[i];
       if (cancellation.requested()) throw Error(ErrorKind::kInterrupted, "interrupted");
       job.codes->bytes = Residency::instance().bytes(
-          job.codes->stamp, job.owner, 0, [&] { return make_codes(*job.column); });
+          job.codes->key, job.owner, 0, [&] { return make_codes(*job.column); });
     }
   });
   jobs.clear();
@@ -74,8 +74,8 @@ bool has_column_codes(const View& view, std::span<const std::uint32_t> parts,
                       std::span<const std::size_t> columns) {
   return std::all_of(parts.begin(), parts.end(), [&](std::uint32_t part) {
     return std::all_of(columns.begin(), columns.end(), [&](std::size_t column) {
-      const Stamp stamp = stamp_of(view, part, column);
-      return stamp.is_null() || Residency::instance().find(stamp) != nullptr;
+      const CacheKey key = key_of(view, part, column);
+      return key.is_null() || Residency::instance().find(key) != nullptr;
     });
   });
 }
@@ -91,15 +91,15 @@ std::vector<ColumnCodes> load_column_codes(const View& view, std::span<const std
     WARP_CHECK(view.part(part).rows() <= compute::kTileRows);
     for (const std::size_t column : columns) {
       ColumnCodes& codes = *next++;
-      codes.stamp = stamp_of(view, part, column);
-      if (codes.stamp.is_null()) {
+      codes.key = key_of(view, part, column);
+      if (codes.key.is_null()) {
         if (view.part(part).segment() == 0) codes.bytes = make_codes(view.part(part), column);
         continue;
       }
-      codes.bytes = Residency::instance().find(codes.stamp);
+      codes.bytes = Residency::instance().find(codes.key);
       if (codes.bytes != nullptr) continue;
       auto values = view.part(part).plain(column);
-      codes.stamp = stamp_of(view, part, column);  // to read a content table may have changed it
+      codes.key = key_of(view, part, column);  // to read a content table may have changed it
       jobs.push_back({&codes, std::move(values),
                       view.name() + " segment " + std::to_string(view.part(part).segment()) +
                           " codes of column " + std::to_string(column)});

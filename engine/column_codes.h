@@ -1,6 +1,6 @@
 // Columns of parts as codes (compute/codes.h): the rank of each value among those that occur in the
 // part, NULL behind all others. They follow from the column's block, so that nothing of them is
-// stored: they are made when first asked for, and cached by a stamp that the block's gives them;
+// stored: they are made when first asked for, and cached by a key that the block's gives them;
 // those of rows that are not sealed are made for one search.
 // Threads: as the view's connection; what was loaded may be used by any.
 #pragma once
@@ -19,7 +19,7 @@
 namespace warplite::engine {
 
 struct ColumnCodes {
-  Stamp stamp;  // null: of rows that are not sealed, or no codes
+  CacheKey key;  // null: of rows that are not sealed, or no codes
   // u16, see compute::code_slots(); null: every value of the part is NULL, and there are no codes
   std::shared_ptr<const ResidentVectors> bytes = nullptr;
 

@@ -6,7 +6,7 @@
 
 #include "engine/collection.h"
 #include "engine/content_source.h"
-#include "engine/derived_stamp.h"
+#include "engine/derived_key.h"
 #include "engine/parts.h"
 #include "storage/row_hash.h"
 
@@ -94,12 +94,12 @@ std::string ContentRows::owner(const std::string& what) const {
          what;
 }
 
-Stamp ContentRows::record_stamp() const {
-  return derived_stamp({&info_.hashes, 1}, Derived::kContentVersion);
+CacheKey ContentRows::record_key() const {
+  return derived_key(Derived::kContentVersion, keys_.hashes);
 }
 
 std::shared_ptr<const ContentRows::Version> ContentRows::recorded() const {
-  const auto known = Residency::instance().find(record_stamp());
+  const auto known = Residency::instance().find(record_key());
   return known == nullptr ? nullptr : std::static_pointer_cast<const Version>(known->owner);
 }
 
@@ -107,13 +107,12 @@ void ContentRows::record(std::shared_ptr<const Version> version) const {
   ResidentVectors entry;
   entry.beside = version->found.word_count() * 8 + sizeof(Version);
   entry.owner = std::move(version);
-  Residency::instance().replace(record_stamp(), owner("rows read"), std::move(entry));
+  Residency::instance().replace(record_key(), owner("rows read"), std::move(entry));
 }
 
 // What `column` names of the rows of this version.
-Stamp ContentRows::stamp_of(const Stamp& column) {
-  const Stamp from[] = {column, version_->stamp};
-  return derived_stamp(from, Derived::kContent);
+CacheKey ContentRows::key_of(const CacheKey& column) {
+  return derive(Derived::kContent, {&column, 1}).add(version_->stamp).key();
 }
 
 std::vector<std::uint32_t> ContentRows::missing_from(const Bitmap& found) const {
@@ -127,7 +126,7 @@ std::vector<std::uint32_t> ContentRows::missing_from(const Bitmap& found) const 
 
 const std::vector<RowId>& ContentRows::hashes() {
   if (hashes_ == nullptr) {
-    hashes_ = Residency::instance().rowids(info_.hashes, owner("hashes"), [this] {
+    hashes_ = Residency::instance().rowids(keys_.hashes, owner("hashes"), [this] {
       const std::vector<std::uint64_t> loaded = store_.load_hashes(info_);
       return std::vector<RowId>(loaded.begin(), loaded.end());
     });
@@ -191,19 +190,19 @@ ContentRows::Loaded ContentRows::read() {
   adopt(version, missing_from(version->found));
   Loaded loaded;
   for (std::size_t i = 0; i < info_.vectors.size(); ++i) {
-    const Stamp& column = info_.vectors[i];
+    const CacheKey& column = keys_.vectors[i];
     loaded.vectors.push_back(
         column.is_null() ? nullptr
                          : Residency::instance().vectors(
-                               stamp_of(column), owner(options_.vectors[i].name), 0,
+                               key_of(column), owner(options_.vectors[i].name), 0,
                                [&] { return std::move(builder.vectors(i)); }));
   }
   for (std::size_t i = 0; i < info_.plains.size(); ++i) {
-    const Stamp& column = info_.plains[i];
+    const CacheKey& column = keys_.plains[i];
     loaded.plains.push_back(
         column.is_null() ? nullptr
                          : Residency::instance().column(
-                               stamp_of(column), owner(options_.plain_names[i]),
+                               key_of(column), owner(options_.plain_names[i]),
                                [&] { return std::move(builder.plain(i)); }));
   }
   return loaded;
@@ -211,24 +210,24 @@ ContentRows::Loaded ContentRows::read() {
 
 std::shared_ptr<const ResidentVectors> ContentRows::vectors(std::size_t column) {
   if (version_ == nullptr) settle();
-  auto known = Residency::instance().find(stamp_of(info_.vectors[column]));
+  auto known = Residency::instance().find(key_of(keys_.vectors[column]));
   return known != nullptr ? known : read().vectors[column];
 }
 
 std::shared_ptr<const Column> ContentRows::plain(std::size_t column) {
   if (version_ == nullptr) settle();
-  auto known = Residency::instance().find_column(stamp_of(info_.plains[column]));
+  auto known = Residency::instance().find_column(key_of(keys_.plains[column]));
   return known != nullptr ? known : read().plains[column];
 }
 
-Stamp ContentRows::vector_stamp(std::size_t column) {
+CacheKey ContentRows::vector_key(std::size_t column) {
   if (version_ == nullptr) settle();
-  return stamp_of(info_.vectors[column]);
+  return key_of(keys_.vectors[column]);
 }
 
-Stamp ContentRows::plain_stamp(std::size_t column) {
+CacheKey ContentRows::plain_key(std::size_t column) {
   if (version_ == nullptr) settle();
-  return stamp_of(info_.plains[column]);
+  return key_of(keys_.plains[column]);
 }
 
 bool ContentRows::lost(std::uint32_t row) {

@@ -3,7 +3,7 @@
 //
 // The values of a position never change: an update takes the row out of it and appends another. So
 // a block that was read is right for every view whose live rows it holds, and what is made of it
-// too. Which rows it holds is a version, under a stamp of its own; connections share the newest one.
+// too. Which rows it holds is a version, under a key of its own; connections share the newest one.
 // A row that is alive and cannot be read, because it is gone or another one by now, is lost; it is
 // looked for again once the content table may have changed.
 // Threads: as the connection; versions and blocks are shared by all.
@@ -25,15 +25,16 @@ class ContentRows {
  public:
   // Everything outlives this. `part`: of the segment, for its rowids and live rows.
   ContentRows(storage::Store& store, const TableOptions& options,
-              const storage::SegmentInfo& info, const Part& part)
-      : store_(store), options_(options), info_(info), part_(part) {}
+              const storage::SegmentInfo& info, const storage::SegmentKeys& keys,
+              const Part& part)
+      : store_(store), options_(options), info_(info), keys_(keys), part_(part) {}
 
   // REQUIRES of these: info.vectors[column], or info.plains[column], is not null.
   std::shared_ptr<const ResidentVectors> vectors(std::size_t column);
   std::shared_ptr<const Column> plain(std::size_t column);
   // Of what these returned last. To read again what was evicted may find fewer rows, and change it.
-  Stamp vector_stamp(std::size_t column);
-  Stamp plain_stamp(std::size_t column);
+  CacheKey vector_key(std::size_t column);
+  CacheKey plain_key(std::size_t column);
 
   // REQUIRES: the row is alive.
   bool lost(std::uint32_t row);
@@ -52,10 +53,10 @@ class ContentRows {
   struct Loaded;
 
   std::string owner(const std::string& what) const;
-  Stamp record_stamp() const;
+  CacheKey record_key() const;
   std::shared_ptr<const Version> recorded() const;
   void record(std::shared_ptr<const Version> version) const;
-  Stamp stamp_of(const Stamp& column);
+  CacheKey key_of(const CacheKey& column);
   void settle();
   void adopt(std::shared_ptr<const Version> version, std::vector<std::uint32_t> lost);
   std::vector<std::uint32_t> missing_from(const Bitmap& found) const;
@@ -66,6 +67,7 @@ class ContentRows {
   storage::Store& store_;
   const TableOptions& options_;
   const storage::SegmentInfo& info_;
+  const storage::SegmentKeys& keys_;
   const Part& part_;
   std::shared_ptr<const Version> version_;   // null: not read yet, or to be read again
   std::vector<std::uint32_t> lost_;          // ascending

@@ -118,11 +118,11 @@ class Residency::Impl::CopyMaker {
         bytes_(bytes_of(*vectors)) {}
 
   // The copy that there is, once it is made. Null: there is none, and it is this one's turn.
-  std::shared_ptr<const compute::Buffer> find(const Stamp& stamp) {
+  std::shared_ptr<const compute::Buffer> find(const CacheKey& key) {
     Evicted evicted;
     std::unique_lock lock(impl_.mutex);
     account_ = &impl_.account_for(device_, lock);
-    const auto copy = settled_copy(stamp, lock);
+    const auto copy = settled_copy(key, lock);
     if (!cached_) return nullptr;
     if (copy != entry_->copies.end()) {
       if (copy->place != Place::kMapped || !room_has_come(*copy, evicted)) {
@@ -159,9 +159,9 @@ class Residency::Impl::CopyMaker {
 
  private:
   // Waits while somebody else makes it.
-  Copies::iterator settled_copy(const Stamp& stamp, std::unique_lock<std::mutex>& lock) {
+  Copies::iterator settled_copy(const CacheKey& key, std::unique_lock<std::mutex>& lock) {
     while (true) {
-      entry_ = impl_.touch({stamp, Kind::kVectors});
+      entry_ = impl_.touch({key, Kind::kVectors});
       cached_ = entry_ != impl_.entries.end();
       if (!cached_) return {};
       const auto copy = entry_->copy_on(device_);
@@ -241,11 +241,11 @@ class Residency::Impl::CopyMaker {
 };
 
 // For a device in host memory: a copy is a name for the entry's own bytes.
-Status Residency::Impl::share(compute::Device& device, const Stamp& stamp,
+Status Residency::Impl::share(compute::Device& device, const CacheKey& key,
                               const std::shared_ptr<const ResidentVectors>& vectors,
                               std::shared_ptr<const compute::Buffer>* out) {
   const auto find = [&](List::iterator& entry) {
-    entry = touch({stamp, Kind::kVectors});
+    entry = touch({key, Kind::kVectors});
     if (entry == entries.end()) return false;
     const auto copy = entry->copy_on(device);
     if (copy == entry->copies.end()) return false;
@@ -272,13 +272,13 @@ Status Residency::Impl::share(compute::Device& device, const Stamp& stamp,
   return {};
 }
 
-Status Residency::buffer(compute::Device& device, const Stamp& stamp,
+Status Residency::buffer(compute::Device& device, const CacheKey& key,
                          const std::shared_ptr<const ResidentVectors>& vectors,
                          std::shared_ptr<const compute::Buffer>* out, bool* in_place) {
   if (in_place != nullptr) *in_place = false;
-  if (!device.own_memory()) return impl_->share(device, stamp, vectors, out);
+  if (!device.own_memory()) return impl_->share(device, key, vectors, out);
   Impl::CopyMaker maker(*this, *impl_, device, vectors);
-  *out = maker.find(stamp);
+  *out = maker.find(key);
   const Status status = *out != nullptr ? Status{} : maker.make(out);
   if (in_place != nullptr) *in_place = maker.mapped();
   return status;
@@ -307,7 +307,7 @@ Residency::Holding Residency::holding(compute::Device& device, std::span<const W
   const Impl::Account& account = impl_->account_for(device, lock);
   Holding holding{impl_->budget(account), account.used, 0, account.maps};
   for (std::size_t i = 0; i < wanted.size(); ++i) {
-    const auto found = impl_->index.find({wanted[i].stamp, Impl::Kind::kVectors});
+    const auto found = impl_->index.find({wanted[i].key, Impl::Kind::kVectors});
     bool present = false;
     if (found != impl_->index.end()) {
       const auto copy = found->second->copy_on(device);

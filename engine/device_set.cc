@@ -12,7 +12,7 @@ Status place_block(compute::Device& device, const SearchBlock& block,
                    std::shared_ptr<const compute::Buffer>& out, bool* in_place) {
   const Part::Vectors& vectors = block.vectors;
   if (block.cached()) {
-    return Residency::instance().buffer(device, vectors.stamp, vectors.resident, &out, in_place);
+    return Residency::instance().buffer(device, vectors.key, vectors.resident, &out, in_place);
   }
   if (in_place != nullptr) *in_place = false;
   return device.make_resident({vectors.owner, vectors.data.data, block.bytes()}, &out);
@@ -48,7 +48,7 @@ Status DeviceSet::fill() {
     ready_.push_back(block.block);
     ready_.back().vectors = buffer.get();
     buffers_.push_back(std::move(buffer));
-    if (block.cached()) add(block.vectors.stamp);
+    if (block.cached()) add(block.vectors.key);
   }
   return {};
 }

@@ -156,7 +156,7 @@ class EditSearch {
     std::vector<Uploader::Item> uploads;
     for (const EditTextTile& tile : tiles) {
       cells += static_cast<double>(tile.texts->positions) * compute::kEditGroup;
-      if (!tile.stamp.is_null()) uploads.push_back({tile.stamp, tile.bytes});
+      if (!tile.key.is_null()) uploads.push_back({tile.key, tile.bytes});
     }
     cells *= static_cast<double>(points_.size());
     return {{request_.device, Ability::edits(), cells * kBytesOfCell, request_.cancellation},
@@ -184,8 +184,8 @@ class EditSearch {
 
   static Status place(compute::Device& device, const EditTextTile& tile,
                       std::shared_ptr<const compute::Buffer>* out) {
-    if (!tile.stamp.is_null()) {
-      return Residency::instance().buffer(device, tile.stamp, tile.bytes, out);
+    if (!tile.key.is_null()) {
+      return Residency::instance().buffer(device, tile.key, tile.bytes, out);
     }
     const Bytes& bytes = tile.memory();
     return device.make_resident({tile.bytes, bytes.data(), bytes.size()}, out);
@@ -196,7 +196,7 @@ class EditSearch {
     const Selection::Rows& selected = rows_.part(tile.part);
     compute::EditTile out;
     out.bytes = &buffer;
-    if (lasting_ && !tile.stamp.is_null()) out.host = tile.memory().data();
+    if (lasting_ && !tile.key.is_null()) out.host = tile.memory().data();
     out.alphabet = tile.texts->alphabet;
     out.texts = tile.texts->texts;
     out.positions = tile.texts->positions;

@@ -6,7 +6,7 @@
 
 #include "compute/parallel.h"
 #include "engine/common_cancellation.h"
-#include "engine/derived_stamp.h"
+#include "engine/derived_key.h"
 
 namespace warplite::engine {
 namespace {
@@ -24,12 +24,10 @@ Memo& memo_of(const View& view) {
   return *static_cast<Memo*>(memo.get());
 }
 
-Stamp stamp_of(const View& view, const EditColumn& column, std::uint32_t part) {
-  const Stamp texts = view.part(part).plain_stamp(column.column);
+CacheKey key_of(const View& view, const EditColumn& column, std::uint32_t part) {
+  const CacheKey texts = view.part(part).plain_key(column.column);
   if (texts.is_null()) return {};
-  const Stamp from[] = {
-      texts, {column.fold ? 1u : 0u, static_cast<std::uint64_t>(column.normalization)}};
-  return derived_stamp(from, Derived::kEdit);
+  return derive(Derived::kEdit, {&texts, 1}).add(column.fold).add(column.normalization).key();
 }
 
 // Whoever made the bytes owns them so.
@@ -40,9 +38,9 @@ void adopt(EditTextTile& tile, std::shared_ptr<const ResidentVectors> bytes) {
 
 // What is there already.
 EditTextTile find_tile(const View& view, const EditColumn& column, std::uint32_t part) {
-  EditTextTile tile{.part = part, .stamp = stamp_of(view, column, part)};
-  if (!tile.stamp.is_null()) {
-    if (auto known = Residency::instance().find(tile.stamp)) adopt(tile, std::move(known));
+  EditTextTile tile{.part = part, .key = key_of(view, column, part)};
+  if (!tile.key.is_null()) {
+    if (auto known = Residency::instance().find(tile.key)) adopt(tile, std::move(known));
     return tile;
   }
   const auto& tiles = memo_of(view).tiles;
@@ -89,9 +87,9 @@ ResidentVectors make_texts(const Job& job, const EditColumn& column,
 void make_tile(const Job& job, const EditColumn& column, compute::Cancellation& cancellation) {
   const auto make = [&] { return make_texts(job, column, cancellation); };
   EditTextTile& tile = *job.tile;
-  adopt(tile, tile.stamp.is_null()
+  adopt(tile, tile.key.is_null()
                   ? std::make_shared<const ResidentVectors>(make())
-                  : Residency::instance().bytes(tile.stamp, job.owner, 0, make));
+                  : Residency::instance().bytes(tile.key, job.owner, 0, make));
 }
 
 }  // namespace
@@ -100,7 +98,7 @@ bool worth_a_tile(const View& view, const EditColumn& column, std::uint32_t part
                   std::size_t comparisons) {
   if (find_tile(view, column, part).bytes != nullptr) return true;
   const std::size_t rows = view.part(part).rows();
-  if (!stamp_of(view, column, part).is_null()) return comparisons > rows / 8;
+  if (!key_of(view, column, part).is_null()) return comparisons > rows / 8;
   // A view of rows that are not sealed is often asked once.
   std::size_t& compared = memo_of(view).compared[{part, column.column}];
   if (compared + comparisons > 2 * rows) return true;
@@ -121,7 +119,7 @@ std::vector<EditTextTile> load_edit_tiles(const View& view, const EditColumn& co
       for (std::size_t i = begin; i < end; ++i) make_tile(jobs[i], column, common);
     });
     for (const Job& job : jobs) {
-      if (!job.tile->stamp.is_null()) continue;
+      if (!job.tile->key.is_null()) continue;
       memo_of(view).tiles[{job.tile->part, column.column}] = *job.tile;
     }
     jobs.clear();
@@ -133,7 +131,7 @@ std::vector<EditTextTile> load_edit_tiles(const View& view, const EditColumn& co
     auto texts = tiles.back().bytes != nullptr ? nullptr : part.plain(column.column);
     if (texts == nullptr) continue;
     // To read a content table again may have changed it.
-    tiles.back().stamp = stamp_of(view, column, number);
+    tiles.back().key = key_of(view, column, number);
     jobs.push_back({&tiles.back(), std::move(texts), part.rows(),
                     view.name() + " segment " + std::to_string(part.segment()) +
                         " characters of column " + std::to_string(column.column)});

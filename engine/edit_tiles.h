@@ -1,6 +1,6 @@
 // Tiles of the texts of a column (compute/edit.h), one for each part of a view. They follow from
 // the texts, so that nothing of them is stored: those of a segment are made when they are first asked
-// for and cached by a stamp that the texts' block gives them, and the way their characters are
+// for and cached by a key that the texts' block gives them, and the way their characters are
 // read; those of rows that are not sealed live as long as the view.
 // Threads: as the view's connection; what was loaded may be used by any.
 #pragma once
@@ -32,7 +32,7 @@ struct EditColumn {
 
 struct EditTextTile {
   std::uint32_t part = 0;
-  Stamp stamp;  // null: of rows that are not sealed
+  CacheKey key;  // null: of rows that are not sealed
   std::shared_ptr<const ResidentVectors> bytes = nullptr;
   std::shared_ptr<const index::EditTexts> texts = nullptr;  // but for the bytes
 

@@ -16,8 +16,8 @@ void Residency::Impl::drop_holders() {
     return a->used_at_.load() < b->used_at_.load();
   });
   for (auto holder = idle; holder != holders.end(); ++holder) {
-    for (const Stamp& stamp : (*holder)->stamps_) {
-      const auto entry = touch({stamp, Kind::kVectors});
+    for (const CacheKey& key : (*holder)->keys_) {
+      const auto entry = touch({key, Kind::kVectors});
       if (entry == entries.end()) continue;
       const auto copy = entry->copy_on((*holder)->device_);
       if (copy == entry->copies.end()) continue;

@@ -9,13 +9,13 @@
 namespace warplite::engine {
 
 std::vector<Uploader::Item> IvfBlocks::items() const {
-  std::vector<Uploader::Item> items = {{model.centroids_stamp, model.centroids}};
-  if (model.codebooks != nullptr) items.push_back({model.codebooks_stamp, model.codebooks});
+  std::vector<Uploader::Item> items = {{model.centroids_key, model.centroids}};
+  if (model.codebooks != nullptr) items.push_back({model.codebooks_key, model.codebooks});
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    if (runs[i].bytes != nullptr) items.push_back({coded->runs[i].stamp, runs[i].bytes});
+    if (runs[i].bytes != nullptr) items.push_back({coded->runs[i].key, runs[i].bytes});
   }
   for (const Part::Vectors& one : vectors) {
-    if (one.resident != nullptr) items.push_back({one.stamp, one.resident});
+    if (one.resident != nullptr) items.push_back({one.key, one.resident});
   }
   return items;
 }
@@ -65,18 +65,18 @@ std::shared_ptr<IvfSet> IvfSet::create(compute::Device& device,
   return status.ok() ? set : nullptr;
 }
 
-Status IvfSet::place(const Stamp& stamp, const std::shared_ptr<const ResidentVectors>& bytes,
+Status IvfSet::place(const CacheKey& key, const std::shared_ptr<const ResidentVectors>& bytes,
                      const compute::Buffer*& out) {
   out = nullptr;
   if (bytes == nullptr) return {};
   bool in_place = false;
   std::shared_ptr<const compute::Buffer> buffer;
-  Status status = Residency::instance().buffer(device(), stamp, bytes, &buffer, &in_place);
+  Status status = Residency::instance().buffer(device(), key, bytes, &buffer, &in_place);
   if (!status.ok()) return status;
   if (in_place) lasting_ = false;
   out = buffer.get();
   buffers_.push_back(std::move(buffer));
-  add(stamp);
+  add(key);
   return status;
 }
 
@@ -84,16 +84,16 @@ Status IvfSet::fill() {
   const LoadedModel& model = blocks_->model;
   model_.shape = model.model->shape();
   model_.mean = model.model->mean();
-  Status status = place(model.centroids_stamp, model.centroids, model_.centroids);
-  if (status.ok()) status = place(model.codebooks_stamp, model.codebooks, model_.codebooks);
+  Status status = place(model.centroids_key, model.centroids, model_.centroids);
+  if (status.ok()) status = place(model.codebooks_key, model.codebooks, model_.codebooks);
   runs_.resize(blocks_->runs.size());
   for (std::size_t i = 0; status.ok() && i < runs_.size(); ++i) {
-    status = place(blocks_->coded->runs[i].stamp, blocks_->runs[i].bytes, runs_[i]);
+    status = place(blocks_->coded->runs[i].key, blocks_->runs[i].bytes, runs_[i]);
   }
   vectors_.resize(blocks_->blocks.size());
   for (std::size_t i = 0; status.ok() && i < blocks_->vectors.size(); ++i) {
     const Part::Vectors& vectors = blocks_->vectors[i];
-    status = place(vectors.stamp, vectors.resident, vectors_[i]);
+    status = place(vectors.key, vectors.resident, vectors_[i]);
   }
   return status;
 }

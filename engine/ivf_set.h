@@ -54,7 +54,7 @@ class IvfSet : public Residency::Holder {
   Status fill();
   std::vector<compute::Block> cut_down(const Selection& rows,
                                        const std::vector<std::uint64_t>& none) const;
-  Status place(const Stamp& stamp, const std::shared_ptr<const ResidentVectors>& bytes,
+  Status place(const CacheKey& key, const std::shared_ptr<const ResidentVectors>& bytes,
                const compute::Buffer*& out);
 
   std::shared_ptr<const IvfBlocks> blocks_;

@@ -1,15 +1,22 @@
 #include "engine/models.h"
 
 #include "engine/attempt.h"
+#include "engine/derived_key.h"
 #include "engine/residency.h"
 
 namespace warplite::engine {
+
+CacheKey model_key(const storage::Store& store, std::size_t column, const Stamp& stamp,
+                   const index::Index& index) {
+  const CacheKey from[] = {store.model_key(stamp, column), index.key()};
+  return derive(Derived::kModel, from).key();
+}
 
 std::shared_ptr<const index::Model> load_model(storage::Store& store, std::size_t column,
                                                const Stamp& stamp, const index::Trained& index) {
   const std::string name = store.schema() + "." + store.table();
   const std::string what = "model of vector column " + std::to_string(column);
-  return Residency::instance().model(stamp, name + " " + what, [&] {
+  return Residency::instance().model(model_key(store, column, stamp, index), name + " " + what, [&] {
     const storage::OpaqueBlock block = store.load_model(stamp, column);
     try {
       return index.open(block.payload);

@@ -1,4 +1,4 @@
-// Models of columns whose index learns, as they are used: opened once, cached by their stamp.
+// Models of columns whose index learns, as they are used: opened once, cached by their key.
 // Threads: as the store. Errors: Error{kCorrupt} when the model is damaged.
 #pragma once
 
@@ -7,12 +7,16 @@
 #include <vector>
 
 #include "compute/device.h"
+#include "core/cache_key.h"
 #include "engine/device_choice.h"
 #include "index/trained.h"
 #include "storage/storage.h"
 
 namespace warplite::engine {
 
+// Of the block, and of what is read from it.
+CacheKey model_key(const storage::Store& store, std::size_t column, const Stamp& stamp,
+                   const index::Index& index);
 // "main.papers: model of column 2", as warp_residency() names it.
 std::shared_ptr<const index::Model> load_model(storage::Store& store, std::size_t column,
                                                const Stamp& stamp, const index::Trained& index);

@@ -50,7 +50,7 @@ class Planner {
     }
     std::vector<Residency::Want> wanted;
     for (const SearchBlock& block : blocks_) {
-      if (block.cached()) wanted.push_back({block.vectors.stamp, block.bytes()});
+      if (block.cached()) wanted.push_back({block.vectors.key, block.bytes()});
     }
     const auto has = std::make_unique<bool[]>(wanted.size());
     candidate.holding = Residency::instance().holding(device, wanted, {has.get(), wanted.size()});
@@ -75,7 +75,7 @@ class Planner {
     share.bytes += block.bytes();
     to.assigned += block.bytes();
     if (to.has[i]) return;
-    share.missing.push_back({block.vectors.stamp, block.vectors.resident});
+    share.missing.push_back({block.vectors.key, block.vectors.resident});
     share.missing_bytes += block.bytes();
   }
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "engine/derived_stamp.h"
+#include "engine/derived_key.h"
 #include "engine/models.h"
 #include "engine/rows.h"
 #include "storage/row_hash.h"
@@ -15,9 +15,16 @@ SegmentPart::SegmentPart(storage::Store& store, const TableOptions& options,
     : store_(&store),
       options_(&options),
       info_(std::move(info)),
+      keys_(store.keys(info_)),
       columns_(options.layout.plains.size()) {
+  for (std::size_t i = 0; i < keys_.codes.size(); ++i) {
+    if (keys_.codes[i].is_null()) continue;
+    const CacheKey from[] = {
+        keys_.codes[i], model_key(store, i, info_.codes[i].model, *options.vectors[i].made)};
+    keys_.codes[i] = derive(Derived::kCodes, from).key();
+  }
   if (options.layout.content) {
-    content_ = std::make_unique<ContentRows>(store, options, info_, *this);
+    content_ = std::make_unique<ContentRows>(store, options, info_, keys_, *this);
   }
 }
 
@@ -29,7 +36,7 @@ std::string SegmentPart::owner(const std::string& what) const {
 const Bitmap* SegmentPart::alive() const {
   if (info_.alive.is_null()) return nullptr;
   if (alive_ == nullptr) {
-    alive_ = Residency::instance().alive(info_.alive, owner("alive rows"),
+    alive_ = Residency::instance().alive(keys_.alive, owner("alive rows"),
                                          [&] { return store_->load_alive(info_); });
   }
   return alive_.get();
@@ -38,7 +45,7 @@ const Bitmap* SegmentPart::alive() const {
 RowIdView SegmentPart::rowids() const {
   if (info_.rowids.is_null()) return {info_.min_rowid, nullptr};
   if (rowids_ == nullptr) {
-    rowids_ = Residency::instance().rowids(info_.rowids, owner("rowids"),
+    rowids_ = Residency::instance().rowids(keys_.rowids, owner("rowids"),
                                            [&] { return store_->load_rowids(info_); });
   }
   return {0, rowids_->data()};
@@ -62,7 +69,7 @@ std::shared_ptr<const ResidentVectors> SegmentPart::resident(std::size_t column)
       vector_owners_.push_back(owner(vector.name));
     }
   }
-  return Residency::instance().vectors(info_.vectors[column], vector_owners_[column],
+  return Residency::instance().vectors(keys_.vectors[column], vector_owners_[column],
                                        vector_bytes(column),
                                        [&] { return store_->load_vectors(info_, column); });
 }
@@ -86,11 +93,11 @@ void SegmentPart::pin() const {
   for (std::size_t i = 0; i < info_.vectors.size(); ++i) {
     const Vectors kept = decodes(i) ? Vectors{} : vectors(i);
     pinned->vectors.push_back(kept.resident);
-    pinned->vector_stamps.push_back(kept.stamp);
+    pinned->vector_keys.push_back(kept.key);
   }
   for (std::size_t i = 0; i < info_.plains.size(); ++i) {
     pinned->columns.push_back(plain(i));
-    pinned->column_stamps.push_back(plain_stamp(i));
+    pinned->column_keys.push_back(plain_key(i));
   }
   for (std::size_t i = 0; i < info_.codes.size(); ++i) pinned->codes.push_back(spare_codes(i));
   pinned_ = std::move(pinned);
@@ -98,19 +105,19 @@ void SegmentPart::pin() const {
 
 Part::Vectors SegmentPart::vectors(std::size_t column) const {
   Vectors out;
-  out.stamp = info_.vectors[column];
+  out.key = keys_.vectors[column];
   if (decodes(column)) {
-    out.stamp = derived_stamp({&info_.codes[column].block, 1}, Derived::kDecoded);
+    out.key = derived_key(Derived::kDecoded, keys_.codes[column]);
     out.resident = decoded(column);
-  } else if (out.stamp.is_null()) {
+  } else if (out.key.is_null()) {
     out.all_null = true;
     return out;
   } else {
     out.resident = resident(column);
     if (pinned_ != nullptr) {
-      out.stamp = pinned_->vector_stamps[column];
+      out.key = pinned_->vector_keys[column];
     } else if (content_ != nullptr) {
-      out.stamp = content_->vector_stamp(column);
+      out.key = content_->vector_key(column);
     }
   }
   out.owner = out.resident;
@@ -125,26 +132,26 @@ std::size_t SegmentPart::vector_bytes(std::size_t column) const {
 }
 
 std::shared_ptr<const Column> SegmentPart::plain(std::size_t column) const {
-  const Stamp& stamp = info_.plains[column];
-  if (stamp.is_null()) return nullptr;
+  const CacheKey& key = keys_.plains[column];
+  if (key.is_null()) return nullptr;
   if (pinned_ != nullptr) return pinned_->columns[column];
   if (content_ != nullptr) return content_->plain(column);
   if (auto known = columns_[column].lock()) return known;
-  auto loaded = Residency::instance().column(stamp, owner(options_->plain_names[column]),
+  auto loaded = Residency::instance().column(key, owner(options_->plain_names[column]),
                                              [&] { return store_->load_plain(info_, column); });
   columns_[column] = loaded;
   return loaded;
 }
 
-Stamp SegmentPart::plain_stamp(std::size_t column) const {
-  const Stamp& stamp = info_.plains[column];
-  if (content_ == nullptr || stamp.is_null()) return stamp;
-  return pinned_ != nullptr ? pinned_->column_stamps[column] : content_->plain_stamp(column);
+CacheKey SegmentPart::plain_key(std::size_t column) const {
+  const CacheKey& key = keys_.plains[column];
+  if (content_ == nullptr || key.is_null()) return key;
+  return pinned_ != nullptr ? pinned_->column_keys[column] : content_->plain_key(column);
 }
 
-Stamp SegmentPart::codes(std::size_t column, const Stamp& model) const {
+CacheKey SegmentPart::codes(std::size_t column, const Stamp& model) const {
   if (column >= info_.codes.size() || info_.codes[column].model != model) return {};
-  return info_.codes[column].block;
+  return keys_.codes[column];
 }
 
 // What there is to keep of a column's codes. Damage does not hold up what needs no codes.
@@ -188,7 +195,7 @@ index::CodedBlock SegmentPart::checked_codes(std::size_t column, const index::Mo
 
 // All of them, which serve whoever compares them.
 std::shared_ptr<const ResidentVectors> SegmentPart::decoded(std::size_t column) const {
-  const Stamp stamp = derived_stamp({&info_.codes[column].block, 1}, Derived::kDecoded);
+  const CacheKey key = derived_key(Derived::kDecoded, keys_.codes[column]);
   const std::string& name = options_->vectors[column].name;
   const auto load = [&] {
     const Layout::Vector& shape = options_->layout.vectors[column];
@@ -202,7 +209,7 @@ std::shared_ptr<const ResidentVectors> SegmentPart::decoded(std::size_t column) 
     block.vectors = {block.memory.data(), info_.rows, shape.dim, shape.type};
     return block;
   };
-  return Residency::instance().vectors(stamp, owner(name + " (decoded)"), vector_bytes(column),
+  return Residency::instance().vectors(key, owner(name + " (decoded)"), vector_bytes(column),
                                        load);
 }
 
@@ -211,7 +218,7 @@ Value SegmentPart::decode_vector(std::size_t column, std::uint32_t row) const {
   const auto learnt = model(column);
   const std::string& name = options_->vectors[column].name;
   const auto codes = Residency::instance().bytes(
-      info_.codes[column].block, owner(name + " (codes)"), 0, [&] {
+      keys_.codes[column], owner(name + " (codes)"), 0, [&] {
         const auto loaded = load_codes(column);
         checked_codes(column, *learnt, *loaded);
         const std::size_t size = loaded->payload.size();

@@ -35,10 +35,10 @@ class SegmentPart : public Part {
   Vectors vectors(std::size_t column) const override;
   std::size_t vector_bytes(std::size_t column) const override;
   std::shared_ptr<const Column> plain(std::size_t column) const override;
-  Stamp plain_stamp(std::size_t column) const override;
+  CacheKey plain_key(std::size_t column) const override;
   const storage::ZoneMap* zone(std::size_t column) const override { return &info_.zones[column]; }
   std::int64_t segment() const override { return info_.id; }
-  Stamp codes(std::size_t column, const Stamp& model) const override;
+  CacheKey codes(std::size_t column, const Stamp& model) const override;
   std::shared_ptr<const storage::OpaqueBlock> load_codes(std::size_t column) const override;
   bool decodes(std::size_t column) const override;
   Value decode_vector(std::size_t column, std::uint32_t row) const override;
@@ -67,6 +67,7 @@ class SegmentPart : public Part {
   storage::Store* store_;
   const TableOptions* options_;
   storage::SegmentInfo info_;
+  storage::SegmentKeys keys_;  // of its codes: see Derived::kCodes
   mutable std::shared_ptr<const Bitmap> alive_;
   mutable std::shared_ptr<const std::vector<RowId>> rowids_;
   mutable std::vector<std::string> vector_owners_;
@@ -75,9 +76,9 @@ class SegmentPart : public Part {
   std::unique_ptr<ContentRows> content_;  // null: the rows are in blocks of their own
   struct Pinned {
     std::vector<std::shared_ptr<const ResidentVectors>> vectors;
-    std::vector<Stamp> vector_stamps;
+    std::vector<CacheKey> vector_keys;
     std::vector<std::shared_ptr<const Column>> columns;
-    std::vector<Stamp> column_stamps;
+    std::vector<CacheKey> column_keys;
     std::vector<std::shared_ptr<const storage::OpaqueBlock>> codes;
   };
   mutable std::unique_ptr<Pinned> pinned_;
@@ -156,10 +157,10 @@ class DelegatingPart : public Part {
   std::shared_ptr<const Column> plain(std::size_t column) const override {
     return base_->plain(column);
   }
-  Stamp plain_stamp(std::size_t column) const override { return base_->plain_stamp(column); }
+  CacheKey plain_key(std::size_t column) const override { return base_->plain_key(column); }
   const storage::ZoneMap* zone(std::size_t column) const override { return base_->zone(column); }
   std::int64_t segment() const override { return base_->segment(); }
-  Stamp codes(std::size_t column, const Stamp& model) const override {
+  CacheKey codes(std::size_t column, const Stamp& model) const override {
     return base_->codes(column, model);
   }
   std::shared_ptr<const storage::OpaqueBlock> load_codes(std::size_t column) const override {

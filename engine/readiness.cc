@@ -16,7 +16,7 @@ bool ready(compute::Device& device, std::vector<Uploader::Item> items) {
   std::size_t bytes = 0;
   for (const Uploader::Item& item : items) {
     const MatrixView& matrix = item.vectors->block.vectors;
-    wants.push_back({item.stamp, matrix.rows * matrix.stride()});
+    wants.push_back({item.key, matrix.rows * matrix.stride()});
     bytes += wants.back().bytes;
   }
   const auto has = std::make_unique<bool[]>(items.size());

@@ -114,41 +114,41 @@ Residency& Residency::instance() {
 Residency::Residency() : impl_(std::make_unique<Impl>()) { lock_across_forks(impl_->mutex); }
 Residency::~Residency() = default;
 
-std::shared_ptr<const ResidentVectors> Residency::vectors(const Stamp& stamp,
+std::shared_ptr<const ResidentVectors> Residency::vectors(const CacheKey& key,
                                                           const std::string& owner,
                                                           std::size_t bytes,
                                                           const LoadVectors& load) {
-  return impl_->get<ResidentVectors>({stamp, Impl::Kind::kVectors}, owner, bytes, [&] {
+  return impl_->get<ResidentVectors>({key, Impl::Kind::kVectors}, owner, bytes, [&] {
     return std::make_shared<const ResidentVectors>(ResidentVectors{load(), nullptr});
   });
 }
 
 std::shared_ptr<const ResidentVectors> Residency::bytes(
-    const Stamp& stamp, const std::string& owner, std::size_t expected,
+    const CacheKey& key, const std::string& owner, std::size_t expected,
     const std::function<ResidentVectors()>& load) {
-  return impl_->get<ResidentVectors>({stamp, Impl::Kind::kVectors}, owner, expected, [&] {
+  return impl_->get<ResidentVectors>({key, Impl::Kind::kVectors}, owner, expected, [&] {
     return std::make_shared<const ResidentVectors>(load());
   });
 }
 
-std::shared_ptr<const ResidentVectors> Residency::find(const Stamp& stamp) {
+std::shared_ptr<const ResidentVectors> Residency::find(const CacheKey& key) {
   const std::lock_guard lock(impl_->mutex);
-  const auto at = impl_->touch({stamp, Impl::Kind::kVectors});
+  const auto at = impl_->touch({key, Impl::Kind::kVectors});
   if (at == impl_->entries.end()) return nullptr;
   return std::static_pointer_cast<const ResidentVectors>(at->value);
 }
 
-std::shared_ptr<const Column> Residency::find_column(const Stamp& stamp) {
+std::shared_ptr<const Column> Residency::find_column(const CacheKey& key) {
   const std::lock_guard lock(impl_->mutex);
-  const auto at = impl_->touch({stamp, Impl::Kind::kColumn});
+  const auto at = impl_->touch({key, Impl::Kind::kColumn});
   return at == impl_->entries.end() ? nullptr : std::static_pointer_cast<const Column>(at->value);
 }
 
-void Residency::replace(const Stamp& stamp, const std::string& owner, ResidentVectors entry) {
+void Residency::replace(const CacheKey& key, const std::string& owner, ResidentVectors entry) {
   const auto value = std::make_shared<const ResidentVectors>(std::move(entry));
   {
     const std::lock_guard lock(impl_->mutex);
-    const auto at = impl_->touch({stamp, Impl::Kind::kVectors});
+    const auto at = impl_->touch({key, Impl::Kind::kVectors});
     if (at != impl_->entries.end()) {
       const std::size_t bytes = bytes_of(*value);
       impl_->used = impl_->used - at->bytes + bytes;
@@ -157,31 +157,31 @@ void Residency::replace(const Stamp& stamp, const std::string& owner, ResidentVe
       return;
     }
   }
-  impl_->get<ResidentVectors>({stamp, Impl::Kind::kVectors}, owner, 0, [&] { return value; });
+  impl_->get<ResidentVectors>({key, Impl::Kind::kVectors}, owner, 0, [&] { return value; });
 }
 
 std::shared_ptr<const index::Model> Residency::model(
-    const Stamp& stamp, const std::string& owner,
+    const CacheKey& key, const std::string& owner,
     const std::function<std::shared_ptr<const index::Model>()>& load) {
-  return impl_->get<index::Model>({stamp, Impl::Kind::kModel}, owner, 0, load);
+  return impl_->get<index::Model>({key, Impl::Kind::kModel}, owner, 0, load);
 }
 
-std::shared_ptr<const Column> Residency::column(const Stamp& stamp, const std::string& owner,
+std::shared_ptr<const Column> Residency::column(const CacheKey& key, const std::string& owner,
                                                 const std::function<Column()>& load) {
-  return impl_->get<Column>({stamp, Impl::Kind::kColumn}, owner, 0,
+  return impl_->get<Column>({key, Impl::Kind::kColumn}, owner, 0,
                             [&] { return std::make_shared<const Column>(load()); });
 }
 
 std::shared_ptr<const std::vector<RowId>> Residency::rowids(
-    const Stamp& stamp, const std::string& owner, const std::function<std::vector<RowId>()>& load) {
-  return impl_->get<std::vector<RowId>>({stamp, Impl::Kind::kRowIds}, owner, 0, [&] {
+    const CacheKey& key, const std::string& owner, const std::function<std::vector<RowId>()>& load) {
+  return impl_->get<std::vector<RowId>>({key, Impl::Kind::kRowIds}, owner, 0, [&] {
     return std::make_shared<const std::vector<RowId>>(load());
   });
 }
 
-std::shared_ptr<const Bitmap> Residency::alive(const Stamp& stamp, const std::string& owner,
+std::shared_ptr<const Bitmap> Residency::alive(const CacheKey& key, const std::string& owner,
                                                const std::function<Bitmap()>& load) {
-  return impl_->get<Bitmap>({stamp, Impl::Kind::kAlive}, owner, 0,
+  return impl_->get<Bitmap>({key, Impl::Kind::kAlive}, owner, 0,
                             [&] { return std::make_shared<const Bitmap>(load()); });
 }
 

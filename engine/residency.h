@@ -1,6 +1,6 @@
-// The process-wide cache of decoded blocks, keyed by stamp: what a stamp names
-// never changes, so connections and threads share entries and nothing is ever
-// invalidated, only evicted (least recently used first) to stay within a budget.
+// The process-wide cache of decoded blocks. A key says all that a block must be, and what it says
+// never changes: connections and threads share entries, what is found needs no check, and nothing is
+// ever invalidated, only evicted (least recently used first) to stay within a budget.
 // An entry in use by a search stays alive through its shared_ptr.
 // Vectors have copies on devices with memory of their own. Each such device has a budget and an
 // order of use of its own; what an entry's eviction takes from the host it takes from them too.
@@ -17,9 +17,9 @@
 #include <string>
 #include <vector>
 
+#include "core/cache_key.h"
 #include "core/column.h"
 #include "core/error.h"
-#include "core/stamp.h"
 #include "storage/storage.h"
 
 namespace warplite::compute {
@@ -48,28 +48,28 @@ class Residency {
   using LoadVectors = std::function<storage::VectorBlock()>;
   // The host copy, loaded by `load` when it is not cached, into about `bytes` bytes. Two threads
   // that miss at once may both load; one result is kept.
-  std::shared_ptr<const ResidentVectors> vectors(const Stamp& stamp, const std::string& owner,
+  std::shared_ptr<const ResidentVectors> vectors(const CacheKey& key, const std::string& owner,
                                                  std::size_t bytes, const LoadVectors& load);
 
   // The same with bytes of another kind, or another's.
-  std::shared_ptr<const ResidentVectors> bytes(const Stamp& stamp, const std::string& owner,
+  std::shared_ptr<const ResidentVectors> bytes(const CacheKey& key, const std::string& owner,
                                                std::size_t expected,
                                                const std::function<ResidentVectors()>& load);
-  // What is there under this stamp, or null.
-  std::shared_ptr<const ResidentVectors> find(const Stamp& stamp);
-  std::shared_ptr<const Column> find_column(const Stamp& stamp);
-  // Puts something under a stamp, in place of what may be there. Not for what devices copy.
-  void replace(const Stamp& stamp, const std::string& owner, ResidentVectors entry);
+  // What is there under this key, or null.
+  std::shared_ptr<const ResidentVectors> find(const CacheKey& key);
+  std::shared_ptr<const Column> find_column(const CacheKey& key);
+  // Puts something under a key, in place of what may be there. Not for what devices copy.
+  void replace(const CacheKey& key, const std::string& owner, ResidentVectors entry);
   std::shared_ptr<const index::Model> model(
-      const Stamp& stamp, const std::string& owner,
+      const CacheKey& key, const std::string& owner,
       const std::function<std::shared_ptr<const index::Model>()>& load);
 
-  std::shared_ptr<const Column> column(const Stamp& stamp, const std::string& owner,
+  std::shared_ptr<const Column> column(const CacheKey& key, const std::string& owner,
                                        const std::function<Column()>& load);
   std::shared_ptr<const std::vector<RowId>> rowids(
-      const Stamp& stamp, const std::string& owner,
+      const CacheKey& key, const std::string& owner,
       const std::function<std::vector<RowId>()>& load);
-  std::shared_ptr<const Bitmap> alive(const Stamp& stamp, const std::string& owner,
+  std::shared_ptr<const Bitmap> alive(const CacheKey& key, const std::string& owner,
                                       const std::function<Bitmap()>& load);
 
   // Bytes; 0 means three quarters of the machine's memory.
@@ -82,7 +82,7 @@ class Residency {
   // The same bytes on a device; for a device in host memory, shared. A copy is made when there
   // is none yet, and room for it by evicting copies that are not in use; without room, the device
   // reads the host's bytes in place if it can, until there is room. kNoMemory when that fails too.
-  Status buffer(compute::Device& device, const Stamp& stamp,
+  Status buffer(compute::Device& device, const CacheKey& key,
                 const std::shared_ptr<const ResidentVectors>& vectors,
                 std::shared_ptr<const compute::Buffer>* out, bool* in_place = nullptr);
 
@@ -92,7 +92,7 @@ class Residency {
   std::size_t device_limit() const;  // as set
 
   struct Want {
-    Stamp stamp;
+    CacheKey key;
     std::size_t bytes;
   };
   struct Holding {
@@ -118,12 +118,12 @@ class Residency {
     compute::Device& device() const { return device_; }
 
    protected:
-    void add(const Stamp& stamp) { stamps_.push_back(stamp); }
+    void add(const CacheKey& key) { keys_.push_back(key); }
 
    private:
     friend class Residency;
     compute::Device& device_;
-    std::vector<Stamp> stamps_;
+    std::vector<CacheKey> keys_;
     std::atomic<std::uint64_t> used_at_{0};
   };
   void keep(std::shared_ptr<Holder> holder);

@@ -42,13 +42,13 @@ struct DeviceCopy {
 struct Residency::Impl {
   enum class Kind : std::uint8_t { kVectors, kColumn, kRowIds, kAlive, kModel };
   struct Key {
-    Stamp stamp;
+    CacheKey key;
     Kind kind;
     friend bool operator==(const Key&, const Key&) = default;
   };
   struct KeyHash {
     std::size_t operator()(const Key& key) const {
-      return StampHash()(key.stamp) + static_cast<std::size_t>(key.kind);
+      return CacheKeyHash()(key.key) + static_cast<std::size_t>(key.kind);
     }
   };
   using Copies = std::list<DeviceCopy>;
@@ -114,7 +114,7 @@ struct Residency::Impl {
   void drop_idle(const Which& which, Evicted& out);
 
   class CopyMaker;
-  Status share(compute::Device& device, const Stamp& stamp,
+  Status share(compute::Device& device, const CacheKey& key,
                const std::shared_ptr<const ResidentVectors>& vectors,
                std::shared_ptr<const compute::Buffer>* out);  // takes the lock itself
 

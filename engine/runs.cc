@@ -4,7 +4,7 @@
 #include <cstring>
 #include <string>
 
-#include "engine/derived_stamp.h"
+#include "engine/derived_key.h"
 
 namespace warplite::engine {
 namespace {
@@ -32,9 +32,9 @@ std::string name_of(const View& view, std::size_t column, const std::string& wha
 }
 
 std::shared_ptr<const ResidentVectors> share(const std::shared_ptr<const index::Model>& model,
-                                             const Stamp& stamp, const std::string& name,
+                                             const CacheKey& key, const std::string& name,
                                              const MatrixView& values) {
-  return Residency::instance().bytes(stamp, name, 0, [&] {
+  return Residency::instance().bytes(key, name, 0, [&] {
     ResidentVectors shared;
     shared.block.vectors = values;
     shared.owner = model;
@@ -62,13 +62,13 @@ CodedParts find_coded_parts(const View& view, std::size_t column) {
   found.model = view.model(column);
   found.coded.resize(view.parts());
   std::int64_t end = 0;
-  std::vector<Stamp> stamps;
+  std::vector<CacheKey> keys;
   for (std::uint32_t i = 0; i < view.parts(); ++i) {
-    const Stamp stamp = view.part(i).codes(column, found.model);
-    if (stamp.is_null()) continue;
+    const CacheKey key = view.part(i).codes(column, found.model);
+    if (key.is_null()) continue;
     found.coded[i] = true;
     found.parts.push_back(i);
-    stamps.push_back(stamp);
+    keys.push_back(key);
     end = view.part(i).segment() + 1;
   }
   for (std::size_t i = 0; i < found.parts.size();) {
@@ -79,7 +79,7 @@ CodedParts find_coded_parts(const View& view, std::size_t column) {
       run.rows += view.part(found.parts[i]).rows();
       found.live_rows += view.part(found.parts[i]).live_rows();
     }
-    run.stamp = derived_stamp(std::span(stamps).subspan(run.first, run.count), Derived::kRun);
+    run.key = derive(Derived::kRun, std::span(keys).subspan(run.first, run.count)).key();
     found.rows += run.rows;
     found.runs.push_back(run);
   }
@@ -108,7 +108,7 @@ LoadedRun load_run(const View& view, std::size_t column, const CodedParts& coded
                                        std::to_string(last.segment()));
   LoadedRun loaded;
   loaded.bytes = Residency::instance().bytes(
-      run.stamp, name, run_bytes(model.shape(), run.rows), [&] {
+      run.key, name, run_bytes(model.shape(), run.rows), [&] {
         index::Run made = make_run(view, column, coded, run, model);
         ResidentVectors out{{std::move(made.bytes), {}, {}}, nullptr};
         out.block.vectors = {out.block.memory.data(), out.block.memory.size(), 1,
@@ -130,15 +130,15 @@ LoadedRun load_run(const View& view, std::size_t column, const CodedParts& coded
 LoadedModel load_model_bytes(const View& view, std::size_t column, const index::Trained& index) {
   LoadedModel loaded;
   loaded.model = index::inverted(view.load_model(column, index));
-  const Stamp model = view.model(column);
+  const CacheKey model = view.model_key(column, index);
   const compute::IvfShape& shape = loaded.model->shape();
-  loaded.centroids_stamp = derived_stamp({&model, 1}, Derived::kCentroids);
+  loaded.centroids_key = derived_key(Derived::kCentroids, model);
   loaded.centroids =
-      share(loaded.model, loaded.centroids_stamp, name_of(view, column, "centroids"),
+      share(loaded.model, loaded.centroids_key, name_of(view, column, "centroids"),
             floats(loaded.model->centroids(), std::size_t{shape.lists} * shape.dim));
   if (shape.m == 0) return loaded;
-  loaded.codebooks_stamp = derived_stamp({&model, 1}, Derived::kCodebooks);
-  loaded.codebooks = share(loaded.model, loaded.codebooks_stamp,
+  loaded.codebooks_key = derived_key(Derived::kCodebooks, model);
+  loaded.codebooks = share(loaded.model, loaded.codebooks_key,
                            name_of(view, column, "codebooks"),
                            floats(loaded.model->codebooks(),
                                   std::size_t{shape.codewords()} * shape.dim));

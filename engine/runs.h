@@ -1,6 +1,6 @@
 // Runs: codes of consecutive segments, by list, as devices search them. Which segments share a run
 // is a matter of their numbers alone, so that a new segment changes the last runs only; a run is
-// named by a stamp made from its segments', so that the cache keeps it for every view that has it.
+// named by a key made from its segments', so that the cache keeps it for every view that has it.
 // Threads: loading reads through the connection; what was loaded may be searched by any thread.
 #pragma once
 
@@ -20,7 +20,7 @@ namespace warplite::engine {
 // Which parts of a view are searched by codes.
 struct CodedParts {
   struct Run {
-    Stamp stamp;
+    CacheKey key;
     std::size_t first;  // of `parts`
     std::size_t count;
     std::uint64_t rows;  // dead ones included
@@ -50,10 +50,10 @@ struct LoadedRun {
 // Through the cache. Throws Error{kCorrupt}.
 LoadedRun load_run(const View& view, std::size_t column, const CodedParts& coded,
                    const CodedParts::Run& run, const index::InvertedModel& model);
-// The same, under the stamps that it returns: bytes of the model.
+// The same, under the keys that it returns: bytes of the model.
 struct LoadedModel {
   std::shared_ptr<const index::InvertedModel> model;
-  Stamp centroids_stamp, codebooks_stamp;
+  CacheKey centroids_key, codebooks_key;
   std::shared_ptr<const ResidentVectors> centroids, codebooks;  // codebooks: null without
 };
 LoadedModel load_model_bytes(const View& view, std::size_t column, const index::Trained& index);

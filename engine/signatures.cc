@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/derived_stamp.h"
+#include "engine/derived_key.h"
 #include "engine/parts.h"
 #include "index/lsh_codes.h"
 
@@ -26,9 +26,9 @@ class BitsPart : public DelegatingPart {
     Vectors out;
     out.all_null = codes_.is_null();
     if (out.all_null) return out;
-    out.stamp = derived_stamp({&codes_, 1}, Derived::kTile);
+    out.key = derived_key(Derived::kSignatureBits, codes_);
     out.resident = Residency::instance().vectors(
-        out.stamp, view_.name() + " segment " + std::to_string(segment()) +
+        out.key, view_.name() + " segment " + std::to_string(segment()) +
                        " signatures of vector column " + std::to_string(column_),
         vector_bytes(column_), [&] { return load(); });
     out.owner = out.resident;
@@ -59,17 +59,22 @@ class BitsPart : public DelegatingPart {
   const index::Trained& index_;
   const std::size_t column_;
   const std::uint32_t bits_;
-  const Stamp codes_;
+  const CacheKey codes_;
 };
 
 }  // namespace
+
+CacheKey SignatureTileMaker::key(const Part& part) const {
+  const CacheKey codes = part.codes(column_, stamp_);
+  return codes.is_null() ? codes : derived_key(Derived::kSignatureTile, codes);
+}
 
 std::size_t SignatureTileMaker::bytes(const Part& part) const {
   return std::size_t{part.rows()} * model_.m() * sizeof(std::uint16_t);
 }
 
 TileMaker::Make SignatureTileMaker::read(const Part& part) const {
-  if (source(part).is_null()) return nullptr;
+  if (key(part).is_null()) return nullptr;
   return [this, &part, codes = part.load_codes(column_)](const std::function<void()>& poll) {
     return index::signature_postings(
         model_, checked_block(view_, part, column_, model_, *codes), poll);

@@ -1,6 +1,6 @@
 // Signatures of a column's rows (index/lsh.h) as devices search them: postings, or for simhash,
 // whose match counts are Hamming distances, vectors of bits. They follow from the segments' codes
-// and are cached by stamps that the codes give them.
+// and are cached by keys that the codes give them.
 // Threads: as the view's connection; postings are made on any.
 #pragma once
 
@@ -23,7 +23,7 @@ class SignatureTileMaker : public TileMaker {
       : view_(view), column_(column), model_(model), stamp_(view.model(column)) {}
 
   std::size_t column() const override { return column_; }
-  Stamp source(const Part& part) const override { return part.codes(column_, stamp_); }
+  CacheKey key(const Part& part) const override;
   std::string name() const override {
     return "signatures of vector column " + std::to_string(column_);
   }

@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "engine/derived_key.h"
+
 namespace warplite::engine {
 namespace {
 
@@ -22,6 +24,14 @@ index::Postings make_postings(const Column& texts, std::uint32_t rows,
 }
 
 }  // namespace
+
+CacheKey TextTileMaker::key(const Part& part) const {
+  const CacheKey texts = part.plain_key(column_);
+  if (texts.is_null()) return {};
+  return derive(Derived::kTextTile, {&texts, 1})
+      .add(index_.kind).add(index_.ngram.n).add(index_.ngram.fold)
+      .add(index_.ngram.normalization).add(index_.words.normalization).key();
+}
 
 TileMaker::Make TextTileMaker::read(const Part& part) const {
   auto texts = part.plain(column_);

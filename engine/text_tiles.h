@@ -17,7 +17,7 @@ class TextTileMaker : public TileMaker {
       : column_(column), index_(index) {}
 
   std::size_t column() const override { return column_; }
-  Stamp source(const Part& part) const override { return part.plain_stamp(column_); }
+  CacheKey key(const Part& part) const override;
   std::string name() const override { return "postings of column " + std::to_string(column_); }
   Make read(const Part& part) const override;
 

@@ -39,7 +39,7 @@ class TileSearch {
   static std::vector<Uploader::Item> uploads(const std::vector<Tile>& tiles) {
     std::vector<Uploader::Item> items;
     for (const Tile& tile : tiles) {
-      if (!tile.stamp.is_null()) items.push_back({tile.stamp, tile.bytes});
+      if (!tile.key.is_null()) items.push_back({tile.key, tile.bytes});
     }
     return items;
   }
@@ -62,8 +62,8 @@ class TileSearch {
 
   static Status place(compute::Device& device, const Tile& tile,
                       std::shared_ptr<const compute::Buffer>* out) {
-    if (!tile.stamp.is_null()) {
-      return Residency::instance().buffer(device, tile.stamp, tile.bytes, out);
+    if (!tile.key.is_null()) {
+      return Residency::instance().buffer(device, tile.key, tile.bytes, out);
     }
     const Bytes& bytes = tile.memory();
     return device.make_resident({tile.bytes, bytes.data(), bytes.size()}, out);

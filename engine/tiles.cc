@@ -6,7 +6,6 @@
 
 #include "compute/parallel.h"
 #include "engine/common_cancellation.h"
-#include "engine/derived_stamp.h"
 
 namespace warplite::engine {
 namespace {
@@ -55,9 +54,9 @@ void adopt(Tile& tile, std::shared_ptr<const ResidentVectors> bytes) {
 void make_tile(const Job& job, const std::function<void()>& poll) {
   const auto make = [&] { return as_resident(job.make(poll)); };
   Tile& tile = *job.tile;
-  adopt(tile, tile.stamp.is_null()
+  adopt(tile, tile.key.is_null()
                   ? std::make_shared<const ResidentVectors>(make())
-                  : Residency::instance().bytes(tile.stamp, job.owner, job.expected, make));
+                  : Residency::instance().bytes(tile.key, job.owner, job.expected, make));
 }
 
 class Loader {
@@ -77,20 +76,14 @@ class Loader {
   void add(std::uint32_t number) {
     const Part& part = view_.part(number);
     WARP_CHECK(part.rows() <= compute::kTileRows);
-    Tile tile{.part = number, .stamp = stamp_of(part)};
-    if (!tile.stamp.is_null()) {
-      if (auto known = Residency::instance().find(tile.stamp)) adopt(tile, std::move(known));
+    Tile tile{.part = number, .key = maker_.key(part)};
+    if (!tile.key.is_null()) {
+      if (auto known = Residency::instance().find(tile.key)) adopt(tile, std::move(known));
     } else if (const auto known = memo_of(view_).tiles.find({number, maker_.column()});
                known != memo_of(view_).tiles.end()) {
       tile = known->second;
     }
     tiles_.push_back(std::move(tile));
-  }
-
-  // Null: the part is not sealed.
-  Stamp stamp_of(const Part& part) const {
-    const Stamp source = maker_.source(part);
-    return source.is_null() ? Stamp{} : derived_stamp({&source, 1}, Derived::kTile);
   }
 
   // A few parts at a time: what tiles are made of may be larger than they are.
@@ -102,7 +95,7 @@ class Loader {
       const Part& part = view_.part(tile.part);
       auto make = maker_.read(part);
       if (!make) continue;
-      tile.stamp = stamp_of(part);  // to read a content table again may have changed it
+      tile.key = maker_.key(part);  // to read a content table again may have changed it
       jobs.push_back({&tile, std::move(make), maker_.bytes(part),
                       view_.name() + " segment " + std::to_string(part.segment()) + " " +
                           maker_.name()});
@@ -119,7 +112,7 @@ class Loader {
       for (std::size_t i = begin; i < end; ++i) make_tile(jobs[i], poll);
     });
     for (const Job& job : jobs) {
-      if (!job.tile->stamp.is_null()) continue;
+      if (!job.tile->key.is_null()) continue;
       memo_of(view_).tiles[{job.tile->part, maker_.column()}] = *job.tile;
     }
     jobs.clear();

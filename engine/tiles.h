@@ -1,6 +1,6 @@
 // Postings of the parts of a view (compute/match.h), a tile for each part. They follow from what
 // the part holds, so that they are not stored: those of a segment are made when they are first
-// asked for, and cached by a stamp that the block gives them which they are made of; those of rows
+// asked for, and cached by a key that the block gives them which they are made of; those of rows
 // that are not sealed live as long as the view.
 // Threads: as the view's connection; what was loaded may be used by any.
 #pragma once
@@ -21,7 +21,7 @@ namespace warplite::engine {
 
 struct Tile {
   std::uint32_t part = 0;
-  Stamp stamp;  // null: of rows that are not sealed
+  CacheKey key;  // null: of rows that are not sealed
   std::shared_ptr<const ResidentVectors> bytes = nullptr;
   std::uint32_t keywords = 0, postings = 0;
 
@@ -36,8 +36,8 @@ class TileMaker {
   // The column, for which tiles of rows that are not sealed are kept. What has none of those does
   // not share the numbers of what has.
   virtual std::size_t column() const = 0;
-  // Of the block that the part's tile is made of; null: its rows are not sealed, or have nothing.
-  virtual Stamp source(const Part& part) const = 0;
+  // Of the part's tile; null: its rows are not sealed, or have nothing.
+  virtual CacheKey key(const Part& part) const = 0;
   // "postings of column 2", as warp_residency() names it.
   virtual std::string name() const = 0;
   // Of a tile, about; 0: nobody knows before it was made.

@@ -48,7 +48,7 @@ void Uploader::request(compute::Device& device, std::vector<Item> items) {
     return std::any_of(jobs_.begin(), jobs_.end(), [&](const Job& job) {
       return same_device(job) &&
              std::any_of(job.items.begin(), job.items.end(),
-                         [&](const Item& other) { return other.stamp == item.stamp; });
+                         [&](const Item& other) { return other.key == item.key; });
     });
   };
   if (std::any_of(items.begin(), items.end(), under_way)) return;
@@ -119,7 +119,7 @@ bool Uploader::upload(const Job& job) {
         if (stopping_) return true;
       }
       std::shared_ptr<const compute::Buffer> buffer;
-      if (!Residency::instance().buffer(*job.device, item.stamp, item.vectors, &buffer).ok()) {
+      if (!Residency::instance().buffer(*job.device, item.key, item.vectors, &buffer).ok()) {
         return false;
       }
       held.push_back(std::move(buffer));

@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "compute/device.h"
-#include "core/stamp.h"
 #include "engine/residency.h"
 
 namespace warplite::engine {
@@ -24,7 +23,7 @@ class Uploader {
   static Uploader& instance();
 
   struct Item {
-    Stamp stamp;
+    CacheKey key;
     std::shared_ptr<const ResidentVectors> vectors;
   };
   // What one search would like to find on a device the next time, in the order of use. Ignored

@@ -33,6 +33,10 @@ Stamp View::model(std::size_t column) const {
   return models_lost_ || column >= models_.size() ? Stamp{} : models_[column];
 }
 
+CacheKey View::model_key(std::size_t column, const index::Index& index) const {
+  return engine::model_key(*store_, column, models_[column], index);
+}
+
 std::shared_ptr<const index::Model> View::load_model(std::size_t column,
                                                      const index::Trained& index) const {
   return engine::load_model(*store_, column, models_[column], index);

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/bitmap.h"
+#include "core/cache_key.h"
 #include "core/chunk.h"
 #include "core/column.h"
 #include "core/types.h"
@@ -22,6 +23,7 @@
 #include "storage/storage.h"
 
 namespace warplite::index {
+class Index;
 class Model;
 class Trained;
 }  // namespace warplite::index
@@ -46,13 +48,13 @@ class Part {
   virtual std::optional<std::uint32_t> find(RowId rowid) const = 0;  // alive or not
 
   // A vector column: `owner` keeps `data` (rows() vectors) alive; `present` is null
-  // when no vector is NULL. `stamp` is null for rows that are not sealed.
+  // when no vector is NULL. `key` is null for rows that are not sealed.
   struct Vectors {
     std::shared_ptr<const void> owner;
     std::shared_ptr<const ResidentVectors> resident;  // set for sealed segments
     MatrixView data;
     const Bitmap* present = nullptr;
-    Stamp stamp;
+    CacheKey key;
     bool all_null = false;
   };
   virtual Vectors vectors(std::size_t column) const = 0;
@@ -61,13 +63,13 @@ class Part {
   // Null: every value is NULL.
   virtual std::shared_ptr<const Column> plain(std::size_t column) const = 0;
   // Of that column's block; null: every value is NULL, or the rows are not sealed.
-  virtual Stamp plain_stamp(std::size_t) const { return {}; }
+  virtual CacheKey plain_key(std::size_t) const { return {}; }
   // Null when the part keeps none (tail, pending).
   virtual const storage::ZoneMap* zone(std::size_t column) const = 0;
   // The number of the segment; 0 for rows that are not sealed.
   virtual std::int64_t segment() const { return 0; }
-  // The stamp of a column's codes; null unless there are any, made by this model.
-  virtual Stamp codes(std::size_t, const Stamp& /* model */) const { return {}; }
+  // The key of a column's codes, of this model's; null unless there are any, made by it.
+  virtual CacheKey codes(std::size_t, const Stamp& /* model */) const { return {}; }
   // Whether vectors(column) are made from codes, because those are all that was kept.
   virtual bool decodes(std::size_t) const { return false; }
   // One of them, as View::vector(), for less. REQUIRES: decodes(column)
@@ -129,6 +131,8 @@ class View {
 
   // The stamp of the column's model. Null: it has none, or lost it.
   Stamp model(std::size_t column) const;
+  // REQUIRES: that stamp is not null.
+  CacheKey model_key(std::size_t column, const index::Index& index) const;
   // REQUIRES: model(column) is not null.
   std::shared_ptr<const index::Model> load_model(std::size_t column,
                                                  const index::Trained& index) const;

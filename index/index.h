@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "compute/device.h"
+#include "core/cache_key.h"
 #include "core/distance.h"
 #include "index/threshold_select.h"
 
@@ -30,11 +31,19 @@ struct ColumnShape {
   bool codes_only = false;  // store=codes: vectors that are coded are not kept
 };
 
+class Index;
 class Trained;
+
+// Throws Error{kUnsupported} that lists the kinds there are.
+std::unique_ptr<Index> make_index(const Spec& spec, const ColumnShape& shape);
 
 class Index {
  public:
   virtual ~Index() = default;
+
+  // Names the spec and the shape that make_index() made it from: another one of that key makes the
+  // same of the same bytes.
+  const CacheKey& key() const { return key_; }
 
   // Itself, when it is of a kind that learns (trained.h); else null. Then nearest() and within()
   // compare every row, for rows that are not coded yet and for searches that must be exact.
@@ -50,6 +59,10 @@ class Index {
                         compute::HitLists& out) const {
     return device.within(work, out);
   }
+
+ private:
+  friend std::unique_ptr<Index> make_index(const Spec&, const ColumnShape&);
+  CacheKey key_;
 };
 
 // A kind of index, by the name that `index=` uses.
@@ -62,7 +75,5 @@ struct Kind {
 // Kinds are listed in extension/registrations.cc.
 void register_kind(const Kind& kind);
 std::vector<std::string_view> kind_names();
-// Throws Error{kUnsupported} that lists the kinds there are.
-std::unique_ptr<Index> make_index(const Spec& spec, const ColumnShape& shape);
 
 }  // namespace warplite::index

@@ -8,6 +8,14 @@ std::vector<Kind>& kinds() {
   return list;
 }
 
+CacheKey key_of(const Spec& spec, const ColumnShape& shape) {
+  KeyWriter key;
+  key.add_text(spec.kind).add(spec.parameters.size());
+  for (const auto& [name, value] : spec.parameters) key.add_text(name).add_text(value);
+  key.add(shape.type).add(shape.dim).add(shape.distance).add(shape.codes_only);
+  return key.key();
+}
+
 }  // namespace
 
 void register_kind(const Kind& kind) { kinds().push_back(kind); }
@@ -21,7 +29,11 @@ std::vector<std::string_view> kind_names() {
 std::unique_ptr<Index> make_index(const Spec& spec, const ColumnShape& shape) {
   std::string known;
   for (const Kind& kind : kinds()) {
-    if (kind.name == spec.kind) return kind.make(spec, shape);
+    if (kind.name == spec.kind) {
+      std::unique_ptr<Index> made = kind.make(spec, shape);
+      made->key_ = key_of(spec, shape);
+      return made;
+    }
     known += (known.empty() ? "" : ", ") + std::string(kind.name);
   }
   throw Error(ErrorKind::kUnsupported,

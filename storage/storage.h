@@ -27,6 +27,7 @@
 
 #include "core/bitmap.h"
 #include "core/bytes.h"
+#include "core/cache_key.h"
 #include "core/chunk.h"
 #include "core/column.h"
 #include "core/error.h"
@@ -94,6 +95,15 @@ struct SegmentInfo {
   std::vector<Stamp> plains;    // per Layout::plains; null: every value is NULL
   std::vector<CodesInfo> codes;  // per Layout::vectors, or empty: nothing is coded
   std::vector<ZoneMap> zones;   // per Layout::plains
+};
+
+// What a segment's blocks are named in memory, each made from all that reading it is checked
+// against: the database, the block's header and what else the directory entry says of it. Null
+// where there is no block.
+struct SegmentKeys {
+  CacheKey rowids, alive, hashes;
+  std::vector<CacheKey> vectors, plains;  // per Layout::vectors, Layout::plains
+  std::vector<CacheKey> codes;            // per Layout::vectors, or empty
 };
 
 // One vector column of a segment. `present` is empty when no vector is NULL.
@@ -184,6 +194,9 @@ class Store {
   OpaqueBlock load_codes(const SegmentInfo& segment, std::size_t column);
   // The column's model, which has this stamp.
   OpaqueBlock load_model(const Stamp& stamp, std::size_t column);
+
+  SegmentKeys keys(const SegmentInfo& segment) const;
+  CacheKey model_key(const Stamp& stamp, std::size_t column) const;
 
   Value read_aux(RowId rowid, std::size_t column);  // NULL when there is no such row
   std::optional<RowId> find_key(std::string_view key);

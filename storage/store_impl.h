@@ -1,5 +1,5 @@
 // What the parts of Store share: its members are defined in schema.cc, state.cc,
-// segments.cc, seal.cc, codes.cc, content.cc, tail.cc, keys.cc and integrity.cc.
+// segments.cc, cache_keys.cc, seal.cc, codes.cc, content.cc, tail.cc, keys.cc and integrity.cc.
 #pragma once
 
 #include <cstddef>
@@ -22,6 +22,7 @@ struct Store::Impl {
         layout(std::move(table_layout)), statements(db, schema, table, layout) {}
 
   sqlite3* const db;
+  const Stamp connected = new_stamp();  // names this store
   const std::string schema;
   std::string table;
   std::vector<std::string> former_names;  // that a rollback may bring back, the last one last
@@ -83,6 +84,9 @@ struct Store::Impl {
       corrupt(where(), error.what());
     }
   }
+  // What names the block in memory; more may be added that reading it depends on.
+  KeyWriter start_key(const BlockHeader& header) const;
+  CacheKey key(const BlockHeader& header) const;
   // "segment 3, column 2"
   std::string place(const BlockHeader& header) const;
 

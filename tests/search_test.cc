@@ -210,11 +210,11 @@ TEST_CASE("the cache keeps what is used, and evicts the least recently used firs
   const std::size_t before = residency.used();
   const std::size_t size = column_of(0).memory();
   const LimitGuard guard(before + 3 * size + size / 2);
-  std::vector<Stamp> stamps(5);
-  for (Stamp& stamp : stamps) stamp = new_stamp();
+  std::vector<CacheKey> keys;
+  while (keys.size() < 5) keys.push_back(KeyWriter().add(new_stamp()).key());
   int loads = 0;
   const auto get = [&](std::size_t i) {
-    return residency.column(stamps[i], "test", [&] {
+    return residency.column(keys[i], "test", [&] {
       ++loads;
       return column_of(static_cast<std::int64_t>(i));
     });
@@ -241,17 +241,17 @@ TEST_CASE("the cache keeps what is used, and evicts the least recently used firs
 TEST_CASE("threads share the cache") {
   Residency& residency = Residency::instance();
   const LimitGuard guard(residency.used() + 20 * column_of(0).memory());
-  std::vector<Stamp> stamps(50);
-  for (Stamp& stamp : stamps) stamp = new_stamp();
+  std::vector<CacheKey> keys;
+  while (keys.size() < 50) keys.push_back(KeyWriter().add(new_stamp()).key());
   std::atomic<int> wrong{0};
   std::vector<std::thread> threads;
   for (unsigned t = 0; t < 4; ++t) {
     threads.emplace_back([&, t] {
       std::mt19937 random(t);
       for (int i = 0; i < 3000; ++i) {
-        const std::size_t at = random() % stamps.size();
+        const std::size_t at = random() % keys.size();
         const auto column = residency.column(
-            stamps[at], "test", [&] { return column_of(static_cast<std::int64_t>(at)); });
+            keys[at], "test", [&] { return column_of(static_cast<std::int64_t>(at)); });
         wrong += column->integers()[random() % 1000] != static_cast<std::int64_t>(at);
         if (i % 100 == 0) residency.entries();
       }

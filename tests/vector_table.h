@@ -59,7 +59,7 @@ class VectorTable {
     std::vector<Uploader::Item> items;
     for (std::size_t i = 0; i < view->parts(); ++i) {
       const Part::Vectors vectors = view->part(i).vectors(0);
-      if (vectors.resident != nullptr) items.push_back({vectors.stamp, vectors.resident});
+      if (vectors.resident != nullptr) items.push_back({vectors.key, vectors.resident});
     }
     Uploader::instance().request(device, std::move(items));
   }
@@ -71,7 +71,7 @@ class VectorTable {
     for (std::size_t i = 0; i < view->parts(); ++i) {
       const Part::Vectors vectors = view->part(i).vectors(0);
       REQUIRE(Residency::instance()
-                  .buffer(device, vectors.stamp, vectors.resident, &held.emplace_back())
+                  .buffer(device, vectors.key, vectors.resident, &held.emplace_back())
                   .ok());
     }
     return held;
