@@ -25,6 +25,15 @@ Column Column::of_texts(std::vector<std::uint32_t> ends, std::string bytes, Bitm
   return column;
 }
 
+Column Column::of_entries(std::vector<std::uint32_t> codes, std::vector<std::uint32_t> ends,
+                          std::string bytes, Bitmap nulls) {
+  Column column(PlainType::kText, codes.size(), std::move(nulls));
+  column.codes_ = std::move(codes);
+  column.ends_ = std::move(ends);
+  column.bytes_ = std::move(bytes);
+  return column;
+}
+
 Cell Column::cell(std::size_t row) const {
   if (is_null(row)) return Cell::null();
   switch (type_) {
@@ -92,7 +101,7 @@ void Column::gather(const Column& from, const std::uint32_t* rows, std::size_t n
 
 std::size_t Column::memory() const {
   return sizeof(*this) + nulls_.word_count() * 8 + integers_.capacity() * 8 +
-         reals_.capacity() * 8 + ends_.capacity() * 4 + bytes_.capacity();
+         reals_.capacity() * 8 + (codes_.capacity() + ends_.capacity()) * 4 + bytes_.capacity();
 }
 
 }  // namespace warplite

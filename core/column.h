@@ -24,6 +24,10 @@ class Column {
   static Column of_integers(PlainType type, std::vector<std::int64_t> values, Bitmap nulls);
   static Column of_reals(std::vector<double> values, Bitmap nulls);
   static Column of_texts(std::vector<std::uint32_t> ends, std::string bytes, Bitmap nulls);
+  // Each row's text is entry codes[row] of a dictionary, whose entries take the place of rows in
+  // `ends` and `bytes`: a text that many rows have is in memory once. Nothing can be appended.
+  static Column of_entries(std::vector<std::uint32_t> codes, std::vector<std::uint32_t> ends,
+                           std::string bytes, Bitmap nulls);
 
   PlainType type() const { return type_; }
   std::size_t size() const { return size_; }
@@ -35,22 +39,29 @@ class Column {
   // kReal; NULL rows hold 0.
   const std::vector<double>& reals() const { return reals_; }
   // kText; NULL rows are empty.
-  std::string_view text(std::size_t row) const {
-    const std::size_t begin = row == 0 ? 0 : ends_[row - 1];
-    return std::string_view(bytes_).substr(begin, ends_[row] - begin);
+  std::string_view text(std::size_t row) const { return entry(coded() ? codes_[row] : row); }
+
+  // Whether texts are those of a dictionary.
+  bool coded() const { return !codes_.empty(); }
+  // Of rows; REQUIRES of these: coded()
+  const std::vector<std::uint32_t>& text_codes() const { return codes_; }
+  std::size_t entries() const { return ends_.size(); }
+  std::string_view entry(std::size_t code) const {
+    const std::size_t begin = code == 0 ? 0 : ends_[code - 1];
+    return std::string_view(bytes_).substr(begin, ends_[code] - begin);
   }
   Cell cell(std::size_t row) const;
 
-  // REQUIRES: `cell` is NULL or already of this column's type (sql/values converts).
+  // REQUIRES: !coded(), `cell` is NULL or already of this column's type (sql/values converts).
   void append(const Cell& cell);
-  void truncate(std::size_t size);
+  void truncate(std::size_t size);  // REQUIRES: !coded()
   void reserve(std::size_t rows);
   // Appends rows `rows[0..n)` of `from`, which has the same type.
   void gather(const Column& from, const std::uint32_t* rows, std::size_t n);
 
   std::size_t memory() const;
 
-  // Raw parts, for the block codec (storage/column_encode.cc).
+  // Raw parts. Those of texts are of rows, or of entries when they are coded().
   const Bitmap& nulls() const { return nulls_; }
   const std::vector<std::uint32_t>& text_ends() const { return ends_; }
   const std::string& text_bytes() const { return bytes_; }
@@ -65,6 +76,7 @@ class Column {
   Bitmap nulls_;  // sized only once a NULL was seen
   std::vector<std::int64_t> integers_;
   std::vector<double> reals_;
+  std::vector<std::uint32_t> codes_;  // empty: texts are of rows
   std::vector<std::uint32_t> ends_;
   std::string bytes_;
 };

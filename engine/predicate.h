@@ -92,6 +92,7 @@ class CompiledPredicate {
   Verdict judge_rowids(const Part& part) const;
   struct Passes;
   void apply_to_texts(const Column& column, const RowWords& rows, const Passes& passes) const;
+  void cut_entries(const Column& column, const RowWords& rows, const Passes& passes) const;
   void cut_equal_texts(const Column& column, const RowWords& rows, const Passes& passes,
                        const std::vector<std::string_view>& wanted) const;
   void apply_rowid_set(const Part& part, Bitmap& out) const;

@@ -234,12 +234,16 @@ void CompiledPredicate::apply_to_texts(const Column& column, const RowWords& row
   if (test_ == Test::kPattern && type_ != PlainType::kText) {
     return cut_tested([&](std::size_t row) { return tests_text(print_cell(column.cell(row))); });
   }
+  if (column.coded() && column.entries() <= (rows.last - rows.first) * 64) {
+    return cut_entries(column, rows, passes);
+  }
   const bool binary = collation_ == Collation::kBinary;
-  if (test_ == Test::kTextCompare && op_ == Comparison::kEqual && collation_ != Collation::kRTrim) {
+  if (!column.coded() && test_ == Test::kTextCompare && op_ == Comparison::kEqual &&
+      collation_ != Collation::kRTrim) {
     return cut_equal_texts(column, rows, passes, {text_});
   }
   constexpr std::size_t kFewTexts = 4;
-  if (test_ == Test::kTextSet && binary && texts_.size() <= kFewTexts) {
+  if (!column.coded() && test_ == Test::kTextSet && binary && texts_.size() <= kFewTexts) {
     return cut_equal_texts(column, rows, passes, {texts_.begin(), texts_.end()});
   }
   if (test_ == Test::kTextSet && binary) {
@@ -249,6 +253,21 @@ void CompiledPredicate::apply_to_texts(const Column& column, const RowWords& row
     });
   }
   cut_tested([&](std::size_t row) { return tests_text(column.text(row)); });
+}
+
+// Each text of the dictionary is tested once, whichever rows have it.
+void CompiledPredicate::cut_entries(const Column& column, const RowWords& rows,
+                                    const Passes& passes) const {
+  std::vector<std::uint8_t> passing(column.entries());
+  for (std::size_t code = 0; code < passing.size(); ++code) {
+    passing[code] = tests_text(column.entry(code)) ? 1 : 0;
+  }
+  const std::vector<std::uint32_t>& codes = column.text_codes();
+  cut_words(rows, [&](std::size_t first, std::size_t count) {
+    const std::uint64_t mask =
+        each_mask(count, [&](std::size_t i) { return passing[codes[first + i]]; });
+    return passes(mask, first / 64);
+  });
 }
 
 // Most texts are told from those asked for by their length, which costs least to compare.

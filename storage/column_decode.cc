@@ -120,45 +120,48 @@ Column decode_texts(Source& source) {
   return Column::of_texts(std::move(ends), std::string(bytes), std::move(source.nulls));
 }
 
-std::vector<std::string_view> decode_entries(Source& source) {
+// A dictionary's texts, one after another.
+struct Entries {
+  std::vector<std::uint32_t> ends;
+  std::string_view bytes;
+};
+
+Entries decode_entries(Source& source) {
   const Prefix& prefix = source.prefix;
   if (prefix.count == 0 || prefix.count > kMaxDictionary) {
     corrupt("dictionary of " + std::to_string(prefix.count) + " texts");
   }
   const auto lengths = source.reader.take(std::size_t{prefix.count} * 4);
   const std::string_view bytes = as_text(source.reader.take(prefix.base));
-  std::vector<std::string_view> texts;
+  Entries entries{sum_lengths(lengths, prefix.count, 4, bytes.size()), bytes};
+  std::string_view before;
   std::uint32_t begin = 0;
-  for (std::uint32_t end : sum_lengths(lengths, prefix.count, 4, bytes.size())) {
-    texts.push_back(bytes.substr(begin, end - begin));
-    begin = end;
+  for (std::size_t i = 0; i < entries.ends.size(); ++i) {
+    const std::string_view text = bytes.substr(begin, entries.ends[i] - begin);
+    if (i != 0 && text <= before) corrupt("dictionary is not in ascending order");
+    before = text;
+    begin = entries.ends[i];
   }
-  const auto out_of_order = std::adjacent_find(texts.begin(), texts.end(), std::greater_equal<>());
-  if (out_of_order != texts.end()) corrupt("dictionary is not in ascending order");
-  return texts;
+  return entries;
 }
 
+// The texts are not written out for each row: a file could make them as long as it likes.
 Column decode_dictionary(Source& source) {
   const std::uint8_t width = source.prefix.width;
-  const std::vector<std::string_view> texts = decode_entries(source);
+  Entries entries = decode_entries(source);
   const auto stored = source.reader.take(source.rows * width);
-  std::vector<const std::string_view*> chosen(source.rows);
+  std::vector<std::uint32_t> codes(source.rows);
   for_each_narrow(stored, source.rows, width, [&](std::size_t row, std::uint64_t code) {
-    if (code >= texts.size()) corrupt(nth("unknown code in row ", row));
-    chosen[row] = &texts[code];
+    if (code >= entries.ends.size()) corrupt(nth("unknown code in row ", row));
+    codes[row] = static_cast<std::uint32_t>(code);
   });
-  const std::string_view none;
-  source.for_each_null([&](std::size_t row) { chosen[row] = &none; });
-  std::vector<std::uint32_t> ends(source.rows);
-  std::uint64_t end = 0;
-  for (std::size_t row = 0; row < source.rows; ++row) {
-    ends[row] = static_cast<std::uint32_t>(end += chosen[row]->size());
+  if (source.nulls.word_count() != 0) {
+    const auto none = static_cast<std::uint32_t>(entries.ends.size());
+    source.for_each_null([&](std::size_t row) { codes[row] = none; });
+    entries.ends.push_back(entries.ends.back());
   }
-  if (end > kMaxTextBytes) corrupt("texts of " + std::to_string(end) + " bytes together");
-  std::string bytes;
-  bytes.reserve(end);
-  for (const std::string_view* text : chosen) bytes.append(*text);
-  return Column::of_texts(std::move(ends), std::move(bytes), std::move(source.nulls));
+  return Column::of_entries(std::move(codes), std::move(entries.ends), std::string(entries.bytes),
+                            std::move(source.nulls));
 }
 
 bool fits(Encoding encoding, PlainType type) {

@@ -55,16 +55,17 @@ void encode_reals(const Column& column, std::string& out) {
 }
 
 void encode_texts(const Column& column, std::string& out) {
-  std::size_t longest = 0;
+  std::size_t longest = 0, bytes = 0;
   for (std::size_t row = 0; row < column.size(); ++row) {
     longest = std::max(longest, column.text(row).size());
+    bytes += column.text(row).size();
   }
   const std::uint8_t width = width_for(longest);
-  put_prefix(column, {Encoding::kText, width, 0, 0, 0, column.text_bytes().size()}, out);
+  put_prefix(column, {Encoding::kText, width, 0, 0, 0, bytes}, out);
   for (std::size_t row = 0; row < column.size(); ++row) {
     put_narrow(out, column.text(row).size(), width);
   }
-  out.append(column.text_bytes());
+  for (std::size_t row = 0; row < column.size(); ++row) out.append(column.text(row));
 }
 
 // The distinct texts of a column, and which of them each row has (0 for NULL).
