@@ -167,6 +167,7 @@ std::shared_ptr<const Model> make_ivf_model(const ColumnShape& column, const Ivf
   std::memcpy(bytes.data(), &header, sizeof header);
   const auto put = [&](std::size_t at, const std::vector<float>& values, std::size_t end) {
     WARP_CHECK(values.size() == end - at);
+    if (values.empty()) return;
     std::memcpy(bytes.data() + sizeof header + at * sizeof(float), values.data(),
                 values.size() * sizeof(float));
   };

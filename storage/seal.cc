@@ -2,10 +2,12 @@
 // when the rows are a whole chunk in ascending order.
 #include <algorithm>
 #include <cstring>
+#include <string>
 
 #include "storage/column_codec.h"
 #include "storage/row_hash.h"
 #include "storage/store_impl.h"
+#include "storage/wire.h"
 
 namespace warplite::storage {
 namespace {
@@ -23,7 +25,11 @@ class Selection {
       std::sort(sorted_.begin(), sorted_.end(), before);
       rows_ = sorted_;
     }
-    for (std::size_t i = 1; i < rows_.size(); ++i) WARP_CHECK(before(rows_[i - 1], rows_[i]));
+    for (std::size_t i = 1; i < rows_.size(); ++i) {
+      if (!before(rows_[i - 1], rows_[i])) {
+        corrupt("row " + std::to_string(rowid(i)) + " is alive twice");
+      }
+    }
     const Chunk* chunk = rows_.front().chunk;
     bool whole = chunk->size() == rows_.size();
     for (std::size_t i = 0; whole && i < rows_.size(); ++i) {
@@ -199,7 +205,9 @@ SegmentInfo Store::seal_blocks(State& state, std::span<const RowRef> rows) {
   const KeepLastInsertRowid keep(impl_->db);
   std::span<const Stamp> without;
   if (impl_->layout.codes_only) without = state.models;
-  SegmentInfo info = Sealer(*impl_, state.next_segment, rows).seal(without);
+  SegmentInfo info =
+      impl_->at([&] { return "segment " + std::to_string(state.next_segment); },
+                [&] { return Sealer(*impl_, state.next_segment, rows).seal(without); });
   ++state.next_segment;
   return info;
 }
