@@ -71,7 +71,7 @@ std::shared_ptr<const Part> Collection::Impl::overlay(std::int64_t source, std::
   Bitmap alive = copy_alive(*base);
   if (source == Pending::kTail) {
     const Tail& tail = transaction.base()->tail;
-    for (std::int64_t sequence : pending().tail()) alive.reset(*tail.find_sequence(sequence));
+    for (std::int64_t sequence : pending().tail()) alive.reset(tail.row_of(sequence));
   } else {
     const Bitmap& erased = pending().segment(source)->rows;
     const std::size_t common = std::min(alive.word_count(), erased.word_count());
@@ -143,6 +143,13 @@ std::optional<RowId> Collection::Impl::find_key(std::string_view key) {
   // The row may have been deleted, or replaced by a pending one with another key.
   const std::optional<CommittedRow> row = transaction.base()->find(*rowid);
   if (!row || pending().erased(row->source, row->row)) return std::nullopt;
+  // The table of keys has no checksum: the row says whose key it is.
+  const auto keys = row->part->plain(static_cast<std::size_t>(options.layout.text_key));
+  if (keys == nullptr || keys->is_null(row->position) || keys->text(row->position) != key) {
+    throw Error(ErrorKind::kCorrupt, store.schema() + "." + store.table() + ": row " +
+                                         std::to_string(*rowid) +
+                                         " has another key than the table of keys says");
+  }
   return rowid;
 }
 

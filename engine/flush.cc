@@ -184,7 +184,7 @@ void Flusher::delete_rows() {
   std::vector<std::int64_t> sequences(pending_.tail().begin(), pending_.tail().end());
   std::sort(sequences.begin(), sequences.end());
   Bitmap alive = copy_alive(*tail_.part);
-  for (std::int64_t sequence : sequences) alive.reset(*tail_.find_sequence(sequence));
+  for (std::int64_t sequence : sequences) alive.reset(tail_.row_of(sequence));
   tail_.alive = std::make_shared<Bitmap>(std::move(alive));
   tail_.live -= static_cast<std::uint32_t>(sequences.size());
   if (tail_.live == 0) {

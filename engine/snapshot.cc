@@ -45,11 +45,11 @@ bool still_there(storage::Store& store, const Snapshot* known, const storage::St
 }
 
 // Rows whose values are not there any more are NULL, and lost.
-void read_content_tail(storage::Store& store, const TableOptions& options, std::int64_t after,
-                       TailRows& out) {
+storage::TailRead read_content_tail(storage::Store& store, const TableOptions& options,
+                                    std::int64_t after, TailRows& out) {
   const Layout& layout = options.layout;
   std::vector<storage::ContentTailRow> rows;
-  store.read_content_tail(after, rows);
+  const storage::TailRead read = store.read_content_tail(after, rows);
   const std::vector<Cell> nulls(std::max(layout.vectors.size(), layout.plains.size()));
   for (const storage::ContentTailRow& row : rows) {
     if (out.chunk.full()) break;  // more than the state record counts, which is noticed
@@ -65,31 +65,41 @@ void read_content_tail(storage::Store& store, const TableOptions& options, std::
     out.content.hashes.push_back(row.hash);
     out.sequences.push_back(row.sequence);
   }
+  return read;
 }
 
+[[noreturn]] void wrong_count(const storage::Store& store, std::int64_t rows,
+                              const storage::State& state) {
+  throw Error(ErrorKind::kCorrupt, store.schema() + "." + store.table() + ": the tail has " +
+                                       std::to_string(rows) + " rows where the state says " +
+                                       std::to_string(state.tail_rows));
+}
+
+// Rows that are known already are not read again: what the state record says of all of them holds
+// for these and the new ones together.
 void read_tail(storage::Store& store, const TableOptions& options, const Snapshot* known,
                Snapshot& out) {
-  const storage::State& state = out.state;
-  if (state.tail_rows == 0) return;
-  constexpr std::int64_t kMostRows = std::int64_t{1} << 20;  // far beyond any tail_rows
-  if (state.tail_rows < 0 || state.tail_rows > kMostRows) {
-    throw Error(ErrorKind::kCorrupt, store.schema() + "." + store.table() + ": the tail claims " +
-                                         std::to_string(state.tail_rows) + " rows");
-  }
+  storage::State& state = out.state;
   Tail& tail = out.tail;
   std::int64_t after = 0;
+  storage::TailRead read;
   if (still_there(store, known, state)) {
     tail = known->tail;
     after = tail.last_sequence();
+    read = {known->state.last_flush, known->state.tail_digest.value_or(0)};
   }
   const auto missing = static_cast<std::uint32_t>(state.tail_rows - tail.live);
+  // Room is made for rows that are there.
+  if (const std::int64_t there = store.count_tail(after); there != missing) {
+    wrong_count(store, tail.live + there, state);
+  }
   if (missing != 0) {
     make_room(options, tail, missing);
-    if (options.layout.content) {
-      read_content_tail(store, options, after, *tail.rows);
-    } else {
-      store.read_tail(after, tail.rows->chunk, tail.rows->sequences);
-    }
+    const storage::TailRead found =
+        options.layout.content
+            ? read_content_tail(store, options, after, *tail.rows)
+            : store.read_tail(after, tail.rows->chunk, tail.rows->sequences);
+    read = {found.last_flush, read.digest + found.digest};
     if (tail.alive != nullptr) {
       Bitmap alive = *tail.alive;
       alive.resize(tail.rows->chunk.size(), true);
@@ -98,11 +108,11 @@ void read_tail(storage::Store& store, const TableOptions& options, const Snapsho
     tail.count = tail.rows->chunk.size();
   }
   tail.seal(options.layout);
-  if (tail.live != state.tail_rows || tail.rows->sequences.size() != tail.rows->chunk.size()) {
-    throw Error(ErrorKind::kCorrupt, store.schema() + "." + store.table() + ": the tail has " +
-                                         std::to_string(tail.live) + " rows where the state says " +
-                                         std::to_string(state.tail_rows));
+  if (tail.live != state.tail_rows ||
+      (tail.live != 0 && tail.rows->sequences.size() != tail.rows->chunk.size())) {
+    wrong_count(store, tail.live, state);
   }
+  store.verify_tail(state, tail.live == 0 ? 0 : tail.last_sequence(), read);
 }
 
 }  // namespace
@@ -113,12 +123,12 @@ std::int64_t Tail::last_sequence() const {
   return rows->sequences[row];
 }
 
-std::optional<std::uint32_t> Tail::find_sequence(std::int64_t sequence) const {
-  if (count == 0) return std::nullopt;
+std::uint32_t Tail::row_of(std::int64_t sequence) const {
+  WARP_CHECK(count != 0);
   const auto begin = rows->sequences.begin();
   const auto end = begin + count;
   const auto at = std::lower_bound(begin, end, sequence);
-  if (at == end || *at != sequence) return std::nullopt;
+  WARP_CHECK(at != end && *at == sequence);
   return static_cast<std::uint32_t>(at - begin);
 }
 
@@ -228,7 +238,9 @@ std::shared_ptr<const Snapshot> read_snapshot(storage::Store& store, const Table
     read_tail(store, options, known.get(), *snapshot);
     generation = store.read_generation();
     if (snapshot->state.generation != generation) continue;
-    store.verify_directory(snapshot->state, snapshot->directory());
+    const SegmentList::Parts& segments = snapshot->segments();
+    store.verify_directory(snapshot->state, snapshot->directory(),
+                           segments.empty() ? 0 : segments.back()->info().id);
     return snapshot;
   }
   throw Error(ErrorKind::kHost, kHostBusy,

@@ -29,8 +29,8 @@ struct Tail {
   std::shared_ptr<const ChunkPart> part;
 
   std::int64_t last_sequence() const;  // of the live rows; REQUIRES: live > 0
-  // The row with this sequence number, dead or alive.
-  std::optional<std::uint32_t> find_sequence(std::int64_t sequence) const;
+  // The row with this sequence number, dead or alive. REQUIRES: there is one.
+  std::uint32_t row_of(std::int64_t sequence) const;
   // Sets `live` and `part` from the other members.
   void seal(const Layout& layout);
 };

@@ -51,8 +51,9 @@ class Checker {
     const std::vector<SegmentInfo> segments = read_directory();
     DirectorySummary directory;
     for (const SegmentInfo& segment : segments) directory.add(segment);
-    if (faults_.empty()) guard([&] { store_.verify_directory(state, directory); });
-    for (const SegmentInfo& segment : segments) check_segment(segment, state);
+    const std::int64_t last = segments.empty() ? 0 : segments.back().id;
+    if (faults_.empty()) guard([&] { store_.verify_directory(state, directory, last); });
+    for (const SegmentInfo& segment : segments) check_segment(segment);
     for (std::size_t i = 0; i < state.models.size(); ++i) {
       if (!state.models[i].is_null()) guard([&] { store_.load_model(state.models[i], i); });
     }
@@ -88,6 +89,7 @@ class Checker {
       const std::int64_t id = query.integer(0);
       guard([&] {
         impl_.at([&] { return name_of(id) + ", directory entry"; }, [&] {
+          if (!segments.empty() && id <= segments.back().id) corrupt("is out of order");
           segments.push_back(decode_segment(query.blob(1), id, impl_.layout));
         });
       });
@@ -95,12 +97,8 @@ class Checker {
     return segments;
   }
 
-  void check_segment(const SegmentInfo& segment, const State& state) {
+  void check_segment(const SegmentInfo& segment) {
     if (full()) return;
-    if (segment.id >= state.next_segment) {
-      fault(name_of(segment.id) + ": its number is not below the state record's next, " +
-            std::to_string(state.next_segment));
-    }
     if (impl_.layout.content) {
       guard([&] { store_.load_hashes(segment); });
     } else {
@@ -185,33 +183,26 @@ class Checker {
     for (std::size_t i = 0; i < segment.plains.size(); ++i) add(impl_.plain_header(segment, i));
   }
 
-  std::int64_t count_tail() {
-    Query query = impl_.statements.use(Sql::kCountTail);
-    query.step();
-    return query.integer(0);
-  }
-
-  void check_tail(const State& state) {
+  void check_tail(State& state) {
     if (full()) return;
-    const std::int64_t count = count_tail();
+    constexpr std::int64_t kAll = std::numeric_limits<std::int64_t>::min();
+    const std::int64_t count = store_.count_tail(kAll);
     if (count != state.tail_rows) {
-      fault("the tail has " + std::to_string(count) + " rows, the state record says " +
-            std::to_string(state.tail_rows));
+      return fault("the tail has " + std::to_string(count) + " rows, the state record says " +
+                   std::to_string(state.tail_rows));
     }
     if (impl_.layout.content) return check_content_tail(state);
     Chunk rows(impl_.layout, static_cast<std::uint32_t>(count));
     std::vector<std::int64_t> sequences;
-    Stamp newest;
+    TailRead read;
     // A row that cannot be read is the last of `sequences`: go on behind it.
     const auto read_rest = [&] {
-      newest = store_.read_tail(sequences.empty() ? std::numeric_limits<std::int64_t>::min()
-                                                  : sequences.back(),
-                                rows, sequences);
+      read = store_.read_tail(sequences.empty() ? kAll : sequences.back(), rows, sequences);
     };
     bool intact = true;
     while (!full() && !guard(read_rest)) intact = false;
     if (!intact) return;
-    check_newest(state, sequences.empty() ? 0 : sequences.back(), newest);
+    guard([&] { store_.verify_tail(state, sequences.empty() ? 0 : sequences.back(), read); });
     for (std::uint32_t row = 0; row < rows.size(); ++row) {
       const int key = impl_.layout.text_key;
       live_.push_back({rows.rowids()[row], kTail,
@@ -220,23 +211,15 @@ class Checker {
     }
   }
 
-  void check_content_tail(const State& state) {
+  void check_content_tail(State& state) {
     std::vector<ContentTailRow> rows;
-    Stamp newest;
-    if (!guard([&] {
-          newest = store_.read_content_tail(std::numeric_limits<std::int64_t>::min(), rows);
-        })) {
-      return;
-    }
-    check_newest(state, rows.empty() ? 0 : rows.back().sequence, newest);
+    const auto read = [&] {
+      const TailRead found =
+          store_.read_content_tail(std::numeric_limits<std::int64_t>::min(), rows);
+      store_.verify_tail(state, rows.empty() ? 0 : rows.back().sequence, found);
+    };
+    if (!guard(read)) return;
     for (const ContentTailRow& row : rows) live_.push_back({row.rowid, kTail, 0});
-  }
-
-  void check_newest(const State& state, std::int64_t sequence, const Stamp& flush) {
-    if (sequence > state.last_sequence) {
-      fault("the tail goes on after the state record's last sequence number");
-    }
-    if (flush != state.last_flush) fault("the newest tail row is not of the last flush");
   }
 
   void check_rows() {

@@ -10,7 +10,8 @@
 namespace warplite::storage {
 namespace {
 
-constexpr std::uint32_t kStateMagic = 0x54535057;    // "WPST"
+constexpr std::uint32_t kStateMagic = 0x32535057;    // "WPS2"
+constexpr std::uint32_t kOldStateMagic = 0x54535057;  // "WPST": without the tail's digest
 constexpr std::uint32_t kSegmentMagic = 0x47535057;  // "WPSG"
 
 // What every record begins with.
@@ -34,11 +35,12 @@ std::string seal_record(std::uint32_t magic, const std::string& body) {
   return record.take();
 }
 
-// The body's reader, after magic and length were found right.
-Reader open_record(std::uint32_t magic, std::span<const std::byte> record, Envelope& envelope) {
+// The body's reader, after magic (one of two) and length were found right.
+Reader open_record(std::uint32_t magic, std::uint32_t old_magic, std::span<const std::byte> record,
+                   Envelope& envelope) {
   Reader reader(record);
   envelope = reader.get<Envelope>();
-  if (envelope.magic != magic) corrupt("not a record of this kind");
+  if (envelope.magic != magic && envelope.magic != old_magic) corrupt("not a record of this kind");
   if (envelope.length != record.size()) {
     corrupt("length is " + std::to_string(record.size()) + " bytes, expected " +
             std::to_string(envelope.length));
@@ -46,9 +48,9 @@ Reader open_record(std::uint32_t magic, std::span<const std::byte> record, Envel
   return reader;
 }
 
-Reader verify_record(std::uint32_t magic, std::span<const std::byte> record) {
-  Envelope envelope;
-  const Reader reader = open_record(magic, record, envelope);
+Reader verify_record(std::uint32_t magic, std::uint32_t old_magic,
+                     std::span<const std::byte> record, Envelope& envelope) {
+  const Reader reader = open_record(magic, old_magic, record, envelope);
   if (record_checksum(envelope, record.subspan(sizeof envelope)) != envelope.checksum) {
     corrupt("checksum differs");
   }
@@ -118,7 +120,7 @@ ZoneMap get_zone(Reader& from, PlainType type) {
 
 void check_ranges(const SegmentInfo& info, const Layout& layout) {
   require(info.id >= 1 && info.id <= kMaxSegment, "id is out of range");
-  require(info.rows >= 1 && info.rows <= kMaxSegmentRows, "row count is out of range");
+  require(info.rows >= 1 && info.rows <= layout.segment_rows, "row count is out of range");
   require(info.live_rows <= info.rows, "more rows are alive than there are");
   require(!info.alive.is_null() || info.live_rows == info.rows,
           "rows are missing but no alive bitmap says which");
@@ -185,12 +187,14 @@ std::string encode_state(const State& state) {
   body.put(state.tail_rows);
   body.put(state.directory.segments);
   body.put(state.directory.digest);
+  if (state.tail_digest) body.put(*state.tail_digest);
   put_models(body, state.models);
-  return seal_record(kStateMagic, body.take());
+  return seal_record(state.tail_digest ? kStateMagic : kOldStateMagic, body.take());
 }
 
 State decode_state(std::span<const std::byte> record, const Layout& layout) {
-  Reader body = verify_record(kStateMagic, record);
+  Envelope envelope;
+  Reader body = verify_record(kStateMagic, kOldStateMagic, record, envelope);
   State state;
   state.generation = body.get<Stamp>();
   state.tail_epoch = body.get<Stamp>();
@@ -200,20 +204,23 @@ State decode_state(std::span<const std::byte> record, const Layout& layout) {
   state.tail_rows = body.get<std::int64_t>();
   state.directory.segments = body.get<std::int64_t>();
   state.directory.digest = body.get<std::uint64_t>();
+  state.tail_digest.reset();
+  if (envelope.magic == kStateMagic) state.tail_digest = body.get<std::uint64_t>();
   state.models = get_columns<Stamp>(body, layout.vectors.size());
   require(!state.generation.is_null(), "generation is null");
-  require(state.last_sequence >= 0, "last sequence is negative");
+  require(state.last_sequence >= 0 && state.last_sequence <= kMaxSequence,
+          "last sequence is out of range");
   require(state.next_segment >= 1 && state.next_segment <= kMaxSegment + 1,
           "next segment is out of range");
   require(state.tail_rows >= 0 && state.tail_rows <= state.last_sequence &&
-              state.tail_rows <= std::numeric_limits<std::uint32_t>::max(),
+              state.tail_rows <= layout.segment_rows,
           "tail row count is out of range");
   return state;
 }
 
 Stamp decode_generation(std::span<const std::byte> record) {
   Envelope envelope;
-  return open_record(kStateMagic, record, envelope).get<Stamp>();
+  return open_record(kStateMagic, kOldStateMagic, record, envelope).get<Stamp>();
 }
 
 void DirectorySummary::add(const SegmentInfo& segment) {
@@ -255,7 +262,8 @@ std::string encode_segment(const SegmentInfo& info, const Layout& layout) {
 
 SegmentInfo decode_segment(std::span<const std::byte> record, std::int64_t id,
                            const Layout& layout) {
-  Reader body = verify_record(kSegmentMagic, record);
+  Envelope envelope;
+  Reader body = verify_record(kSegmentMagic, kSegmentMagic, record, envelope);
   SegmentInfo info;
   info.id = body.get<std::int64_t>();
   info.rows = body.get<std::uint32_t>();

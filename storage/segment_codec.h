@@ -12,7 +12,8 @@
 
 namespace warplite::storage {
 
-inline constexpr std::uint32_t kMaxSegmentRows = std::uint32_t{1} << 20;
+// Of a tail row; what follows it can still be counted.
+inline constexpr std::int64_t kMaxSequence = std::int64_t{1} << 62;
 
 std::string encode_state(const State& state);
 // Throws Error{kCorrupt} when the record is damaged or holds impossible values.

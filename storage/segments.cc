@@ -91,13 +91,20 @@ std::vector<SegmentInfo> Store::read_segments() {
   while (query.step()) {
     const std::int64_t id = query.integer(0);
     impl_->at([&] { return "segment " + std::to_string(id) + ", directory entry"; }, [&] {
+      if (!segments.empty() && id <= segments.back().id) corrupt("is out of order");
       segments.push_back(decode_segment(query.blob(1), id, impl_->layout));
     });
   }
   return segments;
 }
 
-void Store::verify_directory(const State& state, const DirectorySummary& found) const {
+void Store::verify_directory(const State& state, const DirectorySummary& found,
+                             std::int64_t last) const {
+  if (last >= state.next_segment) {
+    impl_->corrupt("directory", "segment " + std::to_string(last) +
+                                    " is not below the state record's next, " +
+                                    std::to_string(state.next_segment));
+  }
   if (found.segments != state.directory.segments) {
     impl_->corrupt("directory", "has " + std::to_string(found.segments) +
                                     " segments where the state record says " +

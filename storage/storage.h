@@ -59,6 +59,9 @@ struct State {
   Stamp tail_epoch;             // changes when a tail row is removed; appends keep it
   std::int64_t last_sequence = 0;  // id of the newest tail row ever written
   Stamp last_flush;             // NAME_tail.flush of the newest tail row, null when empty
+  // The sum of the tail rows' checksums, so that rows of another time are noticed. None: the record
+  // was written before there was one.
+  std::optional<std::uint64_t> tail_digest = 0;
   std::int64_t next_segment = 1;
   std::int64_t tail_rows = 0;
   DirectorySummary directory;   // of all segments; the engine keeps it in step
@@ -119,6 +122,13 @@ struct OpaqueBlock {
   std::span<const std::byte> payload;  // into memory
 };
 
+// Tail rows as they were read: the flush stamp of the last one, or null, and the sum of their
+// checksums.
+struct TailRead {
+  Stamp last_flush;
+  std::uint64_t digest = 0;
+};
+
 // A tail row of a table with Layout::content.
 struct ContentTailRow {
   std::int64_t sequence;
@@ -168,15 +178,21 @@ class Store {
   Stamp read_generation();
   State read_state();
   std::vector<SegmentInfo> read_segments();  // ascending id
-  // Throws Error{kCorrupt} unless `found` is what `state` says of the directory.
-  void verify_directory(const State& state, const DirectorySummary& found) const;
+  // Throws Error{kCorrupt} unless `found` is what `state` says of the directory, whose last segment
+  // is `last` (0: there is none).
+  void verify_directory(const State& state, const DirectorySummary& found,
+                        std::int64_t last) const;
   // Appends to `rows` the tail rows with sequence > `after`, in sequence order, and
-  // their sequence numbers. Returns the flush stamp of the last row read (or null).
-  // REQUIRES: rows has room for State::tail_rows rows.
-  // REQUIRES: !layout().content
-  Stamp read_tail(std::int64_t after, Chunk& rows, std::vector<std::int64_t>& sequences);
+  // their sequence numbers, which ascend. Throws Error{kCorrupt} when there are more than `rows`
+  // has room for. REQUIRES: !layout().content
+  TailRead read_tail(std::int64_t after, Chunk& rows, std::vector<std::int64_t>& sequences);
   // The same of a table whose rows are elsewhere. REQUIRES: layout().content
-  Stamp read_content_tail(std::int64_t after, std::vector<ContentTailRow>& rows);
+  TailRead read_content_tail(std::int64_t after, std::vector<ContentTailRow>& rows);
+  // How many tail rows with sequence > `after` there are.
+  std::int64_t count_tail(std::int64_t after);
+  // Throws Error{kCorrupt} unless the tail is the one that `state` describes: its newest row is
+  // `sequence` (0: there is none), read as `found` says. Of a state without a digest, it is set.
+  void verify_tail(State& state, std::int64_t sequence, const TailRead& found) const;
   // The flush stamp of tail row `sequence`; null when there is no such row.
   Stamp tail_flush(std::int64_t sequence);
 

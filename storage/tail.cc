@@ -3,6 +3,7 @@
 
 #include "storage/checksum.h"
 #include "storage/row_hash.h"
+#include "storage/segment_codec.h"
 #include "storage/store_impl.h"
 #include "storage/wire.h"
 
@@ -79,7 +80,8 @@ class TailReader {
       : layout_(layout), query_(query), vectors_(layout.vectors.size()),
         plains_(layout.plains.size()), no_aux_(layout.aux) {}
 
-  TailRow read_into(Chunk& rows) {
+  // Its flush stamp, and its checksum.
+  TailRead read_into(Chunk& rows) {
     const auto flush = query_.stamp(1);
     if (!flush || flush->is_null()) corrupt("flush stamp is not 16 bytes");
     const TailRow row{query_.integer(0), *flush, query_.integer(2)};
@@ -97,7 +99,7 @@ class TailReader {
     if (sum.value() != query_.integer(3)) corrupt("checksum differs");
     if (rows.full()) corrupt("there are more rows than the state record counts");
     rows.append({row.rowid, vectors_.data(), plains_.data(), no_aux_.data()});
-    return row;
+    return {row.flush, static_cast<std::uint64_t>(sum.value())};
   }
 
  private:
@@ -122,23 +124,25 @@ class TailReader {
 
 }  // namespace
 
-Stamp Store::read_tail(std::int64_t after, Chunk& rows, std::vector<std::int64_t>& sequences) {
-  Stamp last;
+TailRead Store::read_tail(std::int64_t after, Chunk& rows, std::vector<std::int64_t>& sequences) {
+  TailRead read;
   Query query = impl_->statements.use(Sql::kReadTail);
   query.bind(after);
   TailReader reader(impl_->layout, query);
   while (query.step()) {
     const std::int64_t sequence = query.integer(0);
     impl_->at([&] { return "tail row " + std::to_string(sequence); }, [&] {
+      if (!sequences.empty() && sequence <= sequences.back()) corrupt("is out of order");
       sequences.push_back(sequence);
-      last = reader.read_into(rows).flush;
+      const TailRead row = reader.read_into(rows);
+      read = {row.last_flush, read.digest + row.digest};
     });
   }
-  return last;
+  return read;
 }
 
-Stamp Store::read_content_tail(std::int64_t after, std::vector<ContentTailRow>& rows) {
-  Stamp last;
+TailRead Store::read_content_tail(std::int64_t after, std::vector<ContentTailRow>& rows) {
+  TailRead read;
   Query query = impl_->statements.use(Sql::kReadTail);
   query.bind(after);
   while (query.step()) {
@@ -151,11 +155,33 @@ Stamp Store::read_content_tail(std::int64_t after, std::vector<ContentTailRow>& 
       RowSum sum(row);
       sum.add(Cell::of(hash));
       if (sum.value() != query.integer(3)) corrupt("checksum differs");
+      if (!rows.empty() && sequence <= rows.back().sequence) corrupt("is out of order");
       rows.push_back({sequence, row.rowid, static_cast<std::uint64_t>(hash)});
-      last = *flush;
+      read = {*flush, read.digest + static_cast<std::uint64_t>(sum.value())};
     });
   }
-  return last;
+  return read;
+}
+
+std::int64_t Store::count_tail(std::int64_t after) {
+  Query query = impl_->statements.use(Sql::kCountTail);
+  query.bind(after).step();
+  return query.integer(0);
+}
+
+void Store::verify_tail(State& state, std::int64_t sequence, const TailRead& found) const {
+  if (sequence > state.last_sequence) {
+    impl_->corrupt("tail row " + std::to_string(sequence),
+                   "follows the state record's last sequence number, " +
+                       std::to_string(state.last_sequence));
+  }
+  if (found.last_flush != state.last_flush) {
+    impl_->corrupt("tail", "its newest row is not of the last flush");
+  }
+  if (state.tail_digest.value_or(found.digest) != found.digest) {
+    impl_->corrupt("tail", "its rows are not those that the state record describes");
+  }
+  state.tail_digest = found.digest;
 }
 
 Stamp Store::tail_flush(std::int64_t sequence) {
@@ -172,6 +198,9 @@ void Store::append_tail(State& state, const Stamp& flush, std::span<const RowRef
   Query query = impl_->statements.use(Sql::kAppendTail);
   std::vector<Cell> cells(layout.content ? 1 : layout.vectors.size() + layout.plains.size());
   for (const RowRef& ref : rows) {
+    if (state.last_sequence >= kMaxSequence) {
+      throw Error(ErrorKind::kLimit, impl_->table + ": no sequence numbers are left");
+    }
     const TailRow row{state.last_sequence + 1, flush, ref.chunk->rowids()[ref.row]};
     RowSum sum(row);
     if (layout.content) {
@@ -185,6 +214,7 @@ void Store::append_tail(State& state, const Stamp& flush, std::span<const RowRef
     query.run();
     state.last_sequence = row.sequence;
     state.last_flush = flush;
+    if (state.tail_digest) *state.tail_digest += static_cast<std::uint64_t>(sum.value());
     ++state.tail_rows;
   }
 }
@@ -192,8 +222,12 @@ void Store::append_tail(State& state, const Stamp& flush, std::span<const RowRef
 void Store::erase_tail(State& state, std::span<const std::int64_t> sequences) {
   Query erase = impl_->statements.use(Sql::kEraseTail);
   for (std::int64_t sequence : sequences) {
-    erase.bind(sequence).run();
-    state.tail_rows -= sqlite3_changes(impl_->db);
+    if (!erase.bind(sequence).step()) {
+      impl_->corrupt("tail row " + std::to_string(sequence), "is missing");
+    }
+    if (state.tail_digest) *state.tail_digest -= static_cast<std::uint64_t>(erase.integer(0));
+    erase.run();
+    --state.tail_rows;
   }
   state.tail_epoch = new_stamp();
   Query newest = impl_->statements.use(Sql::kNewestFlush);
@@ -203,6 +237,7 @@ void Store::erase_tail(State& state, std::span<const std::int64_t> sequences) {
 void Store::clear_tail(State& state) {
   impl_->statements.use(Sql::kClearTail).run();
   state.tail_rows = 0;
+  state.tail_digest = 0;
   state.tail_epoch = new_stamp();
   state.last_flush = {};
 }

@@ -138,6 +138,34 @@ TEST_CASE("storage: forged payloads decode to an error or to valid values") {
   }
 }
 
+TEST_CASE("storage: a dictionary stays one in memory, however many rows have its texts") {
+  constexpr std::size_t kRows = 60000;
+  const std::string text(3000, 'x'), other = "y";
+  Column column(PlainType::kText);
+  for (std::size_t row = 0; row < kRows; ++row) {
+    column.append(row % 7 == 0 ? Cell::null() : Cell::text(row == 3 ? other : text));
+  }
+  std::string payload;
+  encode_column(column, payload);
+  const Column read = decode_column(PlainType::kText, kRows, as_bytes(payload));
+  CHECK(read.memory() < (std::size_t{1} << 19));
+  CHECK(read.coded());
+  CHECK(read.entries() == 3);  // one of them for NULL
+  CHECK(read.text(0).empty());
+  CHECK(read.text(1) == text);
+  CHECK(read.text(3) == other);
+  CHECK(read.is_null(7));
+  std::string again;
+  encode_column(read, again);
+  CHECK(again == payload);
+  const std::uint32_t rows[] = {3, 0, 1};
+  Column some(PlainType::kText);
+  some.gather(read, rows, 3);
+  CHECK(some.text(0) == other);
+  CHECK(some.is_null(1));
+  CHECK(some.text(2) == text);
+}
+
 TEST_CASE("storage: impossible directory entries are refused under a right checksum") {
   const Layout layout = rich_layout();
   SegmentInfo good;
@@ -161,7 +189,10 @@ TEST_CASE("storage: impossible directory entries are refused under a right check
   thrown(ErrorKind::kCorrupt, [&] { decode_segment(as_bytes(record), 4, other); });
   refused([](SegmentInfo& info) { info.id = 5; });
   refused([](SegmentInfo& info) { info.rows = info.live_rows = 0; });
-  refused([](SegmentInfo& info) { info.rows = (1u << 20) + 1; });
+  refused([](SegmentInfo& info) {  // more than a segment of the table has
+    info.rows = info.live_rows = 1025;
+    info.max_rowid = 1025;
+  });
   refused([](SegmentInfo& info) { info.live_rows = 11; });
   refused([](SegmentInfo& info) { info.live_rows = 9; });
   refused([](SegmentInfo& info) { info.max_rowid = 11; });
@@ -202,7 +233,23 @@ TEST_CASE("storage: a state record names models of columns that there are") {
   thrown(ErrorKind::kCorrupt, [&] { decode_state(as_bytes(record), layout); });
   // Without models the record is as short as it can be.
   state.models.clear();
-  CHECK(encode_state(state).size() == 104);
+  CHECK(encode_state(state).size() == 112);
+}
+
+TEST_CASE("storage: a state record from before the tail had a digest is read") {
+  const Layout layout = rich_layout();
+  State state;
+  state.generation = state.tail_epoch = new_stamp();
+  state.tail_digest = 77;
+  const std::string now = encode_state(state);
+  CHECK(decode_state(as_bytes(now), layout).tail_digest == 77);
+  state.tail_digest.reset();
+  const std::string before = encode_state(state);
+  CHECK(before.size() == 104);
+  CHECK(before.substr(0, 4) == "WPST");
+  CHECK(!decode_state(as_bytes(before), layout).tail_digest);
+  CHECK(decode_generation(as_bytes(before)) == state.generation);
+  CHECK(decode_generation(as_bytes(now)) == state.generation);
 }
 
 }  // namespace warplite::storage

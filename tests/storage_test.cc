@@ -222,13 +222,17 @@ TEST_CASE("storage: the tail round-trips, grows and shrinks") {
 
   Chunk rows(layout, 50);
   std::vector<std::int64_t> sequences;
-  CHECK(store.read_tail(0, rows, sequences) == flush_a);
+  TailRead read = store.read_tail(0, rows, sequences);
+  CHECK(read.last_flush == flush_a);
+  CHECK(read.digest == state.tail_digest);
   check_chunk(rows, 0, first);
-  CHECK(store.read_tail(30, rows, sequences).is_null());
+  CHECK(store.read_tail(30, rows, sequences).last_flush.is_null());
 
   store.append_tail(state, flush_b, refs(b));
   CHECK(state.tail_epoch == epoch);
-  CHECK(store.read_tail(30, rows, sequences) == flush_b);
+  const TailRead more = store.read_tail(30, rows, sequences);
+  CHECK(more.last_flush == flush_b);
+  CHECK(read.digest + more.digest == state.tail_digest);
   check_chunk(rows, 30, second);
   CHECK(sequences.size() == 50);
   CHECK(sequences.back() == 50);
@@ -238,12 +242,13 @@ TEST_CASE("storage: the tail round-trips, grows and shrinks") {
 
   std::vector<std::int64_t> gone;
   for (std::int64_t i = 31; i <= 50; ++i) gone.push_back(i);
-  gone.push_back(77);  // not there
   store.erase_tail(state, gone);
+  CHECK(state.tail_digest == read.digest);
   CHECK(state.tail_epoch != epoch);
   CHECK(state.tail_rows == 30);
   CHECK(state.last_flush == flush_a);
   CHECK(state.last_sequence == 50);
+  thrown(ErrorKind::kCorrupt, [&] { store.erase_tail(state, std::vector<std::int64_t>{77}); });
   const Stamp second_epoch = state.tail_epoch;
   store.clear_tail(state);
   CHECK(state.tail_epoch != second_epoch);
@@ -460,8 +465,9 @@ TEST_CASE("storage: a long random history agrees with a model") {
     REQUIRE(store.read_state().tail_rows == static_cast<std::int64_t>(committed.tail.size()));
     Chunk chunk(layout, static_cast<std::uint32_t>(committed.tail.size()));
     std::vector<std::int64_t> sequences;
-    const Stamp newest = store.read_tail(0, chunk, sequences);
-    CHECK(newest == store.read_state().last_flush);
+    const TailRead read = store.read_tail(0, chunk, sequences);
+    CHECK(read.digest == store.read_state().tail_digest);
+    CHECK(read.last_flush == store.read_state().last_flush);
     std::vector<Row> rows;
     for (const auto& [sequence, row] : committed.tail) rows.push_back(row);
     check_chunk(chunk, 0, rows);
