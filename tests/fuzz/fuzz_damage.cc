@@ -3,7 +3,6 @@
 // checksum, so their table is not compared.
 #include <sqlite3.h>
 
-#include <algorithm>
 #include <array>
 #include <iterator>
 #include <string>
@@ -76,18 +75,6 @@ const Undamaged& undamaged() {
   return it;
 }
 
-sqlite3* fresh_copy() {
-  const auto& image = undamaged().image;
-  const auto size = static_cast<sqlite3_int64>(image.size());
-  sqlite3* db = nullptr;
-  require(sqlite3_open(":memory:", &db) == SQLITE_OK, "cannot open a database");
-  auto* copy = static_cast<unsigned char*>(sqlite3_malloc64(image.size()));
-  std::copy(image.begin(), image.end(), copy);
-  sqlite3_deserialize(db, "main", copy, size, size,
-                      SQLITE_DESERIALIZE_FREEONCLOSE | SQLITE_DESERIALIZE_RESIZEABLE);
-  return db;
-}
-
 // The input's bytes replace a stretch of one value, or all of it.
 void damage(sqlite3* db, Input input) {
   const Place& place = kPlaces[input.byte() % std::size(kPlaces)];
@@ -114,7 +101,7 @@ void damage(sqlite3* db, Input input) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto& expected = undamaged().answers;
-  sqlite3* db = fresh_copy();
+  sqlite3* db = warplite::fuzzing::copy_of(undamaged().image);
   damage(db, Input(data, size));
   warplite::engine::Residency::instance().clear();
   const auto got = answers(db);

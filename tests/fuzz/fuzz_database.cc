@@ -1,5 +1,6 @@
 #include "tests/fuzz/fuzz_database.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 
@@ -14,6 +15,17 @@ sqlite3* database() {
     require(sqlite3_open(":memory:", &opened) == SQLITE_OK, "cannot open a database");
     return opened;
   }();
+  return db;
+}
+
+sqlite3* copy_of(const std::vector<unsigned char>& image) {
+  const auto size = static_cast<sqlite3_int64>(image.size());
+  sqlite3* db = nullptr;
+  require(sqlite3_open(":memory:", &db) == SQLITE_OK, "cannot open a database");
+  auto* copy = static_cast<unsigned char*>(sqlite3_malloc64(image.size()));
+  std::copy(image.begin(), image.end(), copy);
+  sqlite3_deserialize(db, "main", copy, size, size,
+                      SQLITE_DESERIALIZE_FREEONCLOSE | SQLITE_DESERIALIZE_RESIZEABLE);
   return db;
 }
 

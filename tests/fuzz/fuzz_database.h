@@ -5,11 +5,15 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace warplite::fuzzing {
 
 // Opened once per process, in memory, closed never.
 sqlite3* database();
+
+// Another one, which begins as these bytes. The caller closes it.
+sqlite3* copy_of(const std::vector<unsigned char>& image);
 
 // Aborts, with the message printed, unless `holds`.
 void require(bool holds, const std::string& message);

@@ -1,0 +1,148 @@
+#include "tests/fuzz/fuzz_tables.h"
+
+#include <initializer_list>
+
+namespace warplite::fuzzing {
+namespace {
+
+// Rows of `values` for i from 1 on, sealed, with a model where there may be one, some deleted,
+// and a few in the tail.
+std::string filled(const std::string& name, const std::string& arguments, int rows,
+                   const std::string& values, bool learns = false) {
+  const auto insert = [&](int from, int to) {
+    return "WITH RECURSIVE c(i) AS (SELECT " + std::to_string(from) +
+           " UNION ALL SELECT i + 1 FROM c WHERE i < " + std::to_string(to) + ") INSERT INTO " +
+           name + " SELECT " + values + " FROM c;";
+  };
+  const auto command = [&](const std::string& word) {
+    return "INSERT INTO " + name + "(" + name + ") VALUES ('" + word + "');";
+  };
+  std::string sql = "CREATE VIRTUAL TABLE " + name + " USING warp(" + arguments + ");";
+  sql += insert(1, rows / 2) + command("optimize") + (learns ? command("train") : "");
+  sql += "DELETE FROM " + name + " WHERE rowid % 11 = 0;";
+  // A second segment, and then the tail.
+  return sql + insert(rows / 2 + 1, rows) + command("optimize") + insert(rows + 1, rows + 4);
+}
+
+// What any table is asked.
+std::vector<std::string> with_commands(const std::string& name, const std::string& set,
+                                       std::initializer_list<const char*> reads) {
+  std::vector<std::string> all(reads.begin(), reads.end());
+  all.insert(all.begin(), {"SELECT * FROM " + name, "SELECT * FROM " + name + " WHERE rowid = 7",
+                           "SELECT count(*), max(rowid) FROM " + name});
+  for (const char* command : {"integrity-check", "optimize", "train"}) {
+    all.push_back("INSERT INTO " + name + "(" + name + ") VALUES ('" + command + "')");
+  }
+  const std::string update = "UPDATE " + name + " SET " + set;
+  all.insert(all.begin() + 4, update + " WHERE rowid % 5 = 0");
+  for (const std::string& last :
+       {update + " WHERE rowid > (SELECT max(rowid) FROM " + name + ") - 3",
+        "DELETE FROM " + name + " WHERE rowid % 3 = 0", "SELECT * FROM " + name,
+        "INSERT INTO " + name + "(" + name + ") VALUES ('rebuild')", "SELECT * FROM " + name,
+        "INSERT INTO " + name + "(" + name + ") VALUES ('integrity-check')"}) {
+    all.push_back(last);
+  }
+  return all;
+}
+
+FuzzTable plain_table(const char* name, int rows) {
+  const std::string t = name;
+  return {name,
+          filled(t, "id INTEGER PRIMARY KEY, e FLOAT[4], n INTEGER, s TEXT, x REAL, y BOOLEAN, +note",
+                 rows,
+                 "i * 2 + i / 50, CASE WHEN i % 9 THEN '[' || i || ',0,0,1]' END, nullif(i % 5, 0),"
+                 " 's' || (i % 7), i / 4.0, i % 2, 'note' || i"),
+          with_commands(t, "n = n + 1, e = '[1,2,3,4]'", {})};
+}
+
+std::vector<FuzzTable> make_tables() {
+  std::vector<FuzzTable> all = {plain_table("a", 200), plain_table("b", 40)};
+  for (FuzzTable& table : all) {
+    const std::string t = table.name;
+    table.statements.insert(
+        table.statements.begin() + 3,
+        {"SELECT id, distance FROM " + t + " WHERE e MATCH '[5,0,0,0]' AND n >= 2 AND k = 9",
+         "SELECT id FROM " + t + " WHERE s LIKE 's1%' AND x < 30 AND y = 1",
+         "SELECT id, note FROM " + t + " WHERE s = 's3' OR s IN ('s1', 's4', 's5', 's6', 's7')",
+         "SELECT id FROM " + t + " WHERE e MATCH '[5,0,0,0]' AND distance < 20",
+         "SELECT * FROM warp_match_count('" + t + "', '{\"n\":[1,3],\"s\":\"s1\",\"x\":[2,8]}', 5)",
+         "SELECT * FROM warp_kmeans('" + t + "', 'e', 3)"});
+  }
+  all.push_back({"keys",
+                 filled("keys", "word TEXT PRIMARY KEY, h INT8[3], p INTEGER PARTITION KEY", 120,
+                        "'w' || i, '[1,2,' || (i % 100) || ']', i % 3"),
+                 with_commands("keys", "p = p + 1",
+                               {"SELECT rowid, p FROM keys WHERE word = 'w77'",
+                                "SELECT rowid FROM keys WHERE h MATCH '[1,2,3]' AND p = 2 AND k = 4",
+                                "INSERT OR REPLACE INTO keys VALUES ('w5', '[1,1,1]', 1)",
+                                "INSERT INTO keys VALUES ('w6', '[1,1,1]', 1)"})});
+  const std::string vector8 =
+      "'[' || (i % 13) || ',' || i || ',2,3,' || (i % 7) || ',0,' || (i % 3) || ',1]'";
+  const auto approximate = [&](const char* name, const std::string& arguments, bool learns = true) {
+    const std::string t = name;
+    const std::string match = " FROM " + t + " WHERE v MATCH '[1,5,2,3,1,0,1,1]'";
+    FuzzTable table{name, filled(t, arguments, 400, vector8 + ", i % 5", learns),
+                    with_commands(t, "n = n + 1, v = '[1,2,3,4,5,6,7,8]'", {})};
+    table.statements.insert(
+        table.statements.begin() + 3,
+        {"SELECT rowid, distance" + match + " AND k = 9", "SELECT rowid" + match + " AND n = 2 AND k = 30",
+         "SELECT rowid" + match + " AND distance < 40",
+         "SELECT * FROM warp_knn_search('" + t + "', 'v', '[1,5,2,3,1,0,1,1]', 5, '{\"device\":\"cpu\"}')",
+         "SELECT count(*) FROM warp_knn_graph('" + t + "', 'v', 2)"});
+    all.push_back(table);
+  };
+  approximate("flatlists", "v FLOAT[8] index=ivfflat(lists=4), n INTEGER");
+  approximate("fewerlists", "v FLOAT[8] index=ivfflat(lists=2), n INTEGER");
+  approximate("pq", "v FLOAT16[8] index=ivfpq(lists=4, m=4, opq=1), n INTEGER");
+  approximate("codes", "v FLOAT[8] index=ivfpq(lists=4, m=4, bits=4), n INTEGER, store=codes");
+  approximate("lsh", "v FLOAT[8] index=lsh(m=8), n INTEGER");
+  approximate("simhash", "v FLOAT[8] distance=cosine index=lsh(m=64), n INTEGER");
+  approximate("clusters", "v FLOAT[8] index=list_of_clusters(size=4), n INTEGER", false);
+  all.push_back(
+      {"texts",
+       filled("texts",
+              "g TEXT index=ngram(n=2), w TEXT index=words, d TEXT distance=edit,"
+              " c TEXT distance=edit index=list_of_clusters(size=4)",
+              160,
+              "'gram ' || (i * 7919 % 1000), 'word' || (i % 9) || ' and ' || i,"
+              " nullif('d' || (i % 17), 'd5'), 'text' || (i * 31 % 50)"),
+       with_commands("texts", "d = d || 'x'",
+                     {"SELECT * FROM warp_sequence_search('texts', 'g', 'gram 71', 3)",
+                      "SELECT * FROM warp_document_search('texts', 'w', 'word3 and 7', 3)",
+                      "SELECT * FROM warp_range_search('texts', 'd', 'd1', 1)",
+                      "SELECT * FROM warp_range_search('texts', 'c', 'text3', 1)",
+                      "SELECT count(*) FROM texts WHERE g GLOB 'gram 1*' AND w > 'word4'"})});
+  all.push_back({"counts",
+                 filled("counts", "n INTEGER index=match, s TEXT index=match, b BIT[16]", 300,
+                        "nullif(i % 12, 3), 's' || (i % 30), CAST(char(1 + i % 100, 1 + i % 27) AS BLOB)"),
+                 with_commands("counts", "n = n + 1",
+                               {"SELECT * FROM warp_match_count('counts', '{\"n\":[2,5],\"s\":\"s4\"}', 9)",
+                                "SELECT rowid FROM counts WHERE b MATCH x'0f0f' AND k = 3"})});
+  FuzzTable content{
+      "content",
+      "CREATE TABLE rows(id INTEGER PRIMARY KEY, v BLOB, n INTEGER, s TEXT);"
+      "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < 200) INSERT INTO rows"
+      " SELECT i, vec_f32('[' || i || ',0,0,1]'), i % 5, 's' || (i % 9) FROM c;"
+      "CREATE VIRTUAL TABLE content USING warp(v FLOAT[4] index=ivfflat(lists=4), n INTEGER, s TEXT,"
+      " content=rows);"
+      "INSERT INTO content(content) VALUES ('rebuild');"
+      "UPDATE rows SET n = 7 WHERE id % 50 = 0; DELETE FROM rows WHERE id % 40 = 0",
+      {"SELECT * FROM content", "SELECT rowid, distance FROM content WHERE v MATCH '[5,0,0,0]' AND k = 9",
+       "SELECT rowid FROM content WHERE v MATCH '[5,0,0,0]' AND n = 3 AND k = 9",
+       "SELECT * FROM warp_match_count('content', '{\"n\":[2,3],\"s\":\"s4\"}', 9)",
+       "UPDATE rows SET n = n + 1 WHERE id % 7 = 0", "DELETE FROM rows WHERE id % 5 = 0",
+       "INSERT INTO content(content) VALUES ('integrity-check')",
+       "INSERT INTO content(content) VALUES ('optimize')", "SELECT * FROM content",
+       "INSERT INTO content(content) VALUES ('rebuild')", "SELECT * FROM content"}};
+  all.push_back(content);
+  return all;
+}
+
+}  // namespace
+
+const std::vector<FuzzTable>& fuzz_tables() {
+  static const std::vector<FuzzTable> tables = make_tables();
+  return tables;
+}
+
+}  // namespace warplite::fuzzing
