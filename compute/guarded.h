@@ -10,6 +10,15 @@
 
 namespace warplite::compute {
 
+// Without its message where there is no memory for one.
+inline Status failed(ErrorKind kind, const char* message) noexcept {
+  try {
+    return {kind, message};
+  } catch (...) {
+    return {kind, {}};
+  }
+}
+
 // Runs `body`, which returns a Status or nothing, and turns what it throws into a Status.
 template <typename Body>
 Status guarded(const Body& body) noexcept {
@@ -21,11 +30,11 @@ Status guarded(const Body& body) noexcept {
       return body();
     }
   } catch (const Error& error) {
-    return {error.kind(), error.what()};
+    return failed(error.kind(), error.what());
   } catch (const std::bad_alloc&) {
-    return {ErrorKind::kNoMemory, "out of memory"};
+    return failed(ErrorKind::kNoMemory, "out of memory");
   } catch (const std::exception& error) {
-    return {ErrorKind::kDevice, error.what()};
+    return failed(ErrorKind::kDevice, error.what());
   }
 }
 

@@ -69,8 +69,8 @@ void Startup::begin() {
     static const int registered = std::atexit(await_running);
     static_cast<void>(registered);
   } catch (const std::exception& error) {
-    reason_ = std::string("no thread to start it: ") + error.what();
     stage_ = Stage::kEnded;
+    reason_ = std::string("no thread to start it: ") + error.what();
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "core/error.h"
 
@@ -35,13 +36,15 @@ Chunk::Chunk(const Layout& layout, std::uint32_t capacity, std::size_t header)
 
 void Chunk::append(const RowView& row) {
   WARP_DCHECK(!full());
-  // Everything that may throw comes first or is undone by the next append: size_
-  // moves last, and truncate() makes the parts agree again.
-  for (std::size_t i = 0; i < plains_.size(); ++i) plains_[i].truncate(size_);
-  for (std::size_t i = 0; i < plains_.size(); ++i) plains_[i].append(row.plains[i]);
-  aux_.resize(size_ * layout_->aux);
-  for (std::size_t i = 0; i < layout_->aux; ++i) aux_.emplace_back(row.aux[i]);
-  if (!index_.empty()) index_[row.rowid] = size_;
+  try {
+    for (std::size_t i = 0; i < plains_.size(); ++i) plains_[i].append(row.plains[i]);
+    for (std::size_t i = 0; i < layout_->aux; ++i) aux_.emplace_back(row.aux[i]);
+    if (!index_.empty()) index_[row.rowid] = size_;
+  } catch (...) {
+    for (Column& column : plains_) column.truncate(size_);
+    aux_.resize(size_ * layout_->aux);
+    throw;
+  }
   for (std::size_t i = 0; i < vectors_.size(); ++i) {
     VectorColumn& column = vectors_[i];
     std::byte* to = column.memory.data() + header_ + size_ * column.stride;
@@ -83,7 +86,9 @@ std::optional<std::uint32_t> Chunk::find(RowId rowid) const {
     return static_cast<std::uint32_t>(at - begin);
   }
   if (index_.empty()) {
-    for (std::uint32_t row = 0; row < size_; ++row) index_[begin[row]] = row;
+    auto index = index_;
+    for (std::uint32_t row = 0; row < size_; ++row) index[begin[row]] = row;
+    index_ = std::move(index);
   }
   const auto found = index_.find(rowid);
   if (found == index_.end() || found->second >= size_) return std::nullopt;

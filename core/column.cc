@@ -45,26 +45,35 @@ Cell Column::cell(std::size_t row) const {
   return Cell::null();
 }
 
+// On an exception nothing has changed.
 void Column::append(const Cell& cell) {
   const bool null = cell.is_null();
-  switch (type_) {
-    case PlainType::kInteger:
-    case PlainType::kBoolean: integers_.push_back(null ? 0 : cell.integer); break;
-    case PlainType::kReal: reals_.push_back(null ? 0.0 : cell.real); break;
-    case PlainType::kText:
-      if (bytes_.size() + cell.bytes.size() > std::numeric_limits<std::uint32_t>::max()) {
-        throw Error(ErrorKind::kLimit, "more than 4 GB of text in one segment's column");
-      }
-      if (!null) bytes_.append(cell.bytes);
-      ends_.push_back(static_cast<std::uint32_t>(bytes_.size()));
-      break;
+  const bool has_bits = null_count_ != 0;
+  const std::size_t bytes = bytes_.size();
+  try {
+    if (null || has_bits) nulls_.resize(size_ + 1);
+    switch (type_) {
+      case PlainType::kInteger:
+      case PlainType::kBoolean: integers_.push_back(null ? 0 : cell.integer); break;
+      case PlainType::kReal: reals_.push_back(null ? 0.0 : cell.real); break;
+      case PlainType::kText:
+        if (bytes + cell.bytes.size() > std::numeric_limits<std::uint32_t>::max()) {
+          throw Error(ErrorKind::kLimit, "more than 4 GB of text in one segment's column");
+        }
+        if (!null) bytes_.append(cell.bytes);
+        ends_.push_back(static_cast<std::uint32_t>(bytes_.size()));
+        break;
+    }
+  } catch (...) {
+    nulls_.resize(has_bits ? size_ : 0);
+    bytes_.resize(bytes);
+    throw;
   }
-  ++size_;
-  if (null || null_count_ != 0) nulls_.resize(size_);
   if (null) {
-    nulls_.set(size_ - 1);
+    nulls_.set(size_);
     ++null_count_;
   }
+  ++size_;
 }
 
 void Column::truncate(std::size_t size) {

@@ -65,9 +65,11 @@ std::shared_ptr<const ResidentVectors> SegmentPart::resident(std::size_t column)
   if (pinned_ != nullptr) return pinned_->vectors[column];
   if (content_ != nullptr) return content_->vectors(column);
   if (vector_owners_.empty()) {
+    std::vector<std::string> owners;
     for (const TableOptions::VectorColumn& vector : options_->vectors) {
-      vector_owners_.push_back(owner(vector.name));
+      owners.push_back(owner(vector.name));
     }
+    vector_owners_ = std::move(owners);
   }
   return Residency::instance().vectors(keys_.vectors[column], vector_owners_[column],
                                        vector_bytes(column),

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <new>
 #include <thread>
 #include <utility>
 
@@ -98,7 +99,11 @@ void Uploader::work() {
     lock.unlock();
     const bool done = upload(job);
     lock.lock();
-    if (!done) refusals_.push_back({job.device, Clock::now() + kRefusalLasts});
+    try {
+      if (!done) refusals_.push_back({job.device, Clock::now() + kRefusalLasts});
+    } catch (const std::bad_alloc&) {
+      // It is merely tried again sooner.
+    }
     std::list<Job> finished;
     finished.splice(finished.begin(), jobs_, jobs_.begin());
     if (jobs_.empty()) idle_.notify_all();

@@ -1,5 +1,7 @@
 #include "engine/view.h"
 
+#include <utility>
+
 #include "engine/models.h"
 #include "engine/parts.h"
 
@@ -57,14 +59,17 @@ std::optional<Location> View::find(RowId rowid) const {
     return found.has_value();
   };
   const auto count = static_cast<std::uint32_t>(parts_.size());
-  if (++finds_ == 2) {
-    rowids_.reserve(count);
+  if (finds_ == 1) {
+    RowIdIndex rowids;
+    rowids.reserve(count);
     for (std::uint32_t i = 0; i < count; ++i) {
-      rowids_.add(parts_[i]->min_rowid(), parts_[i]->max_rowid(), i);
+      rowids.add(parts_[i]->min_rowid(), parts_[i]->max_rowid(), i);
     }
-    rowids_.build();
+    rowids.build();
+    rowids_ = std::move(rowids);
   }
-  if (finds_ >= 2) {
+  if (finds_ < 2) ++finds_;
+  if (finds_ == 2) {
     rowids_.find(rowid, test);
     return found;
   }

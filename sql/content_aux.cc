@@ -22,8 +22,10 @@ Value ContentTable::AuxWalk::value(RowId rowid, const ColumnDefinition& column) 
   if (known == columns_.end()) {
     int& asked = asked_[static_cast<std::size_t>(column.slot)];
     if (++asked <= kFewRows) return table_.aux(rowid, column);
-    columns_.push_back(&column);
-    walk_ = std::make_unique<RowWalk>(table_, Sql::kAuxFrom, columns_);
+    Columns columns = columns_;
+    columns.push_back(&column);
+    walk_ = std::make_unique<RowWalk>(table_, Sql::kAuxFrom, columns);
+    columns_ = std::move(columns);
   }
   return walk_->to(rowid) ? walk_->aux(i) : Value();
 }

@@ -210,9 +210,10 @@ void ContentTable::forget() {
 // A content table that was renamed is the one that the triggers are on.
 void ContentTable::settle() {
   if (settled_) return;
-  if (definition_.content.triggers) table_ = table_of(triggers());
-  const TableShape shape = shape_of(db_, definition_.schema, table_);
-  if (!shape.rowid.empty()) rowid_ = shape.rowid;
+  std::string table = definition_.content.triggers ? table_of(triggers()) : table_;
+  TableShape shape = shape_of(db_, definition_.schema, table);
+  table_ = std::move(table);
+  if (!shape.rowid.empty()) rowid_ = std::move(shape.rowid);
   has_key_ = !shape.key.empty();
   settled_ = true;
 }

@@ -150,10 +150,7 @@ FoundTriggers find_triggers(sqlite3* db, const TriggerTarget& target) {
   const Statement query =
       prepare(db, "SELECT name, tbl_name, sql FROM " + quoted_name(target.schema) +
                       ".sqlite_schema WHERE type = 'trigger' AND name = ?1 COLLATE NOCASE");
-  const auto text = [&](int column) {
-    const auto* value = reinterpret_cast<const char*>(sqlite3_column_text(query.get(), column));
-    return std::string(value == nullptr ? "" : value);
-  };
+  const auto text = [&](int column) { return column_text(query.get(), column); };
   FoundTriggers found;
   for (std::size_t i = 0; i < kTriggers; ++i) {
     bind_text(query.get(), 1, target.index + kTexts[i].suffix);

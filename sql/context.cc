@@ -62,16 +62,10 @@ std::vector<std::string> search_path(sqlite3* db) {
   std::vector<std::string> schemas{"temp", "main"};
   const Statement list = prepare(db, "PRAGMA database_list");
   while (step(list.get())) {
-    const std::string name = reinterpret_cast<const char*>(sqlite3_column_text(list.get(), 1));
+    const std::string name = column_text(list.get(), 1);
     if (name != "temp" && name != "main") schemas.push_back(name);
   }
   return schemas;
-}
-
-// As far as the connection's copy of the schema knows.
-bool is_known_table(sqlite3* db, const std::string& schema, const std::string& table) {
-  return sqlite3_table_column_metadata(db, schema.c_str(), table.c_str(), nullptr, nullptr,
-                                       nullptr, nullptr, nullptr, nullptr) == SQLITE_OK;
 }
 
 constexpr const char* kVirtualTable = "a virtual table of another kind";
@@ -87,7 +81,7 @@ std::optional<std::string> what_is(sqlite3* db, const std::string& schema,
   bind_text(query.get(), 1, table);
   if (!step(query.get())) return std::nullopt;
   if (sqlite3_column_int(query.get(), 1) != 0) return kVirtualTable;
-  return "a " + std::string(reinterpret_cast<const char*>(sqlite3_column_text(query.get(), 0)));
+  return "a " + column_text(query.get(), 0);
 }
 
 }  // namespace
@@ -95,11 +89,11 @@ std::optional<std::string> what_is(sqlite3* db, const std::string& schema,
 std::optional<std::string> locate(sqlite3* db, const QualifiedName& name) {
   if (!name.schema.empty()) return name.schema;
   for (const char* schema : {"temp", "main"}) {
-    if (is_known_table(db, schema, name.table)) return schema;
+    if (is_there(db, schema, name.table)) return schema;
   }
   const std::vector<std::string> schemas = search_path(db);
   for (const std::string& schema : schemas) {
-    if (is_known_table(db, schema, name.table)) return schema;
+    if (is_there(db, schema, name.table)) return schema;
   }
   // Perhaps another connection made it a moment ago.
   for (const std::string& schema : schemas) {

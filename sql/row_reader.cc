@@ -6,9 +6,10 @@ namespace warplite::sql {
 
 void RowReader::reset(std::shared_ptr<const engine::View> view) {
   if (view == view_) return;
+  view_ = nullptr;  // so that a failure in between leaves nothing half-changed
+  plains_.assign(view->layout().plains.size(), {});
+  vectors_.assign(view->layout().vectors.size(), {});
   view_ = std::move(view);
-  plains_.assign(view_->layout().plains.size(), {});
-  vectors_.assign(view_->layout().vectors.size(), {});
 }
 
 Cell RowReader::plain(engine::Location at, std::size_t column) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <new>
 #include <string>
 #include <string_view>
 
@@ -33,6 +34,26 @@ inline bool step(sqlite3_stmt* statement) {
     throw Error(ErrorKind::kHost, code, sqlite3_errmsg(sqlite3_db_handle(statement)));
   }
   return code == SQLITE_ROW;
+}
+
+// Empty when it is NULL.
+inline std::string column_text(sqlite3_stmt* statement, int column) {
+  if (sqlite3_column_type(statement, column) == SQLITE_NULL) return "";
+  const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(statement, column));
+  if (text == nullptr) throw std::bad_alloc();
+  return {text, static_cast<std::size_t>(sqlite3_column_bytes(statement, column))};
+}
+
+// Whether the connection's copy of the schema has this table, and in it this column, unless that is
+// null.
+inline bool is_there(sqlite3* db, const std::string& schema, const std::string& table,
+                     const char* column = nullptr) {
+  const int code = sqlite3_table_column_metadata(db, schema.c_str(), table.c_str(), column,
+                                                 nullptr, nullptr, nullptr, nullptr, nullptr);
+  if (code != SQLITE_OK && code != SQLITE_ERROR) {
+    throw Error(ErrorKind::kHost, code, sqlite3_errmsg(db));
+  }
+  return code == SQLITE_OK;
 }
 
 inline void bind_text(sqlite3_stmt* statement, int parameter, std::string_view text) {

@@ -11,11 +11,6 @@ namespace {
 
 constexpr const char* kRowIdNames[] = {"rowid", "_rowid_", "oid"};
 
-std::string text(sqlite3_stmt* statement, int column) {
-  const auto* value = reinterpret_cast<const char*>(sqlite3_column_text(statement, column));
-  return value == nullptr ? "" : value;
-}
-
 // PRAGMA of the schema with the table's name as its argument.
 Statement pragma(sqlite3* db, const std::string& schema, const char* name,
                  const std::string& table) {
@@ -30,22 +25,16 @@ void read_kind(sqlite3* db, const std::string& schema, const std::string& table,
                       ".sqlite_schema WHERE name = ?1 COLLATE NOCASE AND type IN ('table', 'view')");
   bind_text(query.get(), 1, table);
   if (!step(query.get())) return;
-  shape.type = text(query.get(), 0);
-  shape.name = text(query.get(), 1);
+  shape.type = column_text(query.get(), 0);
+  shape.name = column_text(query.get(), 1);
   if (sqlite3_column_int(query.get(), 2) != 0) shape.type = "virtual table";
-}
-
-bool has_rowid(sqlite3* db, const std::string& schema, const std::string& table,
-               const std::string& rowid) {
-  return sqlite3_table_column_metadata(db, schema.c_str(), table.c_str(), rowid.c_str(), nullptr,
-                                       nullptr, nullptr, nullptr, nullptr) == SQLITE_OK;
 }
 
 // A PRIMARY KEY with an index of its own is not the rowid.
 bool has_key_index(sqlite3* db, const std::string& schema, const std::string& table) {
   const Statement list = pragma(db, schema, "index_list", table);
   while (step(list.get())) {
-    if (text(list.get(), 3) == "pk") return true;
+    if (column_text(list.get(), 3) == "pk") return true;
   }
   return false;
 }
@@ -55,10 +44,10 @@ void read_columns(sqlite3* db, const std::string& schema, const std::string& tab
   const Statement info = pragma(db, schema, "table_xinfo", table);
   int keys = 0;
   while (step(info.get())) {
-    shape.columns.push_back(text(info.get(), 1));
+    shape.columns.push_back(column_text(info.get(), 1));
     if (sqlite3_column_int(info.get(), 5) == 0) continue;
     ++keys;
-    if (ascii_lower(text(info.get(), 2)) == "integer") shape.key = shape.columns.back();
+    if (ascii_lower(column_text(info.get(), 2)) == "integer") shape.key = shape.columns.back();
   }
   if (keys != 1 || has_key_index(db, schema, table)) shape.key.clear();
 }
@@ -66,7 +55,7 @@ void read_columns(sqlite3* db, const std::string& schema, const std::string& tab
 bool is_known_shadow(sqlite3* db, const std::string& schema, const std::string& table) {
   const Statement list = pragma(db, schema, "table_list", table);
   while (step(list.get())) {
-    if (text(list.get(), 2) == "shadow") return true;
+    if (column_text(list.get(), 2) == "shadow") return true;
   }
   return false;
 }
@@ -95,9 +84,10 @@ std::string owner_of_shadow(sqlite3* db, const std::string& schema, const std::s
   bind_text(query.get(), 2, except);
   while (step(query.get())) {
     const bool is_own = sqlite3_column_int(query.get(), 2) != 0;
-    if (is_own ? storage::is_shadow_table(ascii_lower(text(query.get(), 1)), text(query.get(), 3))
+    if (is_own ? storage::is_shadow_table(ascii_lower(column_text(query.get(), 1)),
+                                          column_text(query.get(), 3))
                : is_known_shadow(db, schema, table)) {
-      return text(query.get(), 0);
+      return column_text(query.get(), 0);
     }
   }
   return "";
@@ -112,7 +102,7 @@ TableShape shape_of(sqlite3* db, const std::string& schema, const std::string& t
   for (const char* name : kRowIdNames) {
     if (free.empty() && !shape.has(name)) free = name;
   }
-  shape.without_rowid = !free.empty() && !has_rowid(db, schema, table, free);
+  shape.without_rowid = !free.empty() && !is_there(db, schema, table, free.c_str());
   shape.rowid = shape.key.empty() ? free : shape.key;
   return shape;
 }

@@ -17,6 +17,7 @@ void WarpCursor::filter(const std::string& plan, int use, sqlite3_value** argume
   end_scan();
   shows_values_ = (use & kShowsNoValues) == 0;
   if (plan != plan_text_ || plan_text_.empty()) {
+    plan_text_.clear();
     plan_ = Plan::parse(plan, table_.definition());
     plan_text_ = plan;
   }

@@ -124,8 +124,12 @@ void Store::rename_tables(const std::string& new_table) {
 
 bool Store::present() const {
   const std::string state = impl_->table + "_state";
-  return sqlite3_table_column_metadata(impl_->db, impl_->schema.c_str(), state.c_str(), nullptr,
-                                       nullptr, nullptr, nullptr, nullptr, nullptr) == SQLITE_OK;
+  const int code =
+      sqlite3_table_column_metadata(impl_->db, impl_->schema.c_str(), state.c_str(), nullptr,
+                                    nullptr, nullptr, nullptr, nullptr, nullptr);
+  // That it cannot be told, without memory, does not mean that there are none.
+  if (code != SQLITE_OK && code != SQLITE_ERROR) throw_host(impl_->db, impl_->table);
+  return code == SQLITE_OK;
 }
 
 void Store::settle_name() {

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <doctest/doctest.h>
 #include <limits>
+#include <new>
 #include <random>
 #include <string>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "core/column.h"
 #include "core/half.h"
 #include "core/topk.h"
+#include "tests/failing_allocator.h"
 
 using namespace warplite;
 
@@ -259,4 +261,94 @@ TEST_CASE("chunk: truncate drops rows from the end in every part") {
   CHECK(!chunk.find(0));
   append_row(chunk, 3, 4);
   check_row(chunk, 0, 3, 4);
+}
+
+namespace {
+
+using testing::AllocationFault;
+using testing::Allocator;
+
+// Runs `body` again with allocation 0, 1, … failing, until nothing fails. `check` follows each.
+template <class Body, class Check>
+void fail_each_allocation(const Body& body, const Check& check) {
+  for (long nth = 0;; ++nth) {
+    bool fired = false;
+    bool failed = false;
+    {
+      const AllocationFault fault(Allocator::kCpp, nth, false);
+      try {
+        body();
+      } catch (const std::bad_alloc&) {
+        failed = true;
+      }
+      fired = fault.fired();
+    }
+    INFO("allocation ", nth);
+    check(failed);
+    if (!fired) return;
+  }
+}
+
+const std::string kLongText(100, 'x');  // where it is stored, memory is asked for
+
+}  // namespace
+
+TEST_CASE("column: an append without memory changes nothing") {
+  for (const std::size_t filled : {0u, 1u, 63u, 64u, 128u}) {
+    for (const Cell& cell : {Cell::text(kLongText), Cell::null()}) {
+      Column column(PlainType::kText);
+      for (std::size_t i = 0; i < filled; ++i) column.append(Cell::text("y"));
+      Column tested = column;  // without spare room
+      fail_each_allocation([&] { tested.append(cell); },
+                           [&](bool failed) {
+                             if (failed) {
+                               CHECK(tested.size() == filled);
+                               tested.append(Cell::text("next"));
+                               CHECK(tested.text(filled) == "next");
+                               CHECK(!tested.is_null(filled));
+                             }
+                             for (std::size_t i = 0; i < filled; ++i) CHECK(tested.text(i) == "y");
+                             tested = Column(PlainType::kText);
+                             tested = Column(column);
+                           });
+    }
+  }
+}
+
+TEST_CASE("chunk: rows come whole or not at all, and are found, without memory") {
+  Layout layout;
+  layout.vectors = {{ElementType::kFloat32, 1}};
+  layout.plains = {PlainType::kInteger, PlainType::kText, PlainType::kText};
+  layout.aux = 1;
+  Chunk chunk(layout, 200);
+  const float vector = 1;
+  const Cell vectors[] = {Cell::blob({reinterpret_cast<const char*>(&vector), sizeof vector})};
+  const auto append = [&](RowId rowid) {
+    const Cell text = rowid % 3 == 0 ? Cell::null() : Cell::text(kLongText);
+    const Cell plains[] = {Cell::of(rowid), text, text};
+    const Cell aux[] = {Cell::text(kLongText)};
+    chunk.append({rowid, vectors, plains, aux});
+  };
+  // Descending, so that they are found by an index.
+  for (RowId rowid = 190; rowid > 40; --rowid) {
+    const std::uint32_t before = chunk.size();
+    fail_each_allocation([&] { if (chunk.size() == before) append(rowid); },
+                         [&](bool) {
+                           CHECK(chunk.plain(0).size() == chunk.size());
+                           CHECK(chunk.plain(1).size() == chunk.size());
+                           CHECK(chunk.plain(2).size() == chunk.size());
+                         });
+    REQUIRE(chunk.size() == before + 1);
+    if (rowid % 50 != 0) continue;
+    Chunk* const looked = &chunk;
+    fail_each_allocation([&] { looked->find(rowid + 1); },
+                         [&](bool) { CHECK(chunk.find(190) == 0u); });
+  }
+  for (std::uint32_t row = 0; row < chunk.size(); ++row) {
+    const RowId rowid = chunk.rowids()[row];
+    CHECK(chunk.plain(0).integers()[row] == rowid);
+    CHECK(chunk.plain(1).text(row) == (rowid % 3 == 0 ? "" : kLongText));
+    CHECK(chunk.plain(2).is_null(row) == (rowid % 3 == 0));
+    CHECK(chunk.find(rowid) == row);
+  }
 }
