@@ -1,0 +1,30 @@
+// Statements of every form, in worlds of small tables: what fault_test.cc runs while an allocation
+// fails.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace warplite::testing {
+
+// Statements, run one after another until one fails.
+struct Scenario {
+  const char* name;
+  std::vector<std::string> statements;
+};
+
+struct World {
+  const char* name;
+  std::string set_up;
+  std::string state;   // queries whose rows are those of the tables
+  std::string usable;  // statements that must succeed wherever a scenario ended
+  std::vector<Scenario> scenarios;
+};
+
+World rows_world();     // columns of every type, a text key, segments, a tail
+World vectors_world();  // every type of vector and kind of index, trained; store=codes
+World texts_world();    // every index of texts, and match counts
+World content_world();  // content=, with triggers and by hand
+World imports_world();  // tables of sqlite-vec, a file of vectors
+
+}  // namespace warplite::testing
