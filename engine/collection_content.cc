@@ -69,13 +69,13 @@ void Collection::Impl::erase_gone() {
 }
 
 // Rows that are lost are left behind by what is written. The content table itself may have been
-// dropped in this transaction, which is to end all the same.
+// dropped in this transaction, which is to end all the same. Other failures may have ended it.
 void Collection::Impl::look_again_before_writing() {
   try {
     look_again();
     erase_gone();
   } catch (const Error& error) {
-    if (error.kind() == ErrorKind::kInterrupted || error.kind() == ErrorKind::kCorrupt) throw;
+    if (error.kind() != ErrorKind::kInvalid) throw;
   }
 }
 

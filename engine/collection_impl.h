@@ -143,8 +143,12 @@ void Collection::Impl::write_tables(const Write& write) {
   } catch (...) {
     busy = false;
     forget_view();
-    transaction.mark_torn();
-    if (rollback_waits) roll_back();
+    // Where the host has rolled back already, in a statement of ours, nothing is left to mend.
+    if (rollback_waits || !transaction.active()) {
+      roll_back();
+    } else {
+      transaction.mark_torn();
+    }
     throw;
   }
   busy = false;
