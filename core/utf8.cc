@@ -41,4 +41,27 @@ void decode_utf8(std::string_view text, CodePoints& out) {
   }
 }
 
+std::string printable(std::string_view bytes, std::size_t most) {
+  constexpr std::string_view kEllipsis = "…", kDigits = "0123456789ABCDEF";
+  std::string text;
+  std::size_t fits = 0;  // of the text, with an ellipsis after it
+  while (!bytes.empty()) {
+    const std::size_t length = std::max<std::size_t>(sequence_length(bytes), 1);
+    const auto byte = static_cast<unsigned char>(bytes[0]);
+    const bool control = byte < 0x20 ? byte != '\n' && byte != '\t' : byte == 0x7f;
+    if (control || (length == 1 && byte >= 0x80)) {
+      text.append("\\x").append(1, kDigits[byte >> 4]).append(1, kDigits[byte & 15]);
+    } else {
+      text.append(bytes.substr(0, length));
+    }
+    if (text.size() > most) {
+      text.resize(fits);
+      return text.append(kEllipsis);
+    }
+    if (text.size() + kEllipsis.size() <= most) fits = text.size();
+    bytes.remove_prefix(length);
+  }
+  return text;
+}
+
 }  // namespace warplite

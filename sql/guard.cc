@@ -1,5 +1,7 @@
 #include "sql/guard.h"
 
+#include "core/utf8.h"
+
 namespace warplite::sql {
 
 int result_code(const Error& error) {
@@ -15,10 +17,18 @@ int result_code(const Error& error) {
   }
 }
 
-void set_message(char** slot, const std::string& message) {
+void set_message(char** slot, std::string_view message, std::size_t most) {
   if (slot == nullptr) return;
   sqlite3_free(*slot);
-  *slot = sqlite3_mprintf("%s", message.c_str());
+  *slot = nullptr;
+  *slot = sqlite3_mprintf("%s", printable(message, most).c_str());
+}
+
+void result_message(sqlite3_context* context, std::string_view message) try {
+  const std::string text = printable(message, kMostMessage);
+  sqlite3_result_error(context, text.data(), static_cast<int>(text.size()));
+} catch (const std::bad_alloc&) {
+  sqlite3_result_error_nomem(context);
 }
 
 }  // namespace warplite::sql

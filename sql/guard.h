@@ -1,9 +1,11 @@
-// The C boundary: nothing thrown ever reaches SQLite.
+// The C boundary: nothing thrown ever reaches SQLite, and every message that does is UTF-8, whatever
+// a value, a name or a file brought into it.
 #pragma once
 
 #include <exception>
 #include <new>
 #include <string>
+#include <string_view>
 
 #include "core/error.h"
 #include "storage/sqlite_api.h"
@@ -14,8 +16,12 @@ namespace warplite::sql {
 // READONLY, the host's own code, or ERROR.
 int result_code(const Error& error);
 
-// Replaces *slot (a message SQLite frees with sqlite3_free).
-void set_message(char** slot, const std::string& message);
+inline constexpr std::size_t kMostMessage = 2000;  // bytes of an error's message
+
+// Replaces *slot (a message SQLite frees with sqlite3_free) by the message, made printable and cut.
+void set_message(char** slot, std::string_view message, std::size_t most = kMostMessage);
+// Makes it the result of a scalar function, which is an error.
+void result_message(sqlite3_context* context, std::string_view message);
 
 // Runs `body` (which returns a result code) for a virtual-table method; an exception becomes
 // its code, with the message in vtab->zErrMsg (or *slot).
@@ -48,14 +54,14 @@ void guarded(sqlite3_context* context, Body&& body) noexcept {
     body();
   } catch (const Error& error) {
     // In this order: the code alone would bring SQLite's own text.
-    sqlite3_result_error(context, error.what(), -1);
+    result_message(context, error.what());
     sqlite3_result_error_code(context, result_code(error));
   } catch (const std::bad_alloc&) {
     sqlite3_result_error_nomem(context);
   } catch (const std::exception& error) {
-    sqlite3_result_error(context, error.what(), -1);
+    result_message(context, error.what());
   } catch (...) {
-    sqlite3_result_error(context, "unknown error", -1);
+    result_message(context, "unknown error");
   }
 }
 

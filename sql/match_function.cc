@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "core/error.h"
 #include "sql/guard.h"
 #include "sql/warp_cursor.h"
 #include "sql/warp_table.h"
@@ -13,7 +14,7 @@ namespace warplite::sql {
 namespace {
 
 void unusable(sqlite3_context* context, int, sqlite3_value**) {
-  sqlite3_result_error(context, "unable to use function MATCH in the requested context", -1);
+  result_message(context, "unable to use function MATCH in the requested context");
 }
 
 // REQUIRES: the column of argv[1] was read last, from the row that is asked about.
@@ -32,12 +33,12 @@ void answer(sqlite3_context* context, sqlite3_value** argv) {
   const std::string place = at < definition.columns.size()
                                 ? definition.table + "." + definition.columns[at].name
                                 : definition.table;
-  const std::string message =
+  throw Error(
+      ErrorKind::kInvalid,
       "MATCH on " + place +
       " cannot be answered here: it must be joined to the rest of WHERE by AND, outside OR and "
       "NOT (each branch of an OR may have its own MATCH and k), and not on the side of a LEFT, "
-      "RIGHT or FULL JOIN that may be missing; then it belongs in the ON clause";
-  sqlite3_result_error(context, message.c_str(), -1);
+      "RIGHT or FULL JOIN that may be missing; then it belongs in the ON clause");
 }
 
 void match(sqlite3_context* context, int, sqlite3_value** argv) {

@@ -187,7 +187,8 @@ int warp_integrity(sqlite3_vtab* vtab, const char* schema, const char* name, int
       text += (text.empty() ? "" : "\n") + fault;
     }
     if (!text.empty()) {
-      set_message(report, std::string("warp table ") + schema + "." + name + ": " + text);
+      text = std::string("warp table ") + schema + "." + name + ": " + text;
+      set_message(report, text, std::string::npos);
     }
     return SQLITE_OK;
   });

@@ -15,6 +15,7 @@
 #include "core/column.h"
 #include "core/half.h"
 #include "core/topk.h"
+#include "core/utf8.h"
 #include "tests/failing_allocator.h"
 
 using namespace warplite;
@@ -350,5 +351,23 @@ TEST_CASE("chunk: rows come whole or not at all, and are found, without memory")
     CHECK(chunk.plain(1).text(row) == (rowid % 3 == 0 ? "" : kLongText));
     CHECK(chunk.plain(2).is_null(row) == (rowid % 3 == 0));
     CHECK(chunk.find(rowid) == row);
+  }
+}
+
+TEST_CASE("what is printable is UTF-8, and no longer than it may be") {
+  using namespace std::string_view_literals;
+  CHECK(printable("plain \tä€😀\n", 100) == "plain \tä€😀\n");
+  CHECK(printable("a\0b\x1b[1m\x7f"sv, 100) == "a\\x00b\\x1B[1m\\x7F");
+  CHECK(printable("\xff\xc3(\xed\xa0\x80\xf0\x9f\x98", 100) == "\\xFF\\xC3(\\xED\\xA0\\x80\\xF0\\x9F\\x98");
+  CHECK(printable("ééééé", 10) == "ééééé");
+  CHECK(printable("ééééé", 9) == "ééé…");
+  CHECK(printable("ééééé", 8) == "éé…");
+  std::mt19937 random(5);
+  for (int round = 0; round < 2000; ++round) {
+    std::string bytes(random() % 40, ' ');
+    for (char& c : bytes) c = static_cast<char>(random());
+    const std::string text = printable(bytes, 30);
+    CHECK(text.size() <= 30);
+    CHECK(printable(text, 30) == text);
   }
 }
