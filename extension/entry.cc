@@ -1,6 +1,4 @@
 // The entry point that SQLite finds by the file's name, warplite.so.
-#include <sqlite3ext.h>
-
 #include <exception>
 #include <mutex>
 
@@ -9,10 +7,7 @@
 #endif
 
 #include "extension/registrations.h"
-
-extern "C" {
-SQLITE_EXTENSION_INIT1
-}
+#include "storage/sqlite_api.h"
 
 #if defined(__GNUC__)
 #define WARPLITE_EXPORT __attribute__((visibility("default")))
@@ -39,13 +34,6 @@ void stay_loaded() {
 #endif
 }
 
-// Connections load while earlier ones run: what those read is not written again.
-void use_api(const sqlite3_api_routines* api) {
-  static std::mutex mutex;
-  const std::lock_guard lock(mutex);
-  if (sqlite3_api != api) sqlite3_api = api;
-}
-
 void start_process() {
   stay_loaded();
   warplite::register_process_parts();
@@ -54,7 +42,12 @@ void start_process() {
 }  // namespace
 
 int sqlite3_warplite_init(sqlite3* db, char** message, const sqlite3_api_routines* api) {
-  use_api(api);
+  const warplite::host::Scope scope(api);
+  if (warplite::host::add_library(api) < 0) {
+    *message = sqlite3_mprintf("warplite: more than %d SQLite libraries in one process",
+                               warplite::host::kMostLibraries);
+    return SQLITE_ERROR;
+  }
   if (sqlite3_libversion_number() < kOldestLibrary) {
     *message = sqlite3_mprintf("warplite needs SQLite 3.38 or later, this is %s",
                                sqlite3_libversion());

@@ -164,10 +164,12 @@ std::shared_ptr<OpenTable> Context::find(const std::string& name) {
 struct Interrupt::Impl {
   using Clock = std::chrono::steady_clock;
   sqlite3* db;
+  const sqlite3_api_routines* routines = host::routines;  // a helper thread has none of its own
   Clock::time_point asked = Clock::now();
   Statement probe;
 
   bool ask() {
+    const host::Scope scope(routines);
 #if SQLITE_VERSION_NUMBER >= 3041000
     if (sqlite3_libversion_number() >= 3041000) return sqlite3_is_interrupted(db) != 0;
 #endif

@@ -1,5 +1,5 @@
 // What the modules and functions of one connection share: its warp tables by name.
-// Ownership: created by registration, freed with the module (sqlite3_create_module_v2's destructor).
+// Ownership: created by registration, freed with the module (sql/entry.h).
 // Threads: as the connection.
 #pragma once
 

@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "sql/argument_lexer.h"
+#include "sql/entry.h"
 #include "sql/guard.h"
 #include "sql/progress.h"
 #include "sql/statement.h"
@@ -220,8 +221,7 @@ void call(sqlite3_context* context, int count, sqlite3_value** arguments) {
 int register_import_vec0(sqlite3* db, Context* context) {
   int code = SQLITE_OK;
   for (int arguments = 1; arguments <= 2 && code == SQLITE_OK; ++arguments) {
-    code = sqlite3_create_function_v2(db, kFunction, arguments, SQLITE_UTF8 | SQLITE_DIRECTONLY,
-                                      context, call, nullptr, nullptr, nullptr);
+    code = create_function<call>(db, kFunction, arguments, SQLITE_DIRECTONLY, context);
   }
   return code;
 }

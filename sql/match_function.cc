@@ -6,6 +6,7 @@
 #include <string>
 
 #include "core/error.h"
+#include "sql/entry.h"
 #include "sql/guard.h"
 #include "sql/warp_cursor.h"
 #include "sql/warp_table.h"
@@ -48,8 +49,7 @@ void match(sqlite3_context* context, int, sqlite3_value** argv) {
 }  // namespace
 
 int register_match_function(sqlite3* db) {
-  const int code = sqlite3_create_function_v2(db, "match", 2, SQLITE_UTF8 | SQLITE_INNOCUOUS,
-                                              nullptr, unusable, nullptr, nullptr, nullptr);
+  const int code = create_function<unusable>(db, "match", 2, SQLITE_INNOCUOUS, nullptr);
   // Under SELECT load_extension() a statement is running, and SQLite keeps its own match().
   return code == SQLITE_BUSY ? SQLITE_OK : code;
 }
@@ -57,7 +57,7 @@ int register_match_function(sqlite3* db) {
 int find_match_function(sqlite3_vtab* vtab, int argc, const char* name,
                         void (**function)(sqlite3_context*, int, sqlite3_value**), void** data) {
   if (argc != 2 || sqlite3_stricmp(name, "match") != 0) return 0;
-  *function = match;
+  *function = entry<match>();
   *data = static_cast<WarpTable*>(vtab);
   return 1;
 }

@@ -6,6 +6,7 @@
 #include "core/error.h"
 #include "sql/config.h"
 #include "sql/context.h"
+#include "sql/entry.h"
 #include "sql/guard.h"
 #include "sql/values.h"
 #include "sql/vector_functions.h"
@@ -60,9 +61,8 @@ void call(sqlite3_context* context, int count, sqlite3_value** arguments) {
 }
 
 int add(sqlite3* db, const ScalarFunction& function, int flags) {
-  return sqlite3_create_function_v2(db, function.name, function.arguments, SQLITE_UTF8 | flags,
-                                    const_cast<ScalarFunction*>(&function), call, nullptr, nullptr,
-                                    nullptr);
+  return create_function<call>(db, function.name, function.arguments, flags,
+                               const_cast<ScalarFunction*>(&function));
 }
 
 }  // namespace
@@ -75,9 +75,7 @@ int register_scalar_functions(sqlite3* db, const char* version_text) {
   }
   if (code == SQLITE_OK) code = add(db, kEditDistance, kPure);
   if (code == SQLITE_OK) {
-    code = sqlite3_create_function_v2(db, "warp_version", 0, SQLITE_UTF8 | kPure,
-                                      const_cast<char*>(version_text), version, nullptr, nullptr,
-                                      nullptr);
+    code = create_function<version>(db, "warp_version", 0, kPure, const_cast<char*>(version_text));
   }
   if (code == SQLITE_OK) code = add(db, kReadConfig, SQLITE_INNOCUOUS);
   // Changes the process: never from a view or a trigger of somebody's file.

@@ -7,6 +7,7 @@
 
 #include "sql/commands.h"
 #include "sql/content_table.h"
+#include "sql/entry.h"
 #include "sql/guard.h"
 #include "sql/match_function.h"
 #include "sql/plan.h"
@@ -201,48 +202,50 @@ struct ModuleWithIntegrity {
   int (*integrity)(sqlite3_vtab*, const char* schema, const char* name, int flags, char** report);
 };
 
-sqlite3_module base_module() {
+sqlite3_module base_module(int library) {
   sqlite3_module module{};
   module.iVersion = 4;
-  module.xCreate = warp_create;
-  module.xConnect = warp_connect;
-  module.xBestIndex = warp_best_index;
-  module.xDisconnect = warp_disconnect;
-  module.xDestroy = warp_destroy;
-  module.xOpen = warp_open;
-  module.xClose = warp_close;
-  module.xFilter = warp_filter;
-  module.xNext = warp_next;
-  module.xEof = warp_eof;
-  module.xColumn = warp_column;
-  module.xRowid = warp_rowid;
-  module.xUpdate = warp_update;
-  module.xBegin = warp_begin;
-  module.xSync = warp_sync;
-  module.xCommit = warp_commit;
-  module.xRollback = warp_rollback;
-  module.xFindFunction = find_match_function;
-  module.xRename = warp_rename;
-  module.xSavepoint = warp_savepoint;
-  module.xRelease = warp_release;
-  module.xRollbackTo = warp_rollback_to;
-  module.xShadowName = warp_shadow_name;
+  module.xCreate = entry<warp_create>(library);
+  module.xConnect = entry<warp_connect>(library);
+  module.xBestIndex = entry<warp_best_index>(library);
+  module.xDisconnect = entry<warp_disconnect>(library);
+  module.xDestroy = entry<warp_destroy>(library);
+  module.xOpen = entry<warp_open>(library);
+  module.xClose = entry<warp_close>(library);
+  module.xFilter = entry<warp_filter>(library);
+  module.xNext = entry<warp_next>(library);
+  module.xEof = entry<warp_eof>(library);
+  module.xColumn = entry<warp_column>(library);
+  module.xRowid = entry<warp_rowid>(library);
+  module.xUpdate = entry<warp_update>(library);
+  module.xBegin = entry<warp_begin>(library);
+  module.xSync = entry<warp_sync>(library);
+  module.xCommit = entry<warp_commit>(library);
+  module.xRollback = entry<warp_rollback>(library);
+  module.xFindFunction = entry<find_match_function>(library);
+  module.xRename = entry<warp_rename>(library);
+  module.xSavepoint = entry<warp_savepoint>(library);
+  module.xRelease = entry<warp_release>(library);
+  module.xRollbackTo = entry<warp_rollback_to>(library);
+  module.xShadowName = entry<warp_shadow_name>(library);
   return module;
 }
 
-const sqlite3_module* warp_module() {
 #if SQLITE_VERSION_NUMBER >= 3044000
-  static const sqlite3_module module = [] {
-    sqlite3_module result = base_module();
-    result.xIntegrity = warp_integrity;
-    return result;
-  }();
-  return &module;
-#else
-  static const ModuleWithIntegrity module{base_module(), warp_integrity};
-  return &module.base;
-#endif
+sqlite3_module make_module(int library) {
+  sqlite3_module module = base_module(library);
+  module.xIntegrity = entry<warp_integrity>(library);
+  return module;
 }
+
+const sqlite3_module* warp_module() { return library_module<make_module>(); }
+#else
+ModuleWithIntegrity make_module(int library) {
+  return {base_module(library), entry<warp_integrity>(library)};
+}
+
+const sqlite3_module* warp_module() { return &library_module<make_module>()->base; }
+#endif
 
 }  // namespace
 
@@ -259,9 +262,7 @@ WarpTable::WarpTable(Context* shared, std::shared_ptr<OpenTable> table)
 }
 
 int register_warp_module(sqlite3* db, std::unique_ptr<Context> context) {
-  return sqlite3_create_module_v2(db, "warp", warp_module(), context.release(), [](void* owned) {
-    delete static_cast<Context*>(owned);
-  });
+  return create_module(db, "warp", warp_module(), context.release());
 }
 
 }  // namespace warplite::sql

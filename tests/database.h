@@ -1,4 +1,5 @@
-// A SQLite connection for the C++ tests of storage and engine; whatever fails ends the test.
+// A SQLite connection for the C++ tests of storage and engine, which call them as if SQLite had; whatever
+// fails ends the test.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -8,6 +9,8 @@
 #include <cstdint>
 #include <cstdio>
 #include <string>
+
+#include "tests/in_host.h"
 
 namespace warplite::testing {
 
@@ -60,6 +63,7 @@ class Database {
     return statement;
   }
 
+  InHost host_;
   sqlite3* db_ = nullptr;
 };
 

@@ -1,5 +1,4 @@
-// The test program: every connection it opens has the extension, linked statically,
-// so that storage code called directly has its table of SQLite routines too.
+// The test program: every connection it opens has the extension, linked statically.
 // The last line of output counts cases; each path through a case's subcases
 // (each .test file on each kind of database) is one.
 #define DOCTEST_CONFIG_IMPLEMENT

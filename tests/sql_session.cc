@@ -47,6 +47,8 @@ SqlSession::SqlSession(const std::vector<unsigned char>& image) : db_(opened(":m
   }
 }
 
+SqlSession::~SqlSession() { sqlite3_close_v2(db_); }
+
 SqlResult SqlSession::run(const std::string& sql) const {
   SqlResult result;
   for (const char* rest = sql.c_str(); *rest != '\0' && result.ok();) {

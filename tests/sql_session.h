@@ -25,7 +25,7 @@ class SqlSession {
   explicit SqlSession(const std::string& path);
   // A database in memory that begins as these bytes.
   explicit SqlSession(const std::vector<unsigned char>& image);
-  ~SqlSession() { sqlite3_close_v2(db_); }
+  ~SqlSession();
   SqlSession(const SqlSession&) = delete;
   SqlSession& operator=(const SqlSession&) = delete;
 

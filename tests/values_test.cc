@@ -15,6 +15,7 @@
 #include "core/half.h"
 #include "sql/json_vector.h"
 #include "sql/values.h"
+#include "tests/in_host.h"
 #include "tests/sql_session.h"
 
 namespace warplite::sql {
@@ -43,6 +44,7 @@ std::string error_for(const Cell& cell, ElementType type, std::uint32_t dim) {
 }
 
 TEST_CASE("every NaN and infinity is found, and nothing else") {
+  const testing::InHost host;
   const float worst[] = {std::numeric_limits<float>::max(), -std::numeric_limits<float>::max(),
                          std::numeric_limits<float>::denorm_min(), -0.0f, 1.0f};
   const float special[] = {std::numeric_limits<float>::quiet_NaN(),
@@ -65,6 +67,7 @@ TEST_CASE("every NaN and infinity is found, and nothing else") {
 }
 
 TEST_CASE("float16: every bit pattern is accepted exactly when it is finite") {
+  const testing::InHost host;
   for (std::uint32_t bits = 0; bits < 65536; ++bits) {
     for (const std::uint32_t dim : {1u, 40u}) {
       std::vector<std::uint16_t> values(dim, 0x7bff);
@@ -76,6 +79,7 @@ TEST_CASE("float16: every bit pattern is accepted exactly when it is finite") {
 }
 
 TEST_CASE("a FLOAT16 column rounds float32 values to nearest even") {
+  const testing::InHost host;
   std::mt19937 random(7);
   std::uniform_int_distribution<std::uint32_t> any;
   for (int round = 0; round < 20000; ++round) {
@@ -95,6 +99,7 @@ TEST_CASE("a FLOAT16 column rounds float32 values to nearest even") {
 }
 
 TEST_CASE("valid BLOBs are borrowed, not copied") {
+  const testing::InHost host;
   const std::vector<float> values(16, 1.5f);
   const VectorInput vector = vector_from_cell(blob_of(values), ElementType::kFloat32, 16, "t.c");
   CHECK(vector.data == reinterpret_cast<const std::byte*>(values.data()));
@@ -102,6 +107,7 @@ TEST_CASE("valid BLOBs are borrowed, not copied") {
 }
 
 TEST_CASE("errors say the place, what was expected and what came") {
+  const testing::InHost host;
   CHECK(error_for(Cell::blob("123456789012"), ElementType::kFloat32, 4) ==
         "papers.embedding: expected a FLOAT[4] vector (16 bytes of float32, or a JSON array of 4 "
         "numbers), got a BLOB of 12 bytes");
@@ -115,6 +121,7 @@ TEST_CASE("errors say the place, what was expected and what came") {
 }
 
 TEST_CASE("JSON: what is no flat array of fitting numbers is refused") {
+  const testing::InHost host;
   struct Case {
     const char* json;
     ElementType type;
@@ -162,6 +169,7 @@ TEST_CASE("JSON: what is no flat array of fitting numbers is refused") {
 }
 
 TEST_CASE("JSON: numbers are read to the nearest float32") {
+  const testing::InHost host;
   std::mt19937 random(11);
   std::uniform_int_distribution<std::uint32_t> any;
   for (int round = 0; round < 20000; ++round) {
@@ -178,6 +186,7 @@ TEST_CASE("JSON: numbers are read to the nearest float32") {
 }
 
 TEST_CASE("JSON: bits are least significant first") {
+  const testing::InHost host;
   const JsonVector bits =
       parse_json_vector("[1,0,1,0,0,0,0,1, 0,1]", ElementType::kBit, "t.c");
   CHECK(bits.count == 10);
@@ -236,6 +245,7 @@ Value literal(const SqlSession& session, const std::string& text) {
 }
 
 TEST_CASE("plain columns store what STRICT tables store") {
+  const testing::InHost host;
   const SqlSession session(":memory:");
   session.must_run("CREATE TABLE integers(x INTEGER) STRICT; CREATE TABLE reals(x REAL) STRICT;"
                    "CREATE TABLE texts(x TEXT) STRICT");
@@ -264,6 +274,7 @@ TEST_CASE("plain columns store what STRICT tables store") {
 }
 
 TEST_CASE("BOOLEAN columns take 0 and 1") {
+  const testing::InHost host;
   std::string storage;
   const auto store = [&](const Cell& cell) {
     return to_column(cell, PlainType::kBoolean, "t.c", storage);
@@ -281,6 +292,7 @@ TEST_CASE("BOOLEAN columns take 0 and 1") {
 // SQLite compares a column with an operand after affinity; comparing a column without
 // affinity with our operand must say the same.
 TEST_CASE("comparison operands follow SQLite's affinity") {
+  const testing::InHost host;
   const SqlSession session(":memory:");
   const std::pair<const char*, PlainType> columns[] = {{"INTEGER", PlainType::kInteger},
                                                        {"REAL", PlainType::kReal},

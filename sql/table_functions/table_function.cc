@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "sql/entry.h"
 #include "sql/guard.h"
 #include "sql/statement.h"
 
@@ -232,22 +233,20 @@ int rowid(sqlite3_vtab_cursor* cursor, sqlite3_int64* out) {
 }
 
 // Without xCreate the module is usable by its name alone, and only so.
-sqlite3_module make_methods() {
+sqlite3_module make_methods(int library) {
   sqlite3_module methods{};
-  methods.xConnect = connect;
-  methods.xBestIndex = best_index;
-  methods.xDisconnect = disconnect;
-  methods.xOpen = open;
-  methods.xClose = close;
-  methods.xFilter = filter;
-  methods.xNext = next;
-  methods.xEof = eof;
-  methods.xColumn = column;
-  methods.xRowid = rowid;
+  methods.xConnect = entry<connect>(library);
+  methods.xBestIndex = entry<best_index>(library);
+  methods.xDisconnect = entry<disconnect>(library);
+  methods.xOpen = entry<open>(library);
+  methods.xClose = entry<close>(library);
+  methods.xFilter = entry<filter>(library);
+  methods.xNext = entry<next>(library);
+  methods.xEof = entry<eof>(library);
+  methods.xColumn = entry<column>(library);
+  methods.xRowid = entry<rowid>(library);
   return methods;
 }
-
-const sqlite3_module kMethods = make_methods();
 
 }  // namespace
 
@@ -309,8 +308,7 @@ const std::shared_ptr<OpenTable>& Call::table(int parameter) {
 int register_table_function(sqlite3* db, const TableFunction& function, Context* context) {
   auto* module = new (std::nothrow) Module{&function, context};
   if (module == nullptr) return SQLITE_NOMEM;
-  return sqlite3_create_module_v2(db, function.name, &kMethods, module,
-                                  [](void* aux) { delete static_cast<Module*>(aux); });
+  return create_module(db, function.name, library_module<make_methods>(), module);
 }
 
 }  // namespace warplite::sql

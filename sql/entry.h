@@ -1,0 +1,68 @@
+// Functions as SQLite may call them. Whatever SQLite is given to call later (methods of modules, functions,
+// destructors) is entry<f>() and not f: it makes the calls of f go to the library that called it,
+// which is known by the pointer alone, since each library is given another one.
+// Threads: any.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <utility>
+
+#include "storage/sqlite_api.h"
+
+namespace warplite::sql {
+
+template <int library, auto function>
+struct Entry;
+
+template <int library, typename Result, typename... Arguments, Result (*function)(Arguments...)>
+struct Entry<library, function> {
+  static Result call(Arguments... arguments) {
+    const host::Scope scope(host::library(library));
+    return function(arguments...);
+  }
+};
+
+// For the library of this number.
+template <auto function>
+auto entry(int library) {
+  constexpr auto kEntries = []<int... i>(std::integer_sequence<int, i...>) {
+    return std::array{&Entry<i, function>::call...};
+  }(std::make_integer_sequence<int, host::kMostLibraries>());
+  return kEntries[static_cast<std::size_t>(library)];
+}
+
+// REQUIRES: called by SQLite, as everything below.
+template <auto function>
+auto entry() {
+  return entry<function>(host::current_library());
+}
+
+// A module whose methods are entries: one for each library, as Make(library) makes them, once.
+template <auto make>
+const auto* library_module() {
+  static const auto kModules = []<int... i>(std::integer_sequence<int, i...>) {
+    return std::array{make(i)...};
+  }(std::make_integer_sequence<int, host::kMostLibraries>());
+  return &kModules[static_cast<std::size_t>(host::current_library())];
+}
+
+template <typename Data>
+void destroy(void* data) {
+  delete static_cast<Data*>(data);
+}
+
+// `data` is deleted with the module, also when this fails.
+template <typename Data>
+int create_module(sqlite3* db, const char* name, const sqlite3_module* module, Data* data) {
+  return sqlite3_api->create_module_v2(db, name, module, data, entry<destroy<Data>>());
+}
+
+// `data` outlives the connection.
+template <void (*function)(sqlite3_context*, int, sqlite3_value**)>
+int create_function(sqlite3* db, const char* name, int arguments, int flags, void* data) {
+  return sqlite3_api->create_function_v2(db, name, arguments, SQLITE_UTF8 | flags, data,
+                                         entry<function>(), nullptr, nullptr, nullptr);
+}
+
+}  // namespace warplite::sql
