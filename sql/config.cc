@@ -19,6 +19,8 @@ namespace {
 constexpr std::int64_t kMostThreads = 1024;
 
 std::atomic<bool> progress{false};
+std::atomic<bool> external{true};
+std::atomic<bool> locked{false};
 
 [[noreturn]] void refuse(const char* name, const char* expected, const Cell& value) {
   throw Error(ErrorKind::kInvalid, std::string("warp_config: ") + name + ": expected " + expected +
@@ -80,14 +82,33 @@ void set_threads(const Cell& value) {
   compute::set_thread_count(static_cast<unsigned>(*threads));
 }
 
-void set_progress(const Cell& value) {
+bool flag_setting(const char* name, const Cell& value) {
   std::optional<std::int64_t> on = integer_of(value);
   if (value.kind == CellKind::kText) {
     const std::string word = ascii_lower(value.bytes);
     if (word == "on" || word == "off") on = word == "on" ? 1 : 0;
   }
-  if (!on || (*on != 0 && *on != 1)) refuse("progress", "'on', 'off', 1 or 0", value);
-  progress = *on == 1;
+  if (!on || (*on != 0 && *on != 1)) refuse(name, "'on', 'off', 1 or 0", value);
+  return *on == 1;
+}
+
+void check_unlocked(const std::string& name) {
+  if (!locked) return;
+  throw Error(ErrorKind::kInvalid, "warp_config: " + name + " cannot be changed any more: " +
+                                       "warp_config('lock_configuration', 1) holds");
+}
+
+// What can be turned to `last` only, and never back. To ask for what holds already is no change, so
+// that every connection of a program may say it.
+void turn(const char* name, std::atomic<bool>& setting, bool last, const Cell& value) {
+  const bool wanted = flag_setting(name, value);
+  if (setting == wanted) return;
+  check_unlocked(name);
+  if (wanted != last) {
+    throw Error(ErrorKind::kInvalid, std::string("warp_config: ") + name +
+                                         " cannot be taken back in this process");
+  }
+  setting = wanted;
 }
 
 Value number(std::uint64_t value) { return Value(Cell::of(static_cast<std::int64_t>(value))); }
@@ -96,6 +117,7 @@ struct Setting {
   const char* name;
   Value (*read)();
   void (*write)(const Cell& value);
+  bool lockable = true;  // else it looks at the lock itself
 };
 
 const Setting kSettings[] = {
@@ -109,7 +131,12 @@ const Setting kSettings[] = {
      [](const Cell& value) {
        engine::Residency::instance().set_device_limit(size_setting("gpu_memory_limit", value));
      }},
-    {"progress", [] { return number(progress ? 1 : 0); }, set_progress},
+    {"progress", [] { return number(progress ? 1 : 0); },
+     [](const Cell& value) { progress = flag_setting("progress", value); }},
+    {"external_access", [] { return number(external ? 1 : 0); },
+     [](const Cell& value) { turn("external_access", external, false, value); }, false},
+    {"lock_configuration", [] { return number(locked ? 1 : 0); },
+     [](const Cell& value) { turn("lock_configuration", locked, true, value); }, false},
 };
 
 const Setting& find_setting(std::string_view name) {
@@ -129,10 +156,17 @@ Value read_setting(std::string_view name) { return find_setting(name).read(); }
 
 Value write_setting(std::string_view name, const Cell& value) {
   const Setting& setting = find_setting(name);
+  if (setting.lockable) check_unlocked(setting.name);
   setting.write(value);
   return setting.read();
 }
 
 bool progress_enabled() { return progress; }
+
+void check_external_access(const std::string& what) {
+  if (external) return;
+  throw Error(ErrorKind::kInvalid,
+              what + ": no file is read where warp_config('external_access', 0) holds");
+}
 
 }  // namespace warplite::sql

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <string_view>
 
 #include "core/value.h"
@@ -12,9 +13,13 @@ namespace warplite::sql {
 // The value of a setting. Throws Error{kInvalid} that lists the names there are.
 Value read_setting(std::string_view name);
 // Changes it and returns the new value. Sizes are bytes, or text such as '2GB' (units of 1,024).
+// Throws Error{kInvalid} for what is no value of it, and where the settings are locked.
 Value write_setting(std::string_view name, const Cell& value);
 
 // Whether long builds say how far they are.
 bool progress_enabled();
+// Before files are read other than the connection's own: Error{kInvalid}, which begins with `what`,
+// where that was forbidden.
+void check_external_access(const std::string& what);
 
 }  // namespace warplite::sql

@@ -1,5 +1,6 @@
 // warp_vectors_file(path): the vectors of a file, streamed; the rowid counts them from 0, as
 // the neighbours in ground-truth files do.
+#include "sql/config.h"
 #include "sql/table_functions/functions.h"
 #include "sql/table_functions/vector_file.h"
 
@@ -30,6 +31,7 @@ class FileVectors : public Rows {
 };
 
 std::unique_ptr<Rows> run(Call& call) {
+  check_external_access(call.function());
   return std::make_unique<FileVectors>(open_vector_file(call.text(0, "the path of a file")));
 }
 
