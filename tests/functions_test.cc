@@ -12,6 +12,9 @@
 #include <thread>
 #include <vector>
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include "compute/edit_distance.h"
 #include "tests/sql_session.h"
 
@@ -482,6 +485,40 @@ TEST_CASE("damaged vector files are errors that say where") {
   refused("npy", "not numpy at all", "no .npy file");
   check_error(session, "SELECT * FROM warp_vectors_file('/tmp')", {"/tmp", "ends in .fvecs"});
   check_error(session, "SELECT * FROM warp_vectors_file('/nowhere/x.fvecs')", {"/nowhere/x.fvecs"});
+}
+
+TEST_CASE("vectors are read from regular files alone, and no header is believed") {
+  namespace fs = std::filesystem;
+  const SqlSession session(":memory:");
+  const fs::path folder = fs::path("/tmp") / ("warplite_odd_files_" + std::to_string(::getpid()));
+  fs::create_directory(folder);
+  const auto refused = [&](const char* name, const std::string& why) {
+    check_error(session, "SELECT * FROM warp_vectors_file('" + (folder / name).string() + "')", {why});
+  };
+  // Bytes, and then a hole that makes the file `size` bytes long.
+  const auto write = [&](const char* name, const std::string& bytes, std::uint64_t size) {
+    std::ofstream(folder / name, std::ios::binary) << bytes;
+    fs::resize_file(folder / name, size);
+  };
+  using std::int32_t;
+  REQUIRE(::mkfifo((folder / "fifo.fvecs").c_str(), 0600) == 0);
+  refused("fifo.fvecs", "is no regular file");
+  fs::create_symlink("/dev/zero", folder / "zero.fvecs");
+  refused("zero.fvecs", "is no regular file");
+  fs::create_directory(folder / "folder.npy");
+  refused("folder.npy", "is no regular file");
+  constexpr std::uint64_t kClaimed = 4ull * 0x7fffffff;
+  write("hole.fvecs", raw<int32_t>({0x7fffffff}), kClaimed + 4);
+  refused("hole.fvecs", "the dimension is 2147483647, where 65536 is the most");
+  write("hole.fbin", raw<int32_t>({1, 0x7fffffff}), kClaimed + 8);
+  refused("hole.fbin", "the dimension is 2147483647");
+  write("hole.npy", std::string("\x93NUMPY\x02\0\xff\xff\xff\x7f", 12), kClaimed);
+  refused("hole.npy", "the header has 2147483647 bytes");
+  write("rows.fbin", raw<int32_t>({0, 4, 1, 1, 1, 1}), 24);
+  refused("rows.fbin", "expected 0 vectors of dimension 4 after the header, got 16 bytes");
+  write("none.fbin", raw<int32_t>({0, 4}), 8);
+  CHECK(session.must_run("SELECT count(*) FROM warp_vectors_file('" + (folder / "none.fbin").string() + "')")[0] == "0");
+  fs::remove_all(folder);
 }
 
 }  // namespace

@@ -6,13 +6,21 @@
 #include <cstring>
 #include <vector>
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include "core/error.h"
 #include "sql/table_functions/npy_header.h"
+#include "sql/values.h"
 
 namespace warplite::sql {
 namespace {
 
 constexpr std::size_t kReadBuffer = std::size_t{1} << 18;  // stays in a second-level cache
+// What a header may claim: files with holes are as long as anybody says.
+constexpr std::uint64_t kMostDimension = 65536;  // of a column
+constexpr std::uint32_t kMostHeader = 1u << 16;  // bytes of a .npy header
 
 // What an element is in the file.
 enum class Stored { kFloat32, kFloat16, kInt8, kUint8, kInt32 };
@@ -33,18 +41,25 @@ ElementType returned_type(Stored stored) {
   return stored == Stored::kInt8 ? ElementType::kInt8 : ElementType::kFloat32;
 }
 
-// Bytes from the front of a file to its end, read in large pieces.
+// Bytes from the front of a regular file to its end, read in large pieces. What is no regular file
+// has no end to compare with, may wait for ever, or acts when it is opened.
 class Reader {
  public:
-  explicit Reader(const std::string& path)
-      : path_(path), file_(std::fopen(path.c_str(), "rb")), buffer_(kReadBuffer) {
-    if (file_ == nullptr) fail("cannot be opened");
+  explicit Reader(const std::string& path) : path_(path), buffer_(kReadBuffer) {
+    struct stat info;
+    if (path.find('\0') != path.npos) fail("expected a path without NUL");
+    if (::stat(path.c_str(), &info) != 0) fail("cannot be opened");
+    if (!S_ISREG(info.st_mode)) fail("is no regular file");
+    const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (file >= 0) file_.reset(::fdopen(file, "rb"));
+    if (file_ == nullptr) {
+      if (file >= 0) ::close(file);
+      fail("cannot be opened");
+    }
+    // Again: it may be another one by now.
+    if (::fstat(file, &info) != 0 || !S_ISREG(info.st_mode)) fail("is no regular file");
     std::setvbuf(file_.get(), nullptr, _IONBF, 0);
-    if (std::fseek(file_.get(), 0, SEEK_END) != 0) fail("cannot be read");
-    const long end = std::ftell(file_.get());
-    if (end < 0 || end == INT64_MAX) fail("is no regular file");
-    std::rewind(file_.get());
-    left_ = static_cast<std::uint64_t>(end);
+    left_ = static_cast<std::uint64_t>(info.st_size);
   }
 
   std::uint64_t left() const { return left_; }
@@ -64,6 +79,11 @@ class Reader {
   }
   [[noreturn]] void fail(const std::string& what) const {
     throw Error(ErrorKind::kInvalid, "warp_vectors_file: " + path_ + ": " + what);
+  }
+  void check_dimension(std::uint64_t dim) const {
+    if (dim <= kMostDimension) return;
+    fail("the dimension is " + std::to_string(dim) + ", where " + std::to_string(kMostDimension) +
+         " is the most");
   }
   [[noreturn]] void fail_at(std::uint64_t record, const std::string& what) const {
     fail("record " + std::to_string(record) + ": " + what);
@@ -154,6 +174,7 @@ class RecordFile : public VectorFile {
                                    " bytes of vector, the file ends after " +
                                    std::to_string(reader_.left()));
     }
+    reader_.check_dimension(static_cast<std::uint64_t>(dim));
     decoder_.read(reader_, record_, static_cast<std::size_t>(dim));
     ++record_;
     return true;
@@ -172,12 +193,13 @@ class MatrixFile : public VectorFile {
   MatrixFile(Reader reader, Stored stored, std::uint64_t rows, std::uint64_t dim)
       : reader_(std::move(reader)), decoder_(stored), rows_(rows), dim_(dim) {
     const std::uint64_t size = stored_size(stored);
-    const bool fits = dim > 0 && dim <= UINT32_MAX && rows <= reader_.left() / (dim * size);
-    if (rows > 0 && (!fits || rows * dim * size != reader_.left())) {
+    const bool possible = rows == 0 || (dim > 0 && rows <= reader_.left() / (dim * size));
+    if (!possible || rows * dim * size != reader_.left()) {
       reader_.fail("expected " + std::to_string(rows) + " vectors of dimension " +
                    std::to_string(dim) + " after the header, got " +
                    std::to_string(reader_.left()) + " bytes");
     }
+    reader_.check_dimension(dim);
   }
 
   ElementType type() const override { return returned_type(decoder_.stored()); }
@@ -219,10 +241,14 @@ std::unique_ptr<VectorFile> open_npy(Reader reader) {
   }
   const std::uint32_t size =
       version == 1 ? reader.take_value<std::uint16_t>() : reader.take_value<std::uint32_t>();
+  if (size > kMostHeader) reader.fail("the header has " + std::to_string(size) + " bytes");
   if (size > reader.left()) reader.fail("the file ends within its header");
   const std::string text(reinterpret_cast<const char*>(reader.take(size)), size);
   const std::optional<NpyHeader> header = parse_npy_header(text);
-  if (!header) reader.fail("expected descr, fortran_order and shape in the header, got " + text);
+  if (!header) {
+    reader.fail("expected descr, fortran_order and shape in the header, got " +
+                describe(Cell::text(text)));
+  }
   if (header->fortran_order) reader.fail("expected C order, got Fortran order");
   if (header->shape.size() > 2 || header->shape.empty()) {
     reader.fail("expected an array of 1 or 2 dimensions, got " +
@@ -239,7 +265,8 @@ std::unique_ptr<VectorFile> open_npy(Reader reader) {
     return std::make_unique<MatrixFile>(std::move(reader), type.stored, one ? 1 : header->shape[0],
                                         header->shape.back());
   }
-  reader.fail("expected elements of type <f4, <f2, |i1 or |u1, got " + header->descr);
+  reader.fail("expected elements of type <f4, <f2, |i1 or |u1, got " +
+              describe(Cell::text(header->descr)));
 }
 
 }  // namespace
