@@ -24,13 +24,18 @@ void change(Random& random, const std::vector<std::string>& seeds, std::string& 
   static constexpr char kTelling[] = {'[', ']', ',', '"', '\0', '\xff', '\x7f', '-', 'e', '9', '0', ' '};
   const std::size_t at = below(random, input.size() + 1);
   const std::string& other = seeds[below(random, seeds.size())];
-  switch (below(random, 8)) {
+  switch (below(random, 9)) {
     case 0: input.insert(at, 1, static_cast<char>(random())); break;
     case 1: input.erase(at, 1 + below(random, 4)); break;
     case 2: input.insert(at, 1, kTelling[below(random, std::size(kTelling))]); break;
     case 3: input.insert(at, other, below(random, other.size()), below(random, 12)); break;
     case 4: input = input.substr(0, at) + other.substr(below(random, other.size() + 1)); break;
     case 5: input.insert(at, input.substr(0, below(random, 16))); break;
+    case 6: {  // the same again and again, as deep nesting is
+      const std::string piece = input.substr(at, 1 + below(random, 8));
+      for (std::size_t n = below(random, 200); n > 0; --n) input.insert(at, piece);
+      break;
+    }
     default:
       if (at < input.size()) input[at] = static_cast<char>(input[at] ^ (1 << below(random, 8)));
   }

@@ -4,6 +4,8 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "core/utf8.h"
+
 extern "C" int sqlite3_warplite_init(sqlite3* db, char** message, const void* api);
 
 namespace warplite::fuzzing {
@@ -35,8 +37,19 @@ void require(bool holds, const std::string& message) {
   std::abort();
 }
 
+void check_message(sqlite3* db) {
+  constexpr std::size_t kMost = 4000;
+  const std::string message = sqlite3_errmsg(db);
+  for (const char* own : {"near \"", "unrecognized token", "no such "}) {
+    if (message.starts_with(own)) return;
+  }
+  require(printable(message, kMost) == message, "not printable: " + message);
+}
+
 bool run(sqlite3* db, const std::string& sql) {
-  return sqlite3_exec(db, sql.c_str(), nullptr, nullptr, nullptr) == SQLITE_OK;
+  const bool done = sqlite3_exec(db, sql.c_str(), nullptr, nullptr, nullptr) == SQLITE_OK;
+  if (!done) check_message(db);
+  return done;
 }
 
 std::string answer(sqlite3* db, const std::string& sql) {
@@ -51,6 +64,7 @@ std::string answer(sqlite3* db, const std::string& sql) {
     text = "no row";
   } else {
     text += sqlite3_errmsg(db);
+    check_message(db);
   }
   sqlite3_finalize(statement);
   return text;

@@ -18,6 +18,10 @@ sqlite3* copy_of(const std::vector<unsigned char>& image);
 // Aborts, with the message printed, unless `holds`.
 void require(bool holds, const std::string& message);
 
+// That the message of a failed statement is UTF-8 and short, unless it is SQLite's own about text that it
+// could not parse.
+void check_message(sqlite3* db);
+
 // Runs every statement; true when all succeeded.
 bool run(sqlite3* db, const std::string& sql);
 // The first column of the first row as text; "error: …" when it fails.

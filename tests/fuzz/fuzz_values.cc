@@ -1,6 +1,13 @@
-// Blobs and JSON text as vectors: every scalar function, INSERT and MATCH. What is accepted is
-// finite, at distance 0 from itself, and reads back as the same vector.
+// Any value wherever SQL takes one: vectors, queries, options, names, texts of statements. Vectors that
+// are accepted are finite, at distance 0 from themselves, and read back as the same vector. JSON is
+// accepted as SQLite accepts it. A value that SQLite's JSON functions wrote finds the row that has it. Every
+// error says so in UTF-8.
+#include <algorithm>
+#include <cstring>
 #include <string>
+#include <string_view>
+
+#include "sql/json.h"
 
 #include "tests/fuzz/fuzz_database.h"
 #include "tests/fuzz/fuzz_target.h"
@@ -29,14 +36,24 @@ constexpr const char* kStatements[] = {
     "SELECT rowid FROM t WHERE f MATCH ?1 AND k = 2", "SELECT rowid FROM t WHERE i MATCH ?1",
     "SELECT rowid FROM t WHERE s LIKE ?1 AND s GLOB ?1 AND n < ?1 AND x >= ?1 AND y IS NOT ?1",
     "SELECT rowid FROM t WHERE f MATCH '[1,2]' AND k = ?1", "INSERT INTO t(t) VALUES (?1)",
+    "SELECT * FROM warp_match_count('t', ?1, 3)", "SELECT rowid FROM t WHERE t MATCH ?1",
+    "SELECT * FROM warp_match_count('t', '{\"n\":1}', 3, ?1)", "SELECT * FROM warp_match_count(?1, '{}', 1)",
+    "SELECT * FROM warp_match_count('t', json_object('n', json(?1), 's', ?1, 'x', json(?1)), 3)",
+    "SELECT * FROM warp_match_join('t', 'SELECT x, x FROM given', 3)",
+    "SELECT * FROM warp_match_join('t', ?1, 3)", "SELECT * FROM warp_knn_join('t', 'f', ?1, 3)",
+    "SELECT * FROM warp_range_join('t', 'e', 'SELECT x, x FROM given', 1)",
+    "SELECT * FROM warp_document_join('t', 'w', 'SELECT x, x FROM given', 3, ?1)",
+    "SELECT * FROM warp_document_search('t', 'w', ?1, 3)", "SELECT rowid FROM t WHERE e MATCH ?1 AND k = 2",
+    "SELECT warp_config(?1)", "SELECT warp_import_vec0(?1)", "SELECT * FROM warp_vectors_file(?1)",
+    "SELECT * FROM warp_vectors_file('/nowhere/' || ?1 || '.npy')",
 };
 
 sqlite3* prepared() {
   static sqlite3* const db = [] {
     require(warplite::fuzzing::run(database(),
         "CREATE VIRTUAL TABLE t USING warp(f FLOAT[2], h FLOAT16[2], i INT8[2], b BIT[8], "
-        "n INTEGER, x REAL, s TEXT, y BOOLEAN);"
-        "INSERT INTO t VALUES ('[1,2]', '[1,2]', '[1,2]', x'01', 1, 1.5, 'one', 1);"
+        "n INTEGER, x REAL, s TEXT, y BOOLEAN, w TEXT index=words, e TEXT distance=edit);"
+        "INSERT INTO t VALUES ('[1,2]', '[1,2]', '[1,2]', x'01', 1, 1.5, 'one', 1, 'two words', 'near');"
         "CREATE TABLE given(x)"), "the set-up failed");
     return database();
   }();
@@ -60,8 +77,40 @@ bool try_statement(sqlite3* db, const char* sql, const std::string& bytes, bool 
   int code;
   while ((code = sqlite3_step(statement)) == SQLITE_ROW) {
   }
+  if (code != SQLITE_DONE) warplite::fuzzing::check_message(db);
   sqlite3_finalize(statement);
   return code == SQLITE_DONE;
+}
+
+bool has(std::string_view text, std::string_view part) { return text.find(part) != text.npos; }
+
+// Beyond what SQLite takes for JSON, infinity and numbers without a digit before the point are read;
+// less than that, surrogates without their other half, keys that come twice and too many levels are not.
+void check_json(sqlite3* db, const std::string& text) {
+  if (has(text, std::string_view("\0", 1))) return;
+  std::string problem;
+  try {
+    warplite::sql::Json::parse(text);
+  } catch (const warplite::sql::JsonError& error) {
+    problem = error.what();
+  }
+  sqlite3_stmt* statement = nullptr;
+  sqlite3_prepare_v2(db, "SELECT json_valid(?1)", -1, &statement, nullptr);
+  bind(statement, text, true);
+  const bool valid = sqlite3_step(statement) == SQLITE_ROW && sqlite3_column_int(statement, 0) != 0;
+  sqlite3_finalize(statement);
+  const bool more = has(text, "Inf") || has(text, ".");
+  const bool less = has(problem, "comes twice") || has(problem, "levels") || has(text, "\\u");
+  require(problem.empty() ? valid || more : !valid || less, "JSON: " + problem + "\n" + text);
+}
+
+// Rows with a real that 15 digits tell, and a text, find themselves by what json_object() makes of them.
+void check_found_by_json(sqlite3* db) {
+  const std::string lost = warplite::fuzzing::answer(
+      db, "SELECT count(*) FROM t o WHERE (abs(x) = 9e999 OR CAST(printf('%!.15g', x) AS REAL) = x) AND s IS NOT NULL AND NOT EXISTS "
+          "(SELECT 1 FROM warp_match_count('t', json_object('rowid', o.rowid, 'x', o.x, 's', o.s), 1) "
+          "WHERE matches = 3 AND rowid = o.rowid)");
+  require(lost == "0", "not found by its JSON: " + lost);
 }
 
 void check_stored_vectors(sqlite3* db) {
@@ -79,8 +128,14 @@ void check_stored_vectors(sqlite3* db) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   sqlite3* db = prepared();
   Input input(data, size);
-  const bool text = (input.byte() & 1) != 0;
-  const std::string bytes = input.rest();
+  const unsigned how = input.byte();
+  const bool text = (how & 1) != 0;
+  std::string bytes = input.rest();
+  if ((how & 0x40) != 0) {  // its beginning many times over, as deep nesting is
+    const std::string beginning = bytes.substr(0, 1 + bytes.size() % 9);
+    for (int i = 0; i < 20000; ++i) bytes.insert(bytes.end(), beginning.begin(), beginning.end());
+  }
+  if (text) check_json(db, bytes);
   warplite::fuzzing::run(db, "SAVEPOINT fuzz; DELETE FROM given");
   try_statement(db, "INSERT INTO given VALUES (?1)", bytes, text);
   bool stored = false;
@@ -89,6 +144,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     stored = stored || (done && sql[0] == 'I');
   }
   if (stored) check_stored_vectors(db);
+  if (stored) check_found_by_json(db);
   warplite::fuzzing::run(db, "ROLLBACK TO fuzz; RELEASE fuzz");
   return 0;
 }
@@ -101,6 +157,16 @@ std::vector<std::string> fuzz_seeds() {
           "1[1e39,-1e-46]",
           "1[[1],{\"a\":null},true]",
           "1{\"device\":\"cpu\",\"refine\":4}",
+          "1{\"n\":[1,2],\"x\":[[-1.5e3,9.0e+999],Inf,null],\"s\":[\"one\",null]}",
+          "1{\"S\":{\"value\":\"\\ud83d\\ude00\\n\xff\",\"weight\":3},\"y\":true,\"rowid\":1}",
+          "1SELECT 1, '{\"n\":1}'",
+          "1SELECT x, x FROM warp_match_join('t', (SELECT x FROM given), 1), given",
+          "1no such \xff\xfe.t\x1b[31m",
+          "1/dev/zero\xff.fvecs",
+          "q[",
+          "q{\"n\":",
+          "1-Inf",
+          "1 9.0e+999",
           "1t",
           "1one%_*?[a-z]",
           "1integrity-check",
