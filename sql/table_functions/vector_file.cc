@@ -47,7 +47,9 @@ class Reader {
  public:
   explicit Reader(const std::string& path) : path_(path), buffer_(kReadBuffer) {
     struct stat info;
-    if (path.find('\0') != path.npos) fail("expected a path without NUL");
+    if (path.find('\0') != path.npos) {
+      throw Error(ErrorKind::kInvalid, "warp_vectors_file: expected a path without NUL");
+    }
     if (::stat(path.c_str(), &info) != 0) fail("cannot be opened");
     if (!S_ISREG(info.st_mode)) fail("is no regular file");
     const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
