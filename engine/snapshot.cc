@@ -90,11 +90,11 @@ void read_tail(storage::Store& store, const TableOptions& options, const Snapsho
     read = {known->state.last_flush, known->state.tail_digest.value_or(0)};
   }
   const auto missing = static_cast<std::uint32_t>(state.tail_rows - tail.live);
-  // Room is made for rows that are there.
-  if (const std::int64_t there = store.count_tail(after); there != missing) {
-    wrong_count(store, tail.live + there, state);
-  }
-  if (missing != 0) {
+  if (missing == 0) {
+    if (const auto more = store.count_tail(after); more != 0) {
+      wrong_count(store, tail.live + more, state);
+    }
+  } else {
     make_room(options, tail, missing);
     const storage::TailRead found =
         options.layout.content
