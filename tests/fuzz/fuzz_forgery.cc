@@ -45,11 +45,11 @@ std::int64_t changed(std::int64_t value, Input& input) {
                                               65536,  INT32_MAX,  INT64_MAX, INT64_MIN, UINT32_MAX,
                                               1 << 20, std::int64_t{1} << 51};
   const unsigned how = input.byte();
-  if (how % 4 == 0) return value + 1;
-  if (how % 4 == 1) return value - 1;
+  const auto bits = static_cast<std::uint64_t>(value);
+  if (how % 4 == 0) return static_cast<std::int64_t>(bits + 1);
+  if (how % 4 == 1) return static_cast<std::int64_t>(bits - 1);
   if (how % 4 == 2) return kTelling[how / 4 % std::size(kTelling)];
-  return static_cast<std::int64_t>(static_cast<std::uint64_t>(value) ^
-                                   (std::uint64_t{1} << (how / 4)));
+  return static_cast<std::int64_t>(bits ^ (std::uint64_t{1} << (how / 4)));
 }
 
 template <typename T>
