@@ -101,6 +101,18 @@ class Filtering {
   }
 
   void test(const CompiledPredicate& predicate) {
+    if (predicate.asks_host()) {
+      for (Piece& piece : pieces_) test(predicate, piece);
+    } else {
+      test_in_parallel(predicate);
+    }
+    for (const Piece& piece : pieces_) piece.rows->count += piece.count;
+    pieces_.clear();
+    columns_.clear();
+    rows_ = 0;
+  }
+
+  void test_in_parallel(const CompiledPredicate& predicate) {
     // What takes as long as it takes to wake a thread, and to give it something to do.
     const std::size_t rows_per_thread = predicate.cost() > 1 ? 8192 : 65536;
     const std::size_t rows_per_range = rows_per_thread / 4;
@@ -109,10 +121,6 @@ class Filtering {
                          [&](std::size_t first, std::size_t last) {
                            for (std::size_t i = first; i < last; ++i) test(predicate, pieces_[i]);
                          });
-    for (const Piece& piece : pieces_) piece.rows->count += piece.count;
-    pieces_.clear();
-    columns_.clear();
-    rows_ = 0;
   }
 
   static void test(const CompiledPredicate& predicate, Piece& piece) {

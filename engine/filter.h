@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -18,15 +19,26 @@ enum class Comparison : std::uint8_t {
   kIs, kIsNot, kIsNull, kIsNotNull, kIn, kLike, kGlob,
 };
 
+// A test that only the host can make: of what it prints numbers as, and by functions that an
+// application has put in place of SQLite's own.
+// Threads: as the connection. Errors: the host's are passed on.
+class HostTest {
+ public:
+  virtual ~HostTest() = default;
+  virtual bool passes(const Cell& value) = 0;
+};
+
 // column <op> operand, with SQL's three-valued logic (NULL does not pass), SQLite's
 // order of types (NULL < numbers < text < blob) and exact integer–real comparison.
-// REQUIRES: affinity has been applied to the operands (sql/values).
+// REQUIRES: affinity has been applied to the operands (sql/values); the operand of LIKE and GLOB is
+// a text, and no REAL column is tested by it but through `host`.
 struct Predicate {
   static constexpr int kRowId = -1;
   int column = kRowId;  // index into Layout::plains, or kRowId
   Comparison op = Comparison::kEqual;
   std::vector<Value> operands;  // one; any number for kIn; none for kIsNull, kIsNotNull
   Collation collation = Collation::kBinary;
+  std::shared_ptr<HostTest> host = nullptr;  // when set, it says what passes, and nothing else does
 };
 
 using Filter = std::vector<Predicate>;  // all must hold

@@ -97,6 +97,11 @@ CompiledPredicate::CompiledPredicate(const Predicate& predicate, PlainType type)
 }
 
 void CompiledPredicate::compile(const Predicate& predicate) {
+  if (predicate.host != nullptr) {
+    test_ = Test::kHost;
+    host_ = predicate.host;
+    return;
+  }
   if (op_ == Comparison::kIn) return compile_in(predicate.operands);
   const bool null_operand = predicate.operands.empty() || predicate.operands[0].is_null();
   if (op_ == Comparison::kIsNull || (op_ == Comparison::kIs && null_operand)) {
@@ -108,7 +113,11 @@ void CompiledPredicate::compile(const Predicate& predicate) {
   }
   if (null_operand) return;
   const Cell operand = predicate.operands[0].cell();
-  if (op_ == Comparison::kLike || op_ == Comparison::kGlob) return compile_pattern(operand);
+  if (op_ == Comparison::kLike || op_ == Comparison::kGlob) {
+    test_ = Test::kPattern;
+    text_ = operand.bytes;
+    return;
+  }
   nulls_pass_ = op_ == Comparison::kIsNot;
   negated_ = op_ == Comparison::kIsNot || op_ == Comparison::kNotEqual;
   if (negated_ || op_ == Comparison::kIs) op_ = Comparison::kEqual;
@@ -136,11 +145,6 @@ void CompiledPredicate::compile_text(Comparison op, const Cell& operand) {
   if (operand.kind != CellKind::kText) return decide(satisfies(op, is_number(operand) ? 1 : -1));
   test_ = Test::kTextCompare;
   text_ = operand.bytes;
-}
-
-void CompiledPredicate::compile_pattern(const Cell& operand) {
-  test_ = Test::kPattern;
-  text_ = print_cell(operand);
 }
 
 void CompiledPredicate::compile_in(const std::vector<Value>& operands) {
@@ -206,6 +210,7 @@ bool CompiledPredicate::absorb(const CompiledPredicate& other) {
 
 CompiledPredicate::Verdict CompiledPredicate::judge(const Part& part) const {
   if (on_rowid()) return judge_rowids(part);
+  if (asks_host()) return Verdict::kSome;
   if (test_ == Test::kNothing && !nulls_pass_ && !negated_) return Verdict::kNone;
   const storage::ZoneMap* zone = part.zone(static_cast<std::size_t>(column_));
   if (zone == nullptr) return Verdict::kSome;
@@ -250,6 +255,7 @@ CompiledPredicate::Verdict CompiledPredicate::judge_values(const storage::ZoneMa
       }
       break;
     case Test::kPattern:
+    case Test::kHost:
       break;
   }
   if (!negated_ || verdict == Verdict::kSome) return verdict;

@@ -1,6 +1,6 @@
 // One predicate of a filter, made ready: constants compared with the column's type once, so
 // that rows are tested by tight loops, and whole parts by their bounds.
-// Threads: immutable after construction.
+// Threads: immutable after construction; one that asks the host belongs to the connection's.
 #pragma once
 
 #include <cstddef>
@@ -37,7 +37,9 @@ class CompiledPredicate {
   Verdict judge(const Part& part) const;
   // Clear the bits of rows that do not pass. REQUIRES: judge(part) == kSome
   void apply_to_rowids(const Part& part, Bitmap& rows) const;      // of one on_rowid()
-  void apply(const Column& column, const RowWords& rows) const;  // of any other; on any thread
+  void apply(const Column& column, const RowWords& rows) const;  // of any other
+  // Whether rows are tested by the host, on the connection's thread; else they are on any.
+  bool asks_host() const { return test_ == Test::kHost; }
 
   // Takes over what another predicate on the same values asks for, so that they are read once:
   // value BETWEEN a AND b comes as two. False: they have to stay two.
@@ -52,9 +54,11 @@ class CompiledPredicate {
 
   bool on_rowid() const { return column_ == Predicate::kRowId; }
   std::size_t column() const { return static_cast<std::size_t>(column_); }
-  bool nulls_pass() const { return nulls_pass_; }
-  // Of testing a row, roughly: 0 (rowid), 1 (number), 2 (text).
-  int cost() const { return on_rowid() ? 0 : type_ == PlainType::kText ? 2 : 1; }
+  bool nulls_pass() const { return asks_host() ? host_->passes(Cell::null()) : nulls_pass_; }
+  // Of testing a row, roughly: 0 (rowid), 1 (number), 2 (text), 3 (what the host tests).
+  int cost() const {
+    return asks_host() ? 3 : on_rowid() ? 0 : type_ == PlainType::kText ? 2 : 1;
+  }
 
  private:
   // How a value that is not NULL is tested; `negated_` inverts it.
@@ -67,7 +71,8 @@ class CompiledPredicate {
     kRealSet,
     kTextCompare,
     kTextSet,
-    kPattern
+    kPattern,
+    kHost
   };
 
   struct TextHash {
@@ -81,7 +86,6 @@ class CompiledPredicate {
   void compile_numeric(Comparison op, const Cell& operand);
   void compile_text(Comparison op, const Cell& operand);
   void compile_in(const std::vector<Value>& operands);
-  void compile_pattern(const Cell& operand);
   void compile_text_set(const std::vector<Value>& operands);
   void compile_real_set(const std::vector<Value>& operands);
   void compile_integer_set(const std::vector<Value>& operands);
@@ -114,12 +118,10 @@ class CompiledPredicate {
   std::vector<Interval<double>> real_runs_;
   Sieve sieve_;
   std::string text_;                       // operand of kTextCompare, kPattern
+  std::shared_ptr<HostTest> host_;         // of kHost
   // Canonical under the collation.
   std::unordered_set<std::string, TextHash, std::equal_to<>> texts_;
 };
-
-// A cell as SQLite prints it, for LIKE and GLOB.
-std::string print_cell(const Cell& cell);
 
 // Whether a value that compares with the operand as `order` says satisfies the comparison.
 constexpr bool satisfies(Comparison op, int order) {

@@ -1,9 +1,8 @@
 // The loops of a filter: rows of a part tested by a predicate, 64 to a word.
 #include <algorithm>
 #include <bit>
-#include <cmath>
-#include <cstdio>
 #include <span>
+#include <string>
 
 #include "engine/collation.h"
 #include "engine/predicate.h"
@@ -12,15 +11,8 @@
 namespace warplite::engine {
 namespace {
 
-// A number as SQLite prints it, for LIKE and GLOB.
-std::string print_real(double value) {
-  if (std::isinf(value)) return value < 0 ? "-Inf" : "Inf";
-  char buffer[40];
-  std::snprintf(buffer, sizeof buffer, "%.15g", value == 0 ? 0.0 : value);
-  std::string text = buffer;
-  if (text.find('.') == std::string::npos) text.insert(std::min(text.find('e'), text.size()), ".0");
-  return text;
-}
+// As everybody prints it: LIKE and GLOB test texts.
+std::string print_integer(const Cell& cell) { return std::to_string(cell.integer); }
 
 constexpr std::size_t kRun = 32;  // words; their values fill half of a nearest cache
 
@@ -135,17 +127,6 @@ void cut_range(Bitmap& rows, std::size_t first, std::size_t last, bool inverted)
 
 }  // namespace
 
-std::string print_cell(const Cell& cell) {
-  switch (cell.kind) {
-    case CellKind::kInteger:
-      return std::to_string(cell.integer);
-    case CellKind::kReal:
-      return print_real(cell.real);
-    default:
-      return std::string(cell.bytes);
-  }
-}
-
 // What tests of values become: negated, and with SQL's say on NULL.
 struct CompiledPredicate::Passes {
   bool negated;
@@ -219,6 +200,7 @@ void CompiledPredicate::apply(const Column& column, const RowWords& rows) const 
     case Test::kTextCompare:
     case Test::kTextSet:
     case Test::kPattern:
+    case Test::kHost:
       return apply_to_texts(column, rows, passes);
   }
 }
@@ -231,8 +213,15 @@ void CompiledPredicate::apply_to_texts(const Column& column, const RowWords& row
       return passes(tested(rows.bits[first / 64], first, test), first / 64);
     });
   };
+  if (test_ == Test::kHost) {
+    // A NULL may pass as well.
+    return cut_words(rows, [&](std::size_t first, std::size_t) {
+      return tested(rows.bits[first / 64], first,
+                    [&](std::size_t row) { return host_->passes(column.cell(row)); });
+    });
+  }
   if (test_ == Test::kPattern && type_ != PlainType::kText) {
-    return cut_tested([&](std::size_t row) { return tests_text(print_cell(column.cell(row))); });
+    return cut_tested([&](std::size_t row) { return tests_text(print_integer(column.cell(row))); });
   }
   if (column.coded() && column.entries() <= (rows.last - rows.first) * 64) {
     return cut_entries(column, rows, passes);
@@ -323,8 +312,14 @@ void CompiledPredicate::apply_to_rowids(const Part& part, Bitmap& out) const {
     });
   };
   if (test_ == Test::kIntegerSet) return apply_rowid_set(part, out);
-  if (test_ == Test::kPattern) {
-    return row_mask([&](RowId rowid) { return tests_text(std::to_string(rowid)); });
+  if (test_ == Test::kPattern || test_ == Test::kHost) {
+    const auto passes = [&](std::size_t row) {
+      const Cell rowid = Cell::of(rowids[row]);
+      return test_ == Test::kHost ? host_->passes(rowid) : tests_text(print_integer(rowid));
+    };
+    return cut_words(all_words(out), [&](std::size_t first, std::size_t) {
+      return tested(out.words()[first / 64], first, passes);
+    });
   }
   if (rowids.list != nullptr) {
     return row_mask([&](RowId rowid) { return integers_.contains(rowid); });

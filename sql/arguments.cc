@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "engine/search.h"
+#include "sql/host_pattern.h"
 #include "sql/match_query.h"
 #include "sql/values.h"
 
@@ -26,44 +27,55 @@ PlainType type_of(const TableDefinition& table, int column) {
 bool is_number(CellKind kind) { return kind == CellKind::kInteger || kind == CellKind::kReal; }
 
 // Appends the operand; false when the predicate must be left to SQLite.
-bool read_operand(sqlite3_value* value, Comparison op, PlainType type, Predicate& predicate) {
-  Cell cell = cell_of(value);
-  if (op == Comparison::kLike || op == Comparison::kGlob) {
-    if (cell.kind == CellKind::kBlob) return false;
-    if (is_number(cell.kind)) {
-      const auto* text = reinterpret_cast<const char*>(sqlite3_value_text(value));
-      if (text == nullptr) throw std::bad_alloc();
-      cell = Cell::text({text, static_cast<std::size_t>(sqlite3_value_bytes(value))});
-    }
-  } else if (type == PlainType::kText && is_number(cell.kind)) {
-    return false;
-  }
-  predicate.operands.push_back(compare_operand(cell, type));
+bool read_operand(sqlite3_value* value, PlainType type, Predicate& predicate) {
+  Value operand = compare_operand(value, type);
+  if (type == PlainType::kText && is_number(operand.kind())) return false;
+  predicate.operands.push_back(std::move(operand));
   return true;
 }
 
-// Nothing for a predicate that does not filter.
-std::optional<Predicate> read_predicate(const Plan::Term& term, const TableDefinition& table,
-                                        sqlite3_value* argument) {
-  Predicate predicate;
-  predicate.column = term.column == Predicate::kRowId
-                         ? Predicate::kRowId
-                         : table.columns[static_cast<std::size_t>(term.column)].slot;
-  predicate.op = term.op;
-  predicate.collation = term.collation;
-  const PlainType type = type_of(table, term.column);
-  if (term.op == Comparison::kIsNull || term.op == Comparison::kIsNotNull) return predicate;
-  if (term.op != Comparison::kIn) {
-    if (!read_operand(argument, term.op, type, predicate)) return std::nullopt;
-    return predicate;
+// The engine tests texts and integers by SQLite's own LIKE and GLOB.
+void read_pattern(sqlite3* db, const Plan::Term& term, PlainType type, sqlite3_value* value,
+                  Predicate& predicate) {
+  if (term.overloaded || type == PlainType::kReal || sqlite3_value_type(value) != SQLITE_TEXT) {
+    predicate.host = std::make_shared<HostPattern>(db, term.op, cell_of(value));
+  } else {
+    predicate.operands.emplace_back(cell_of(value));
   }
+}
+
+void read_set(const std::string& table, sqlite3_value* set, PlainType type,
+              std::optional<Predicate>& predicate) {
   sqlite3_value* value = nullptr;
-  int code = sqlite3_vtab_in_first(argument, &value);
-  for (; code == SQLITE_OK && value != nullptr; code = sqlite3_vtab_in_next(argument, &value)) {
-    if (!read_operand(value, term.op, type, predicate)) return std::nullopt;
+  int code = sqlite3_vtab_in_first(set, &value);
+  for (; code == SQLITE_OK && value != nullptr; code = sqlite3_vtab_in_next(set, &value)) {
+    if (read_operand(value, type, *predicate)) continue;
+    predicate = std::nullopt;
+    return;
   }
   if (code != SQLITE_OK && code != SQLITE_DONE) {
-    throw Error(ErrorKind::kHost, code, table.table + ": cannot read the values of IN");
+    throw Error(ErrorKind::kHost, code, table + ": cannot read the values of IN");
+  }
+}
+
+// Nothing for a predicate that does not filter.
+std::optional<Predicate> read_predicate(sqlite3* db, const Plan::Term& term,
+                                        const TableDefinition& table, sqlite3_value* argument) {
+  std::optional<Predicate> predicate(std::in_place);
+  predicate->column = term.column == Predicate::kRowId
+                          ? Predicate::kRowId
+                          : table.columns[static_cast<std::size_t>(term.column)].slot;
+  predicate->op = term.op;
+  predicate->collation = term.collation;
+  const PlainType type = type_of(table, term.column);
+  switch (term.op) {
+    case Comparison::kIsNull:
+    case Comparison::kIsNotNull: break;
+    case Comparison::kLike:
+    case Comparison::kGlob: read_pattern(db, term, type, argument, *predicate); break;
+    case Comparison::kIn: read_set(table.table, argument, type, predicate); break;
+    default:
+      if (!read_operand(argument, type, *predicate)) predicate = std::nullopt;
   }
   return predicate;
 }
@@ -77,11 +89,11 @@ std::optional<Predicate> read_predicate(const Plan::Term& term, const TableDefin
 // k and nprobe. `expected` says what lies between `least` and `most`.
 std::uint64_t read_count(const TableDefinition& table, const char* what, std::int64_t least,
                          std::int64_t most, const std::string& expected, sqlite3_value* value) {
-  std::string storage;
-  Cell cell = cell_of(value);
-  if (cell.is_null() || cell.kind == CellKind::kBlob) refuse(table, what, value, expected);
+  const int type = sqlite3_value_type(value);
+  if (type == SQLITE_NULL || type == SQLITE_BLOB) refuse(table, what, value, expected);
+  Cell cell;
   try {
-    cell = to_column(cell, PlainType::kInteger, Place(table.table, what), storage);
+    cell = to_column(value, PlainType::kInteger, Place(table.table, what));
   } catch (const Error&) {
     refuse(table, what, value, expected);
   }
@@ -120,7 +132,7 @@ void lower_high(DistanceRange& range, double high, bool open) {
 
 // Narrows the range by `distance op value`; false when no distance satisfies it.
 bool narrow(DistanceRange& range, Comparison op, sqlite3_value* value) {
-  const Value operand = compare_operand(cell_of(value), PlainType::kReal);
+  const Value operand = compare_operand(value, PlainType::kReal);
   if (operand.is_null()) return false;
   const bool upper = op == Comparison::kLess || op == Comparison::kLessEqual;
   // Text and blobs are greater than every number.
@@ -221,20 +233,22 @@ void read_items(sqlite3_value* query, const TableDefinition& table, MatchQuestio
 
 }  // namespace
 
-engine::Filter read_filter(const Plan& plan, const TableDefinition& table,
+engine::Filter read_filter(sqlite3* db, const Plan& plan, const TableDefinition& table,
                            sqlite3_value**& arguments) {
   engine::Filter filter;
   for (const Plan::Term& term : plan.filters) {
-    if (auto predicate = read_predicate(term, table, *arguments++)) {
+    if (auto predicate = read_predicate(db, term, table, *arguments++)) {
       filter.push_back(std::move(*predicate));
     }
   }
   return filter;
 }
 
-std::optional<MatchQuestion> read_question(const Plan& plan, const TableDefinition& table,
+std::optional<MatchQuestion> read_question(sqlite3* db, const Plan& plan,
+                                           const TableDefinition& table,
                                            sqlite3_value** arguments) {
   MatchQuestion question;
+  question.filter = read_filter(db, plan, table, arguments);
   sqlite3_value* query = *arguments++;
   if (plan.access == Plan::Access::kCount) {
     read_items(query, table, question);
@@ -243,7 +257,6 @@ std::optional<MatchQuestion> read_question(const Plan& plan, const TableDefiniti
   } else {
     read_vector(query, table, plan, question);
   }
-  question.filter = read_filter(plan, table, arguments);
   bool satisfiable = sqlite3_value_type(query) != SQLITE_NULL;
   for (Comparison op : plan.bounds) {
     satisfiable = narrow(question.range, op, *arguments++) && satisfiable;
@@ -281,7 +294,7 @@ std::optional<MatchQuestion> read_question(const Plan& plan, const TableDefiniti
 }
 
 std::optional<RowId> read_rowid(sqlite3_value* value) {
-  const Value operand = compare_operand(cell_of(value), PlainType::kInteger);
+  const Value operand = compare_operand(value, PlainType::kInteger);
   const Cell cell = operand.cell();
   if (cell.kind == CellKind::kInteger) return cell.integer;
   if (cell.kind != CellKind::kReal) return std::nullopt;

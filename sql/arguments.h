@@ -16,12 +16,13 @@ namespace warplite::sql {
 
 // Reads the filters of a plan from `arguments`, which advances past them. A TEXT column compared
 // with a number does not filter: SQLite decides, by the other operand's affinity.
-engine::Filter read_filter(const Plan& plan, const TableDefinition& table,
+engine::Filter read_filter(sqlite3* db, const Plan& plan, const TableDefinition& table,
                            sqlite3_value**& arguments);
 
 // The whole question of a plan that searches; nothing when no row can match: a NULL query, or
 // a bound that no distance satisfies.
-std::optional<MatchQuestion> read_question(const Plan& plan, const TableDefinition& table,
+std::optional<MatchQuestion> read_question(sqlite3* db, const Plan& plan,
+                                           const TableDefinition& table,
                                            sqlite3_value** arguments);
 
 // rowid = value, with the affinity of an INTEGER column; nothing when no rowid equals it.

@@ -11,6 +11,7 @@
 #include "engine/residency.h"
 #include "engine/search.h"
 #include "sql/argument_lexer.h"
+#include "sql/number_text.h"
 #include "sql/values.h"
 
 namespace warplite::sql {
@@ -27,9 +28,14 @@ std::atomic<bool> locked{false};
                                        ", got " + describe(value));
 }
 
+// Its number, when a text is one.
+Cell numeric(const Cell& cell) {
+  return cell.kind == CellKind::kText ? number_of(cell.bytes).value_or(cell) : cell;
+}
+
 std::optional<std::int64_t> integer_of(const Cell& cell) {
-  const Value number = compare_operand(cell, PlainType::kInteger);
-  if (number.kind() == CellKind::kInteger) return number.cell().integer;
+  const Cell number = numeric(cell);
+  if (number.kind == CellKind::kInteger) return number.integer;
   return std::nullopt;
 }
 
@@ -60,10 +66,10 @@ std::size_t size_setting(const char* name, const Cell& value) {
     unit = unit_bytes(suffix.substr(0, suffix.find_last_not_of(' ') + 1));
     amount = Cell::text(text.substr(0, digits));
   }
-  const Value number = compare_operand(amount, PlainType::kReal);
+  const Cell number = numeric(amount);
   double bytes = -1;
-  if (number.kind() == CellKind::kInteger) bytes = static_cast<double>(number.cell().integer);
-  if (number.kind() == CellKind::kReal) bytes = number.cell().real;
+  if (number.kind == CellKind::kInteger) bytes = static_cast<double>(number.integer);
+  if (number.kind == CellKind::kReal) bytes = number.real;
   bytes *= static_cast<double>(unit);
   if (unit == 0 || !(bytes >= 0) || bytes > 9e18) refuse(name, kExpected, value);
   return static_cast<std::size_t>(bytes);

@@ -10,14 +10,13 @@ ContentTable::Row ContentTable::row_of(sqlite3_stmt* statement) {
   for (std::size_t i = 0; i < indexed_.size(); ++i) {
     const ColumnDefinition& column = *indexed_[i];
     const Place where(subject, column.name);
-    const Cell cell = column_cell(statement, static_cast<int>(i) + 1);
+    sqlite3_value* const value = sqlite3_column_value(statement, static_cast<int>(i) + 1);
     if (i >= vectors_.size()) {
-      const std::size_t plain = i - vectors_.size();
-      plains_[plain] = to_column(cell, column.plain, where, texts_[plain]);
-    } else if (cell.is_null()) {
-      vectors_[i] = cell;
+      plains_[i - vectors_.size()] = to_column(value, column.plain, where);
+    } else if (sqlite3_value_type(value) == SQLITE_NULL) {
+      vectors_[i] = Cell::null();
     } else {
-      inputs_[i] = vector_from_cell(cell, column.element, column.dim, where);
+      inputs_[i] = vector_from_cell(cell_of(value), column.element, column.dim, where);
       vectors_[i] = inputs_[i].cell();
     }
   }
@@ -89,8 +88,7 @@ Value ContentTable::aux(RowId rowid, const ColumnDefinition& column) {
 }
 
 Value ContentTable::aux_of(sqlite3_stmt* statement, int i, const ColumnDefinition& column) {
-  std::string text;
-  return Value(apply_affinity(column_cell(statement, i), column.declared, text));
+  return Value(apply_affinity(sqlite3_column_value(statement, i), column.declared));
 }
 
 std::unique_ptr<engine::ContentSource::Walk> ContentTable::walk(bool values) {

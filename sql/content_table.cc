@@ -48,7 +48,6 @@ ContentTable::ContentTable(sqlite3* db, const TableDefinition& definition)
     if (column.kind == ColumnKind::kAux) aux_.push_back(&column);
   }
   plains_.resize(indexed_.size() - vectors_.size());
-  texts_.resize(plains_.size());
 }
 
 const std::string& ContentTable::index() const {

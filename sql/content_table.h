@@ -110,7 +110,6 @@ class ContentTable final : public engine::ContentSource {
   // Of the row that was read last.
   std::vector<Cell> vectors_, plains_;
   std::vector<VectorInput> inputs_;
-  std::vector<std::string> texts_;
 };
 
 }  // namespace warplite::sql

@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "sql/values.h"
+#include "sql/number_text.h"
 
 namespace warplite::sql {
 namespace {
@@ -149,10 +149,7 @@ JsonToken JsonReader::scan_number() {
     if (peek() == '+' || peek() == '-') ++at_;
     scan_digits();
   }
-  const Value read =
-      compare_operand(Cell::text(text_.substr(begin_, at_ - begin_)), PlainType::kReal);
-  number_ = read.kind() == CellKind::kInteger ? Cell::of(read.cell().integer)
-                                              : Cell::of(read.cell().real);
+  number_ = *number_of(text_.substr(begin_, at_ - begin_));
   return JsonToken::kNumber;
 }
 

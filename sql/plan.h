@@ -4,13 +4,13 @@
 //   knn(embedding flat) filter(year>=,venue IN) distance<= k nprobe limit offset
 //   range(embedding flat) filter(…) distance<=     every row within the distance
 //   match_count(scan) filter(…) matches>= k limit   MATCH on the table's own name
-//   scan filter(…)                                  rows that pass, in ascending rowid
+//   scan filter(…, s LIKE overloaded)               rows that pass, in ascending rowid
 //   rowid=                                          one row
 //   key(doi)                                        one row, by the TEXT PRIMARY KEY
 //   refused: …                                      no rows: the cursor fails with this reason
 //
-// xFilter's arguments come in the order of the text: the query, one for each filter and bound
-// (on distance, then on matches), then k, nprobe, limit and offset. Names that are not plain
+// xFilter's arguments: one for each filter, the query, one for each bound (on distance, then on
+// matches), then k, nprobe, limit and offset. Names that are not plain
 // identifiers are quoted.
 // Threads: as the connection. Errors: thrown.
 #pragma once
@@ -22,6 +22,7 @@
 #include "core/value.h"
 #include "engine/filter.h"
 #include "sql/definition.h"
+#include "sql/pattern_probe.h"
 #include "storage/sqlite_api.h"
 
 namespace warplite::sql {
@@ -33,6 +34,7 @@ struct Plan {
     int column = engine::Predicate::kRowId;  // index into TableDefinition::columns, or kRowId
     engine::Comparison op = engine::Comparison::kEqual;
     Collation collation = Collation::kBinary;
+    bool overloaded = false;  // LIKE or GLOB, which is not known to be SQLite's own
   };
 
   Access access = Access::kScan;
@@ -49,8 +51,10 @@ struct Plan {
   static Plan parse(std::string_view text, const TableDefinition& table);
 };
 
-// In idxNum: a scan of an index with content= from which no column is read that is indexed.
+// In idxNum: a scan of an index with content= from which no column is read that is indexed; and
+// +columns are read.
 inline constexpr int kShowsNoValues = 16;
+inline constexpr int kShowsAux = 32;
 
 // What planning remembers from call to call: was the table offered with a MATCH? A table of one
 // FROM is known by the statement being prepared and its colUsed; OR branches come after the whole.
@@ -58,6 +62,7 @@ struct SearchMemo {
   const sqlite3_stmt* statement = nullptr;
   sqlite3_uint64 columns = 0;
   bool searched = false;
+  PatternProbe* probe = nullptr;  // set while it is the probe's statement that is prepared
 };
 
 // xBestIndex. Returns SQLITE_OK or SQLITE_CONSTRAINT; throws for what can never work.

@@ -13,6 +13,7 @@ namespace {
 using engine::Comparison;
 
 constexpr std::string_view kMatchCount = "match_count(scan)";
+constexpr std::string_view kOverloaded = " overloaded";
 
 struct OperatorText {
   Comparison op;
@@ -96,6 +97,7 @@ class Reader {
     for (const CollationText& row : kCollations) {
       if (accept(row.text)) term.collation = row.collation;
     }
+    term.overloaded = accept(kOverloaded);
     return term;
   }
 
@@ -145,6 +147,7 @@ std::string Plan::text(const TableDefinition& table) const {
     for (const CollationText& row : kCollations) {
       if (row.collation == filters[i].collation) result += row.text;
     }
+    if (filters[i].overloaded) result += kOverloaded;
   }
   if (!filters.empty()) result += ')';
   for (Comparison bound : bounds) result.append(" distance").append(operator_text(bound));

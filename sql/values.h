@@ -89,18 +89,20 @@ void result_cell(sqlite3_context* context, const Cell& cell);
 // "a BLOB of 12 bytes", "the text 'abc'", "5", "NULL": what came, for error messages.
 std::string describe(const Cell& cell);
 
+// The next three convert as the host does, in the value itself: digits of a printed REAL and the last
+// bit of one that was read depend on SQLite's version. What they return borrows it.
+
 // Stores into a plain column as a STRICT table would: '2020' and 2020.0 become 2020 for INTEGER,
 // 5 becomes '5' for TEXT, 2 becomes 2.0 for REAL; what cannot be converted without loss is
 // Error{kConstraint} "t.c: expected INTEGER, got the text 'soon'". BOOLEAN takes 0 and 1.
-// `storage` owns converted text.
-Cell to_column(const Cell& cell, PlainType type, const Place& where, std::string& storage);
+Cell to_column(sqlite3_value* value, PlainType type, const Place& where);
 
 // What an ordinary column declared INTEGER, REAL, TEXT, BOOLEAN, BLOB or nothing would store (+columns):
-// converts where that loses nothing and keeps the value otherwise. `storage` owns converted text.
-Cell apply_affinity(const Cell& cell, std::string_view declared, std::string& storage);
+// converts where that loses nothing and keeps the value otherwise.
+Cell apply_affinity(sqlite3_value* value, std::string_view declared);
 
 // SQLite's affinity for comparisons with a plain column (datatype3.html §4.2): numeric columns turn
 // numeric-looking text into numbers and leave other text alone; nothing is applied for TEXT columns.
-Value compare_operand(const Cell& cell, PlainType type);
+Value compare_operand(sqlite3_value* value, PlainType type);
 
 }  // namespace warplite::sql

@@ -35,7 +35,7 @@ void WarpCursor::filter(const std::string& plan, int use, sqlite3_value** argume
 
 // The same question about the same rows has the same answer: the inner loop of a join asks often.
 void WarpCursor::start_search(sqlite3_value** arguments) {
-  auto question = read_question(plan_, table_.definition(), arguments);
+  auto question = read_question(table_.context->db(), plan_, table_.definition(), arguments);
   if (!question) return;
   std::shared_ptr<const engine::View> view = table_.collection().view();
   if (match_ != nullptr && match_->view() == view.get() && match_->question() == *question) {
@@ -66,7 +66,7 @@ void WarpCursor::start_search(sqlite3_value** arguments) {
 }
 
 void WarpCursor::start_scan(sqlite3_value** arguments) {
-  scan(read_filter(plan_, table_.definition(), arguments));
+  scan(read_filter(table_.context->db(), plan_, table_.definition(), arguments));
 }
 
 void WarpCursor::scan(const engine::Filter& filter) {

@@ -256,8 +256,6 @@ WarpTable::WarpTable(Context* shared, std::shared_ptr<OpenTable> table)
   row.plains.resize(layout.plains.size());
   row.aux.resize(layout.aux);
   row.inputs.resize(layout.vectors.size());
-  row.texts.resize(layout.plains.size());
-  row.aux_texts.resize(layout.aux);
   row.kept.resize(definition().columns.size());
 }
 

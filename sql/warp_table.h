@@ -24,8 +24,6 @@ class WarpCursor;
 struct RowBuffer {
   std::vector<Cell> vectors, plains, aux;
   std::vector<VectorInput> inputs;  // per vector column
-  std::vector<std::string> texts;   // per plain column, converted to text
-  std::vector<std::string> aux_texts;  // per +column, likewise
   std::vector<Value> kept;          // of the old row, by declared column
 };
 

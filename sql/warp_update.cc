@@ -43,7 +43,7 @@ class RowWriter {
   Cell* cell_of_column(const ColumnDefinition& column);
   Cell plain_cell(const ColumnDefinition& column, sqlite3_value* value);
   RowId rowid_from(const ColumnDefinition& column, sqlite3_value* value) const;
-  Cell converted(const ColumnDefinition& column, sqlite3_value* value, std::string& text) const;
+  Cell converted(const ColumnDefinition& column, sqlite3_value* value) const;
   bool read_old_columns(RowId old);
   std::optional<RowId> new_rowid(std::optional<RowId> old, std::optional<RowId> given) const;
   engine::NewRow row(std::optional<RowId> rowid) const {
@@ -129,16 +129,14 @@ void RowWriter::read_column(std::size_t i) {
       break;
     }
     case ColumnKind::kAux:
-      table_.row.aux[slot] =
-          apply_affinity(cell_of(value), column.declared, table_.row.aux_texts[slot]);
+      table_.row.aux[slot] = apply_affinity(value, column.declared);
       break;
     default: table_.row.plains[slot] = plain_cell(column, value); break;
   }
 }
 
 Cell RowWriter::plain_cell(const ColumnDefinition& column, sqlite3_value* value) {
-  const Cell cell =
-      converted(column, value, table_.row.texts[static_cast<std::size_t>(column.slot)]);
+  const Cell cell = converted(column, value);
   if (cell.is_null() && column.kind == ColumnKind::kTextKey) {
     throw Error(ErrorKind::kConstraint, "NOT NULL constraint failed: " + place(column).text());
   }
@@ -147,10 +145,9 @@ Cell RowWriter::plain_cell(const ColumnDefinition& column, sqlite3_value* value)
 
 // A value of the wrong type is an error under OR IGNORE too, as in a STRICT table; as a
 // constraint, SQLite would skip the row.
-Cell RowWriter::converted(const ColumnDefinition& column, sqlite3_value* value,
-                          std::string& text) const {
+Cell RowWriter::converted(const ColumnDefinition& column, sqlite3_value* value) const {
   try {
-    return to_column(cell_of(value), column.plain, place(column), text);
+    return to_column(value, column.plain, place(column));
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kConstraint || conflict_ != engine::OnConflict::kIgnore) throw;
     throw Error(ErrorKind::kHost, SQLITE_MISMATCH, error.what());
@@ -182,8 +179,7 @@ bool RowWriter::read_old_columns(RowId old) {
 }
 
 RowId RowWriter::rowid_from(const ColumnDefinition& column, sqlite3_value* value) const {
-  std::string text;
-  const Cell cell = converted(column, value, text);
+  const Cell cell = converted(column, value);
   if (cell.is_null()) {
     throw Error(ErrorKind::kConstraint, "NOT NULL constraint failed: " + place(column).text());
   }

@@ -8,6 +8,7 @@
 #include "engine/collation.h"
 #include "engine/filter.h"
 #include "engine_fixture.h"
+#include "sql/host_pattern.h"
 
 namespace warplite::engine {
 namespace {
@@ -144,6 +145,11 @@ class Twin {
     int operands = unary ? 0 : 1;
     if (predicate.op == Comparison::kIn) operands = pick(4) == 0 ? pick(200) : pick(6);
     for (int i = 0; i < operands; ++i) predicate.operands.push_back(random_operand(predicate));
+    const bool pattern = predicate.op == Comparison::kLike || predicate.op == Comparison::kGlob;
+    if (pattern && (predicate.column == kRealColumn || pick(4) == 0)) {
+      predicate.host = std::make_shared<sql::HostPattern>(db_.get(), predicate.op,
+                                                          predicate.operands[0].cell());
+    }
     return predicate;
   }
 

@@ -79,6 +79,8 @@ TEST_CASE("plan: text and back") {
   for (int op = 0; op <= static_cast<int>(Comparison::kGlob); ++op) {
     plan.filters.push_back({op % 7, static_cast<Comparison>(op), Collation::kBinary});
   }
+  plan.filters.push_back({1, Comparison::kLike, Collation::kBinary, true});
+  plan.filters.push_back({1, Comparison::kGlob, Collation::kBinary, true});
   plan.bounds = {Comparison::kGreater, Comparison::kLessEqual};
   for (unsigned flags = 0; flags < 16; ++flags) {
     plan.k = flags & 1;
@@ -94,6 +96,7 @@ TEST_CASE("plan: text and back") {
       CHECK(back.filters[i].column == plan.filters[i].column);
       CHECK(back.filters[i].op == plan.filters[i].op);
       CHECK(back.filters[i].collation == plan.filters[i].collation);
+      CHECK(back.filters[i].overloaded == plan.filters[i].overloaded);
     }
     CHECK(back.bounds == plan.bounds);
     CHECK(back.access == plan.access);

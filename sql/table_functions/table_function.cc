@@ -272,7 +272,7 @@ std::string Call::text(int parameter, const char* expected) const {
 std::int64_t Call::count(int parameter) const {
   constexpr const char* kExpected = "an integer, 0 or more";
   if (is_null(parameter)) refuse(parameter, kExpected);
-  const Value number = compare_operand(cell_of(value(parameter)), PlainType::kInteger);
+  const Value number = compare_operand(value(parameter), PlainType::kInteger);
   const Cell cell = number.cell();
   if (cell.kind == CellKind::kInteger && cell.integer >= 0) return cell.integer;
   if (cell.kind == CellKind::kReal && cell.real >= 0 && cell.real < 9.2e18 &&
@@ -290,7 +290,7 @@ std::int64_t Call::count(int parameter, std::int64_t low, std::int64_t high) con
 
 double Call::real(int parameter) const {
   if (is_null(parameter)) refuse(parameter, "a number");
-  const Value number = compare_operand(cell_of(value(parameter)), PlainType::kReal);
+  const Value number = compare_operand(value(parameter), PlainType::kReal);
   if (number.kind() == CellKind::kInteger) return static_cast<double>(number.cell().integer);
   if (number.kind() != CellKind::kReal) refuse(parameter, "a number");
   return number.cell().real;
