@@ -116,15 +116,23 @@ std::shared_ptr<const View> Collection::Impl::make_view() {
 
 // Notes that the current view is handed out.
 void Collection::Impl::remember_view() {
-  if (!held.empty() && held.back().lock() == view) return;
-  std::erase_if(held, [](const auto& known) { return known.expired(); });
-  held.push_back(view);
+  if (!held.empty() && held.back().view.lock() == view) return;
+  std::erase_if(held, [](const HeldView& known) { return known.view.expired(); });
+  held.push_back({view, transaction.flushes()});
+}
+
+// After a rollback, of all or to a savepoint: views that show what was flushed since.
+void Collection::Impl::undo_views() noexcept {
+  for (const HeldView& known : held) {
+    const auto view_in_use = known.view.lock();
+    if (view_in_use != nullptr && known.flushes > transaction.flushes()) view_in_use->undo();
+  }
 }
 
 std::vector<std::shared_ptr<const View>> Collection::Impl::readers() const {
   std::vector<std::shared_ptr<const View>> views;
   for (const auto& known : held) {
-    if (auto view_in_use = known.lock()) views.push_back(std::move(view_in_use));
+    if (auto view_in_use = known.view.lock()) views.push_back(std::move(view_in_use));
   }
   return views;
 }

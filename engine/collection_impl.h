@@ -65,6 +65,7 @@ struct Collection::Impl {
   std::optional<NewModel> try_to_learn(std::size_t column, const index::Progress& progress);
   void install(const std::vector<NewModel>& models, const index::Progress& progress);
   std::vector<std::shared_ptr<const View>> readers() const;
+  void undo_views() noexcept;
   // With content=:
   void look_again();
   void look_again_before_writing();
@@ -74,8 +75,13 @@ struct Collection::Impl {
   void refill(const index::Progress& progress);
   void roll_back() noexcept;
   [[noreturn]] void throw_rolled_back() const;
-  void forget_view() noexcept {
+  // There are other rows now, or may be.
+  void drop_view() noexcept {
+    if (view != nullptr) view->outdate();
     view = nullptr;
+  }
+  void forget_view() noexcept {
+    drop_view();
     largest = std::nullopt;
   }
 
@@ -85,7 +91,11 @@ struct Collection::Impl {
   Stamp created;                     // the first generation, in the transaction that made the table
   bool base_current = false;         // base was compared with the file in this transaction
   std::shared_ptr<const View> view;  // of base and pending as they are; null when unknown
-  std::vector<std::weak_ptr<const View>> held;  // views that somebody may still hold
+  struct HeldView {
+    std::weak_ptr<const View> view;
+    std::size_t flushes;  // of this transaction, that it shows
+  };
+  std::vector<HeldView> held;                   // views that somebody may still hold
   std::optional<RowId> largest;                 // live rowid; unset when unknown
   struct Overlay {
     std::uint64_t version;
@@ -133,7 +143,7 @@ template <typename Write>
 void Collection::Impl::write_tables(const Write& write) {
   std::shared_ptr<const Pending::Frozen> frozen = transaction.freeze();
   busy = true;
-  view = nullptr;  // so that only others' views count as readers
+  drop_view();  // so that only others' views count as readers
   try {
     FlushResult result = write(
         WriteContext{store, options, transaction.base(), readers(), cancellation});

@@ -45,7 +45,7 @@ void Collection::Impl::erase(RowId rowid, const Place& place) {
   } else {
     pending().erase_committed({place.committed.source, place.committed.row, rowid});
   }
-  view = nullptr;
+  drop_view();
   if (largest == rowid) largest = std::nullopt;
 }
 
@@ -92,7 +92,7 @@ bool Collection::Impl::clear_conflicts(const NewRow& row, std::optional<RowId> s
 
 void Collection::Impl::append(RowId rowid, const NewRow& row) {
   pending().append({rowid, row.vectors, row.plains, row.aux});
-  view = nullptr;
+  drop_view();
   if (largest && rowid > *largest) largest = rowid;
 }
 
@@ -220,9 +220,10 @@ void Collection::Impl::roll_back() noexcept {
   rollback_waits = false;
   base_current = false;
   moment = {};
-  view = nullptr;  // first: what holds no chunk lets it be used again
+  drop_view();  // first: what holds no chunk lets it be used again
   overlays.clear();
   transaction.rollback();
+  undo_views();
   store.undo_renames(0);
   created = {};
   forget_view();
@@ -303,6 +304,7 @@ void Collection::sync(compute::Cancellation* cancellation, const index::Progress
 
 void Collection::commit() noexcept {
   impl_->transaction.commit();
+  for (Impl::HeldView& known : impl_->held) known.flushes = 0;
   impl_->created = {};
   impl_->store.keep_name();
   impl_->base_current = false;
@@ -332,6 +334,7 @@ void Collection::rollback_to(int n) noexcept {
   impl_->forget_view();
   impl_->overlays.clear();
   impl_->store.undo_renames(impl_->transaction.rollback_to(n));
+  impl_->undo_views();
   impl_->forget_thoughts();
 }
 

@@ -15,6 +15,11 @@ void note(const View& view, Location at) {
   view.content()->note_gone(view.part(at.part).rowids()[at.row]);
 }
 
+// Whether a row that exists may be another one than the view's.
+bool may_differ(const View& view) {
+  return view.content()->may_differ() || (view.outdated() && view.holds_aux());
+}
+
 // Of those selected.
 std::vector<Location> rows_not_there(const View& view, const Selection& rows) {
   std::vector<Location> vanished;
@@ -36,7 +41,7 @@ bool is_there(const View& view, Location at) {
   const Part& part = view.part(at.part);
   if (part.lost(at.row)) return false;
   const RowId rowid = part.rowids()[at.row];
-  if (!content->may_differ()) return content->exists(rowid);
+  if (!may_differ(view)) return content->exists(rowid);
   bool same = false;
   content->read({&rowid, 1}, [&](const ContentSource::Row& row) {
     same = storage::row_hash(view.layout(), row.vectors, row.plains) == part.hash(at.row);
@@ -45,15 +50,20 @@ bool is_there(const View& view, Location at) {
 }
 
 Presence::Presence(const View& view, bool values)
-    : view_(view), hashes_(view.content() != nullptr && view.content()->may_differ()),
-      values_(values) {
-  if (view.content() != nullptr) walk_ = view.content()->walk(hashes_);
+    : view_(view), values_(values) {
+  if (view.content() == nullptr) return;
+  hashes_ = view.content()->may_differ();
+  walk_ = view.content()->walk(hashes_);
 }
 
 bool Presence::operator()(Location at) {
   if (walk_ == nullptr) return true;
   const Part& part = view_.part(at.part);
   if (values_ ? part.lost(at.row) : part.known_lost(at.row)) return false;
+  if (values_ && !hashes_ && may_differ(view_)) {
+    hashes_ = true;
+    walk_ = view_.content()->walk(true);
+  }
   if (!walk_->to(part.rowids()[at.row])) return false;
   if (!hashes_) return true;
   const ContentSource::Row* row = walk_->row();

@@ -7,7 +7,8 @@
 //     and its hash was the one that the index keeps;
 //  2. the content table has it now, at the moment when it is about to be shown;
 //  3. and, where rows may change without a word (ContentSource::may_differ()), has it with the same
-//     hash now. Elsewhere triggers tell of changes, and the hash is compared in 1 alone.
+//     hash now. Elsewhere triggers tell of changes, and the hash is compared in 1 alone, unless
+//     +columns are shown beside the values of a view that is not the table's any more.
 // To find out about 1, segments are read with all of their values, once. A scan that shows none of
 // them heeds 1 as far as it is known already: 2 and 3 say of each row whether it is there.
 // Threads: as the view's connection.
@@ -38,8 +39,8 @@ class Presence {
 
  private:
   const View& view_;
-  const bool hashes_;  // are compared
   const bool values_;
+  bool hashes_ = false;  // are compared
   std::unique_ptr<ContentSource::Walk> walk_;  // null without content=
 };
 

@@ -82,6 +82,7 @@ class Flusher {
   Coder coder_;
   bool rest_ = false;            // the last slot stays pending
   std::vector<Touched> touched_;
+  std::vector<RowId> erased_;  // that were committed
   std::vector<std::unique_ptr<Chunk>> dissolved_chunks_;
   std::vector<RowRef> dissolved_;
   std::vector<const Pending::Slot*> whole_;  // slots sealed as they are
@@ -118,6 +119,10 @@ void Flusher::plan_deletions() {
   }
   keep_for(readers_, changed, Part::Loss::kAliveRows);
   keep_for(readers_, leaving, Part::Loss::kEverything);
+  for (const Pending::Erasure& erasure : pending_.log()) {
+    if (erasure.source != Pending::kPending) erased_.push_back(erasure.rowid);
+  }
+  for (const auto& view : readers_) view->keep_aux(erased_);
 }
 
 // A content table may have been dropped in this transaction, which is to end all the same.
@@ -197,20 +202,16 @@ void Flusher::delete_rows() {
 
 void Flusher::write_side_tables() {
   if (layout_.aux == 0 && layout_.text_key < 0) return;
-  std::vector<RowId> erased;
-  for (const Pending::Erasure& erasure : pending_.log()) {
-    if (erasure.source != Pending::kPending) erased.push_back(erasure.rowid);
-  }
   std::vector<RowRef> rows = loose_;
   for (const Pending::Slot* slot : whole_) {
     for (std::uint32_t row = 0; row < slot->used; ++row) rows.push_back({slot->chunk.get(), row});
   }
   if (layout_.aux != 0) {
-    store_.erase_aux(erased);
+    store_.erase_aux(erased_);
     store_.put_aux(rows);
   }
   if (layout_.text_key >= 0) {
-    store_.erase_keys(erased);
+    store_.erase_keys(erased_);
     store_.put_keys(rows);
   }
 }

@@ -20,7 +20,7 @@ void Transaction::clear() noexcept {
   pending_.drop_spares();
   savepoints_.clear();
   first_base_ = nullptr;
-  flushed_ = false;
+  flushes_ = 0;
   active_ = false;
   connected_again_ = false;
   failure_ = Failure::kNone;
@@ -33,7 +33,7 @@ void Transaction::commit() noexcept {
 
 void Transaction::rollback() noexcept {
   pending_.become(Pending(*layout_));
-  if (flushed_) base_ = first_base_;
+  if (flushes_ != 0) base_ = first_base_;
   if (failure_ != Failure::kNone) base_ = nullptr;
   clear();
 }
@@ -45,7 +45,7 @@ void Transaction::savepoint(int n, std::size_t renames) noexcept {
   if (failure_ == Failure::kUnmarked) return;
   if (!savepoints_.empty() && savepoints_.back().n >= n) return;
   try {
-    savepoints_.push_back({n, renames, pending_.mark(), nullptr, nullptr});
+    savepoints_.push_back({n, renames, flushes_, pending_.mark(), nullptr, nullptr});
   } catch (...) {
     if (failure_ == Failure::kNone) {
       failure_ = Failure::kUnmarked;
@@ -86,6 +86,7 @@ void Transaction::restore(const Savepoint& savepoint) noexcept {
     return;
   }
   base_ = savepoint.base;
+  flushes_ = savepoint.flushes;
   try {
     pending_.become(Pending::restored(*layout_, *savepoint.frozen, savepoint.mark));
   } catch (...) {
@@ -126,8 +127,7 @@ std::shared_ptr<const Pending::Frozen> Transaction::freeze() const {
 
 void Transaction::finish_flush(std::shared_ptr<const Pending::Frozen> frozen, Pending&& rest,
                                std::shared_ptr<const Snapshot> base) noexcept {
-  if (!flushed_) first_base_ = base_;
-  flushed_ = true;
+  if (flushes_++ == 0) first_base_ = base_;
   for (Savepoint& savepoint : savepoints_) {
     if (savepoint.frozen != nullptr) continue;
     savepoint.frozen = frozen;

@@ -29,6 +29,9 @@ class Transaction {
   const std::shared_ptr<const Snapshot>& base() const { return base_; }
   void set_base(std::shared_ptr<const Snapshot> base) { base_ = std::move(base); }
 
+  // How many flushes of this transaction base() has behind it.
+  std::size_t flushes() const { return flushes_; }
+
   bool active() const { return active_; }
   void begin() noexcept;
   void commit() noexcept;
@@ -60,6 +63,7 @@ class Transaction {
   struct Savepoint {
     int n;
     std::size_t renames;
+    std::size_t flushes;
     Pending::Mark mark;
     // Set when the rows were flushed; null while they are still in pending_.
     std::shared_ptr<const Snapshot> base;
@@ -80,7 +84,7 @@ class Transaction {
   Pending pending_;
   std::shared_ptr<const Snapshot> base_;
   std::shared_ptr<const Snapshot> first_base_;  // before the transaction's first flush
-  bool flushed_ = false;
+  std::size_t flushes_ = 0;
   std::vector<Savepoint> savepoints_;  // ascending n
   Failure failure_ = Failure::kNone;
   int unmarked_ = 0;  // with kUnmarked: the first savepoint that is missing

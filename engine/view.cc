@@ -113,7 +113,26 @@ Value View::vector(Location at, std::size_t column) const {
 Value View::aux(Location at, std::size_t column) const {
   const Part& part = *parts_[at.part];
   if (const Chunk* chunk = part.chunk()) return chunk->aux(at.row, column);
-  return store_->read_aux(part.rowids()[at.row], column);
+  const RowId rowid = part.rowids()[at.row];
+  const auto kept = kept_aux_.find(rowid);
+  return kept == kept_aux_.end() ? store_->read_aux(rowid, column) : kept->second[column];
+}
+
+std::shared_ptr<const void> View::hold_aux() const {
+  std::shared_ptr<const void> holder = aux_holders_.lock();
+  if (holder == nullptr) aux_holders_ = holder = std::make_shared<const char>();
+  return holder;
+}
+
+void View::keep_aux(std::span<const RowId> rowids) const {
+  if (!holds_aux()) return;
+  for (const RowId rowid : rowids) {
+    const std::optional<Location> at = find(rowid);
+    if (!at || parts_[at->part]->chunk() != nullptr || kept_aux_.contains(rowid)) continue;
+    std::vector<Value> values;
+    for (std::size_t i = 0; i < layout_->aux; ++i) values.push_back(store_->read_aux(rowid, i));
+    kept_aux_.emplace(rowid, std::move(values));
+  }
 }
 
 }  // namespace warplite::engine

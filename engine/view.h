@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "core/bitmap.h"
@@ -83,8 +84,7 @@ class Part {
   virtual bool known_lost(std::uint32_t row) const { return lost(row); }
   virtual std::uint64_t hash(std::uint32_t) const { return 0; }
 
-  // Set when +columns are at hand (pending rows); else they are read from NAME_aux when asked
-  // for: a row that this connection changed meanwhile shows its new ones, a deleted row NULL.
+  // Set when +columns are at hand (pending rows); else they are read from NAME_aux when asked for.
   virtual const Chunk* chunk() const = 0;
 
   // Before the file loses blocks of a segment that a view may still read: if this part is one
@@ -123,6 +123,18 @@ class View {
   Value vector(Location at, std::size_t column) const;
   Value aux(Location at, std::size_t column) const;
 
+  // While somebody holds what this returns, +columns stay those of the view's rows.
+  std::shared_ptr<const void> hold_aux() const;
+  bool holds_aux() const { return !aux_holders_.expired(); }
+  // Before the file loses the +columns of these rows: takes those that are held into memory.
+  void keep_aux(std::span<const RowId> rowids) const;
+  // The table has other rows by now, of which this view knows nothing.
+  void outdate() const { outdated_ = true; }
+  bool outdated() const { return outdated_; }
+  // A rollback took what the file had of these rows: they cannot be read any more.
+  void undo() const { undone_ = true; }
+  bool undone() const { return undone_; }
+
   std::string name() const;  // "schema.table"
 
   ContentSource* content() const { return content_; }
@@ -151,6 +163,10 @@ class View {
   ContentSource* content_;
   mutable std::vector<Location> vanished_;
   mutable bool models_lost_ = false;
+  mutable bool outdated_ = false;
+  mutable bool undone_ = false;
+  mutable std::weak_ptr<const void> aux_holders_;
+  mutable std::unordered_map<RowId, std::vector<Value>> kept_aux_;
   mutable RowIdIndex rowids_;  // made by the second find(): many views are asked once
   mutable int finds_ = 0;
   mutable std::array<std::shared_ptr<void>, 6> memos_;

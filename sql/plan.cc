@@ -241,7 +241,7 @@ void Planner::emit() {
     }
   }
   info_->idxNum = static_cast<int>(plan_.access) | (shows_values() ? 0 : kShowsNoValues) |
-                  (shows_aux() ? kShowsAux : 0);
+                  (table_.has_content() && shows_aux() ? kShowsAux : 0);
   const std::string text = plan_.text(table_);
   info_->idxStr = sqlite3_mprintf("%s", text.c_str());
   if (info_->idxStr == nullptr) throw std::bad_alloc();

@@ -51,7 +51,7 @@ struct Plan {
   static Plan parse(std::string_view text, const TableDefinition& table);
 };
 
-// In idxNum: a scan of an index with content= from which no column is read that is indexed; and
+// In idxNum, of an index with content=: a scan from which no column is read that is indexed; and
 // +columns are read.
 inline constexpr int kShowsNoValues = 16;
 inline constexpr int kShowsAux = 32;

@@ -16,6 +16,7 @@ WarpCursor::WarpCursor(WarpTable& table) : sqlite3_vtab_cursor{}, table_(table) 
 void WarpCursor::filter(const std::string& plan, int use, sqlite3_value** arguments) {
   end_scan();
   shows_values_ = (use & kShowsNoValues) == 0;
+  shows_aux_ = (use & kShowsAux) != 0;
   if (plan != plan_text_ || plan_text_.empty()) {
     plan_text_.clear();
     plan_ = Plan::parse(plan, table_.definition());
@@ -31,6 +32,7 @@ void WarpCursor::filter(const std::string& plan, int use, sqlite3_value** argume
     case Plan::Access::kRefused:
       throw Error(ErrorKind::kInvalid, table_.definition().table + ": " + plan_.refusal);
   }
+  if (at_end()) aux_holder_ = nullptr;
 }
 
 // The same question about the same rows has the same answer: the inner loop of a join asks often.
@@ -60,9 +62,14 @@ void WarpCursor::start_search(sqlite3_value** arguments) {
     match_ = std::make_unique<MatchRows>(std::move(*question), view, std::move(selection),
                                          index, table_.interrupt);
   }
-  reader_.reset(std::move(view));
+  look_at(std::move(view));
   state_ = match_->at_end() ? State::kEnd : State::kMatch;
   if (state_ == State::kMatch) at_ = {match_->hit().block, match_->hit().row};
+}
+
+void WarpCursor::look_at(std::shared_ptr<const engine::View> view) {
+  if (shows_aux_ || view->layout().aux != 0) aux_holder_ = view->hold_aux();
+  reader_.reset(std::move(view));
 }
 
 void WarpCursor::start_scan(sqlite3_value** arguments) {
@@ -73,7 +80,7 @@ void WarpCursor::scan(const engine::Filter& filter) {
   std::shared_ptr<const engine::View> view = table_.collection().view();
   scan_.emplace(view, engine::Selection(*view, filter));
   presence_.emplace(*view, shows_values_);
-  reader_.reset(std::move(view));
+  look_at(std::move(view));
   show_scanned();
 }
 
@@ -86,6 +93,7 @@ void WarpCursor::show_scanned() {
 
 void WarpCursor::end_scan() {
   state_ = State::kEnd;
+  aux_holder_ = nullptr;
   if (presence_) presence_->rest();
   if (aux_ != nullptr) aux_->rest();
 }
@@ -93,7 +101,7 @@ void WarpCursor::end_scan() {
 void WarpCursor::start_point(sqlite3_value* value) {
   const std::optional<RowId> rowid = read_rowid(value);
   if (!rowid) return;
-  reader_.reset(table_.collection().view());
+  look_at(table_.collection().view());
   show(reader_.view().find(*rowid));
 }
 
@@ -105,7 +113,7 @@ void WarpCursor::start_key(sqlite3_value* value) {
   } else if (type == SQLITE_TEXT) {
     const std::optional<RowId> rowid = table_.collection().find_key(cell_of(value).bytes);
     if (!rowid) return;
-    reader_.reset(table_.collection().view());
+    look_at(table_.collection().view());
     show(reader_.view().find(*rowid));
   }
 }
@@ -117,6 +125,10 @@ void WarpCursor::show(std::optional<engine::Location> at) {
 }
 
 void WarpCursor::next() {
+  if (!at_end() && reader_.view().undone()) {
+    throw Error(ErrorKind::kHost, SQLITE_ABORT_ROLLBACK,
+                table_.definition().table + ": the rows that are being read were rolled back");
+  }
   switch (state_) {
     case State::kEnd: break;
     case State::kPoint: state_ = State::kEnd; break;
@@ -133,6 +145,7 @@ void WarpCursor::next() {
       }
       break;
   }
+  if (at_end()) aux_holder_ = nullptr;
 }
 
 RowId WarpCursor::rowid() const {

@@ -38,6 +38,7 @@ class WarpCursor : public sqlite3_vtab_cursor {
   void start_scan(sqlite3_value** arguments);
   void start_point(sqlite3_value* value);
   void start_key(sqlite3_value* value);
+  void look_at(std::shared_ptr<const engine::View> view);
   void show(std::optional<engine::Location> at);
   void scan(const engine::Filter& filter);
   void show_scanned();
@@ -51,10 +52,12 @@ class WarpCursor : public sqlite3_vtab_cursor {
   WarpTable& table_;
   std::string plan_text_;
   Plan plan_;
+  bool shows_aux_ = false;    // those of the table with content=
   bool shows_values_ = true;  // else rowids and +columns alone, of an index with content=
   State state_ = State::kEnd;
   engine::Location at_{};  // the current row
   RowReader reader_;
+  std::shared_ptr<const void> aux_holder_;  // while there are rows whose +columns may be read
 
   std::unique_ptr<MatchRows> match_;            // kMatch; kept for replaying
   std::optional<engine::OrderedScan> scan_;     // kScan
