@@ -38,10 +38,10 @@ class StandardConnection:
         except sqlite3.Error as error:
             raise SqlError(str(error)) from None
 
-    def iterate(self, sql):
+    def iterate(self, sql, parameters=()):
         """Row by row: the statement is open meanwhile."""
         try:
-            yield from self.db.execute(sql)
+            yield from self.db.execute(sql, parameters)
         except sqlite3.Error as error:
             raise SqlError(str(error)) from None
 
@@ -50,6 +50,9 @@ class StandardConnection:
             self.db.executemany(sql, rows)
         except sqlite3.Error as error:
             raise SqlError(str(error)) from None
+
+    def create_function(self, name, arguments, function):
+        self.db.create_function(name, arguments, function)
 
     def in_transaction(self):
         return self.db.in_transaction
@@ -81,9 +84,9 @@ def apsw_connection():
             except apsw.Error as error:
                 raise SqlError(str(error)) from None
 
-        def iterate(self, sql):
+        def iterate(self, sql, parameters=()):
             try:
-                yield from self.db.cursor().execute(sql)
+                yield from self.db.cursor().execute(sql, parameters)
             except apsw.Error as error:
                 raise SqlError(str(error)) from None
 
@@ -92,6 +95,9 @@ def apsw_connection():
                 self.db.cursor().executemany(sql, rows)
             except apsw.Error as error:
                 raise SqlError(str(error)) from None
+
+        def create_function(self, name, arguments, function):
+            self.db.create_scalar_function(name, function, arguments)
 
         def in_transaction(self):
             return not self.db.get_autocommit()

@@ -7,6 +7,7 @@ Each step changes the table or asks something. On a difference it prints the see
 both answers, and the shortest list of earlier changes found that still shows it. A trace file
 gets every statement before it runs, for crashes.
 """
+import itertools
 import os
 import random
 import sys
@@ -14,6 +15,7 @@ import tempfile
 import time
 
 import drivers
+import predicates
 from queries import Questioner
 from tables import Table
 
@@ -58,6 +60,7 @@ class Session:
 
     def __init__(self, driver, extension, table, path, settings):
         self.driver, self.extension, self.path = driver, extension, path
+        self.own = []  # settings of the connections
         self.warp = driver(path, extension)
         self.mirror = driver(':memory:')
         for sql in settings:
@@ -72,6 +75,8 @@ class Session:
     def reopen(self):
         self.warp.close()
         self.warp = self.driver(self.path, self.extension)
+        for setting in self.own:
+            setting.apply_to(self.warp)
 
     def close(self):
         self.warp.close()
@@ -89,6 +94,40 @@ class Reopen:
 
     def describe(self):
         return self.sql
+
+
+def same_first(pattern, value, escape=None):
+    """A function that an application might have in place of like() and glob()."""
+    if pattern is None or value is None:
+        return None
+    if value == 0:
+        value = 0.0  # an ordinary table keeps no sign of it
+    return int(str(pattern)[:1].lower() == str(value)[:1].lower())
+
+
+class Setting:
+    """What a connection has of its own: both get it, and again when the file is opened again."""
+
+    def __init__(self, text, apply_to):
+        self.text, self.apply_to = text, apply_to
+
+    def apply(self, session):
+        session.own.append(self)
+        for connection in (session.warp, session.mirror):
+            self.apply_to(connection)
+
+    def describe(self):
+        return self.text
+
+
+def random_setting(rng):
+    name, arguments = rng.choice(('like', 'glob')), rng.choice((2, 2, -1))
+    case = rng.randint(0, 1)
+    return rng.choice((
+        Setting(f'-- an application has {name}/{arguments}',
+                lambda connection: connection.create_function(name, arguments, same_first)),
+        Setting(f'PRAGMA case_sensitive_like = {case}',
+                lambda connection: connection.execute(f'PRAGMA case_sensitive_like = {case}'))))
 
 
 def random_id(rng, session):
@@ -121,6 +160,12 @@ def random_bulk(rng, table, session):
                   mirror_rows, many=True)
 
 
+def random_where(rng, table, a):
+    column = rng.choice(table.plains)
+    return ' AND '.join(predicates.random_filters(rng, table, a - 50, a + 50, 2)
+                        + [predicates.pattern_term(rng, column.name)])
+
+
 def random_update(rng, table, session):
     columns = rng.sample(table.columns, rng.randint(1, min(2, len(table.columns))))
     warp, mirror = table.random_cells(rng, columns)
@@ -130,7 +175,8 @@ def random_update(rng, table, session):
         where = f'id = {random_id(rng, session)}'
     else:
         a = random_id(rng, session)
-        where = rng.choice((f'id = {a}', f'id BETWEEN {a} AND {a + 10}', f'id % 7 = {a % 7}'))
+        where = rng.choice((f'id = {a}', f'id BETWEEN {a} AND {a + 10}', f'id % 7 = {a % 7}',
+                            random_where(rng, table, a)))
     verb = rng.choice(('UPDATE', 'UPDATE', 'UPDATE OR REPLACE', 'UPDATE OR IGNORE'))
     return Change(f'{verb} t SET {assignments} WHERE {where}', warp, mirror)
 
@@ -140,7 +186,8 @@ def random_delete(rng, table, session):
     if rng.random() < 0.03:
         return Change('DELETE FROM t')
     return Change('DELETE FROM t WHERE ' + rng.choice(
-        (f'id = {a}', f'id = {a}', f'id BETWEEN {a} AND {a + 20}', f'id % 11 = {a % 11}')))
+        (f'id = {a}', f'id = {a}', f'id BETWEEN {a} AND {a + 20}', f'id % 11 = {a % 11}',
+         f'id BETWEEN {a} AND {a + 60} AND {random_where(rng, table, a)}')))
 
 
 def random_transaction(rng, table, session):
@@ -155,8 +202,10 @@ def random_other(rng, table, session):
     if choice < 0.35:
         rows = [(i, rng.randint(-5, 300), rng.randint(0, 9)) for i in range(rng.randint(0, 12))]
         return Change('INSERT OR REPLACE INTO o VALUES (?, ?, ?)', rows, many=True)
-    if choice < 0.6:
+    if choice < 0.5:
         return Reopen()
+    if choice < 0.6:
+        return random_setting(rng)
     if choice < 0.7:
         setting = rng.choice(("'threads', 1", "'threads', 2", "'threads', 3", "'threads', 0",
                               "'cpu_memory_limit', 4000", "'cpu_memory_limit', 0"))
@@ -176,9 +225,16 @@ def random_change(rng, table, session):
 def compare(session, query):
     """A complaint about the answer, or None."""
     try:
-        got = [tuple(row) for row in session.warp.execute(query.sql, query.parameters)]
+        got = session.warp.execute(query.sql, query.parameters)
     except drivers.SqlError as error:
+        if query.may_be_refused(str(error)):
+            return None
         return f'  got the error: {error}\n  expected: {query.expected[:20]}'
+    return difference(query, got)
+
+
+def difference(query, got):
+    got = [tuple(row) for row in got]
     expected = query.expected_for(got)
     if not query.ordered:
         key = lambda row: [(cell is not None, cell) for cell in row]
@@ -226,6 +282,12 @@ class Run:
                 if complaint:
                     return answered, complaint
                 continue
+            if self.rng.random() < 0.05:
+                complaint = self.ask_meanwhile(session)
+                if complaint:
+                    return answered, complaint
+                answered += 1
+                continue
             state = self.rng.getstate()
             query = Questioner(self.rng, self.table, session.mirror).random_query()
             self.note(f'{query.sql} {query.parameters}')
@@ -236,6 +298,37 @@ class Run:
             answered += 1
         session.close()
         return answered, None
+
+    def ask_meanwhile(self, session):
+        """Changes the table while a question is being answered: the answer is that of its beginning."""
+        query = Questioner(self.rng, self.table, session.mirror).left_open()
+        self.note(f'-- begins: {query.sql} {query.parameters}')
+        cursor = session.warp.iterate(query.sql, query.parameters)
+        try:
+            got = list(itertools.islice(cursor, self.rng.choice((1, 1, 2, 30))))
+        except drivers.SqlError as error:
+            return None if query.may_be_refused(str(error)) else f'{query.sql}\n  {error}'
+        made = []
+        for _ in range(self.rng.randint(1, 4)):
+            kind = self.rng.choice((random_insert, random_bulk, random_update, random_delete,
+                                    random_transaction))
+            change = kind(self.rng, self.table, session)
+            self.note(change.describe())
+            self.changes.append(change)
+            made.append(change.describe())
+            complaint = change.apply(session)
+            if complaint:
+                return complaint
+        self.note('-- goes on')
+        try:
+            got += cursor
+        except drivers.SqlError as error:
+            # What shows rows of a transaction ends with it.
+            if any('ROLLBACK' in change for change in made) and 'were rolled back' in str(error):
+                return None
+            return f'{query.sql}\n  {error} after\n  ' + '\n  '.join(made)
+        complaint = difference(query, got)
+        return complaint and f'{query.sql}\n  {query.parameters}\n{complaint}\n  after ' + '\n  '.join(made)
 
     def still_fails(self, changes, state):
         session = self.session()

@@ -1,13 +1,16 @@
 """Random WHERE terms on plain columns and rowids, as text that means the same on both tables."""
 from tables import WORDS
 
+# What begins a number as it is printed, and not always as it is written.
+NUMBERS = ('0.3', '0.30', '5', '5.', '-1', '1e', '1.0e+22', 'Inf', '-I', '05', '2.0e-05', '9007199254740992')
+
 
 def literal(value):
     if value is None:
         return 'NULL'
     if isinstance(value, str):
         return "'" + value.replace("'", "''") + "'"
-    return repr(value)
+    return repr(value).replace('inf', '9e999')
 
 
 def random_literal(rng, column):
@@ -37,21 +40,34 @@ def on_plain(rng, column):
     if kind < 8:
         values = ', '.join(random_literal(rng, column) for _ in range(rng.randint(0, 5)))
         return f'{name} IN ({values})'
-    if column.type != 'TEXT':
-        return f'{name} >= {random_literal(rng, column)}'
-    word = rng.choice(WORDS)
-    if kind == 8:
-        pattern = rng.choice((word, word + '%', '%' + word[1:], '%p%', '_' + word[1:], '%'))
-        return f'{name} LIKE {literal(pattern)}'
-    pattern = rng.choice((word, word + '*', '*p*', '[a-c]*', '?pple', '[^a]*', '*'))
+    return pattern_term(rng, name)
+
+
+def pattern_term(rng, name):
+    """LIKE and GLOB, of numbers too."""
+    if rng.random() < 0.5:
+        return f'{name} LIKE {literal(like_pattern(rng))}'
+    word = rng.choice(WORDS + NUMBERS)
+    pattern = rng.choice((word, word + '*', '*p*', '[a-c]*', '?pple', '[^a]*', '*', '*.0', '-*'))
     return f'{name} GLOB {literal(pattern)}'
+
+
+def like_pattern(rng):
+    word = rng.choice(WORDS + NUMBERS)
+    return rng.choice((word, word + '%', '%' + word[1:], '%p%', '_' + word[1:], '%', '%.0', '%4', 'i%'))
+
+
+def escaped_term(rng, name):
+    """SQLite applies it, and may offer a range that it derives."""
+    return f"{name} LIKE {literal(like_pattern(rng))} ESCAPE '!'"
 
 
 def on_rowid(rng, low, high):
     a, b = sorted((rng.randint(low, high), rng.randint(low, high)))
     return rng.choice((f'id >= {a}', f'id < {b}', f'id BETWEEN {a} AND {b}', f'id = {a}',
                        f'id IN ({a}, {b}, {(a + b) // 2})', 'id IN (SELECT ref FROM o)',
-                       f'id <> {a}', f'id > {a}.5', f'id IS NOT {b}',
+                       f'id <> {a}', f'id > {a}.5', f'id IS NOT {b}', f'id IS {a}', f"id LIKE '{str(a)[:1]}%'",
+                       f"id GLOB '*{abs(b) % 10}'",
                        f'id IN (SELECT ref FROM o WHERE tag > {rng.randint(0, 5)})'))
 
 
@@ -73,6 +89,7 @@ def applied_by_sqlite(rng, table, with_k):
              f"{name} NOT LIKE '%p%'", f'coalesce({name}, 1) = 1',
              'NOT EXISTS (SELECT 1 FROM o WHERE o.ref + 0 = t.id)']
     if not with_k:
+        terms += [escaped_term(rng, name), escaped_term(rng, 'id')]
         terms += [f'{name} <> {value} COLLATE NOCASE', f'{name} IS NOT {value} COLLATE RTRIM']
         terms += [f'{name} < {other.name}', f'({name}, id) > ({value}, 5)']
     terms += [f'{c.name} = {random_literal(rng, c)}' for c in table.aux]
@@ -86,4 +103,7 @@ def random_filters(rng, table, low, high, most=3):
             terms.append(on_rowid(rng, low, high))
         else:
             terms.append(on_plain(rng, rng.choice(table.plains)))
+    if rng.random() < 0.05:
+        terms += [f'id > {low - 1 - i}' for i in range(rng.randint(20, 70))]
+        rng.shuffle(terms)
     return terms

@@ -5,6 +5,8 @@ SQLite evaluates every predicate on the mirror; Python computes the distances.
 import vectors
 
 PLAIN_TYPES = ('INTEGER', 'REAL', 'TEXT', 'BOOLEAN')
+REALS = (0.1 + 0.2, 1 / 3, 1e22, 2e-5, 123456789012345680.0, -0.0, 1e300, 2.0**53, 5032.18666821539,
+         float('inf'), float('-inf'))
 WORDS = ('apple', 'Apple', 'banana', 'apple pie', '', 'x', 'B', 'b ', 'å', '20', '-3', '1e2')
 
 
@@ -51,10 +53,21 @@ class PlainColumn:
             return rng.choice((rng.randint(-3, 9), rng.randint(-3, 9), 2**53 + rng.randint(0, 2),
                                -2**63, 2**63 - 1))
         if self.type == 'REAL':
-            return rng.choice((rng.randint(-3, 9) / 2, float(rng.randint(-3, 9)), 1e300, 2.0**53))
+            return rng.choice((rng.randint(-3, 9) / 2, float(rng.randint(-3, 9)), rng.choice(REALS)))
         if self.type == 'TEXT':
             return rng.choice(WORDS)
         return rng.randint(0, 1)
+
+    def random_input(self, rng):
+        """A value as it is given, perhaps of another type than the column stores."""
+        value = self.random_value(rng)
+        if value is None or rng.random() < 0.8:
+            return value
+        if self.type == 'TEXT':
+            return rng.choice((rng.choice(REALS), rng.randint(-3, 9), rng.randint(-3, 9) / 4))
+        if self.type == 'REAL':
+            return rng.choice(('5032.18666821539', ' 1e22 ', '7', '0729374.257663562020769', 3))
+        return str(value)
 
 
 class Table:
@@ -94,7 +107,7 @@ class Table:
         warp, mirror = [], []
         for column in columns:
             if isinstance(column, PlainColumn):
-                value = column.random_value(rng)
+                value = column.random_input(rng)
                 warp.append(value)
                 mirror.append(value)
             elif rng.random() < 0.08:
