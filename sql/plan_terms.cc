@@ -160,8 +160,10 @@ bool Planner::text_filter(int i, Filter& filter) const {
   if (type == SQLITE_INTEGER || type == SQLITE_FLOAT) return false;
   // Of <> and IS NOT SQLite tells no collation: they find more than under the column's own.
   const bool unequal = filter.term.op == Comparison::kNotEqual || filter.term.op == Comparison::kIsNot;
-  // Where a range comes from LIKE, the rows that a LEFT JOIN adds need it to be tested by SQLite.
-  filter.use.omit = known && !is_range(filter.term.op) &&
+  // What SQLite derives from LIKE it must test itself, for the rows that a LEFT JOIN adds.
+  const bool derived =
+      filter.term.op == Comparison::kGreaterEqual || filter.term.op == Comparison::kLess;
+  filter.use.omit = known && !derived &&
                     !(unequal && column(filter.term.column)->declared != "TEXT");
   const std::string collation = ascii_lower(sqlite3_vtab_collation(info_, i));
   if (collation == "nocase") {
