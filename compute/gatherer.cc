@@ -2,9 +2,11 @@
 
 #include <chrono>
 #include <cstring>
-#include <new>
+#include <optional>
 #include <utility>
 #include <vector>
+
+#include "compute/guarded.h"
 
 namespace warplite::compute {
 namespace {
@@ -64,8 +66,28 @@ bool Gatherer::together(const Request& a, const Request& b) {
   return true;
 }
 
+// Of whoever leads: lets the next one lead, whatever ends this.
+struct Gatherer::Turn {
+  Turn(Gatherer& of, std::unique_lock<std::mutex>& held) : gatherer(of), lock(held) {
+    gatherer.running_ = true;
+  }
+  ~Turn() {
+    if (!lock.owns_lock()) lock.lock();
+    gatherer.running_ = false;
+    gatherer.changed_.notify_all();
+  }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+  Gatherer& gatherer;
+  std::unique_lock<std::mutex>& lock;
+};
+
 Status Gatherer::nearest(const Workload& work, HitTable& best, const Run& run) {
-  if (!gathers(work)) return run(work, best);
+  return guarded([&] { return gathers(work) ? gather(work, best, run) : run(work, best); });
+}
+
+Status Gatherer::gather(const Workload& work, HitTable& best, const Run& run) {
   const auto request = std::make_shared<Request>(Request{&work, &best, work.queries.rows});
   std::unique_lock lock(mutex_);
   if (running_) {
@@ -76,26 +98,11 @@ Status Gatherer::nearest(const Workload& work, HitTable& best, const Run& run) {
       return run(work, best);
     }
   }
-  running_ = true;
-  Status status;
+  const Turn turn(*this, lock);
   const Requests members = take_along(request);
-  if (members.size() > 1) {
-    try {
-      status = run_together(members, lock, run);
-    } catch (const std::bad_alloc&) {  // thrown with the lock held
-      status = {ErrorKind::kNoMemory, "out of memory"};
-      for (const auto& member : members) {
-        if (member->state == State::kTaken) member->state = State::kAlone;
-      }
-    }
-  } else {
-    lock.unlock();
-    status = run(work, best);
-    lock.lock();
-  }
-  running_ = false;
-  changed_.notify_all();
-  return status;
+  if (members.size() > 1) return run_together(members, lock, run);
+  lock.unlock();
+  return run(work, best);
 }
 
 // True: the request is to run, as the next leader or alone; false: it has ended.
@@ -105,6 +112,10 @@ bool Gatherer::wait_for_turn(const std::shared_ptr<Request>& request,
   while (true) {
     if (request->state == State::kDone) return false;
     if (request->state == State::kAlone) return true;
+    if (request->state == State::kFailed) {
+      status = {ErrorKind::kNoMemory, "out of memory"};
+      return false;
+    }
     if (request->state == State::kWaiting && !running_) {
       waiting_.remove(request);
       return true;
@@ -125,7 +136,9 @@ bool Gatherer::wait_for_turn(const std::shared_ptr<Request>& request,
 
 // The leader and those that can share its pass.
 Gatherer::Requests Gatherer::take_along(const std::shared_ptr<Request>& leader) {
-  Requests members{leader};
+  Requests members;
+  members.reserve(1 + waiting_.size());  // who is taken along is in the list, or was never taken
+  members.push_back(leader);
   std::size_t queries = leader->work->queries.rows;
   for (const auto& other : waiting_) {
     const std::size_t more = other->work->queries.rows;
@@ -142,23 +155,29 @@ Gatherer::Requests Gatherer::take_along(const std::shared_ptr<Request>& leader) 
 
 Status Gatherer::run_together(const Requests& members, std::unique_lock<std::mutex>& lock,
                               const Run& run) {
-  Batch batch(members, members[0]->best->k());
-  lock.unlock();
-  Status status = run(batch.work, batch.hits);
-  lock.lock();
-  std::size_t query = 0;
-  for (const auto& member : members) {
-    if (member->state == State::kAbandoned) {
-      query += member->queries;
-      continue;
-    }
-    for (std::size_t i = 0; i < member->queries; ++i, ++query) {
-      if (status.ok()) member->best->row(i).merge(batch.hits.row(query));
-    }
-    // Whatever stopped the leader, an interrupt perhaps, need not stop the others.
-    member->state = status.ok() ? State::kDone : State::kAlone;
+  std::optional<Batch> batch;
+  Status status = guarded([&] { batch.emplace(members, members[0]->best->k()); });
+  if (status.ok()) {
+    lock.unlock();
+    status = guarded([&] { return run(batch->work, batch->hits); });
+    lock.lock();
   }
   if (status.ok()) taken_along_ += members.size() - 1;
+  std::size_t first = 0;
+  for (const auto& member : members) {
+    const std::size_t query = std::exchange(first, first + member->queries);
+    if (member->state == State::kAbandoned) continue;
+    // Whatever stopped the leader, an interrupt perhaps, need not stop the others.
+    member->state = State::kAlone;
+    if (!status.ok()) continue;
+    const Status merged = guarded([&] {
+      for (std::size_t i = 0; i < member->queries; ++i) {
+        member->best->row(i).merge(batch->hits.row(query + i));
+      }
+    });
+    member->state = merged.ok() ? State::kDone : State::kFailed;
+  }
+  if (members[0]->state == State::kFailed) return {ErrorKind::kNoMemory, "out of memory"};
   return status;
 }
 

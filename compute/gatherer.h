@@ -26,7 +26,8 @@ class Gatherer {
 
   using Run = std::function<Status(const Workload& work, HitTable& best)>;
 
-  // As Device::nearest(), by calling `run` for this search, or for it together with others.
+  // As Device::nearest(), by calling `run` for this search, or for it together with others. What is
+  // thrown becomes a Status; the next search has its turn all the same.
   Status nearest(const Workload& work, HitTable& best, const Run& run);
 
   // Searches that others took along, for statistics and tests.
@@ -38,6 +39,7 @@ class Gatherer {
     kTaken,      // its answer comes with another's
     kDone,
     kAlone,      // the search it was part of failed: it runs by itself
+    kFailed,     // its part of the answer found no memory
     kAbandoned,  // interrupted; `work` and `best` are gone
   };
   struct Request {
@@ -48,7 +50,9 @@ class Gatherer {
   };
   using Requests = std::vector<std::shared_ptr<Request>>;
   struct Batch;
+  struct Turn;
 
+  Status gather(const Workload& work, HitTable& best, const Run& run);
   bool wait_for_turn(const std::shared_ptr<Request>& request, std::unique_lock<std::mutex>& lock,
                      Status& status);
   Requests take_along(const std::shared_ptr<Request>& leader);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "compute/gatherer.h"
+#include "tests/failing_allocator.h"
 
 using namespace warplite;
 using namespace warplite::compute;
@@ -189,4 +190,30 @@ TEST_CASE("gatherer: what stopped one search does not stop those it took along")
   CHECK(int{fifth.status.ok()} + int{sixth.status.ok()} == 1);
   CHECK((fifth.right() || sixth.right()));
   CHECK(machine.sizes().size() == before + 2);
+}
+
+TEST_CASE("gatherer: whatever allocation fails, the next search has its turn") {
+  for (long nth = 0; nth < 60; ++nth) {
+    Gatherer gatherer;
+    Machine machine;
+    machine.hold();
+    Search first(gatherer, machine, 1);
+    machine.wait_for_runs(1);
+    Search second(gatherer, machine, 2), third(gatherer, machine, 3);
+    second.wait_until_waiting();
+    third.wait_until_waiting();
+    {
+      const testing::AllocationFault fault(testing::Allocator::kCpp, nth, false);
+      machine.release();
+      for (Search* search : {&first, &second, &third}) search->join();
+    }
+    int failed = 0;
+    for (Search* search : {&first, &second, &third}) {
+      if (search->right()) continue;
+      CHECK(search->status.kind == ErrorKind::kNoMemory);
+      ++failed;
+    }
+    CHECK(failed <= 1);
+    CHECK(Search(gatherer, machine, 4).right());
+  }
 }
