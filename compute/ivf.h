@@ -3,7 +3,8 @@
 // papers/faiss-gpu-2017 §2 (IVFADC), §5.2-5.3.
 //
 // Model space. Vectors are compared with the model as float32 vectors x: the stored elements
-// converted; for cosine divided by their norm; with OPQ rotated (index/ does this).
+// converted; for cosine divided by their norm; with OPQ rotated (index/ does this). They are finite,
+// as models are; of others nothing is asked but that a device outlives them.
 // A row belongs to the list of its nearest centroid C (canonical l2, ties to the lower list). Its
 // residual r = x − C is coded: m sub-vectors, of each the codeword c that is nearest.
 // With r̂ for the decoded residual and μ for the model's mean,

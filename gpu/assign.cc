@@ -1,5 +1,8 @@
 #include "gpu/assign.h"
 
+#include <limits>
+#include <vector>
+
 #include "gpu/batch_search.h"
 #include "gpu/scan_search.h"
 
@@ -11,8 +14,10 @@ void assign_by_scan(Lane& lane, const compute::Workload& work, const RowSet& row
                     const RowTable& table, std::uint32_t query, compute::Assigned& out) {
   compute::HitTable best(work.queries.rows, 1);
   ScanSearch(lane, work, rows, table).nearest({&query, 1}, best);
-  const Hit& hit = best.sorted(query).front();
-  out = {hit.row, hit.distance};
+  const std::vector<Hit>& hits = best.sorted(query);
+  // None is near to a row whose distances are no numbers.
+  out = hits.empty() ? compute::Assigned{0, std::numeric_limits<double>::quiet_NaN()}
+                     : compute::Assigned{hits[0].row, hits[0].distance};
 }
 
 }  // namespace
@@ -52,7 +57,7 @@ bool assign_lists(const Gpu& gpu, Lane& lane, const compute::AssignWork& work) {
   std::vector<std::uint32_t> lost;
   for (std::size_t i = 0; i < work.count; ++i) {
     work.out[i] = {candidates[i].row, candidates[i].distance};
-    if (counts[i] == kLost) lost.push_back(static_cast<std::uint32_t>(i));
+    if (counts[i] == 0 || counts[i] == kLost) lost.push_back(static_cast<std::uint32_t>(i));
   }
   for (const std::uint32_t i : lost) {
     assign_by_scan(lane, search, rows, table, i, work.out[i]);

@@ -40,9 +40,10 @@ struct IvfTables {
 };
 
 // Which lists each query probes.
+inline constexpr std::uint32_t kNoList = 0xffffffffu;
 struct IvfProbes {
   std::uint32_t count;          // of each query: nprobe
-  std::uint32_t* lists;         // [queries][count]
+  std::uint32_t* lists;         // [queries][count]; kNoList: none that is at a distance
   float* distances;             // [queries][count], D of compute/ivf.h
   std::uint32_t* first_groups;  // [queries][count + 1], groups of the probes before; last: of all
 };
@@ -99,8 +100,8 @@ inline constexpr std::uint32_t kMostSorted = 1024;
 void launch_nearest_lists(const double* distances, std::uint32_t lists, std::uint32_t count,
                           Candidate* out, std::uint32_t* lost, cudaStream_t stream);
 
-// `nearest`: per query at least probes.count centroids, nearest first, `room` apart. Sorts the
-// pairs by list.
+// `nearest`: per query at least probes.count centroids, nearest first, `room` apart; those at no
+// finite distance are none. Sorts the pairs by list.
 void launch_ivf_probes(const IvfSearchView& search, const Candidate* nearest, std::uint32_t room,
                        cudaStream_t stream);
 // Units that there can be.

@@ -37,13 +37,13 @@ __global__ void __launch_bounds__(kThreads)
       const Candidate& centroid = nearest[std::size_t{query} * room + probe];
       const std::size_t at = std::size_t{query} * count + probe;
       const double d = centroid.distance;
-      probes.lists[at] = centroid.row;
+      const std::uint32_t list = isfinite(d) ? centroid.row : kNoList;
+      probes.lists[at] = list;
       probes.distances[at] = __double2float_rn(product ? d : __dmul_rn(d, d));
-      groups = groups_of(search, centroid.row);
-      if (search.direct) {
-        search.pairs.pairs[at] = {query, probe};
-      } else {
-        atomicAdd(&search.pairs.counts[centroid.row], 1u);
+      if (search.direct) search.pairs.pairs[at] = {query, probe};
+      if (list != kNoList) {
+        groups = groups_of(search, list);
+        if (!search.direct) atomicAdd(&search.pairs.counts[list], 1u);
       }
     }
     const unsigned sum = exclusive_sum<kThreads>(groups, sums, total);
@@ -82,7 +82,9 @@ __global__ void __launch_bounds__(kThreads) pairs_kernel(IvfSearchView search) {
   const std::uint64_t at = std::uint64_t{blockIdx.x} * kThreads + threadIdx.x;
   const std::uint32_t count = search.probes.count;
   if (at >= std::uint64_t{search.queries} * count) return;
-  const std::uint32_t slot = atomicAdd(&search.pairs.counts[search.probes.lists[at]], 1u);
+  const std::uint32_t list = search.probes.lists[at];
+  if (list == kNoList) return;
+  const std::uint32_t slot = atomicAdd(&search.pairs.counts[list], 1u);
   search.pairs.pairs[slot] = {static_cast<unsigned>(at / count),
                               static_cast<unsigned>(at % count)};
 }

@@ -17,7 +17,7 @@ struct Unit {
 __device__ bool find_unit(const IvfSearchView& search, std::uint32_t number, Unit& unit) {
   if (search.direct) {
     unit = {search.probes.lists[number], number, 1};
-    return true;
+    return unit.list != kNoList;
   }
   const std::uint32_t* first_units = search.pairs.first_units;
   std::uint32_t low = 0, high = search.shape.lists;

@@ -191,6 +191,8 @@ bool IvfSearch::search_group(std::size_t first, std::size_t count, bool few,
                              compute::HitTable& best) {
   const std::size_t room = work_.nprobe + kRoomForTies;
   DeviceBytes nearest(count * room * sizeof(Candidate), lane_.pool(), lane_.stream());
+  // What is not found stays at a distance that is no number.
+  check(cudaMemsetAsync(nearest.data(), 0xff, nearest.size(), lane_.stream()), "choosing lists");
   if (!few) probe(first, count, room, nearest.as<Candidate>());
   Scratch scratch{RowSet(rows_work_), {}, std::move(nearest), room, few};
   scratch.table = scratch.rows.upload(lane_);
@@ -471,6 +473,7 @@ void IvfSearch::for_ordinals(const compute::IvfRun& run, std::span<const std::ui
     return values;
   };
   for (const std::uint32_t list : lists) {
+    if (list == kNoList) continue;
     const std::vector<std::uint32_t> ends = fetch(layout.begins, list, 2);
     for (const std::uint32_t ordinal : fetch(layout.ordinals, ends[0], ends[1] - ends[0])) {
       if (ordinal != compute::kNoOrdinal) visit(ordinal);

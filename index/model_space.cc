@@ -80,7 +80,13 @@ void to_model_space(const MatrixView& vectors, Distance distance, const float* r
     if (distance != Distance::kCosine) return;
     for (std::size_t i = first; i < last; ++i) normalise(converted + i * dim, dim);
   });
-  if (rotation != nullptr) multiply(converted, vectors.rows, dim, rotation, dim, out);
+  if (rotation == nullptr) return;
+  multiply(converted, vectors.rows, dim, rotation, dim, out);
+  // Of the largest numbers a sum may be infinite, and no list is near to it.
+  constexpr float kLargest = std::numeric_limits<float>::max();
+  for (std::size_t i = 0; i < vectors.rows * dim; ++i) {
+    out[i] = std::clamp(out[i], -kLargest, kLargest);
+  }
 }
 
 void from_model_space(const float* rows, std::size_t count, std::uint32_t dim, ElementType type,

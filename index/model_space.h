@@ -8,7 +8,8 @@
 namespace warplite::index {
 
 // `rotation`: [dim][dim], rows of it are multiplied by the elements of a vector and added up; null
-// when there is none. `out`: [vectors.rows][dim].
+// when there is none. `out`: [vectors.rows][dim]; finite where the vectors are, whatever float32 can
+// hold of their rotation.
 void to_model_space(const MatrixView& vectors, Distance distance, const float* rotation,
                     float* out);
 

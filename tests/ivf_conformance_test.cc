@@ -472,6 +472,118 @@ TEST_CASE("ivf: lists much longer than tables") {
   }
 }
 
+// Nothing is asked of such results, but that they are rows, and that the next search is right.
+TEST_CASE("ivf: a device outlives queries and rows that are no numbers") {
+  const Restore restore;
+  const float kNone[] = {std::numeric_limits<float>::infinity(),
+                         -std::numeric_limits<float>::infinity(),
+                         std::numeric_limits<float>::quiet_NaN()};
+  for (const Coding& coding : {Coding{8, 8, 4}, Coding{8, 4, 4}, Coding{0, 8, 32}}) {
+    for (std::size_t queries : {1, 5, 70}) {
+      Case c = make_case(coding, 7);
+      c.queries = queries;
+      c.shape.lists = 300;  // enough for products of many
+      c.list_rows = {3, 0, 1};
+      c.nprobe = 20;
+      c.filter = 0;
+      World world(c);
+      std::vector<float> numbers(queries * c.shape.dim);
+      for (std::size_t i = 0; i < numbers.size(); ++i) {
+        numbers[i] = i % 3 == 0 ? kNone[i / c.shape.dim % 3] : 3.4e38f;
+      }
+      for (const Candidate& candidate : conformance_devices()) {
+        INFO(candidate.name);
+        candidate.prepare();
+        Device& device = *candidate.device;
+        if (!device.supports_ivf(c.shape)) continue;
+        IvfWork work = world.work_on(device);
+        work.model_queries = numbers.data();
+        HitTable best(queries, c.k);
+        const Status status = device.ivf_nearest(work, best);
+        CHECK_MESSAGE(status.ok(), status.message);
+        std::vector<Assigned> lists(queries);
+        AssignWork assign;
+        assign.rows = numbers.data();
+        assign.count = queries;
+        assign.dim = c.shape.dim;
+        assign.lists = c.shape.lists;
+        assign.centroids = work.model.centroids;
+        assign.out = lists.data();
+        const Status assigned = device.assign(assign);
+        CHECK_MESSAGE(assigned.ok(), assigned.message);
+        for (const Assigned& one : lists) CHECK(one.list < c.shape.lists);
+        world.check(candidate);
+      }
+    }
+  }
+}
+
+// Takes some gigabytes: by name alone, --no-skip.
+TEST_CASE("ivf: more rows than one pass over vectors may have" * doctest::skip()) {
+  const Restore restore;
+  constexpr std::uint32_t kLists = 4096, kEach = 33000, kBlockRows = 65536;
+  constexpr std::uint32_t kRows = kLists * kEach;  // above 2^27
+  const IvfShape shape{4, kLists, 1, 8};
+  const IvfLayout at = IvfLayout::of(shape, kRows);
+  Random random(11);
+  auto bytes = std::make_shared<Bytes>(at.size);
+  auto* const begins = reinterpret_cast<std::uint32_t*>(bytes->data() + at.begins);
+  auto* const ordinals = reinterpret_cast<std::uint32_t*>(bytes->data() + at.ordinals);
+  auto* const bias = reinterpret_cast<float*>(bytes->data() + at.bias);
+  auto* const codes = reinterpret_cast<std::uint32_t*>(bytes->data() + at.codes);
+  for (std::uint32_t list = 0; list <= kLists; ++list) begins[list] = list * kEach;
+  for (std::uint32_t p = 0; p < kRows; ++p) {
+    ordinals[p] = p % kEach * kLists + p / kEach;
+    const std::uint64_t bits = random();
+    bias[p] = static_cast<float>(bits >> 40) * 0x1p-24f;
+    codes[p] = static_cast<std::uint32_t>(bits & 255);
+  }
+  std::vector<Block> blocks;
+  for (std::uint32_t first = 0; first < kRows; first += kBlockRows) {
+    Block block;
+    block.rows = block.live_rows = std::min(kBlockRows, kRows - first);
+    block.id = static_cast<std::uint32_t>(blocks.size());
+    block.rowids = {static_cast<RowId>(first), nullptr};
+    blocks.push_back(block);
+  }
+  const auto floats = [&](std::size_t n) {
+    std::vector<float> all(n);
+    for (float& x : all) x = static_cast<float>(random() >> 40) * 0x1p-24f;
+    return all;
+  };
+  const auto centroids = bytes_of(floats(kLists * 4)), codebooks = bytes_of(floats(256 * 4));
+  const std::vector<float> mean(4), queries = floats(3 * 4);
+  std::vector<std::vector<Hit>> expected;
+  for (const Candidate& candidate : conformance_devices()) {
+    if (candidate.asks != 0 && &candidate != &conformance_devices().front()) continue;
+    candidate.prepare();
+    Device& device = *candidate.device;
+    std::shared_ptr<const Buffer> lists, words, run;
+    REQUIRE(device.make_resident({centroids, centroids->data(), centroids->size()}, &lists).ok());
+    REQUIRE(device.make_resident({codebooks, codebooks->data(), codebooks->size()}, &words).ok());
+    REQUIRE(device.make_resident({bytes, bytes->data(), bytes->size()}, &run).ok());
+    const IvfRun one{run.get(), kRows, kEach, blocks};
+    IvfWork work;
+    work.queries = {reinterpret_cast<const std::byte*>(queries.data()), 3, 4,
+                    ElementType::kFloat32};
+    work.model_queries = queries.data();
+    work.model = {shape, lists.get(), words.get(), mean.data()};
+    work.runs = {&one, 1};
+    work.nprobe = 64;
+    HitTable best(3, 10);
+    const Status status = device.ivf_nearest(work, best);
+    REQUIRE_MESSAGE(status.ok(), status.message);
+    for (std::size_t q = 0; q < 3; ++q) {
+      if (&candidate == &conformance_devices().front()) expected.push_back(best.sorted(q));
+      REQUIRE(best.sorted(q).size() == expected[q].size());
+      for (std::size_t i = 0; i < expected[q].size(); ++i) {
+        CHECK(best.sorted(q)[i].rowid == expected[q][i].rowid);
+        CHECK(best.sorted(q)[i].distance == expected[q][i].distance);
+      }
+    }
+  }
+}
+
 TEST_CASE("ivf: a search adds to what the table holds") {
   const Restore restore;
   Case c = make_case({8, 8, 4}, 3);

@@ -242,6 +242,16 @@ TEST_CASE("ivf: model space, and back") {
                           quarter_turn.data(), reinterpret_cast<std::byte*>(back.data()));
   CHECK(back == std::vector<float>{0.6f, 0.8f, 0, 0, -0.6f, 0.8f});
 
+  // What float32 cannot hold is as large as it can be.
+  constexpr float kLargest = std::numeric_limits<float>::max();
+  const std::vector<float> eighth_turn = {0.8f, 0.6f, -0.6f, 0.8f};
+  const std::vector<float> huge = {3.3e38f, 3.3e38f, -3.3e38f, -3.3e38f, 3.3e38f, -3.3e38f};
+  index::to_model_space({bytes(huge), 3, 2, ElementType::kFloat32}, Distance::kL2,
+                        eighth_turn.data(), model.data());
+  CHECK(model[1] == kLargest);
+  CHECK(model[3] == -kLargest);
+  for (const float x : model) CHECK(std::isfinite(x));
+
   std::int8_t small[6] = {3, 4, 0, 0, -6, 8};
   index::to_model_space({reinterpret_cast<std::byte*>(small), 3, 2, ElementType::kInt8},
                         Distance::kL2, nullptr, model.data());
