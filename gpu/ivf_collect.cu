@@ -23,9 +23,11 @@ struct Limits {
 
 __device__ Limits limits_of(const IvfSearchView& search, std::uint64_t key) {
   if (key == kNoKey || search.slack == 0) return {with_ties(search, key), with_ties(search, key)};
-  // Groups have squared distances in float32, off by at most a third of the slack.
-  const float square =
-      __fmul_ru(value_of_key(static_cast<std::uint32_t>(key >> 32)), 1 + search.slack);
+  // Groups have squared distances in float32, off by at most a third of the slack, and by half of
+  // the least number for each square that is below float32's range.
+  const float least = static_cast<float>(search.shape.dim) * 0x1p-149f;
+  const float square = __fmaf_ru(value_of_key(static_cast<std::uint32_t>(key >> 32)),
+                                 1 + search.slack, least);
   return {make_key(ordered_key(square), ~0u), make_key(ordered_key(__fsqrt_ru(square)), ~0u)};
 }
 

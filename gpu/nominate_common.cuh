@@ -20,32 +20,39 @@ struct RowTerms {
 
 struct QueryExtremes {
   float norm, loss, scale;  // max ‖y‖, max (ρy + γ(‖y‖ + ρy)), common scale
+  float least;              // what a bound is off by whatever the row
 };
 
 __device__ inline QueryExtremes load_extremes(const float* extremes, std::uint32_t dim) {
   // Tensor cores add the products of at least four elements at a time to the accumulator, and cut
   // off below the last of 24 bits: at most 1.5 · 2^-23 · dim of Σ|xᵢyᵢ| ≤ ‖x‖‖y‖ in all.
-  const float gamma = static_cast<float>(dim) * 0x1p-22f;
-  return {extremes[1], extremes[2] + gamma * (extremes[1] + extremes[2]), extremes[3]};
+  const float gamma = static_cast<float>(dim) * 0x1p-22f, norm = extremes[1];
+  // A canonical sum of squares is off by (dim/16 + 8) parts in 2^53 of at most 2(‖x‖² + ‖y‖²); and
+  // some of what follows may be below float32's range.
+  const float rounding = static_cast<float>(dim / 16 + 9) * 0x1p-52f * norm * norm;
+  return {norm, extremes[2] + gamma * (norm + extremes[2]), extremes[3], rounding + 1e-37f};
 }
 
 // The slack covers the rounding of these terms and of the canonical sums themselves.
 __device__ inline RowTerms terms_of(Distance distance, const RowStats& row, const QueryExtremes& query) {
-  const float error = row.residual * query.norm + (row.norm + row.residual) * query.loss;
+  if (!(row.norm <= kLargestNorm)) return {0, -kFarthest, infinite()};
+  float error = row.residual * query.norm + (row.norm + row.residual) * query.loss;
   const float product = row.norm * query.norm;
-  const float least = 0x1p-45f * query.norm * query.norm + 1e-37f;
+  // Scales are powers of two: their product is exact, or nothing is left of it, nor of x·y.
+  const float scale = row.scale * query.scale;
+  if (scale == 0) error += 1.001f * product;
   if (distance == Distance::kL2) {
-    const float half = 2 * error + 0x1p-21f * (row.square + 2 * product) + least;
-    return {-2 * row.scale * query.scale, row.square - half, 2.001f * half};
+    const float half = 2 * error + 0x1p-21f * (row.square + 2 * product) + query.least;
+    return {-2 * scale, row.square - half, 2.001f * half};
   }
   if (distance == Distance::kInnerProduct) {
-    const float half = error + 0x1p-21f * product + least;
-    return {-row.scale * query.scale, -half, 2.001f * half};
+    const float half = error + 0x1p-21f * product + query.least;
+    return {-scale, -half, 2.001f * half};
   }
   if (row.norm == 0) return {0, -0x1p-19f * query.norm, 0x1p-18f * query.norm};
   if (row.norm < 1e-30f) return {0, -kFarthest, infinite()};
   const float half = error / row.norm + 0x1p-19f * query.norm + 1e-37f;
-  return {-row.scale * query.scale / row.norm, -half, 2.001f * half};
+  return {-scale / row.norm, -half, 2.001f * half};
 }
 
 // A nominee on its way out of a thread block.

@@ -34,12 +34,16 @@ using warplite::testing::Restore;
 namespace {
 
 enum class Data {
-  kRandom, kFewValues, kZeros, kHuge, kTiny, kNearTies, kOffset, kMixedScales, kIdentical, kCount
+  kRandom, kFewValues, kZeros, kHuge, kTiny, kNearTies, kOffset, kMixedScales, kIdentical,
+  kLeastSquares, kLeastNormal, kLargest, kAllOrNothing, kBiased, kCount
 };
 
 const char* name_of(Data data) {
   constexpr const char* kNames[] = {"random",    "few values", "zeros",        "huge",     "tiny",
-                                    "near ties", "offset",     "mixed scales", "identical"};
+                                    "near ties", "offset",     "mixed scales", "identical",
+                                    "squares that vanish", "the least normal numbers",
+                                    "the largest numbers", "all elements or none",
+                                    "sums that are biased"};
   return kNames[static_cast<int>(data)];
 }
 
@@ -70,6 +74,8 @@ std::vector<double> make_row(Data data, const std::vector<double>& base, Random&
   std::vector<double> row(base.size());
   const double scale = std::pow(10.0, 15 * uniform(random));
   const bool empty = random() % 3 == 0;
+  const bool alike = random() % 8 == 0, half = random() % 2 == 0;
+  const double bias = uniform(random);
   for (std::size_t i = 0; i < row.size(); ++i) {
     const double noise = uniform(random);
     switch (data) {
@@ -83,6 +89,12 @@ std::vector<double> make_row(Data data, const std::vector<double>& base, Random&
       case Data::kOffset: row[i] = 1e6 + noise; break;
       case Data::kMixedScales: row[i] = noise * scale; break;
       case Data::kIdentical: row[i] = base[i]; break;
+      case Data::kLeastSquares: row[i] = (alike ? 1.0 : noise) * 0x1p-75; break;
+      case Data::kLeastNormal: row[i] = (alike ? 1.0 : noise) * 0x1p-126; break;
+      case Data::kLargest: row[i] = (alike ? 1.0 : noise) * 3.3e38; break;
+      case Data::kAllOrNothing: row[i] = half ? 3.4e-21 : 0; break;
+      // Equal terms: what adding them loses grows with their number, and is another for each row.
+      case Data::kBiased: row[i] = alike ? 1.1 : bias * 0x1p-43; break;
       default: row[i] = noise;
     }
   }
@@ -140,7 +152,7 @@ class Case {
   }
 
   // Runs `nearest` and `within` on a device and compares.
-  void check(const Candidate& candidate) {
+  void check(const Candidate& candidate, bool metric = true) {
     candidate.prepare();
     make_resident(*candidate.device);
     REQUIRE(candidate.device->supports(shape_.type, shape_.distance));
@@ -149,6 +161,7 @@ class Case {
     check_within(*candidate.device);
     // A quarter of all combinations of cases and CPUs' settings, which takes as long as the rest.
     static int turns = 0;
+    if (!metric) return;
     if (candidate.asks == 0 || ++turns % 4 == 0) check_metric(*candidate.device);
   }
 
@@ -465,6 +478,36 @@ TEST_CASE("devices: nothing lives, nothing is there, k of zero") {
       shape.block_rows = {70, 50};
       shape.k = 0;
       check_everywhere(shape);
+    }
+  }
+}
+
+TEST_CASE("devices: long vectors at the ends of what float32 holds") {
+  const Restore restore;
+  struct Long {
+    std::uint32_t dim;
+    Data data;
+    Distance distance;
+    std::size_t k;
+  };
+  constexpr Long kLong[] = {{20000, Data::kAllOrNothing, Distance::kL2, 3},
+                            {20000, Data::kMixedScales, Distance::kL2, 3},
+                            {65536, Data::kAllOrNothing, Distance::kL2, 3},
+                            {65536, Data::kLeastSquares, Distance::kL2, 3},
+                            {65536, Data::kBiased, Distance::kL2, 60},
+                            {65536, Data::kLeastNormal, Distance::kInnerProduct, 3},
+                            {65536, Data::kLargest, Distance::kCosine, 3}};
+  std::uint64_t n = 7000;
+  for (const Long& one : kLong) {
+    Shape shape{ElementType::kFloat32, one.distance, one.dim, one.data, {400}, 12, one.k};
+    shape.seed = ++n;
+    Case current(shape);
+    current.expect();
+    // They take long: GPUs, and the CPU as it is.
+    for (const Candidate& candidate : conformance_devices()) {
+      if (candidate.asks != 0 && &candidate != &conformance_devices().front()) continue;
+      INFO(candidate.name, ": ", describe(shape));
+      current.check(candidate, false);
     }
   }
 }

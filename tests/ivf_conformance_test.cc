@@ -29,7 +29,8 @@ using Random = std::mt19937_64;
 
 // kFewCodes: rows of a list share few codes and biases, so that scores tie. kHuge: float32
 // overflows. kZeros: every table is flat. kNegative: distances of codes that would be below zero.
-enum class Data { kRandom, kFewCodes, kHuge, kZeros, kNegative, kCount };
+// kTiny: squares of differences are below float32's range, or nearly.
+enum class Data { kRandom, kFewCodes, kHuge, kZeros, kNegative, kTiny, kCount };
 
 // What a case is; everything is derived from it and the seed.
 struct Case {
@@ -221,9 +222,9 @@ class World {
   // Values of few digits, so that canonical distances tie too.
   void write_vector(std::byte* to) {
     for (std::uint32_t i = 0; i < case_.shape.dim; ++i) {
-      const double value = case_.data == Data::kFewCodes
-                               ? static_cast<double>(random_() % 2)
-                               : std::round(uniform() * 64) / 64;
+      double value = case_.data == Data::kFewCodes ? static_cast<double>(random_() % 2)
+                                                   : std::round(uniform() * 64) / 64;
+      if (case_.data == Data::kTiny && case_.type == ElementType::kFloat32) value *= 0x1p-74;
       if (case_.type == ElementType::kFloat32) {
         const float single = static_cast<float>(value);
         std::memcpy(to + i * 4, &single, 4);
@@ -407,6 +408,24 @@ TEST_CASE("ivf: every distance, element type and refinement") {
           check_everywhere(c);
         }
       }
+    }
+  }
+}
+
+TEST_CASE("ivf: whole vectors whose squares are below float32's range") {
+  const Restore restore;
+  std::uint64_t n = 5000;
+  for (std::uint32_t dim : {1u, 16u, 40u, 129u}) {
+    for (std::size_t queries : {1, 5, 70}) {
+      Case c = make_case({0, 8, dim}, n++);
+      c.distance = Distance::kL2;
+      c.type = ElementType::kFloat32;
+      c.data = Data::kTiny;
+      c.list_rows = {300, 33, 64};
+      c.nprobe = c.shape.lists;
+      c.queries = queries;
+      c.k = turn<std::size_t>({1, 3, 10}, n);
+      check_everywhere(c);
     }
   }
 }
