@@ -69,7 +69,8 @@ class Device {
   virtual Status make_resident(HostBytes bytes, std::shared_ptr<const Buffer>* out) = 0;
 
   // For what has no room: a buffer that takes none of the device's memory; operations read the
-  // host's bytes over the bus, which the device keeps pinned while the buffer lives.
+  // host's bytes over the bus, which the device keeps pinned while the buffer lives. kLimit: not of
+  // these bytes; kUnsupported: of none.
   virtual Status map_host(HostBytes bytes, std::shared_ptr<const Buffer>* out);
 
   // Bytes compared (of vectors, times queries) below which handing over the work costs more

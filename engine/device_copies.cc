@@ -201,6 +201,7 @@ class Residency::Impl::CopyMaker {
     Status in_place = device_.map_host(host_bytes(vectors_, shares_), &out);
     mapped_ = in_place.ok();
     if (in_place.ok() || in_place.kind == ErrorKind::kDevice) return in_place;
+    if (in_place.kind == ErrorKind::kLimit) return status;  // of other bytes it may be possible
     const std::lock_guard lock(impl_.mutex);
     account_->maps = false;
     return status;

@@ -16,8 +16,13 @@ CudaBuffer::CudaBuffer(Mapped, Gpu& gpu, compute::HostBytes bytes, std::atomic<s
     : gpu_(gpu), used_(used), size_(bytes.size), host_(std::move(bytes)) {
   // Read-only for the device; CUDA wants a pointer to non-const all the same.
   void* address = const_cast<std::byte*>(host_.data);
-  check(cudaHostRegister(address, size_, cudaHostRegisterMapped | cudaHostRegisterPortable),
-        "pinning vectors");
+  const cudaError_t pinned =
+      cudaHostRegister(address, size_, cudaHostRegisterMapped | cudaHostRegisterPortable);
+  if (pinned == cudaErrorHostMemoryAlreadyRegistered) {
+    cudaGetLastError();
+    throw Error(ErrorKind::kLimit, "somebody else has pinned these vectors");
+  }
+  check(pinned, "pinning vectors");
   void* mapped = nullptr;
   const cudaError_t code = cudaHostGetDevicePointer(&mapped, address, 0);
   if (code != cudaSuccess) cudaHostUnregister(address);

@@ -1,5 +1,6 @@
-// CUDA's result codes as warplite::Error: memory that ran out is kNoMemory, which callers
-// answer with smaller work; everything else is kDevice, after which the device is given up.
+// CUDA's result codes as warplite::Error: memory that ran out is kNoMemory, which callers answer with
+// smaller work; what leaves the GPU unusable to this process is kDevice, after which the device is
+// given up; everything else concerns one call, and is kUnsupported.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -10,12 +11,36 @@
 
 namespace warplite::gpu {
 
+// Whether every later call of this process fails as well.
+inline bool is_sticky(cudaError_t code) {
+  switch (code) {
+    case cudaErrorCudartUnloading:
+    case cudaErrorECCUncorrectable:
+    case cudaErrorNvlinkUncorrectable:
+    case cudaErrorIllegalAddress:
+    case cudaErrorLaunchTimeout:
+    case cudaErrorContextIsDestroyed:
+    case cudaErrorAssert:
+    case cudaErrorHardwareStackError:
+    case cudaErrorIllegalInstruction:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorInvalidAddressSpace:
+    case cudaErrorInvalidPc:
+    case cudaErrorLaunchFailure:
+    case cudaErrorUnknown: return true;
+    default: return false;
+  }
+}
+
+inline ErrorKind kind_of(cudaError_t code) {
+  if (code == cudaErrorMemoryAllocation) return ErrorKind::kNoMemory;
+  return is_sticky(code) ? ErrorKind::kDevice : ErrorKind::kUnsupported;
+}
+
 inline void check(cudaError_t code, const char* what) {
   if (code == cudaSuccess) return;
   cudaGetLastError();  // a code that is not sticky must not surface in a later call
-  const bool memory = code == cudaErrorMemoryAllocation;
-  throw Error(memory ? ErrorKind::kNoMemory : ErrorKind::kDevice,
-              std::string(what) + ": " + cudaGetErrorString(code));
+  throw Error(kind_of(code), std::string(what) + ": " + cudaGetErrorString(code));
 }
 
 // After a kernel launch.

@@ -76,6 +76,10 @@ Status FakeGpu::make_resident(compute::HostBytes bytes,
 
 Status FakeGpu::map_host(compute::HostBytes bytes, std::shared_ptr<const compute::Buffer>* out) {
   if (!maps) return {ErrorKind::kUnsupported, "it does not map"};
+  if (fail_mappings > 0) {
+    --fail_mappings;
+    return {ErrorKind::kLimit, "it does not map this"};
+  }
   ++mappings;
   return keep(std::move(bytes), 0, out);
 }

@@ -65,6 +65,8 @@ class FakeGpu : public compute::Device {
   std::atomic<std::size_t> memory{std::size_t{1} << 40};  // bytes there are
   std::atomic<std::size_t> worthwhile{0};
   std::atomic<bool> maps{true};
+  std::atomic<int> fail_mappings{0};  // the next so many, since they cannot be mapped
+  std::atomic<bool> makes_copies{false};  // half as large as its buffers, where it may
   std::atomic<bool> lost{false};
   std::atomic<bool> searches_ivf{true};
   std::atomic<bool> flat_only{false};  // nothing is offered but nearest() and within()
