@@ -29,6 +29,21 @@ class Cancellation {
   virtual bool requested() = 0;
 };
 
+// What a device may keep beside the buffers it was given, so that the next search is faster.
+// Threads: any, without locks of the device's own.
+class MemoryBudget {
+ public:
+  struct Growth {
+    const Buffer* buffer;  // which lives while this does
+    std::size_t bytes;     // of the device's memory that belong to it from now on
+  };
+  virtual ~MemoryBudget() = default;
+  // Makes room for all of it. False: for none.
+  virtual bool reserve(std::span<const Growth> growth) noexcept = 0;
+  // Of what was reserved and could not be had after all.
+  virtual void give_back(std::span<const Growth> growth) noexcept = 0;
+};
+
 // Rows searched together: one segment's vectors, resident on the device.
 // Everything but `vectors` is host memory and outlives the call.
 struct Block {
@@ -65,6 +80,7 @@ struct Workload {
   // What a device may pass over rows by (metric.h), where blocks have host bytes; null: nothing.
   const VectorMetricBuilder* metric = nullptr;
   SearchCounters* counters = nullptr;  // added to; null: nobody asks
+  MemoryBudget* budget = nullptr;      // lives as long as the process; null: nothing is counted
   Select select = Select::kAuto;  // of nearest(); a wish that an index turns into a sample
   // Rows that take part, each once, by block and row. Not empty: a device may bound every query's
   // k-th distance by the k-th of these rows before it looks at the others, and drop what is

@@ -43,7 +43,7 @@ Status Attempt::run_with_room(const Work& work, compute::Device*& failed) {
   failed = devices_.front();
   Status status = work(devices_, failed);
   if (status.kind != ErrorKind::kNoMemory || !devices_.front()->own_memory()) return status;
-  for (compute::Device* device : devices_) Residency::instance().release_idle(*device);
+  for (compute::Device* device : devices_) Residency::instance().release_oldest(*device);
   failed = devices_.front();
   return work(devices_, failed);
 }

@@ -193,7 +193,7 @@ class Residency::Impl::CopyMaker {
     if (room_) {
       status = device_.make_resident(host_bytes(vectors_, shares_), &out);
       if (status.kind == ErrorKind::kNoMemory) {
-        cache_.release_idle(device_);
+        cache_.release_oldest(device_);
         status = device_.make_resident(host_bytes(vectors_, shares_), &out);
       }
     }
@@ -324,6 +324,70 @@ void Residency::release_idle(const compute::Device& device) {
   Impl::Evicted evicted;
   const std::lock_guard lock(impl_->mutex);
   impl_->drop_idle([&](const DeviceCopy& copy) { return copy.device == &device; }, evicted);
+}
+
+void Residency::release_oldest(const compute::Device& device) {
+  Impl::Evicted evicted;
+  const std::lock_guard lock(impl_->mutex);
+  Impl::Account* const account = impl_->account_of(device);
+  if (account == nullptr) return;
+  impl_->shrink(*account, account->used / 2, UINT64_MAX, Impl::Shortfall::kAll, evicted);
+}
+
+std::vector<std::pair<DeviceCopy*, std::size_t>> Residency::Impl::copies_of(
+    std::span<const Growth> growth) {
+  std::unordered_map<const compute::Buffer*, std::size_t> wanted;
+  for (const Growth& one : growth) wanted.emplace(one.buffer, one.bytes);
+  std::vector<std::pair<DeviceCopy*, std::size_t>> found;
+  for (Cached& entry : entries) {
+    for (DeviceCopy& copy : entry.copies) {
+      const auto at = wanted.find(copy.buffer.get());
+      if (at != wanted.end()) found.emplace_back(&copy, at->second);
+    }
+  }
+  return found;
+}
+
+bool Residency::reserve(std::span<const Growth> growth) noexcept {
+  const auto reserve_all = [&] {
+    Impl::Evicted evicted;
+    const std::lock_guard lock(impl_->mutex);
+    const auto copies = impl_->copies_of(growth);
+    std::size_t more = 0;
+    for (const auto& [copy, bytes] : copies) more += bytes - std::min(bytes, copy->beside);
+    if (more == 0) return true;
+    // Copies that are searched are in use, and stay.
+    Impl::Account& account = *impl_->account_of(*copies.front().first->device);
+    const std::size_t most = impl_->budget(account);
+    if (more > most || !impl_->shrink(account, most - more, UINT64_MAX, Impl::Shortfall::kNone,
+                                      evicted)) {
+      return false;
+    }
+    for (const auto& [copy, bytes] : copies) {
+      const std::size_t grown = bytes - std::min(bytes, copy->beside);
+      copy->beside += grown;
+      copy->bytes += grown;
+      account.used += grown;
+    }
+    return true;
+  };
+  try {
+    return reserve_all();
+  } catch (...) {
+    return false;  // no memory for the list of them
+  }
+}
+
+void Residency::give_back(std::span<const Growth> growth) noexcept {
+  try {
+    const std::lock_guard lock(impl_->mutex);
+    for (const auto& [copy, bytes] : impl_->copies_of(growth)) {
+      impl_->account_of(*copy->device)->used -= copy->beside;
+      copy->bytes -= copy->beside;
+      copy->beside = 0;
+    }
+  } catch (...) {  // it stays reserved until the copies go
+  }
 }
 
 std::vector<Residency::Entry> Residency::entries() {

@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "compute/ops.h"
 #include "core/cache_key.h"
 #include "core/column.h"
 #include "core/error.h"
@@ -40,7 +41,7 @@ struct ResidentVectors {
   std::size_t beside = 0;                       // bytes of what else the owner holds
 };
 
-class Residency {
+class Residency : public compute::MemoryBudget {
  public:
   // Lives as long as the process.
   static Residency& instance();
@@ -106,6 +107,13 @@ class Residency {
                   std::span<bool> has = {});
   // Evicts the device's copies that are not in use.
   void release_idle(const compute::Device& device);
+  // Evicts those that were used least recently, until half of what was used is free. For a device
+  // that lacks memory for the work itself.
+  void release_oldest(const compute::Device& device);
+
+  // What belongs to a copy from now on counts as part of it, and goes when the copy does.
+  bool reserve(std::span<const Growth> growth) noexcept override;
+  void give_back(std::span<const Growth> growth) noexcept override;
 
   // Holds many entries, and their copies on a device, for searches to come. The cache gives up
   // what nobody else holds when it has to evict anything.
@@ -145,7 +153,7 @@ class Residency {
  private:
   struct Impl;
   Residency();
-  ~Residency();
+  ~Residency() override;
   std::unique_ptr<Impl> impl_;
 };
 

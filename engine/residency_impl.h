@@ -25,6 +25,7 @@ struct DeviceCopy {
   compute::Device* device;
   Place place;
   std::size_t bytes;  // of the device's memory
+  std::size_t beside = 0;  // of these, what the device made of it
   std::uint64_t used_at = 0;
   std::shared_ptr<const compute::Buffer> buffer = nullptr;  // null while it is made
   std::weak_ptr<const void> host = {};  // alive while the buffer shares the host's bytes
@@ -109,6 +110,9 @@ struct Residency::Impl {
   bool shrink(Account& account, std::size_t target, std::uint64_t before, Shortfall shortfall,
               Evicted& out);
   void drop(Cached& entry, Copies::iterator copy, Evicted& out);
+  // Those of some buffers, in any order; of the others there are none here.
+  using Growth = compute::MemoryBudget::Growth;
+  std::vector<std::pair<DeviceCopy*, std::size_t>> copies_of(std::span<const Growth> growth);
   // Every idle copy that `which` (a bool(const DeviceCopy&)) names.
   template <typename Which>
   void drop_idle(const Which& which, Evicted& out);

@@ -94,6 +94,7 @@ class Searcher {
     work_.after_rowid = request.after_rowid;
     work_.cancellation = request.cancellation;
     work_.select = request.select;
+    work_.budget = &Residency::instance();
     if (request.report != nullptr) work_.counters = &request.report->counters;
     const std::size_t limit = Residency::instance().limit();
     std::size_t total = 0;

@@ -100,29 +100,49 @@ bool BatchSearch::nominate(std::size_t k, const Finish& finish) {
   return true;
 }
 
-const Shadow* BatchSearch::shadow_of(const compute::Block& block) const {
-  const auto& buffer = static_cast<const CudaBuffer&>(*block.vectors);
+BatchSearch::~BatchSearch() {
+  if (!shadows_.empty()) cudaStreamSynchronize(lane_.stream());
+}
+
+bool BatchSearch::make_shadows() {
+  const auto buffer_of = [](const compute::Block& block) -> const CudaBuffer& {
+    return static_cast<const CudaBuffer&>(*block.vectors);
+  };
+  std::vector<compute::MemoryBudget::Growth> lacking;
+  for (const compute::Block* block : rows_.blocks()) {
+    if (buffer_of(*block).shadow() != nullptr) continue;
+    lacking.push_back({block->vectors, shadow_bytes(work_.queries.dim, block->rows)});
+  }
+  compute::MemoryBudget* const budget = lacking.empty() ? nullptr : work_.budget;
+  if (budget != nullptr && !budget->reserve(lacking)) return false;
   try {
-    return buffer.shadow(lane_, work_.queries.type, work_.queries.dim, block.rows);
+    for (const compute::Block* block : rows_.blocks()) {
+      ask(work_.cancellation);
+      shadows_.push_back(buffer_of(*block).make_shadow(lane_, work_.queries.type,
+                                                       work_.queries.dim, block->rows));
+    }
+    return true;
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kNoMemory) throw;
-    return nullptr;  // rows as they are take no more memory
   }
+  // Rows as they are take no more memory.
+  shadows_.clear();
+  for (const auto& growth : lacking) static_cast<const CudaBuffer*>(growth.buffer)->drop_shadow();
+  if (budget != nullptr) budget->give_back(lacking);
+  return false;
 }
 
 bool BatchSearch::make_tiles() {
-  std::vector<const Shadow*> shadows;
+  if (!make_shadows()) return false;
   std::uint32_t position = 0;
-  for (const compute::Block* block : rows_.blocks()) {
-    shadows.push_back(shadow_of(*block));
-    if (shadows.back() == nullptr) return false;
-    sources_.push_back({shadows.back()->rows, shadows.back()->stats, position, 0});
-    position += block->live_rows;
+  for (std::size_t i = 0; i < shadows_.size(); ++i) {
+    sources_.push_back({shadows_[i]->rows, shadows_[i]->stats, position, 0});
+    position += rows_.blocks()[i]->live_rows;
   }
   const bool few = rows_.live_rows() <= rows_.rows() / kFewLive;
   if (!few || !add_compact_tiles()) {
-    for (std::size_t i = 0; i < shadows.size(); ++i) {
-      add_tiles(*rows_.blocks()[i], *shadows[i], rows_.live()[i], rows_.first_ordinal(i));
+    for (std::size_t i = 0; i < shadows_.size(); ++i) {
+      add_tiles(*rows_.blocks()[i], *shadows_[i], rows_.live()[i], rows_.first_ordinal(i));
     }
   }
   tiles_ = mixed(tiles_);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "compute/ops.h"
@@ -26,6 +27,10 @@ class BatchSearch {
   BatchSearch(const Gpu& gpu, Lane& lane, const compute::Workload& work, const RowSet& rows,
               const RowTable& table)
       : gpu_(gpu), lane_(lane), work_(work), rows_(rows), table_(table) {}
+  // Waits for what reads the copies, which may go with this.
+  ~BatchSearch();
+  BatchSearch(const BatchSearch&) = delete;
+  BatchSearch& operator=(const BatchSearch&) = delete;
 
   // Adds the nearest rows of every query, and returns the queries for which it could not prove
   // them: too many rows within the error of the product, or values beyond its range.
@@ -35,7 +40,7 @@ class BatchSearch {
   bool nearest_into(std::size_t k, std::uint32_t room, Candidate* out, std::uint32_t* found);
 
  protected:
-  // Makes the half-precision copies and lists the tiles; false when a block has none.
+  // Makes the half-precision copies and lists the tiles; false when there is no room for them.
   bool make_tiles();
   // Of rows that lie together.
   void add_tiles(const CompactRows& rows, std::vector<RowTile>& tiles) const;
@@ -55,8 +60,8 @@ class BatchSearch {
                  std::uint32_t first_ordinal);
   // Tiles of the live rows alone. False: there is no room to copy them.
   bool add_compact_tiles();
-  // Null: there is none for this block, or no room for it.
-  const Shadow* shadow_of(const compute::Block& block) const;
+  // Half-precision copies of all blocks, within the budget, or of none more than there were.
+  bool make_shadows();
   // Calls finish(work, first query) for some queries after the other, nominees ready. False: as
   // nearest_into().
   template <typename Finish>
@@ -73,7 +78,8 @@ class BatchSearch {
   const RowSet& rows_;
   const RowTable& table_;
   TileShape shape_{};
-  std::vector<CompactSource> sources_;  // per block
+  std::vector<std::shared_ptr<const Shadow>> shadows_;  // per block
+  std::vector<CompactSource> sources_;                  // per block
   std::vector<RowTile> tiles_;
   CompactRows compact_;  // what tiles_ name, if it has any
   DeviceBytes device_tiles_;

@@ -28,9 +28,13 @@ class CudaBuffer : public compute::Buffer {
   const std::byte* data() const { return data_; }  // an address that kernels may read
   bool mapped() const { return host_.owner != nullptr; }
 
-  // The half-precision copy, made when first asked for on the lane's stream; null when it cannot
-  // serve (values too large). The shape is always the same: that of the column.
-  const Shadow* shadow(Lane& lane, ElementType type, std::uint32_t dim, std::uint32_t rows) const;
+  // The half-precision copy; null: there is none yet. Whoever holds it waits for its own work before
+  // letting go.
+  std::shared_ptr<const Shadow> shadow() const;
+  // Makes it, if nobody has, on the lane's stream. The shape is always the same: that of the column.
+  std::shared_ptr<const Shadow> make_shadow(Lane& lane, ElementType type, std::uint32_t dim,
+                                            std::uint32_t rows) const;
+  void drop_shadow() const;
 
   // Of a tile of postings.
   MatchRowids& match_rowids() const { return match_rowids_; }
@@ -45,7 +49,7 @@ class CudaBuffer : public compute::Buffer {
   DeviceBytes memory_;
   compute::HostBytes host_;
   mutable std::mutex mutex_;
-  mutable std::unique_ptr<Shadow> shadow_;
+  mutable std::shared_ptr<const Shadow> shadow_;
   mutable MatchRowids match_rowids_{used_};
   mutable MetricIndexes metric_indexes_{used_};
 };

@@ -74,16 +74,15 @@ __device__ float root_up(double square) {
 
 __global__ void shadow_kernel(const std::byte* vectors, ElementType type, std::uint32_t dim,
                               std::uint32_t stride, std::uint32_t rows, __half* out,
-                              RowStats* stats, int* too_large) {
+                              RowStats* stats) {
   const std::uint32_t row = blockIdx.x * kWarpsPerBlock + threadIdx.x / kWarp;
   if (row >= rows) return;
   const std::byte* vector = vectors + std::size_t{row} * stride;
   const double scale = scale_for(largest_element(vector, type, dim));
   const double2 sums = convert(vector, type, dim, scale, row, kPanelRows, out);
   if (threadIdx.x % kWarp != 0) return;
-  const float norm = root_up(sums.x);
-  stats[row] = {__double2float_ru(sums.x), norm, root_up(sums.y), static_cast<float>(scale)};
-  if (!(norm <= kLargestNorm)) *too_large = 1;
+  stats[row] = {__double2float_ru(sums.x), root_up(sums.x), root_up(sums.y),
+                static_cast<float>(scale)};
 }
 
 // Queries for canonical arithmetic: float64, or bytes with zeros behind, and y·y.
@@ -171,30 +170,38 @@ unsigned blocks_for(std::uint32_t rows) { return (rows + kWarpsPerBlock - 1) / k
 
 }  // namespace
 
+namespace {
+
+std::size_t panel_bytes(std::uint32_t dim) {
+  return std::size_t{padded_elements(dim)} * kPanelRows * sizeof(__half);
+}
+std::size_t panels_bytes(std::uint32_t dim, std::uint32_t rows) {
+  return (std::size_t{rows} + kPanelRows - 1) / kPanelRows * panel_bytes(dim);
+}
+
+}  // namespace
+
+std::size_t shadow_bytes(std::uint32_t dim, std::uint32_t rows) {
+  return panels_bytes(dim, rows) + rows * sizeof(RowStats);
+}
+
 void make_shadow(const std::byte* vectors, ElementType type, std::uint32_t dim,
                  std::uint32_t rows, cudaMemPool_t pool, cudaStream_t stream, Shadow& out) {
-  const std::size_t panels = (std::size_t{rows} + kPanelRows - 1) / kPanelRows;
-  const std::size_t panel_bytes = std::size_t{padded_elements(dim)} * kPanelRows * sizeof(__half);
-  const std::size_t stats_bytes = std::size_t{rows} * sizeof(RowStats);
-  out.memory = DeviceBytes(panels * panel_bytes + stats_bytes + sizeof(int), pool, stream);
+  out.memory = DeviceBytes(shadow_bytes(dim, rows), pool, stream);
+  const std::size_t panels = panels_bytes(dim, rows);
   auto* halves = out.memory.as<__half>();
-  auto* stats = reinterpret_cast<RowStats*>(out.memory.data() + panels * panel_bytes);
-  auto* too_large = reinterpret_cast<int*>(out.memory.data() + panels * panel_bytes + stats_bytes);
+  auto* stats = reinterpret_cast<RowStats*>(out.memory.data() + panels);
   // The last panel may have room behind the last row.
-  check(cudaMemsetAsync(out.memory.data() + (panels - 1) * panel_bytes, 0, panel_bytes, stream),
+  const std::size_t last = panel_bytes(dim);
+  check(cudaMemsetAsync(out.memory.data() + panels - last, 0, last, stream),
         "copying rows in half precision");
-  check(cudaMemsetAsync(too_large, 0, sizeof(int), stream), "copying rows in half precision");
   shadow_kernel<<<blocks_for(rows), kThreads, 0, stream>>>(
       vectors, type, dim, static_cast<std::uint32_t>(bytes_per_vector(type, dim)), rows, halves,
-      stats, too_large);
+      stats);
   check_launch("copying rows in half precision");
-  int flag = 0;
-  check(cudaMemcpyAsync(&flag, too_large, sizeof flag, cudaMemcpyDeviceToHost, stream),
-        "copying rows in half precision");
   check(cudaStreamSynchronize(stream), "copying rows in half precision");
   out.rows = reinterpret_cast<const std::uint16_t*>(halves);
   out.stats = stats;
-  out.usable = flag == 0;
 }
 
 void launch_prepare(const QueryShape& shape, const std::byte* raw, const PreparedQueries& out,

@@ -22,7 +22,8 @@ struct RowStats {
   float scale;     // s
 };
 
-// Norms beyond this are left to canonical arithmetic: their squares would not fit float32.
+// Norms beyond this are left to canonical arithmetic: their squares would not fit float32. Such a row
+// is near enough whatever the product says; for such a query the product says nothing.
 inline constexpr float kLargestNorm = 1e17f;
 
 // Copies lie as the product takes them: in panels of rows, a panel in slabs of slab_elements()
@@ -33,7 +34,6 @@ struct Shadow {
   DeviceBytes memory;
   const std::uint16_t* rows = nullptr;  // panels of kPanelRows, binary16
   const RowStats* stats = nullptr;
-  bool usable = false;  // false: a norm is beyond kLargestNorm
 };
 
 // Elements of a copied row: a multiple of 32, what a step of the product takes.
@@ -59,6 +59,8 @@ constexpr std::size_t panel_offset(std::uint32_t vector, std::uint32_t i, std::u
          std::size_t{i / slab} * panel_rows * slab +
          slab_offset(row, i % slab / 8, slab) * 8 + i % 8;
 }
+
+std::size_t shadow_bytes(std::uint32_t dim, std::uint32_t rows);
 
 // Fills a Shadow for `rows` vectors at `vectors`; returns when it is complete.
 void make_shadow(const std::byte* vectors, ElementType type, std::uint32_t dim,

@@ -109,9 +109,19 @@ Status FakeGpu::refuse() {
   return {failure, "it failed"};
 }
 
+void FakeGpu::make_copies(const compute::Workload& work) {
+  if (!makes_copies || work.budget == nullptr) return;
+  std::vector<compute::MemoryBudget::Growth> growth;
+  for (const compute::Block& block : work.blocks) {
+    growth.push_back({block.vectors, block.vectors->size() / 2});
+  }
+  if (!work.budget->reserve(growth)) ++copies_refused;
+}
+
 template <typename Operation>
 Status FakeGpu::run(const compute::Workload& work, const Operation& operation) {
   if (Status status = refuse(); !status.ok()) return status;
+  make_copies(work);
   const std::vector<compute::Block> blocks = on_host(work.blocks);
   compute::Workload translated = work;
   translated.blocks = blocks;

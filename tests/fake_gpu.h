@@ -78,6 +78,7 @@ class FakeGpu : public compute::Device {
 
   // What happened.
   std::atomic<std::size_t> uploads{0}, uploaded_bytes{0}, mappings{0}, operations{0};
+  std::atomic<std::size_t> copies_refused{0};  // searches that might not make them
   std::atomic<std::size_t> ivf_operations{0};  // of these, by inverted files
   std::atomic<std::size_t> queries{0};     // of all operations
   std::atomic<std::size_t> used{0};        // bytes of live buffers that are not mapped
@@ -88,6 +89,7 @@ class FakeGpu : public compute::Device {
   std::vector<compute::Block> on_host(std::span<const compute::Block> blocks) const;
   const compute::Buffer* on_host(const compute::Buffer* buffer) const;  // null stays null
   Status refuse();  // or not
+  void make_copies(const compute::Workload& work);
   void count(std::size_t queries_asked);
   // With the tiles' bytes on the host: operation(work).
   template <typename Work, typename Operation>
