@@ -208,6 +208,7 @@ Status CodeSearch::count_on(compute::Device& device, const Group& group,
     for (std::size_t i = first; i < end; ++i) {
       const ColumnCodes& codes = group.codes[i];
       if (codes.bytes == nullptr) continue;
+      ask(request_.cancellation);
       if (Status status = place(device, codes, &owners[i]); !status.ok()) return status;
       buffers[i] = owners[i].get();
     }

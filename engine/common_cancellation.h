@@ -6,8 +6,16 @@
 #include <thread>
 
 #include "compute/ops.h"
+#include "core/error.h"
 
 namespace warplite::engine {
+
+// Between steps of a search. Throws Error{kInterrupted}.
+inline void ask(compute::Cancellation* cancellation) {
+  if (cancellation != nullptr && cancellation->requested()) {
+    throw Error(ErrorKind::kInterrupted, "interrupted");
+  }
+}
 
 class CommonCancellation : public compute::Cancellation {
  public:

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/process.h"
+#include "engine/common_cancellation.h"
 
 namespace warplite::engine {
 
@@ -29,16 +30,18 @@ DeviceSet::~DeviceSet() {
 
 std::shared_ptr<DeviceSet> DeviceSet::create(compute::Device& device,
                                              std::shared_ptr<const SearchBlocks> blocks,
+                                             compute::Cancellation* cancellation,
                                              Status& status) {
   const std::shared_ptr<DeviceSet> set(new DeviceSet(device, std::move(blocks)));
-  status = set->fill();
+  status = set->fill(cancellation);
   return status.ok() ? set : nullptr;
 }
 
-Status DeviceSet::fill() {
+Status DeviceSet::fill(compute::Cancellation* cancellation) {
   buffers_.reserve(blocks_->size());
   ready_.reserve(blocks_->size());
   for (const SearchBlock& block : *blocks_) {
+    ask(cancellation);
     std::shared_ptr<const compute::Buffer> buffer;
     bool in_place = false;
     if (Status status = place_block(device(), block, buffer, &in_place); !status.ok()) {

@@ -17,10 +17,11 @@ namespace warplite::engine {
 
 class DeviceSet : public Residency::Holder {
  public:
-  // Has the device hold all blocks. Null, and an error, when it cannot hold them at once.
+  // Has the device hold all blocks. Null, and an error, when it cannot hold them at once. Throws
+  // Error{kInterrupted}.
   static std::shared_ptr<DeviceSet> create(compute::Device& device,
                                            std::shared_ptr<const SearchBlocks> blocks,
-                                           Status& status);
+                                           compute::Cancellation* cancellation, Status& status);
   ~DeviceSet() override;
 
   // False when some are read in place: the next search looks for room again.
@@ -31,7 +32,7 @@ class DeviceSet : public Residency::Holder {
 
  private:
   DeviceSet(compute::Device& device, std::shared_ptr<const SearchBlocks> blocks);
-  Status fill();
+  Status fill(compute::Cancellation* cancellation);
 
   std::shared_ptr<const SearchBlocks> blocks_;
   std::vector<std::shared_ptr<const compute::Buffer>> buffers_;  // parallel to blocks_

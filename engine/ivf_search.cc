@@ -167,7 +167,7 @@ class CodeSearch {
     if (set_ == nullptr) {
       load_all();
       Status status;
-      set_ = IvfSet::create(device, loaded_, status);
+      set_ = IvfSet::create(device, loaded_, request_.cancellation, status);
       if (!status.ok()) return status;
       if (everywhere_ && set_->lasting()) memo.add(request_.column, set_);
     }
@@ -197,7 +197,7 @@ class CodeSearch {
   Status search_group(compute::Device& device, const std::vector<bool>& group,
                       const compute::IvfWork& work, compute::HitTable& best) {
     Status status;
-    const auto set = IvfSet::create(device, load(group), status);
+    const auto set = IvfSet::create(device, load(group), request_.cancellation, status);
     return status.ok() ? set->search(rows_, work, best) : status;
   }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/process.h"
+#include "engine/common_cancellation.h"
 
 namespace warplite::engine {
 
@@ -59,9 +60,10 @@ IvfSet::~IvfSet() {
 }
 
 std::shared_ptr<IvfSet> IvfSet::create(compute::Device& device,
-                                       std::shared_ptr<const IvfBlocks> blocks, Status& status) {
+                                       std::shared_ptr<const IvfBlocks> blocks,
+                                       compute::Cancellation* cancellation, Status& status) {
   const std::shared_ptr<IvfSet> set(new IvfSet(device, std::move(blocks)));
-  status = set->fill();
+  status = set->fill(cancellation);
   return status.ok() ? set : nullptr;
 }
 
@@ -80,7 +82,7 @@ Status IvfSet::place(const CacheKey& key, const std::shared_ptr<const ResidentVe
   return status;
 }
 
-Status IvfSet::fill() {
+Status IvfSet::fill(compute::Cancellation* cancellation) {
   const LoadedModel& model = blocks_->model;
   model_.shape = model.model->shape();
   model_.mean = model.model->mean();
@@ -88,10 +90,12 @@ Status IvfSet::fill() {
   if (status.ok()) status = place(model.codebooks_key, model.codebooks, model_.codebooks);
   runs_.resize(blocks_->runs.size());
   for (std::size_t i = 0; status.ok() && i < runs_.size(); ++i) {
+    ask(cancellation);
     status = place(blocks_->coded->runs[i].key, blocks_->runs[i].bytes, runs_[i]);
   }
   vectors_.resize(blocks_->blocks.size());
   for (std::size_t i = 0; status.ok() && i < blocks_->vectors.size(); ++i) {
+    ask(cancellation);
     const Part::Vectors& vectors = blocks_->vectors[i];
     status = place(vectors.key, vectors.resident, vectors_[i]);
   }

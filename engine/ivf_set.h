@@ -37,9 +37,10 @@ std::shared_ptr<const IvfBlocks> load_ivf_blocks(const View& view, std::size_t c
 
 class IvfSet : public Residency::Holder {
  public:
-  // Has the device hold all of it. Null, and an error, when it cannot.
+  // Has the device hold all of it. Null, and an error, when it cannot. Throws Error{kInterrupted}.
   static std::shared_ptr<IvfSet> create(compute::Device& device,
-                                        std::shared_ptr<const IvfBlocks> blocks, Status& status);
+                                        std::shared_ptr<const IvfBlocks> blocks,
+                                        compute::Cancellation* cancellation, Status& status);
   ~IvfSet() override;
 
   // False when something is read in place: the next search looks for room again.
@@ -51,7 +52,7 @@ class IvfSet : public Residency::Holder {
 
  private:
   IvfSet(compute::Device& device, std::shared_ptr<const IvfBlocks> blocks);
-  Status fill();
+  Status fill(compute::Cancellation* cancellation);
   std::vector<compute::Block> cut_down(const Selection& rows,
                                        const std::vector<std::uint64_t>& none) const;
   Status place(const CacheKey& key, const std::shared_ptr<const ResidentVectors>& bytes,

@@ -186,7 +186,7 @@ class Searcher {
       return search_shares(plan);
     }
     Status status;
-    set_ = DeviceSet::create(*plan.shares[0].device, whole_, status);
+    set_ = DeviceSet::create(*plan.shares[0].device, whole_, request_.cancellation, status);
     if (status.kind == ErrorKind::kNoMemory) return search_shares(plan);
     if (!status.ok()) return status;
     if (set_->lasting()) sets_of(view_).add(request_.column, set_);

@@ -33,6 +33,7 @@ class ShareSearch {
 
   Status run() {
     for (const SearchBlock* block : share_.blocks) {
+      ask(work_.cancellation);
       std::shared_ptr<const compute::Buffer> buffer;
       Status status = place_block(device_, *block, buffer);
       if (status.kind == ErrorKind::kNoMemory && !held_.empty()) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "engine/attempt.h"
+#include "engine/common_cancellation.h"
 #include "engine/readiness.h"
 
 namespace warplite::engine {
@@ -49,6 +50,7 @@ class TileSearch {
     std::vector<std::shared_ptr<const compute::Buffer>> buffers(tiles.size());
     std::vector<compute::MatchTile> searched;
     for (std::size_t i = 0; i < tiles.size(); ++i) {
+      ask(request_.cancellation);
       if (Status status = place(device, tiles[i], &buffers[i]); !status.ok()) return status;
       searched.push_back(describe(tiles[i], *buffers[i]));
     }

@@ -33,7 +33,11 @@ CudaBuffer::CudaBuffer(Mapped, Gpu& gpu, compute::HostBytes bytes, std::atomic<s
 CudaBuffer::~CudaBuffer() {
   // Freeing must reach the right device from whatever thread lets go of the buffer. On a device
   // that was lost these calls fail, and there is nothing left to free.
-  if (cudaSetDevice(gpu_.ordinal()) != cudaSuccess) return;
+  try {
+    ending_.emplace(gpu_.ordinal());
+  } catch (const Error&) {
+    return;
+  }
   if (mapped()) {
     cudaHostUnregister(const_cast<std::byte*>(host_.data));
   } else {

@@ -5,7 +5,9 @@
 
 #include <atomic>
 #include <cstddef>
+#include <memory>
 #include <mutex>
+#include <optional>
 
 #include "compute/device.h"
 #include "gpu/lane.h"
@@ -42,6 +44,7 @@ class CudaBuffer : public compute::Buffer {
   MetricIndexes& metric_indexes() const { return metric_indexes_; }
 
  private:
+  std::optional<CurrentDevice> ending_;  // the first member goes last
   Gpu& gpu_;
   std::atomic<std::size_t>& used_;
   std::size_t size_ = 0;

@@ -84,7 +84,7 @@ class CudaDevice : public compute::Device {
   Status ivf_nearest(const compute::IvfWork& work, compute::HitTable& best) override {
     if (best.k() == 0) return {};
     return guarded([&] {
-      const Gpu::Borrowed lane = gpu_.lane();
+      const Gpu::Borrowed lane = gpu_.lane(work.cancellation);
       IvfSearch(gpu_, *lane, work).nearest(best);
     });
   }
@@ -92,7 +92,7 @@ class CudaDevice : public compute::Device {
   Status assign(const compute::AssignWork& work) override {
     bool done = false;
     const Status status = guarded([&] {
-      const Gpu::Borrowed lane = gpu_.lane();
+      const Gpu::Borrowed lane = gpu_.lane(work.cancellation);
       done = assign_lists(gpu_, *lane, work);
     });
     return status.ok() && !done ? Device::assign(work) : status;
@@ -103,7 +103,7 @@ class CudaDevice : public compute::Device {
         (std::size_t{work.dim} / work.m + 1) * work.codewords * sizeof(float);
     if (shared > gpu_.shared_memory()) return Device::pq_assign(work);
     return guarded([&] {
-      const Gpu::Borrowed lane = gpu_.lane();
+      const Gpu::Borrowed lane = gpu_.lane(work.cancellation);
       assign_codes(*lane, work);
     });
   }
@@ -113,7 +113,7 @@ class CudaDevice : public compute::Device {
   Status match(const compute::MatchWork& work, compute::HitTable& best) override {
     if (best.k() == 0 || work.queries() == 0) return {};
     return guarded([&] {
-      const Gpu::Borrowed lane = gpu_.lane();
+      const Gpu::Borrowed lane = gpu_.lane(work.cancellation);
       MatchSearch(gpu_, *lane, work).best_rows(best);
     });
   }
@@ -123,7 +123,7 @@ class CudaDevice : public compute::Device {
   Status match_codes(const compute::CodeWork& work, compute::HitTable& best) override {
     if (best.k() == 0 || work.queries() == 0) return {};
     return guarded([&] {
-      const Gpu::Borrowed lane = gpu_.lane();
+      const Gpu::Borrowed lane = gpu_.lane(work.cancellation);
       CodeSearch(gpu_, *lane, work).best_rows(best);
     });
   }
@@ -133,7 +133,7 @@ class CudaDevice : public compute::Device {
   Status edit_nearest(const compute::EditWork& work, compute::HitTable& best) override {
     if (best.k() == 0 || work.queries() == 0) return {};
     return guarded([&] {
-      const Gpu::Borrowed lane = gpu_.lane();
+      const Gpu::Borrowed lane = gpu_.lane(work.cancellation);
       EditSearch(gpu_, *lane, work).nearest(best);
     });
   }
@@ -141,7 +141,7 @@ class CudaDevice : public compute::Device {
   Status edit_within(const compute::EditWork& work, compute::HitLists& out) override {
     if (work.queries() == 0) return {};
     return guarded([&] {
-      const Gpu::Borrowed lane = gpu_.lane();
+      const Gpu::Borrowed lane = gpu_.lane(work.cancellation);
       if (!metric_suits(work)) return EditSearch(gpu_, *lane, work).within(out);
       const MetricTiles tiles = metric_tiles(*this, *lane, work);
       compute::EditWork some = work;
@@ -203,7 +203,7 @@ class CudaDevice : public compute::Device {
                         compute::HitLists& out) {
     MetricBlocks blocks;
     {
-      const Gpu::Borrowed lane = gpu_.lane();
+      const Gpu::Borrowed lane = gpu_.lane(work.cancellation);
       blocks = MetricSearch::blocks(*this, *lane, work);
     }
     work.blocks = blocks.indexed;
@@ -219,7 +219,7 @@ class CudaDevice : public compute::Device {
   // The blocks of the work, as many at a time as one set of rows holds.
   template <typename Search>
   void for_each_set(const compute::Workload& work, const Search& search) {
-    const Gpu::Borrowed lane = gpu_.lane();
+    const Gpu::Borrowed lane = gpu_.lane(work.cancellation);
     for (std::size_t next = 0; next < work.blocks.size();) {
       RowSet rows(work, next);
       if (rows.rows() == 0) continue;
@@ -228,20 +228,21 @@ class CudaDevice : public compute::Device {
     }
   }
 
-  // Runs `body` on this GPU. An error that is not a lack of memory leaves CUDA unusable, so the
-  // device is given up.
+  // Runs `body` on this GPU. After some errors CUDA is unusable: the device is given up.
   template <typename Body>
   Status guarded(const Body& body) noexcept {
-    if (lost_) return {ErrorKind::kDevice, name_ + ": " + lost_reason()};
-    Status status = compute::guarded([&] {
-      gpu_.enter();
-      body();
+    return compute::guarded([&]() -> Status {
+      if (lost_) return {ErrorKind::kDevice, name_ + ": " + lost_reason()};
+      Status status = compute::guarded([&] {
+        const CurrentDevice current(gpu_.ordinal());
+        body();
+      });
+      if (status.kind == ErrorKind::kDevice) lose(status.message);
+      if (!status.ok() && status.kind != ErrorKind::kInterrupted) {
+        status.message = name_ + ": " + status.message;
+      }
+      return status;
     });
-    if (status.kind == ErrorKind::kDevice) lose(status.message);
-    if (!status.ok() && status.kind != ErrorKind::kInterrupted) {
-      status.message = name_ + ": " + status.message;
-    }
-    return status;
   }
 
   void lose(const std::string& reason) {

@@ -1,6 +1,7 @@
 // Owners of what CUDA hands out. Move-only; destructors never throw.
 #pragma once
 
+#include <cuda.h>
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
@@ -9,6 +10,47 @@
 #include "gpu/cuda_error.h"
 
 namespace warplite::gpu {
+
+// Makes a GPU the thread's current one, and afterwards what was: others of the process, on the same
+// thread, may be in the middle of work of their own. The driver is asked, not the runtime, since a
+// thread that used no GPU must not begin one on the way back.
+class CurrentDevice {
+ public:
+  explicit CurrentDevice(int ordinal) : known_(get() != nullptr && get()(&before_) == CUDA_SUCCESS) {
+    check(cudaSetDevice(ordinal), "choosing the GPU");
+  }
+  CurrentDevice(const CurrentDevice&) = delete;
+  CurrentDevice& operator=(const CurrentDevice&) = delete;
+  ~CurrentDevice() {
+    if (known_ && set() != nullptr) set()(before_);
+  }
+
+ private:
+  using Get = CUresult (*)(CUcontext*);
+  using Set = CUresult (*)(CUcontext);
+
+  template <typename Function>
+  static Function entry(const char* name) {
+    void* found = nullptr;
+    cudaDriverEntryPointQueryResult result = cudaDriverEntryPointSymbolNotFound;
+    constexpr unsigned kSince = 4000;  // the version of CUDA that has both
+    const cudaError_t code =
+        cudaGetDriverEntryPointByVersion(name, &found, kSince, cudaEnableDefault, &result);
+    if (code != cudaSuccess) cudaGetLastError();
+    return reinterpret_cast<Function>(found);
+  }
+  static Get get() {
+    static const Get function = entry<Get>("cuCtxGetCurrent");
+    return function;
+  }
+  static Set set() {
+    static const Set function = entry<Set>("cuCtxSetCurrent");
+    return function;
+  }
+
+  CUcontext before_ = nullptr;
+  const bool known_;
+};
 
 // A pool of device memory of our own, so that what the host program does with the device's
 // default pool and what we do stay apart.

@@ -21,6 +21,12 @@ int attribute(cudaDeviceAttr name, int ordinal) {
 
 }  // namespace
 
+void ask(compute::Cancellation* cancellation) {
+  if (cancellation != nullptr && cancellation->requested()) {
+    throw Error(ErrorKind::kInterrupted, "interrupted");
+  }
+}
+
 void Lane::wait(compute::Cancellation* cancellation) {
   using Clock = std::chrono::steady_clock;
   const Clock::time_point begin = Clock::now();
@@ -73,7 +79,7 @@ Gpu::Gpu(int ordinal) : ordinal_(ordinal), pool_(ordinal, kKeptByPool) {
       static_cast<std::size_t>(attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, ordinal));
 }
 
-Gpu::Borrowed Gpu::lane() {
+Gpu::Borrowed Gpu::lane(compute::Cancellation* cancellation) {
   std::unique_lock lock(mutex_);
   if (free_.empty() && made_ < kMostLanes) {
     ++made_;
@@ -84,7 +90,12 @@ Gpu::Borrowed Gpu::lane() {
       throw;
     }
   }
-  freed_.wait(lock, [this] { return !free_.empty(); });
+  constexpr std::chrono::milliseconds kPause{5};
+  while (!freed_.wait_for(lock, kPause, [this] { return !free_.empty(); })) {
+    lock.unlock();
+    ask(cancellation);
+    lock.lock();
+  }
   Lane* lane = free_.back().release();
   free_.pop_back();
   return Borrowed(lane, Return(this));

@@ -29,6 +29,9 @@ class Plan {
   std::size_t size_ = 0;
 };
 
+// Between steps on the host. Throws Error{kInterrupted}.
+void ask(compute::Cancellation* cancellation);
+
 class Lane {
  public:
   explicit Lane(cudaMemPool_t pool) : pool_(pool) {}
@@ -63,7 +66,8 @@ class Lane {
   PinnedBytes outgoing_table_, outgoing_, incoming_;
 };
 
-// A CUDA device. Constructed with it as the thread's current device.
+// A CUDA device. Constructed with it as the thread's current device; calls into CUDA are made while a
+// CurrentDevice lives.
 class Gpu {
  public:
   explicit Gpu(int ordinal);
@@ -77,13 +81,10 @@ class Gpu {
   std::size_t shared_memory() const { return shared_memory_; }  // that a thread block may have
   cudaMemPool_t pool() const { return pool_; }
 
-  // Every call into CUDA is preceded by this on its thread.
-  void enter() const { check(cudaSetDevice(ordinal_), "choosing the GPU"); }
-
-  // A free lane, once there is one. It comes back by itself.
+  // A free lane, once there is one. It comes back by itself. Throws Error{kInterrupted}.
   class Return;
   using Borrowed = std::unique_ptr<Lane, Return>;
-  Borrowed lane();
+  Borrowed lane(compute::Cancellation* cancellation);
 
  private:
   void give_back(Lane* lane);

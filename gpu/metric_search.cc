@@ -289,6 +289,7 @@ void MetricSearch::take_hits(Queries queries, compute::HitLists& out) {
   finish_taking();
   const std::size_t total = begins_.back();
   if (total == 0) return;
+  if (total > kRoom) return take_many(queries.front(), total, out);
   auto* const hits = reinterpret_cast<Candidate*>(lane_.incoming(total * sizeof(Candidate)));
   check(cudaMemcpyAsync(hits, sorted_, total * sizeof(Candidate), cudaMemcpyDeviceToHost,
                         lane_.stream()),
@@ -304,6 +305,19 @@ void MetricSearch::take_hits(Queries queries, compute::HitLists& out) {
     taking_ = std::async(std::launch::async, take_all);
   } catch (const std::system_error&) {
     take_all();  // no more threads: this one does it
+  }
+}
+
+// Of one query, some at a time: pinned memory is scarce.
+void MetricSearch::take_many(std::uint32_t query, std::size_t total, compute::HitLists& out) {
+  for (std::size_t first = 0; first < total; first += kRoom) {
+    const std::size_t count = std::min<std::size_t>(kRoom, total - first);
+    auto* const hits = reinterpret_cast<Candidate*>(lane_.incoming(count * sizeof(Candidate)));
+    check(cudaMemcpyAsync(hits, sorted_ + first, count * sizeof(Candidate),
+                          cudaMemcpyDeviceToHost, lane_.stream()),
+          "fetching hits");
+    lane_.wait(work_.cancellation);
+    take(query, {hits, count}, out);
   }
 }
 

@@ -51,6 +51,7 @@ class MetricSearch {
                            std::uint64_t room) const;
   // Fetches the hits of the last run, and has them taken by another thread.
   void take_hits(Queries queries, compute::HitLists& out);
+  void take_many(std::uint32_t query, std::size_t total, compute::HitLists& out);
   void take(std::uint32_t query, std::span<const Candidate> hits, compute::HitLists& out) const;
   // Waits for that thread; throws what it threw.
   void finish_taking();

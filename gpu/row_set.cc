@@ -4,6 +4,7 @@
 #include <cstring>
 #include <string>
 
+#include "compute/ivf.h"
 #include "gpu/scan.h"
 
 namespace warplite::gpu {
@@ -35,9 +36,9 @@ RowSet::RowSet(const compute::Workload& work, std::size_t& first) : work_(work) 
 
 RowSet::RowSet(const compute::Workload& work) : work_(work) {
   for (const compute::Block& block : work.blocks) {
-    if (block.rows > kMostRows - rows_) {
+    if (block.rows >= compute::kNoOrdinal - rows_) {
       throw Error(ErrorKind::kUnsupported,
-                  "more than " + std::to_string(kMostRows) + " rows in one index");
+                  "more than " + std::to_string(compute::kNoOrdinal) + " rows in one index");
     }
     add(block);
   }
@@ -48,6 +49,8 @@ void RowSet::add(const compute::Block& block) {
   first_ordinals_.push_back(rows_);
   rows_ += block.rows;
   live_rows_ += block.live == nullptr ? block.rows : block.live_rows;
+  const auto* buffer = static_cast<const CudaBuffer*>(block.vectors);
+  mapped_ |= buffer != nullptr && buffer->mapped();
 }
 
 RowTable RowSet::upload(Lane& lane) {

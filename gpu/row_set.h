@@ -21,12 +21,14 @@ class RowSet {
   // Takes blocks of `work` from `first` on while they fit; `first` moves past them.
   RowSet(const compute::Workload& work, std::size_t& first);
   // Takes all blocks, those without rows to search too, so that ordinals are what the caller
-  // counts them to be. Throws Error{kUnsupported} when they have too many rows.
+  // counts them to be, and so more rows than a scan may. Throws Error{kUnsupported} when ordinals do
+  // not suffice.
   explicit RowSet(const compute::Workload& work);
 
   std::uint32_t rows() const { return rows_; }
   std::uint32_t live_rows() const { return live_rows_; }
   bool all_live() const { return live_rows_ == rows_; }
+  bool mapped() const { return mapped_; }  // some of them are read over the bus
   const std::vector<const compute::Block*>& blocks() const { return blocks_; }
   std::uint32_t first_ordinal(std::size_t block) const { return first_ordinals_[block]; }
 
@@ -49,6 +51,7 @@ class RowSet {
   std::vector<const std::uint64_t*> live_;
   std::uint32_t rows_ = 0;
   std::uint32_t live_rows_ = 0;
+  bool mapped_ = false;
 };
 
 }  // namespace warplite::gpu

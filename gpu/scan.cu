@@ -44,9 +44,10 @@ __device__ float group_key(double d) {
 // A warp compares one group of rows, eight at a time.
 template <ElementType kType, Distance kDistance, int kQueries>
 __global__ void __launch_bounds__(kScanThreads)
-    scan_kernel(RowTable table, QueryTerms terms, Bounds bounds, double* distances, float* least) {
-  const std::uint32_t group = (blockIdx.x * kScanThreads + threadIdx.x) / kWarp;
-  if (group >= table.groups) return;
+    scan_kernel(RowTable table, QueryTerms terms, Bounds bounds, double* distances, float* least,
+                std::uint32_t first_group, std::uint32_t end_group) {
+  const std::uint32_t group = first_group + (blockIdx.x * kScanThreads + threadIdx.x) / kWarp;
+  if (group >= end_group) return;
   const std::uint32_t lane = threadIdx.x % kWarp;
   const RowBlock block = table.blocks[block_of_group(table, group)];
   const std::uint32_t begin = (group - block.first_group) * table.group_rows;
@@ -180,11 +181,12 @@ unsigned blocks_for(std::uint64_t items, unsigned per_block) {
 }  // namespace
 
 void launch_scan(const Scan& scan, cudaStream_t stream) {
-  const unsigned blocks = blocks_for(std::uint64_t{scan.table.groups} * kWarp, kScanThreads);
+  const unsigned blocks = blocks_for(std::uint64_t{scan.groups} * kWarp, kScanThreads);
   for_kernel(scan.type, scan.distance, [&]<ElementType kType, Distance kDistance>() {
     const auto launch = [&](auto* kernel) {
       kernel<<<blocks, kScanThreads, 0, stream>>>(scan.table, scan.terms, scan.bounds,
-                                                  scan.distances, scan.least);
+                                                  scan.distances, scan.least, scan.first_group,
+                                                  scan.first_group + scan.groups);
     };
     if (scan.queries == 1) {
       launch(scan_kernel<kType, kDistance, 1>);

@@ -25,6 +25,8 @@ struct Scan {
   QueryTerms terms;
   double* distances;      // [queries][table.rows]; +inf: not live, or out of bounds
   float* least;           // [queries][table.groups], rounded up
+  // Groups that are compared, so that no launch takes long; those of all launches together are all.
+  std::uint32_t first_group, groups;
 };
 void launch_scan(const Scan& scan, cudaStream_t stream);
 

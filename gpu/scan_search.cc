@@ -15,6 +15,11 @@ namespace {
 // What pick() is asked for; beyond, sorting all rows is cheaper.
 constexpr std::size_t kMostPicked = 1024;
 constexpr std::uint32_t kPickRoom = 8192;
+// Bytes that one launch compares: over the bus, and of the GPU's own.
+constexpr std::size_t kMappedAtOnce = std::size_t{512} << 20;
+constexpr std::size_t kResidentAtOnce = std::size_t{4} << 30;
+// Hits of a query that are fetched at a time: pinned memory is scarce.
+constexpr std::size_t kFetchedAtOnce = std::size_t{1} << 20;
 
 // The queries of one pass.
 std::span<const std::uint32_t> group_of(std::span<const std::uint32_t> queries,
@@ -89,16 +94,30 @@ ScanSearch::Pass ScanSearch::start(std::span<const std::uint32_t> queries, bool 
     bounds.low = work_.after_distance;  // rows at that distance: the host looks at their rowids
     bounds.low_open = false;
   }
-  launch_scan({table_,
-               all.type,
-               work_.distance,
-               bounds,
-               pass.width,
-               {prepared.real, prepared.bytes, prepared.squares, padded},
-               pass.distances,
-               pass.least},
-              lane_.stream());
+  compare({table_,
+           all.type,
+           work_.distance,
+           bounds,
+           pass.width,
+           {prepared.real, prepared.bytes, prepared.squares, padded},
+           pass.distances,
+           pass.least,
+           0,
+           table_.groups});
   return pass;
+}
+
+// As many rows at a time as are read in some milliseconds.
+void ScanSearch::compare(Scan scan) {
+  const std::size_t group_bytes = std::size_t{table_.group_rows} * table_.stride;
+  const std::size_t bytes = rows_.mapped() ? kMappedAtOnce : kResidentAtOnce;
+  const std::size_t most = std::max<std::size_t>(1, bytes / group_bytes);
+  for (std::uint32_t first = 0; first < table_.groups; first += scan.groups) {
+    scan.first_group = first;
+    scan.groups = static_cast<std::uint32_t>(std::min<std::size_t>(table_.groups - first, most));
+    launch_scan(scan, lane_.stream());
+    if (first + scan.groups != table_.groups) lane_.wait(work_.cancellation);
+  }
 }
 
 void ScanSearch::nearest(std::span<const std::uint32_t> queries, compute::HitTable& best) {
@@ -199,15 +218,19 @@ void ScanSearch::collect(const Pass& pass, unsigned slot, std::vector<Hit>& out)
   const DeviceBytes emitted(found * sizeof(Candidate), lane_.pool(), lane_.stream());
   clear();
   launch_emit(distances, table_, emitted.as<Candidate>(), pass.count, lane_.stream());
-  auto* candidates = reinterpret_cast<Candidate*>(lane_.incoming(emitted.size()));
-  check(cudaMemcpyAsync(candidates, emitted.data(), emitted.size(), cudaMemcpyDeviceToHost,
-                        lane_.stream()),
-        "fetching rows");
-  lane_.wait(work_.cancellation);
   out.reserve(out.size() + found);
-  for (std::size_t i = 0; i < found; ++i) {
-    const Hit hit = rows_.hit(candidates[i]);
-    if (work_.admits(hit)) out.push_back(hit);
+  for (std::size_t first = 0; first < found; first += kFetchedAtOnce) {
+    const std::size_t some = std::min(kFetchedAtOnce, found - first);
+    const std::size_t bytes = some * sizeof(Candidate);
+    auto* candidates = reinterpret_cast<Candidate*>(lane_.incoming(bytes));
+    check(cudaMemcpyAsync(candidates, emitted.as<Candidate>() + first, bytes,
+                          cudaMemcpyDeviceToHost, lane_.stream()),
+          "fetching rows");
+    lane_.wait(work_.cancellation);
+    for (std::size_t i = 0; i < some; ++i) {
+      const Hit hit = rows_.hit(candidates[i]);
+      if (work_.admits(hit)) out.push_back(hit);
+    }
   }
 }
 

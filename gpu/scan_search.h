@@ -10,6 +10,7 @@
 #include "compute/ops.h"
 #include "gpu/lane.h"
 #include "gpu/row_set.h"
+#include "gpu/scan.h"
 
 namespace warplite::gpu {
 
@@ -27,6 +28,7 @@ class ScanSearch {
   struct Pass;
 
   Pass start(std::span<const std::uint32_t> queries, bool sorts);
+  void compare(Scan scan);
   void pick(const Pass& pass, std::span<const std::uint32_t> queries, compute::HitTable& best);
   void sort(const Pass& pass, unsigned slot, TopK& best);
   void collect(const Pass& pass, unsigned slot, std::vector<Hit>& out);

@@ -1,6 +1,9 @@
 // Every device against the reference, with metric indexes and without: hits must be equal, bit for bit and in order. A
 // device is a line in conformance_devices.cc; everything else knows compute/ only.
+#include <dlfcn.h>
+
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <chrono>
 #include <cmath>
@@ -11,10 +14,12 @@
 #include <random>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "compute/device.h"
 #include "compute/reference.h"
+#include "core/bytes.h"
 #include "core/half.h"
 #include "cpu/cpu_device.h"
 #include "cpu/targets.h"
