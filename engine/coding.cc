@@ -1,6 +1,7 @@
 #include "engine/coding.h"
 
 #include <algorithm>
+#include <new>
 #include <string>
 #include <utility>
 
@@ -20,49 +21,104 @@ Bytes encode(const index::Model& model, const MatrixView& vectors, const Bitmap*
 
 std::span<const std::byte> span_of(const Bytes& bytes) { return {bytes.data(), bytes.size()}; }
 
-// Segments of a snapshot that get codes; those that do are replaced, the others shared.
+bool lacks_codes(const SegmentPart& part, std::size_t column, const Stamp& model) {
+  return !part.info().vectors[column].is_null() && part.codes(column, model).is_null();
+}
+
+// Segments of a snapshot that get codes; those that do are replaced, the others shared. Codes are
+// made for some segments, then written at once with everything that names them: between two such
+// writes the tables are whole, and the rest may wait.
 class Recoder {
  public:
-  Recoder(const WriteContext& context, const index::Progress& progress)
+  Recoder(const WriteContext& context, OnInterrupt on_interrupt, const index::Progress& progress)
       : context_(context),
+        on_interrupt_(on_interrupt),
         progress_(progress),
         next_(std::make_shared<Snapshot>(*context.base)),
         parts_(context.base->segments()) {}
 
-  storage::State& state() { return next_->state; }
+  void install(std::span<const NewModel> models) {
+    for (const NewModel& one : models) {
+      context_.store.write_model(next_->state, one.column, one.model->bytes());
+    }
+    write();
+  }
 
   void code(std::size_t column, const index::Model& model) {
-    const Stamp& stamp = next_->state.models[column];
-    for (std::size_t i = 0; i < parts_.size(); ++i) {
-      const SegmentPart& part = *parts_[i];
-      if (part.info().vectors[column].is_null()) continue;
-      if (!part.codes(column, stamp).is_null()) continue;
-      check_cancelled();
-      storage::SegmentInfo info = part.info();
-      {
-        const Part::Vectors vectors = part.vectors(column);
-        // A content table may have none of the rows any more.
-        if (vectors.present != nullptr && vectors.present->count() == 0) continue;
-        const Bytes codes = encode(model, vectors.data, vectors.present, context_.cancellation);
-        context_.store.write_codes(info, column, stamp, span_of(codes));
-      }
-      if (context_.options.layout.codes_only) context_.store.erase_vectors(info, column);
-      context_.store.write_entry(info);
-      parts_[i] = std::make_shared<SegmentPart>(context_.store, context_.options, std::move(info));
-      changed_ = true;
+    for (std::size_t i = 0; i < parts_.size() && !waits_; ++i) {
+      if (!lacks_codes(*parts_[i], column, next_->state.models[column])) continue;
+      if (!encode_part(i, column, model)) continue;
+      constexpr std::size_t kBytesAtOnce = std::size_t{8} << 20;
+      if (bytes_ >= kBytesAtOnce) write();
       report(i + 1);
     }
   }
 
-  std::shared_ptr<const Snapshot> finish(bool state_changed) {
-    if (!changed_ && !state_changed) return context_.base;
+  CodingResult finish() {
+    if (!waits_ && !coded_.empty()) write();
+    if (!changed_) return {context_.base, !waits_};
     next_->list = std::make_shared<SegmentList>(std::move(parts_));
-    next_->state.directory = next_->directory();
-    context_.store.write_state(next_->state);
-    return next_;
+    return {next_, !waits_};
   }
 
  private:
+  struct Coded {
+    std::size_t part;
+    std::size_t column;
+    Bytes codes;
+  };
+
+  // False: there is nothing to code, or the rest waits.
+  bool encode_part(std::size_t i, std::size_t column, const index::Model& model) {
+    try {
+      check_cancelled();
+      const Part::Vectors vectors = parts_[i]->vectors(column);
+      // A content table may have none of the rows any more.
+      if (vectors.present != nullptr && vectors.present->count() == 0) return false;
+      Bytes codes = encode(model, vectors.data, vectors.present, context_.cancellation);
+      bytes_ += codes.size();
+      coded_.push_back({i, column, std::move(codes)});
+      return true;
+    } catch (const Error& error) {
+      if (!may_wait(error.kind())) throw;
+    } catch (const std::bad_alloc&) {
+      if (on_interrupt_ == OnInterrupt::kFail) throw;
+    }
+    waits_ = true;
+    return false;
+  }
+
+  bool may_wait(ErrorKind kind) const {
+    return on_interrupt_ == OnInterrupt::kWait &&
+           (kind == ErrorKind::kInterrupted || kind == ErrorKind::kNoMemory);
+  }
+
+  void write() {
+    if (context_.options.layout.codes_only) keep_vectors();
+    for (Coded& one : coded_) {
+      storage::SegmentInfo info = parts_[one.part]->info();
+      context_.store.write_codes(info, one.column, next_->state.models[one.column],
+                                 span_of(one.codes));
+      if (context_.options.layout.codes_only) context_.store.erase_vectors(info, one.column);
+      context_.store.write_entry(info);
+      parts_[one.part] =
+          std::make_shared<SegmentPart>(context_.store, context_.options, std::move(info));
+    }
+    coded_.clear();
+    bytes_ = 0;
+    next_->state.directory = {};
+    for (const auto& part : parts_) next_->state.directory.add(part->info());
+    context_.store.write_state(next_->state);
+    changed_ = true;
+  }
+
+  // Views in use may read them.
+  void keep_vectors() const {
+    std::vector<std::int64_t> segments;
+    for (const Coded& one : coded_) segments.push_back(parts_[one.part]->info().id);
+    keep_for(context_.readers, segments, Part::Loss::kEverything);
+  }
+
   void check_cancelled() const {
     if (context_.cancellation != nullptr && context_.cancellation->requested()) {
       throw Error(ErrorKind::kInterrupted, "interrupted");
@@ -75,9 +131,13 @@ class Recoder {
   }
 
   const WriteContext& context_;
+  const OnInterrupt on_interrupt_;
   const index::Progress& progress_;
   std::shared_ptr<Snapshot> next_;
   SegmentList::Parts parts_;
+  std::vector<Coded> coded_;  // to be written
+  std::size_t bytes_ = 0;     // of their codes
+  bool waits_ = false;        // the rest is for later
   bool changed_ = false;
 };
 
@@ -139,33 +199,36 @@ void Coder::Collector::write(storage::SegmentInfo& segment, std::span<const std:
                                     span_of(codes));
 }
 
-std::shared_ptr<const Snapshot> install_models(const WriteContext& context,
-                                               std::span<const NewModel> models,
-                                               const index::Progress& progress) {
+CodingResult install_models(const WriteContext& context, std::span<const NewModel> models,
+                            OnInterrupt on_interrupt, const index::Progress& progress) {
   for (const auto& view : context.readers) view->lose_models();
-  if (context.options.layout.codes_only) {
-    std::vector<std::int64_t> all;
-    for (const auto& segment : context.base->segments()) all.push_back(segment->info().id);
-    keep_for(context.readers, all, Part::Loss::kEverything);
-  }
-  Recoder recoder(context, progress);
-  for (const NewModel& one : models) {
-    context.store.write_model(recoder.state(), one.column, one.model->bytes());
-    recoder.code(one.column, *one.model);
-  }
-  return recoder.finish(true);
+  Recoder recoder(context, on_interrupt, progress);
+  recoder.install(models);
+  for (const NewModel& one : models) recoder.code(one.column, *one.model);
+  return recoder.finish();
 }
 
-std::shared_ptr<const Snapshot> code_missing(const WriteContext& context) {
-  const index::Progress silent;
-  Recoder recoder(context, silent);
+bool all_coded(const Snapshot& snapshot, const TableOptions& options) {
+  const std::vector<Stamp>& models = snapshot.state.models;
+  for (std::size_t i = 0; i < models.size(); ++i) {
+    if (models[i].is_null() || options.vectors[i].made->trained() == nullptr) continue;
+    for (const auto& segment : snapshot.segments()) {
+      if (lacks_codes(*segment, i, models[i])) return false;
+    }
+  }
+  return true;
+}
+
+CodingResult code_missing(const WriteContext& context, OnInterrupt on_interrupt,
+                          const index::Progress& progress) {
+  Recoder recoder(context, on_interrupt, progress);
   const std::vector<Stamp>& models = context.base->state.models;
   for (std::size_t i = 0; i < models.size(); ++i) {
     const index::Trained* index = context.options.vectors[i].made->trained();
     if (models[i].is_null() || index == nullptr) continue;
     recoder.code(i, *load_model(context.store, i, models[i], *index));
   }
-  return recoder.finish(false);
+  return recoder.finish();
 }
 
 }  // namespace warplite::engine

@@ -68,14 +68,24 @@ struct NewModel {
   std::shared_ptr<const index::Model> model;
 };
 
-// Writes the models, codes all segments with them and writes the state record last. With
-// Layout::codes_only the segments' vectors go. Views in use lose their models. On an exception the
-// tables may be half-written.
-std::shared_ptr<const Snapshot> install_models(const WriteContext& context,
-                                               std::span<const NewModel> models,
-                                               const index::Progress& progress);
+// What an interrupt does to coding, and memory that does not suffice: it fails, or leaves the rest
+// without codes, for code_missing() to go on with. Searches compare such segments exactly.
+enum class OnInterrupt { kFail, kWait };
 
-// Codes the segments that lack codes of a model there is. Returns the base when none does.
-std::shared_ptr<const Snapshot> code_missing(const WriteContext& context);
+struct CodingResult {
+  std::shared_ptr<const Snapshot> snapshot;
+  bool complete;  // nothing waits
+};
+
+// Writes the models and codes all segments with them. With Layout::codes_only the segments' vectors
+// go. Views in use lose their models. On an exception the tables may be half-written.
+CodingResult install_models(const WriteContext& context, std::span<const NewModel> models,
+                            OnInterrupt on_interrupt, const index::Progress& progress);
+
+// Whether no segment lacks codes of a model there is.
+bool all_coded(const Snapshot& snapshot, const TableOptions& options);
+// Codes those that do. The snapshot is the base when none was coded.
+CodingResult code_missing(const WriteContext& context, OnInterrupt on_interrupt,
+                          const index::Progress& progress);
 
 }  // namespace warplite::engine

@@ -82,15 +82,18 @@ class Collection {
   std::optional<RowId> find_key(std::string_view key);  // TEXT PRIMARY KEY
 
   // --- writing -----------------------------------------------------------
+  // Many rows are flushed at once, and coded where an index has learned: that may be cancelled.
   // Returns the rowid, or nothing when kIgnore met a duplicate. Throws Error{kConstraint}
   // ("UNIQUE constraint failed: t.id") for a duplicate rowid or key under kAbort.
-  std::optional<RowId> insert(const NewRow& row, OnConflict conflict);
+  std::optional<RowId> insert(const NewRow& row, OnConflict conflict,
+                              compute::Cancellation* cancellation = nullptr);
   // Replaces row `old`; row.rowid may differ. REQUIRES: row.rowid has a value.
   // False when kIgnore met a duplicate. No row `old`: does nothing, true.
-  bool update(RowId old, const NewRow& row, OnConflict conflict);
-  bool erase(RowId rowid);  // false: no such row
+  bool update(RowId old, const NewRow& row, OnConflict conflict,
+              compute::Cancellation* cancellation = nullptr);
+  bool erase(RowId rowid, compute::Cancellation* cancellation = nullptr);  // false: no such row
   // With content=: makes the row what the content table says it is.
-  void follow(RowId rowid);
+  void follow(RowId rowid, compute::Cancellation* cancellation = nullptr);
   // The same for all rows, when there are none yet.
   void fill(compute::Cancellation* cancellation, const index::Progress& progress);
 
@@ -98,7 +101,11 @@ class Collection {
   // it by now: a rename, or a rollback, may have put another table there.
   bool continues(const std::string& name) const;
   void begin();
-  // Where an index that learns has rows enough and no model yet, it learns now, and tells so.
+  // Writes what is pending. Part of sync(), for those who have more than one table to write: nothing
+  // can be written once the host was interrupted, and what follows in sync() takes long.
+  void write();
+  // Then, where an index that learns has rows enough and no model yet, it learns, and tells so; and
+  // segments get codes. An interrupt is no error: it leaves that to the next transaction.
   void sync(compute::Cancellation* cancellation = nullptr, const index::Progress& progress = {});
   void commit() noexcept;
   void rollback() noexcept;

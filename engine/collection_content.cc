@@ -89,7 +89,8 @@ std::uint64_t Collection::Impl::hash(const Place& place) {
 
 // A row whose indexed values are as they were stays where it is: applications change other
 // columns often.
-void Collection::follow(RowId rowid) {
+void Collection::follow(RowId rowid, compute::Cancellation* cancellation) {
+  const Serving serving(impl_->cancellation, cancellation);
   impl_->prepare_write();
   impl_->options.content->check();
   const bool there = impl_->options.content->read_checked(rowid, [&](const ContentSource::Row& row) {
@@ -106,7 +107,7 @@ void Collection::follow(RowId rowid) {
   if (there) {
     impl_->flush_when_large();
   } else {
-    erase(rowid);
+    erase(rowid, cancellation);
   }
 }
 

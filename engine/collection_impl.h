@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "engine/coding.h"
@@ -61,9 +62,11 @@ struct Collection::Impl {
   void forget_thoughts() noexcept;
   bool wants_model(std::size_t column);
   void train_when_worthwhile(const index::Progress& progress);
+  bool code_segments(OnInterrupt on_interrupt, const index::Progress& progress);
   void train_again(const index::Progress& progress);
   std::optional<NewModel> try_to_learn(std::size_t column, const index::Progress& progress);
-  void install(const std::vector<NewModel>& models, const index::Progress& progress);
+  bool install(const std::vector<NewModel>& models, OnInterrupt on_interrupt,
+               const index::Progress& progress);
   std::vector<std::shared_ptr<const View>> readers() const;
   void undo_views() noexcept;
   // With content=:
@@ -113,15 +116,15 @@ struct Collection::Impl {
 // Whose wish to end it is, while one call lasts.
 class Serving {
  public:
-  Serving(compute::Cancellation*& slot, compute::Cancellation* cancellation) : slot_(slot) {
-    slot_ = cancellation;
-  }
-  ~Serving() { slot_ = nullptr; }
+  Serving(compute::Cancellation*& slot, compute::Cancellation* cancellation)
+      : slot_(slot), before_(std::exchange(slot, cancellation)) {}
+  ~Serving() { slot_ = before_; }
   Serving(const Serving&) = delete;
   Serving& operator=(const Serving&) = delete;
 
  private:
   compute::Cancellation*& slot_;
+  compute::Cancellation* const before_;
 };
 
 // Runs `body` (which changes pending rows) wholly or not at all.

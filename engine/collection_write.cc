@@ -152,11 +152,28 @@ std::optional<NewModel> Collection::Impl::try_to_learn(std::size_t column,
   return std::nullopt;
 }
 
-void Collection::Impl::install(const std::vector<NewModel>& models,
+// False: some of the coding waits.
+bool Collection::Impl::install(const std::vector<NewModel>& models, OnInterrupt on_interrupt,
                                const index::Progress& progress) {
+  bool complete = false;
   write_tables([&](const WriteContext& context) {
-    return FlushResult{install_models(context, models, progress), Pending(options.layout)};
+    CodingResult result = install_models(context, models, on_interrupt, progress);
+    complete = result.complete;
+    return FlushResult{std::move(result.snapshot), Pending(options.layout)};
   });
+  return complete;
+}
+
+// Gives codes to the segments that a flush left without, or an interrupt. False: some of it waits.
+bool Collection::Impl::code_segments(OnInterrupt on_interrupt, const index::Progress& progress) {
+  if (all_coded(*transaction.base(), options)) return true;
+  bool complete = false;
+  write_tables([&](const WriteContext& context) {
+    CodingResult result = code_missing(context, on_interrupt, progress);
+    complete = result.complete;
+    return FlushResult{std::move(result.snapshot), Pending(options.layout)};
+  });
+  return complete;
 }
 
 // Whether vectors of the column went for codes: it cannot learn again.
@@ -184,19 +201,27 @@ bool Collection::Impl::wants_model(std::size_t column) {
   }
 }
 
-// At the end of a transaction, when there are new segments: tail rows are not coded.
+// At the end of a transaction, when there are new segments: tail rows are not coded. Rows do not
+// need it: what an interrupt ends goes on at the end of the next transaction that writes.
 void Collection::Impl::train_when_worthwhile(const index::Progress& progress) {
   const std::int64_t next = transaction.base()->state.next_segment;
-  if (std::exchange(considered_segment, next) == next) return;
+  if (considered_segment == next || !values_are_there(options)) return;
   trained_in_vain.resize(options.vectors.size());
   std::vector<NewModel> models;
-  for (std::size_t i = 0; i < options.vectors.size(); ++i) {
-    if (!wants_model(i)) continue;
-    auto model = try_to_learn(i, progress);
-    trained_in_vain[i] = model ? 0 : sealed_rows(*transaction.base(), i);
-    if (model) models.push_back(std::move(*model));
+  try {
+    for (std::size_t i = 0; i < options.vectors.size(); ++i) {
+      if (!wants_model(i)) continue;
+      auto model = try_to_learn(i, progress);
+      trained_in_vain[i] = model ? 0 : sealed_rows(*transaction.base(), i);
+      if (model) models.push_back(std::move(*model));
+    }
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kInterrupted) return;
+    throw;
   }
-  if (!models.empty()) install(models, progress);
+  bool complete = models.empty() || install(models, OnInterrupt::kWait, progress);
+  complete = complete && code_segments(OnInterrupt::kWait, progress);
+  if (complete) considered_segment = next;
 }
 
 // After a rewrite that left segments without codes. Damage of an old model does not matter.
@@ -210,10 +235,8 @@ void Collection::Impl::train_again(const index::Progress& progress) {
     if (!known && !index->wants_training(sealed_rows(*transaction.base(), i), nullptr)) continue;
     if (auto model = try_to_learn(i, progress)) models.push_back(std::move(*model));
   }
-  if (!models.empty()) install(models, progress);
-  write_tables([&](const WriteContext& context) {
-    return FlushResult{code_missing(context), Pending(options.layout)};
-  });
+  if (!models.empty()) install(models, OnInterrupt::kFail, progress);
+  code_segments(OnInterrupt::kFail, progress);
 }
 
 void Collection::Impl::roll_back() noexcept {
@@ -238,7 +261,9 @@ void Collection::Impl::forget_thoughts() noexcept {
 
 // --- the interface ---------------------------------------------------------
 
-std::optional<RowId> Collection::insert(const NewRow& row, OnConflict conflict) {
+std::optional<RowId> Collection::insert(const NewRow& row, OnConflict conflict,
+                                        compute::Cancellation* cancellation) {
+  const Serving serving(impl_->cancellation, cancellation);
   impl_->prepare_write();
   std::optional<RowId> inserted;
   impl_->write_or_undo([&] {
@@ -251,7 +276,9 @@ std::optional<RowId> Collection::insert(const NewRow& row, OnConflict conflict) 
   return inserted;
 }
 
-bool Collection::update(RowId old, const NewRow& row, OnConflict conflict) {
+bool Collection::update(RowId old, const NewRow& row, OnConflict conflict,
+                        compute::Cancellation* cancellation) {
+  const Serving serving(impl_->cancellation, cancellation);
   impl_->prepare_write();
   bool done = true;
   impl_->write_or_undo([&] {
@@ -264,7 +291,8 @@ bool Collection::update(RowId old, const NewRow& row, OnConflict conflict) {
   return done;
 }
 
-bool Collection::erase(RowId rowid) {
+bool Collection::erase(RowId rowid, compute::Cancellation* cancellation) {
+  const Serving serving(impl_->cancellation, cancellation);
   impl_->prepare_write();
   bool found = false;
   impl_->write_or_undo([&] {
@@ -291,14 +319,19 @@ void Collection::begin() {
   impl_->transaction.begin();
 }
 
-void Collection::sync(compute::Cancellation* cancellation, const index::Progress& progress) {
+void Collection::write() {
   impl_->transaction.check_readable();
   if (!impl_->unwritten()) return;
   // SQLite does not tell of a savepoint that is rolled back from before the table was made.
   if (!impl_->created.is_null() && !impl_->present()) return impl_->roll_back();
-  const Serving serving(impl_->cancellation, cancellation);
   impl_->prepare_write();
   impl_->flush_pending(FlushScope::kAll);
+}
+
+void Collection::sync(compute::Cancellation* cancellation, const index::Progress& progress) {
+  write();
+  if (!impl_->base_current || impl_->transaction.base() == nullptr) return;  // nothing was written
+  const Serving serving(impl_->cancellation, cancellation);
   impl_->train_when_worthwhile(progress);
 }
 
@@ -345,6 +378,7 @@ void Collection::optimize(compute::Cancellation* cancellation) {
     note_all_vanished(*now, Selection(*now, {}));
   }
   impl_->rewrite_segments(RewriteScope::kWorthwhile);
+  impl_->code_segments(OnInterrupt::kFail, {});
 }
 void Collection::rebuild(compute::Cancellation* cancellation, const index::Progress& progress) {
   if (impl_->options.layout.codes_only) {
@@ -389,7 +423,8 @@ void Collection::train(compute::Cancellation* cancellation, const index::Progres
                 table() + ": no column has an index that is trained (ivfflat, ivfpq, lsh)");
   }
   impl_->rewrite_segments(RewriteScope::kTail);
-  if (!models.empty()) impl_->install(models, progress);
+  if (!models.empty()) impl_->install(models, OnInterrupt::kFail, progress);
+  impl_->code_segments(OnInterrupt::kFail, progress);
 }
 
 }  // namespace warplite::engine

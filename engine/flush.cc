@@ -56,7 +56,6 @@ class Flusher {
   };
 
   void plan_deletions();
-  bool values_are_there() const;
   void dissolve(const SegmentPart& segment, const Bitmap& alive);
   void collect_rows();
   void delete_rows();
@@ -108,7 +107,7 @@ void Flusher::plan_deletions() {
     const SegmentPart& segment = *base_.segments()[touched.position];
     if (touched.live == 0 || touched.live >= segment.rows() / 4 || touched.live > budget) continue;
     // Their vectors would be decoded to be coded again; optimize takes their codes as they are.
-    if (layout_.codes_only || !values_are_there()) continue;
+    if (layout_.codes_only || !values_are_there(options_)) continue;
     budget -= touched.live;
     touched.dissolved = true;
     dissolve(segment, touched.alive);
@@ -123,17 +122,6 @@ void Flusher::plan_deletions() {
     if (erasure.source != Pending::kPending) erased_.push_back(erasure.rowid);
   }
   for (const auto& view : readers_) view->keep_aux(erased_);
-}
-
-// A content table may have been dropped in this transaction, which is to end all the same.
-bool Flusher::values_are_there() const {
-  if (options_.content == nullptr) return true;
-  try {
-    options_.content->check();
-    return true;
-  } catch (const Error&) {
-    return false;
-  }
 }
 
 void Flusher::dissolve(const SegmentPart& segment, const Bitmap& alive) {
@@ -217,8 +205,11 @@ void Flusher::write_side_tables() {
 }
 
 void Flusher::seal(std::span<const RowRef> rows) {
-  storage::SegmentInfo info = store_.seal_blocks(next_->state, rows);
-  coder_.code(info, rows);
+  // At the end of a transaction rows come first: an interrupt of the coding must not cost them.
+  const bool coded = scope_ == FlushScope::kFullChunks;
+  storage::SegmentInfo info = store_.seal_blocks(
+      next_->state, rows, coded ? storage::Store::Codes::kFollow : storage::Store::Codes::kNone);
+  if (coded) coder_.code(info, rows);
   segments_.push_back(std::make_shared<SegmentPart>(store_, options_, std::move(info)));
 }
 
@@ -307,6 +298,16 @@ FlushResult Flusher::finish() {
 }
 
 }  // namespace
+
+bool values_are_there(const TableOptions& options) {
+  if (options.content == nullptr) return true;
+  try {
+    options.content->check();
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
 
 FlushResult flush(const WriteContext& context, const Pending& pending, FlushScope scope) {
   return Flusher(context, pending, scope).run();

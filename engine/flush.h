@@ -14,7 +14,8 @@
 namespace warplite::engine {
 
 enum class FlushScope {
-  kAll,         // at the end of a transaction, or before the table is rewritten
+  kAll,         // at the end of a transaction, or before the table is rewritten; segments get no
+                // codes (see code_missing())
   kFullChunks,  // within one: what is not a whole segment yet stays pending, directory
                 // entries and state stay unwritten
 };
@@ -32,6 +33,10 @@ struct WriteContext {
   std::vector<std::shared_ptr<const View>> readers;  // views in use, which stay readable
   compute::Cancellation* cancellation = nullptr;
 };
+
+// Whether rows can be read: a content table may have been dropped in this transaction, which is to
+// end all the same.
+bool values_are_there(const TableOptions& options);
 
 // On an exception the tables may be half-written; `base` and `pending` are as before.
 FlushResult flush(const WriteContext& context, const Pending& pending, FlushScope scope);

@@ -179,7 +179,7 @@ class Rewriter {
     }
     std::vector<storage::RowRef> refs;
     for (std::uint32_t row = 0; row < chunk.size(); ++row) refs.push_back({&chunk, row});
-    storage::SegmentInfo info = store_.seal_blocks(state, refs);
+    storage::SegmentInfo info = store_.seal_blocks(state, refs, storage::Store::Codes::kFollow);
     if (codes_ && !layout_.codes_only) coder_.code(info, refs);
     const std::vector<std::uint32_t> order = rowid_order(chunk);
     for (auto& collector : collectors) collector.write(info, order);

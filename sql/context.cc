@@ -139,6 +139,14 @@ std::shared_ptr<OpenTable> Context::lookup(const std::string& schema, const std:
   return nullptr;
 }
 
+void Context::write_all() {
+  std::vector<std::shared_ptr<OpenTable>> tables;  // SQLite may connect others meanwhile
+  for (const Known& known : tables_) {
+    if (auto table = known.open.lock()) tables.push_back(std::move(table));
+  }
+  for (const auto& table : tables) table->collection->write();
+}
+
 void Context::connect(const std::string& schema, const std::string& table) {
   const Statement probe = prepare(
       db_, "SELECT 1 FROM " + quoted_name(schema) + "." + quoted_name(table) + " LIMIT 0");

@@ -59,6 +59,9 @@ class Context {
   // Throws Error{kInvalid} "no such warp table: …", or that says what the name is instead.
   std::shared_ptr<OpenTable> find(const std::string& name);
 
+  // Writes the rows that the transaction's tables hold in memory.
+  void write_all();
+
   // Of a search that begins, which is the last one from now on.
   std::shared_ptr<engine::SearchReport> new_report(const TableDefinition& table,
                                                    const ColumnDefinition& column);

@@ -138,9 +138,11 @@ int warp_begin(sqlite3_vtab* vtab) {
   });
 }
 
+// Every table's rows first: once an interrupt has ended what takes long, nothing can be written.
 int warp_sync(sqlite3_vtab* vtab) {
   return guarded(vtab, [&] {
     engine::Collection& collection = table_of(vtab).collection();
+    table_of(vtab).context->write_all();
     collection.sync(&table_of(vtab).interrupt, work_reporter(collection));
     return SQLITE_OK;
   });

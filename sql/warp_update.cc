@@ -62,7 +62,8 @@ int RowWriter::insert(sqlite3_value* rowid_value, sqlite3_int64* rowid) {
   std::optional<RowId> given;
   if (sqlite3_value_type(rowid_value) != SQLITE_NULL) given = sqlite3_value_int64(rowid_value);
   read_columns();
-  const auto stored = table_.collection().insert(row(new_rowid({}, given)), conflict_);
+  const auto stored = table_.collection().insert(row(new_rowid({}, given)), conflict_,
+                                                 &table_.interrupt);
   if (!stored) return SQLITE_CONSTRAINT;
   *rowid = *stored;
   return SQLITE_OK;
@@ -78,7 +79,9 @@ int RowWriter::update(RowId old, RowId given) {
   if (!read_old_columns(old)) return SQLITE_OK;
   read_columns();
   const auto rowid = new_rowid(old, given);
-  return table_.collection().update(old, row(rowid), conflict_) ? SQLITE_OK : SQLITE_CONSTRAINT;
+  const bool done =
+      table_.collection().update(old, row(rowid), conflict_, &table_.interrupt);
+  return done ? SQLITE_OK : SQLITE_CONSTRAINT;
 }
 
 void RowWriter::refuse_hidden() const {
@@ -221,7 +224,7 @@ int follow(WarpTable& table, int argc, sqlite3_value** argv, sqlite3_int64* rowi
     throw Error(ErrorKind::kInvalid, table.open->content->advice());
   }
   *rowid = sqlite3_value_int64(argv[1]);
-  table.collection().follow(*rowid);
+  table.collection().follow(*rowid, &table.interrupt);
   return SQLITE_OK;
 }
 
@@ -247,7 +250,7 @@ int write(WarpTable& table, int argc, sqlite3_value** argv, sqlite3_int64* rowid
   }
   if (table.open->content != nullptr) return follow(table, argc, argv, rowid);
   if (argc == 1) {
-    table.collection().erase(sqlite3_value_int64(argv[0]));
+    table.collection().erase(sqlite3_value_int64(argv[0]), &table.interrupt);
     return SQLITE_OK;
   }
   RowWriter writer(table, argv + 2);

@@ -187,7 +187,7 @@ class Sealer {
 }  // namespace
 
 SegmentInfo Store::seal(State& state, std::span<const RowRef> rows) {
-  SegmentInfo info = seal_blocks(state, rows);
+  SegmentInfo info = seal_blocks(state, rows, Codes::kFollow);
   write_entry(info);
   return info;
 }
@@ -197,14 +197,14 @@ void Store::write_entry(const SegmentInfo& segment) {
   impl_->write_segment(segment);
 }
 
-SegmentInfo Store::seal_blocks(State& state, std::span<const RowRef> rows) {
+SegmentInfo Store::seal_blocks(State& state, std::span<const RowRef> rows, Codes codes) {
   WARP_CHECK(!rows.empty() && rows.size() <= impl_->layout.segment_rows);
   if (state.next_segment > kMaxSegment) {
     throw Error(ErrorKind::kLimit, impl_->table + ": no segment numbers are left");
   }
   const KeepLastInsertRowid keep(impl_->db);
   std::span<const Stamp> without;
-  if (impl_->layout.codes_only) without = state.models;
+  if (impl_->layout.codes_only && codes == Codes::kFollow) without = state.models;
   SegmentInfo info =
       impl_->at([&] { return "segment " + std::to_string(state.next_segment); },
                 [&] { return Sealer(*impl_, state.next_segment, rows).seal(without); });

@@ -66,6 +66,7 @@ std::string quoted(std::string_view name) {
 
 void throw_host(sqlite3* db, const std::string& table) {
   int code = sqlite3_extended_errcode(db);
+  if (code == SQLITE_INTERRUPT) throw Error(ErrorKind::kInterrupted, "interrupted");
   if (code == SQLITE_OK) code = SQLITE_ERROR;
   throw Error(ErrorKind::kHost, code, table + ": " + sqlite3_errmsg(db));
 }

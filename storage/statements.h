@@ -45,7 +45,7 @@ enum class Sql : std::uint8_t {
   kReadAux,  // last: one statement for each +column
 };
 
-// Throws Error{kHost} with the connection's current error.
+// Throws Error{kHost} with the connection's current error, or Error{kInterrupted}.
 [[noreturn]] void throw_host(sqlite3* db, const std::string& table);
 
 // One use of a prepared statement: parameters are bound in order, then it is stepped.

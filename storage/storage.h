@@ -221,13 +221,14 @@ class Store {
   // Writes rows as one segment, in ascending rowid order (they may come in any).
   // Takes the blocks' bytes from the chunk itself when the rows are all the rows of
   // one ascending chunk whose header space is kBlockHeader (which it overwrites).
-  // With Layout::codes_only, vectors of columns that have a model are left out; with
+  // With Layout::codes_only, vectors of columns that have a model are left out, for their codes; with
   // Layout::content, vectors and values.
   // REQUIRES: 1 ≤ rows ≤ segment_rows, rowids distinct. `state.next_segment` is advanced.
   SegmentInfo seal(State& state, std::span<const RowRef> rows);
   // The two halves of seal(). Until its entry is written a segment can be read by whoever
   // has its SegmentInfo; nobody else finds it.
-  SegmentInfo seal_blocks(State& state, std::span<const RowRef> rows);
+  enum class Codes { kFollow, kNone };  // kNone: vectors are kept, whatever the layout says
+  SegmentInfo seal_blocks(State& state, std::span<const RowRef> rows, Codes codes);
   void write_entry(const SegmentInfo& segment);
   // Erases a column's vectors, which are coded. The entry is not written.
   void erase_vectors(SegmentInfo& segment, std::size_t column);

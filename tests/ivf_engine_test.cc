@@ -189,6 +189,103 @@ TEST_CASE("too few rows are no reason to fail, unless training was asked for") {
   plain.commit();
 }
 
+// Says that it is to end from the n-th question on.
+class EndsAfter : public compute::Cancellation {
+ public:
+  explicit EndsAfter(int questions) : left_(questions) {}
+  bool requested() override { return --left_ < 0; }
+  bool has_ended() const { return left_ < 0; }
+
+ private:
+  int left_;
+};
+
+// Rows of segments that have no codes.
+std::uint32_t uncoded_rows(Session& session, std::size_t column) {
+  const auto view = session.table().view();
+  const Stamp model = view->model(column);
+  std::uint32_t rows = 0;
+  for (std::size_t i = 0; i < view->parts(); ++i) {
+    const Part& part = view->part(i);
+    const bool coded = !model.is_null() && !part.codes(column, model).is_null();
+    if (part.segment() != 0 && !coded) rows += part.live_rows();
+  }
+  return rows;
+}
+
+// The first column with 16 lists: enough rows for them come in one transaction.
+TableOptions options_that_train(bool codes_only) {
+  TableOptions options = ivf_options();
+  options.vectors[0].index = {"ivfpq", {{"lists", "16"}, {"m", "4"}}};
+  options.layout.codes_only = codes_only;
+  if (!codes_only) return options;
+  for (auto& column : options.vectors) column.index = {"ivfpq", {{"lists", "16"}, {"m", "4"}}};
+  return options;
+}
+
+TEST_CASE("a transaction whose end is interrupted while it trains or codes keeps its rows") {
+  for (const bool codes_only : {false, true}) {
+    bool ended = true, coding_waited = false;
+    for (int questions = 0; ended; questions += 1 + questions / 8) {
+      CAPTURE(codes_only);
+      CAPTURE(questions);
+      TemporaryFile file;
+      Session session(file.path(), options_that_train(codes_only), true);
+      std::mt19937 random(7);
+      session.begin();
+      session.insert_many(random, 1500);
+      EndsAfter cancellation(questions);
+      session.table().sync(&cancellation, {});
+      session.db().run("COMMIT");
+      session.table().commit();
+      ended = cancellation.has_ended();
+      CHECK((ended || uncoded_rows(session, 0) == 0));
+      coding_waited |= !session.table().view()->model(0).is_null() && uncoded_rows(session, 0) > 0;
+      CHECK(session.table().view()->live_rows() == 1500);
+      check_integrity(session);
+
+      session.reopen();
+      session.begin();
+      session.insert(random);
+      session.commit();
+      CHECK(uncoded_rows(session, 0) == 0);
+      CHECK(session.table().view()->live_rows() == 1501);
+      check_integrity(session);
+    }
+    CHECK(coding_waited);
+  }
+}
+
+TEST_CASE("what an interrupt left without codes is coded by train, optimize and rebuild") {
+  using Command = void (*)(Session&);
+  for (const Command command : {Command([](Session& it) { it.train(); }),
+                                Command([](Session& it) { it.table().optimize(); }),
+                                Command([](Session& it) { it.table().rebuild(); })}) {
+    TemporaryFile file;
+    Session session(file.path(), options_that_train(false), true);
+    std::mt19937 random(8);
+    session.begin();
+    session.insert_many(random, 1500);
+    session.commit();
+    session.begin();
+    session.insert_many(random, 200);
+    EndsAfter at_once(0);
+    session.table().sync(&at_once, {});
+    session.db().run("COMMIT");
+    session.table().commit();
+    CHECK(uncoded_rows(session, 0) > 0);
+    const Question question{.k = 30, .nprobe = 16, .refine = kAllOf};
+    const Hits exact = ask(*session.table().view(), session.table(), exactly(question));
+    CHECK(ask(*session.table().view(), session.table(), question) == exact);
+    session.begin();
+    command(session);
+    CHECK(uncoded_rows(session, 0) == 0);
+    session.commit();
+    CHECK(ask(*session.table().view(), session.table(), question) == exact);
+    check_integrity(session);
+  }
+}
+
 TEST_CASE("a view keeps its answers while the table is trained, rewritten and emptied") {
   TemporaryFile file;
   Session session(file.path(), ivf_options(), true);

@@ -30,10 +30,11 @@ struct Interrupted {
   SqlResult result;
   Clock::duration took{};
 };
-Interrupted interrupt(const SqlSession& session, const std::string& sql) {
+Interrupted interrupt(const SqlSession& session, const std::string& sql,
+                      std::chrono::milliseconds after = std::chrono::milliseconds(30)) {
   Clock::time_point asked;
   std::thread other([&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    std::this_thread::sleep_for(after);
     asked = Clock::now();
     sqlite3_interrupt(session.db());
   });
@@ -100,6 +101,31 @@ TEST_CASE("training, a graph and k-means end soon when interrupted, and nothing 
     CHECK(session.run("INSERT INTO t(t) VALUES ('integrity-check')").ok());
   }
   CHECK(session.must_run("SELECT count(*) FROM t")[0] == "20000");
+}
+
+// Two tables: the rows of both are there before the first one trains.
+TEST_CASE("a COMMIT that is interrupted while it trains succeeds, and a later one trains") {
+  const SqlSession session(":memory:");
+  session.must_run(
+      "CREATE VIRTUAL TABLE a USING warp(e INT8[64] index=ivfpq(lists=256, opq=1));"
+      "CREATE VIRTUAL TABLE b USING warp(e INT8[64] index=ivfpq(lists=256, opq=1)); BEGIN;"
+      "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 30000) "
+      "INSERT INTO a(rowid, e) SELECT x, randomblob(64) FROM c; "
+      "INSERT INTO b(rowid, e) SELECT rowid, e FROM a");
+  const Interrupted interrupted = interrupt(session, "COMMIT", std::chrono::milliseconds(200));
+  INFO(interrupted.result.message);
+  CHECK(interrupted.result.ok());
+  CHECK(interrupted.took < std::chrono::milliseconds(500));
+  const auto trained = [&](const std::string& table) {
+    session.must_run("SELECT * FROM " + table + " WHERE e MATCH zeroblob(64) AND nprobe = 1 AND k = 3");
+    return session.must_run("SELECT method FROM warp_explain()")[0] == "approximate index";
+  };
+  for (const std::string table : {"a", "b"}) {
+    CHECK(session.must_run("SELECT count(*) FROM " + table)[0] == "30000");
+    CHECK(!trained(table));
+    session.must_run("INSERT INTO " + table + "(e) SELECT randomblob(64)");
+    session.must_run("INSERT INTO " + table + "(" + table + ") VALUES ('integrity-check')");
+  }
 }
 
 TEST_CASE("progress is told on stderr, when it is wanted") {
