@@ -1,6 +1,7 @@
 #include "engine/ivf_search.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <memory>
 #include <utility>
@@ -55,8 +56,7 @@ class CodeSearch {
       : view_(view), rows_(rows), index_(index), request_(request), k_(k),
         coded_(std::move(coded)), shape_(model.shape()) {
     refine_ = request.refine.value_or(index.default_refine());
-    const std::uint32_t asked = request.nprobe != 0 ? request.nprobe : index.default_nprobe(model);
-    nprobe_ = std::clamp<std::uint32_t>(asked, 1, shape_.lists);
+    nprobe_ = probes(index, model, request);
     with_vectors_ = refine_ != 0 || shape_.m == 0;
     limit_ = Residency::instance().limit();
     choose_parts();
@@ -231,6 +231,13 @@ std::vector<std::size_t> lacking(compute::HitTable& coded, compute::HitTable& ot
 }
 
 }  // namespace
+
+std::uint32_t probes(const index::InvertedIndex& index, const index::InvertedModel& model,
+                     const SearchRequest& request) {
+  const std::uint64_t asked = request.nprobe != 0 ? request.nprobe : index.default_nprobe(model);
+  return static_cast<std::uint32_t>(
+      std::clamp<std::uint64_t>(asked * request.farther, 1, model.shape().lists));
+}
 
 compute::HitTable ivf_nearest(const View& view, const Selection& rows, const index::Index& index,
                               const SearchRequest& request, std::size_t k) {

@@ -2,10 +2,15 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "engine/search.h"
 
 namespace warplite::engine {
+
+// How many lists of the model the request probes.
+std::uint32_t probes(const index::InvertedIndex& index, const index::InvertedModel& model,
+                     const SearchRequest& request);
 
 // REQUIRES: index.trained()->inverted(), !is_exact(), k > 0, there are queries.
 compute::HitTable ivf_nearest(const View& view, const Selection& rows, const index::Index& index,

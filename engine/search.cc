@@ -312,12 +312,19 @@ bool is_exact(const View& view, const index::Index& index, const SearchRequest& 
          !request.range.unbounded() || view.model(request.column).is_null();
 }
 
-bool estimates(const View& view, const index::Index& index, const SearchRequest& request) {
+bool looks_at_part(const View& view, const Selection& rows, const index::Index& index,
+                   const SearchRequest& request, std::size_t k) {
   if (is_exact(view, index, request)) return false;
+  constexpr std::uint64_t kMost = 4;  // one row in so many
+  const std::uint64_t most = rows.count() / kMost;
   const index::Trained& trained = *index.trained();
-  if (request.refine.value_or(trained.default_refine()) != 0) return false;
-  const auto model = index::inverted(view.load_model(request.column, trained));
-  return model != nullptr && model->shape().m != 0;
+  const std::shared_ptr<const index::Model> model = view.load_model(request.column, trained);
+  const index::InvertedModel* lists = model->inverted();
+  if (lists != nullptr) {
+    return k <= most && probes(*trained.inverted(), *lists, request) < lists->shape().lists;
+  }
+  const std::uint64_t refine = request.refine.value_or(trained.default_refine());
+  return k <= most / std::max<std::uint64_t>(1, refine);
 }
 
 compute::HitTable nearest(const View& view, const Selection& rows, const index::Index& index,

@@ -37,6 +37,7 @@ struct SearchRequest {
   compute::Select select = compute::Select::kAuto;  // where every row is compared
   // For columns whose index learns (index/trained.h):
   std::uint32_t nprobe = 0;           // lists to probe; 0: the index's default
+  std::uint32_t farther = 1;          // so many times the lists that nprobe says
   std::optional<std::size_t> refine;  // see compute::IvfWork; none: the index's default
   bool exact = false;                 // compare every row
   compute::Cancellation* cancellation = nullptr;
@@ -47,8 +48,10 @@ struct SearchRequest {
 // bounded range or `exact` ask for it.
 bool is_exact(const View& view, const index::Index& index, const SearchRequest& request);
 
-// Whether the distances that nearest() returns are those of codes, and not the true ones.
-bool estimates(const View& view, const index::Index& index, const SearchRequest& request);
+// Whether nearest() finds its rows by looking at a part of the selected ones, and not at most of
+// them: then to compare every row may find others, and costs more.
+bool looks_at_part(const View& view, const Selection& rows, const index::Index& index,
+                   const SearchRequest& request, std::size_t k);
 
 // The k nearest selected rows of each query. k may exceed the number of rows. Through a trained
 // index: of the rows in the probed lists, or of those with most matches, and of those not coded

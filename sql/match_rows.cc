@@ -97,7 +97,7 @@ bool MatchRows::is_verified() const {
 void MatchRows::step() {
   ++at_;
   if (at_ < sorted_) return;
-  if (sorted_ == hits_.size() && !complete_) fetch_rest();
+  while (sorted_ == hits_.size() && !complete_) fetch_more();
   sort_ahead();
 }
 
@@ -112,16 +112,16 @@ void MatchRows::fetch_first() {
     sort_ahead();
   } else {
     const std::size_t k = static_cast<std::size_t>(std::min(wanted, rows));
-    hits_ = source_->first(k, !complete_);
+    hits_ = source_->first(k);
     sorted_ = verified_ = hits_.size();
     complete_ = complete_ || hits_.size() < k;
   }
 }
 
-void MatchRows::fetch_rest() {
-  const std::vector<Hit> rest = source_->rest(hits_);
-  hits_.insert(hits_.end(), rest.begin(), rest.end());
-  complete_ = true;
+void MatchRows::fetch_more() {
+  const MatchSource::Batch batch = source_->next(hits_);
+  hits_.insert(hits_.end(), batch.hits.begin(), batch.hits.end());
+  complete_ = batch.last;
 }
 
 // Doubles the sorted part: reading all n rows costs O(n log n), reading few costs O(n).

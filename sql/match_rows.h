@@ -1,5 +1,6 @@
-// The answer of a MATCH, nearest first: a first batch, and when SQLite asks for more
-// than that, everything else at once, sorted only as far as it is read.
+// The answer of a MATCH, nearest first: a first batch, and when SQLite asks for more than that,
+// what else there is, sorted only as far as it is read. Through an approximate index that is batch
+// after batch, each in order.
 // Threads: as the connection. Ownership: holds its view; the index and the
 // cancellation belong to the table.
 #pragma once
@@ -81,7 +82,7 @@ class MatchRows {
 
  private:
   void fetch_first();
-  void fetch_rest();
+  void fetch_more();
   void sort_ahead();
   void step();
   void pass_vanished();

@@ -17,12 +17,14 @@ namespace {
 
 void remove_rows(std::vector<Hit>& hits, const std::vector<Hit>& which) {
   std::unordered_set<RowId> rowids;
+  rowids.reserve(which.size());
   for (const Hit& hit : which) rowids.insert(hit.rowid);
   std::erase_if(hits, [&](const Hit& hit) { return rowids.contains(hit.rowid); });
 }
 
-// Where the first batch is approximate, the rest is exact: the rows after the last one, so that
-// distances ascend. After distances that are estimates it is every row that has not come yet.
+// Where the first rows are approximate, batch after batch looks farther, until every row is
+// compared: what an earlier batch missed comes with a later one. Where they are exact, the rest is
+// what comes after the last one.
 class VectorSource final : public MatchSource {
  public:
   VectorSource(const MatchQuestion& question, const engine::View& view,
@@ -38,24 +40,35 @@ class VectorSource final : public MatchSource {
     request_.report = question.report.get();
   }
 
-  std::vector<Hit> first(std::size_t k, bool more) override {
-    std::vector<Hit> hits = engine::nearest(view_, selection_, index_, request_, k).sorted(0);
+  std::vector<Hit> first(std::size_t k) override {
     // Now, since the view may lose its model while the cursor is open.
-    estimated_ = more && engine::estimates(view_, index_, request_);
-    return hits;
+    approximate_ = !engine::is_exact(view_, index_, request_);
+    batch_ = k;
+    return nearest();
   }
   std::vector<Hit> all() override { return within(request_); }
-  std::vector<Hit> rest(const std::vector<Hit>& come) override {
-    engine::SearchRequest search = request_;
-    search.has_after = !estimated_;
-    search.after_distance = come.back().distance;
-    search.after_rowid = come.back().rowid;
-    std::vector<Hit> hits = within(search);
-    if (estimated_) remove_rows(hits, come);
-    return hits;
+  Batch next(const std::vector<Hit>& come) override {
+    if (!approximate_) return MatchSource::next(come);
+    constexpr std::uint32_t kGrowth = 4;
+    batch_ *= kGrowth;
+    request_.farther *= kGrowth;
+    const bool part = engine::looks_at_part(view_, selection_, index_, request_, batch_);
+    Batch batch{part ? nearest() : all(), !part};
+    remove_rows(batch.hits, come);
+    return batch;
   }
 
  private:
+  std::vector<Hit> rest(const Hit& last) override {
+    engine::SearchRequest search = request_;
+    search.has_after = true;
+    search.after_distance = last.distance;
+    search.after_rowid = last.rowid;
+    return within(search);
+  }
+  std::vector<Hit> nearest() const {
+    return engine::nearest(view_, selection_, index_, request_, batch_).sorted(0);
+  }
   std::vector<Hit> within(const engine::SearchRequest& search) const {
     return std::move(engine::within(view_, selection_, index_, search)[0]);
   }
@@ -64,7 +77,8 @@ class VectorSource final : public MatchSource {
   const engine::Selection& selection_;
   const index::Index& index_;
   engine::SearchRequest request_;
-  bool estimated_ = false;  // distances of the first batch are those of codes
+  std::size_t batch_ = 0;     // rows of the last one, those that had come included
+  bool approximate_ = false;  // what first() has found
 };
 
 class CountSource final : public MatchSource {
@@ -73,16 +87,16 @@ class CountSource final : public MatchSource {
               const engine::Selection& selection, compute::Cancellation& cancellation)
       : question_(question), view_(view), selection_(selection), cancellation_(cancellation) {}
 
-  std::vector<Hit> first(std::size_t k, bool) override {
+  std::vector<Hit> first(std::size_t k) override {
     engine::CountRequest request;
     request.range = question_.counts;
     request.cancellation = &cancellation_;
     return engine::most_matches(view_, selection_, {&question_.items, 1}, k, request).sorted(0);
   }
   std::vector<Hit> all() override { return matches({}); }
-  std::vector<Hit> rest(const std::vector<Hit>& come) override { return matches(come.back()); }
 
  private:
+  std::vector<Hit> rest(const Hit& last) override { return matches(last); }
   std::vector<Hit> matches(const std::optional<Hit>& after) const {
     return engine::all_matches(view_, selection_, question_.items, question_.counts, after,
                                &cancellation_);
@@ -114,7 +128,7 @@ class SequenceSource final : public TextSource {
  public:
   using TextSource::TextSource;
 
-  std::vector<Hit> first(std::size_t k, bool) override {
+  std::vector<Hit> first(std::size_t k) override {
     const DistanceRange& range = question_.range;
     // Those that are too near would take the places of others.
     if (range.low > 0 || (range.low == 0 && range.low_open)) {
@@ -133,12 +147,11 @@ class SequenceSource final : public TextSource {
   std::vector<Hit> all() override {
     return engine::all_sequences(view_, selection_, request_, query_, question_.range);
   }
-  std::vector<Hit> rest(const std::vector<Hit>& come) override {
-    return engine::all_sequences(view_, selection_, request_, query_, question_.range,
-                                 come.back());
-  }
 
  private:
+  std::vector<Hit> rest(const Hit& last) override {
+    return engine::all_sequences(view_, selection_, request_, query_, question_.range, last);
+  }
   static std::vector<Hit> nearest_of(std::vector<Hit> hits, std::size_t k) {
     std::sort(hits.begin(), hits.end());
     hits.resize(std::min(k, hits.size()));
@@ -160,7 +173,7 @@ class EditSource final : public MatchSource {
     request_.column.read(question.query_text(), queries_[0]);
   }
 
-  std::vector<Hit> first(std::size_t k, bool) override {
+  std::vector<Hit> first(std::size_t k) override {
     const auto search = [&](const engine::Selection& rows) {
       compute::HitTable best(
           1, static_cast<std::size_t>(std::min<std::uint64_t>(k, rows.count())));
@@ -170,9 +183,9 @@ class EditSource final : public MatchSource {
     return engine::nearest_present(view_, selection_, search).sorted(0);
   }
   std::vector<Hit> all() override { return within(std::nullopt); }
-  std::vector<Hit> rest(const std::vector<Hit>& come) override { return within(come.back()); }
 
  private:
+  std::vector<Hit> rest(const Hit& last) override { return within(last); }
   std::vector<Hit> within(const std::optional<Hit>& after) const {
     return std::move(engine::texts_within(view_, selection_, request_, queries_, after)[0]);
   }
@@ -188,20 +201,20 @@ class WordSource final : public TextSource {
  public:
   using TextSource::TextSource;
 
-  std::vector<Hit> first(std::size_t k, bool) override {
+  std::vector<Hit> first(std::size_t k) override {
     std::vector<Hit> hits = most_common(question_.range.unbounded() ? k : every_row());
     std::erase_if(hits, [&](const Hit& hit) { return !question_.range.contains(hit.distance); });
     hits.resize(std::min(k, hits.size()));
     return hits;
   }
-  std::vector<Hit> all() override { return first(every_row(), false); }
-  std::vector<Hit> rest(const std::vector<Hit>& come) override {
-    std::vector<Hit> hits = all();
-    std::erase_if(hits, [&](const Hit& hit) { return !(come.back() < hit); });
-    return hits;
-  }
+  std::vector<Hit> all() override { return first(every_row()); }
 
  private:
+  std::vector<Hit> rest(const Hit& last) override {
+    std::vector<Hit> hits = all();
+    std::erase_if(hits, [&](const Hit& hit) { return !(last < hit); });
+    return hits;
+  }
   std::size_t every_row() const { return static_cast<std::size_t>(selection_.count()); }
   std::vector<Hit> most_common(std::size_t k) {
     std::vector<Hit> hits =

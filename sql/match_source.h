@@ -19,12 +19,22 @@ struct MatchQuestion;
 class MatchSource {
  public:
   virtual ~MatchSource() = default;
-  // The first k rows, in order. `more`: rest() may be asked for.
-  virtual std::vector<Hit> first(std::size_t k, bool more) = 0;
+  // The first k rows, in order.
+  virtual std::vector<Hit> first(std::size_t k) = 0;
   // Every row, in any order.
   virtual std::vector<Hit> all() = 0;
-  // Those that come after the ones that have come, in any order.
-  virtual std::vector<Hit> rest(const std::vector<Hit>& come) = 0;
+
+  // Rows that have not come yet, in any order; there may be none although others are left.
+  struct Batch {
+    std::vector<Hit> hits;
+    bool last = true;  // no others are left
+  };
+  // Comes after first(). By default all that come after the last one that has come.
+  virtual Batch next(const std::vector<Hit>& come) { return {rest(come.back()), true}; }
+
+ protected:
+  // Every row after `last`, in any order.
+  virtual std::vector<Hit> rest(const Hit& last) = 0;
 };
 
 // `index`: of the question's vector column, else null.

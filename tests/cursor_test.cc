@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 #include <sqlite3.h>
 
+#include <algorithm>
 #include <chrono>
 #include <map>
 #include <string>
@@ -198,6 +199,49 @@ TEST_CASE("a prepared statement sees what happened since its last run") {
   CHECK(nearest("[0,1]", 1, 2) == "1 3 ");
   session.must_run("DROP TABLE t; CREATE VIRTUAL TABLE t USING warp(id INTEGER PRIMARY KEY, e FLOAT[2])");
   CHECK(nearest("[0,1]", 1, 2).empty());
+}
+
+// Every row that passes comes once, whichever way the first ones were found, and LIMIT n gives n.
+TEST_CASE("a cursor over an approximate index gives every row that passes a filter of SQLite's") {
+  const char* const tables[] = {
+      "e FLOAT[8] index=ivfflat(lists=64, nprobe=1)",
+      "e FLOAT[8] distance=ip index=ivfflat(lists=64, nprobe=1)",
+      "e FLOAT[8] index=ivfpq(lists=64, nprobe=1, m=4)",
+      "e FLOAT[8] distance=cosine index=ivfpq(lists=64, nprobe=2, m=2, bits=4, refine=0)",
+      "e FLOAT[8] index=ivfpq(lists=64, nprobe=1, m=4), store=codes",
+      "e FLOAT[8] index=lsh(m=16)",
+      "e FLOAT[8] distance=l1 index=lsh(m=16, family=rbh)",
+      "e FLOAT[8] distance=cosine index=lsh(m=16, refine=1)",
+      "e FLOAT[8]"};
+  const SqlSession session(":memory:");
+  session.must_run(
+      "CREATE TABLE source(id INTEGER PRIMARY KEY, v);"
+      "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 5000) "
+      "INSERT INTO source SELECT x, vec_f32(json_array(x * 7919 % 1009, x * 6007 % 997, "
+      "x * 4099 % 991, x * 7001 % 983, x % 50 * 20, x * 13 % 977, x % 7 * 100, 1)) FROM c");
+  for (const char* columns : tables) {
+    CAPTURE(columns);
+    session.must_run("CREATE VIRTUAL TABLE t USING warp(id INTEGER PRIMARY KEY, f INTEGER, " +
+                     std::string(columns) + "); INSERT INTO t SELECT id, id, v FROM source");
+    if (std::string(columns).find("index") != std::string::npos) {
+      session.must_run("INSERT INTO t(t) VALUES ('train')");
+    }
+    session.must_run("INSERT INTO t SELECT id + 5000, id + 5000, v FROM source WHERE id <= 100; "
+                     "DELETE FROM t WHERE id % 100 = 0");
+    for (const std::string filter : {"f % 2 = 0", "f % 26 = 3", "length(f) = 1", "f % 2 = 0 AND f > 2000", "1"}) {
+      CAPTURE(filter);
+      const std::string passing = session.must_run("SELECT count(*) FROM t WHERE " + filter)[0];
+      for (const std::string limit : {std::string("7"), std::string("100"), passing, std::string("-1")}) {
+        CAPTURE(limit);
+        const std::string rows = session.must_run(
+            "SELECT count(*) || ' ' || count(DISTINCT id) FROM (SELECT id FROM t WHERE e MATCH (SELECT v FROM "
+            "source WHERE id = 77) AND " + filter + " ORDER BY distance LIMIT " + limit + ")")[0];
+        const int expected = limit == "-1" ? std::stoi(passing) : std::min(std::stoi(limit), std::stoi(passing));
+        CHECK(rows == std::to_string(expected) + " " + std::to_string(expected));
+      }
+    }
+    session.must_run("DROP TABLE t");
+  }
 }
 
 TEST_CASE("an interrupted search ends soon and leaves the connection usable") {
