@@ -230,6 +230,7 @@ std::optional<RowId> Collection::find_key(std::string_view key) {
 std::vector<std::string> Collection::integrity_check(compute::Cancellation* cancellation,
                                                      AgainstContent against) {
   constexpr std::size_t kMostFaults = 100;
+  const Serving serving(impl_->cancellation, cancellation);
   impl_->list_segments();
   std::vector<std::string> faults = impl_->store.check(kMostFaults);
   try {

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/interruption.h"
 #include "engine/coding.h"
 #include "engine/collection.h"
 #include "engine/flush.h"
@@ -117,7 +118,7 @@ struct Collection::Impl {
 class Serving {
  public:
   Serving(compute::Cancellation*& slot, compute::Cancellation* cancellation)
-      : slot_(slot), before_(std::exchange(slot, cancellation)) {}
+      : slot_(slot), before_(std::exchange(slot, cancellation)), interruptible_(cancellation) {}
   ~Serving() { slot_ = before_; }
   Serving(const Serving&) = delete;
   Serving& operator=(const Serving&) = delete;
@@ -125,6 +126,7 @@ class Serving {
  private:
   compute::Cancellation*& slot_;
   compute::Cancellation* const before_;
+  const Interruptible interruptible_;
 };
 
 // Runs `body` (which changes pending rows) wholly or not at all.

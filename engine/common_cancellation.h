@@ -7,6 +7,7 @@
 
 #include "compute/ops.h"
 #include "core/error.h"
+#include "core/interruption.h"
 
 namespace warplite::engine {
 
@@ -23,9 +24,8 @@ class CommonCancellation : public compute::Cancellation {
   explicit CommonCancellation(compute::Cancellation* real) : real_(real) {}
 
   bool requested() override {
-    if (std::this_thread::get_id() == caller_ && real_ != nullptr && real_->requested()) {
-      cancelled_ = true;
-    }
+    const bool asks_itself = std::this_thread::get_id() == caller_ && real_ != nullptr;
+    if (asks_itself ? real_->requested() : interruption_requested()) cancelled_ = true;
     return cancelled_;
   }
   void cancel() { cancelled_ = true; }

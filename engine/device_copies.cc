@@ -1,8 +1,10 @@
 // Residency, the copies on devices: found, made, evicted.
 #include <algorithm>
+#include <chrono>
 #include <new>
 #include <utility>
 
+#include "core/interruption.h"
 #include "engine/residency_impl.h"
 
 namespace warplite::engine {
@@ -166,7 +168,11 @@ class Residency::Impl::CopyMaker {
       if (!cached_) return {};
       const auto copy = entry_->copy_on(device_);
       if (copy == entry_->copies.end() || copy->place != Place::kMaking) return copy;
-      impl_.made.wait(lock);
+      constexpr std::chrono::milliseconds kPause{5};
+      impl_.made.wait_for(lock, kPause);
+      lock.unlock();
+      poll_interruption();
+      lock.lock();
     }
   }
 

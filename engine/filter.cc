@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "compute/parallel.h"
+#include "core/interruption.h"
 #include "engine/parts.h"
 #include "engine/predicate.h"
 
@@ -71,6 +72,7 @@ class Filtering {
   void apply(std::size_t p) {
     const CompiledPredicate& predicate = predicates_[p];
     for (std::size_t i = 0; i < out_.size(); ++i) {
+      poll_interruption();
       Selection::Rows& rows = out_[i];
       if (rows.count == 0 || open_[i * predicates_.size() + p] == 0) continue;
       const Part& part = view_.part(i);

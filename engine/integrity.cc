@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/interruption.h"
 #include "engine/models.h"
 #include "engine/parts.h"
 
@@ -21,7 +22,7 @@ class ViewChecker {
 
   void run() {
     for (std::size_t i = 0; i < view_.parts(); ++i) check_part(static_cast<std::uint32_t>(i));
-    std::sort(rowids_.begin(), rowids_.end());
+    interruptible_sort(rowids_.begin(), rowids_.end());
     for (std::size_t i = 1; i < rowids_.size(); ++i) {
       if (rowids_[i] == rowids_[i - 1]) {
         report("row " + std::to_string(rowids_[i]) + " exists more than once");

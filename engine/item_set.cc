@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "core/interruption.h"
 #include "engine/view.h"
 
 namespace warplite::engine {
@@ -70,13 +71,12 @@ Verdict judge_all(const Part& part, const std::vector<CompiledPredicate>& predic
 }  // namespace
 
 void Poll::operator()() const {
-  if (cancellation_ != nullptr && std::this_thread::get_id() == asker_ &&
-      cancellation_->requested()) {
-    throw Error(ErrorKind::kInterrupted, "interrupted");
-  }
+  if (cancellation_ == nullptr || std::this_thread::get_id() != asker_) return poll_interruption();
+  if (cancellation_->requested()) throw Error(ErrorKind::kInterrupted, "interrupted");
 }
 
 std::uint32_t ItemSet::add(const RelationalItem& item) {
+  poll_interruption();
   const auto [entry, added] =
       numbers_.try_emplace(key_of(item), static_cast<std::uint32_t>(items_.size()));
   if (added) {

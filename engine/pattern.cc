@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "core/interruption.h"
 #include "engine/filter.h"
 
 namespace warplite::engine {
@@ -61,7 +62,7 @@ struct Glob {
 
 // Whether `c` is in the set whose '[' was just read; leaves `pattern` behind the ']'.
 // A set that is not closed matches nothing.
-bool in_set(Cursor& pattern, std::uint32_t c) {
+bool in_set(Cursor& pattern, std::uint32_t c, SparsePoll& poll) {
   bool seen = false;
   bool inverted = false;
   std::uint32_t previous = 0;
@@ -75,6 +76,7 @@ bool in_set(Cursor& pattern, std::uint32_t c) {
     p = pattern.next();
   }
   for (; p != 0 && p != ']'; p = pattern.next()) {
+    poll();
     if (p == '-' && previous != 0) {
       Cursor ahead = pattern;
       const std::uint32_t high = ahead.next();
@@ -100,7 +102,9 @@ bool match(std::string_view pattern_text, std::string_view text) {
   Cursor retry_pattern = pattern;
   Cursor retry_subject = subject;
   bool can_retry = false;
+  SparsePoll poll;
   for (;;) {
+    poll();
     const std::uint32_t p = pattern.next();
     if (p == Rules::kAny) {
       retry_pattern = pattern;
@@ -112,7 +116,8 @@ bool match(std::string_view pattern_text, std::string_view text) {
     if (p == 0 && c == 0) return true;
     bool matched = false;
     if (p != 0 && c != 0) {
-      matched = p == Rules::kOne || (Rules::opens_set(p) ? in_set(pattern, c) : Rules::same(p, c));
+      matched = p == Rules::kOne ||
+                (Rules::opens_set(p) ? in_set(pattern, c, poll) : Rules::same(p, c));
     }
     if (matched) continue;
     if (!can_retry || c == 0) return false;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "core/interruption.h"
 #include "engine/collation.h"
 
 namespace warplite::engine {
@@ -157,7 +158,9 @@ void CompiledPredicate::compile_in(const std::vector<Value>& operands) {
 
 void CompiledPredicate::compile_text_set(const std::vector<Value>& operands) {
   test_ = Test::kTextSet;
+  SparsePoll poll;
   for (const Value& operand : operands) {
+    poll();
     const Cell cell = operand.cell();
     if (cell.kind == CellKind::kText) texts_.insert(canonical_text(cell.bytes, collation_));
   }
@@ -171,7 +174,7 @@ void CompiledPredicate::compile_real_set(const std::vector<Value>& operands) {
     if (const auto value = exact_real(operand.cell())) sorted_reals_.push_back(*value);
   }
   if (sorted_reals_.empty()) return decide(false);
-  std::sort(sorted_reals_.begin(), sorted_reals_.end());
+  interruptible_sort(sorted_reals_.begin(), sorted_reals_.end());
   real_runs_ = few_runs(sorted_reals_, [](double a, double b) { return a == b; });
   if (real_runs_.empty()) sieve_ = make_sieve(sorted_reals_);
 }
@@ -182,7 +185,7 @@ void CompiledPredicate::compile_integer_set(const std::vector<Value>& operands) 
     if (const auto value = exact_integer(operand.cell())) sorted_.push_back(*value);
   }
   if (sorted_.empty()) return decide(false);
-  std::sort(sorted_.begin(), sorted_.end());
+  interruptible_sort(sorted_.begin(), sorted_.end());
   sorted_.erase(std::unique(sorted_.begin(), sorted_.end()), sorted_.end());
   integer_set_ = std::make_unique<IntegerSet>(sorted_);
   // Ascending and distinct: what comes after `a` is more than it.

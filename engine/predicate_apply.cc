@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 
+#include "core/interruption.h"
 #include "engine/collation.h"
 #include "engine/predicate.h"
 #include "engine/text_equality.h"
@@ -210,6 +211,7 @@ void CompiledPredicate::apply_to_texts(const Column& column, const RowWords& row
                                        const Passes& passes) const {
   const auto cut_tested = [&](const auto& test) {
     cut_words(rows, [&](std::size_t first, std::size_t) {
+      poll_interruption();
       return passes(tested(rows.bits[first / 64], first, test), first / 64);
     });
   };
@@ -306,6 +308,7 @@ void CompiledPredicate::apply_to_rowids(const Part& part, Bitmap& out) const {
   const RowIdView rowids = part.rowids();
   const auto row_mask = [&](const auto& test) {
     cut_words(all_words(out), [&](std::size_t first, std::size_t count) {
+      poll_interruption();
       const std::uint64_t mask =
           each_mask(count, [&](std::size_t i) { return test(rowids[first + i]); });
       return negated_ ? ~mask : mask;

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "core/interruption.h"
 #include "engine/coding.h"
 #include "engine/partition.h"
 
@@ -172,7 +173,9 @@ class Rewriter {
       const std::uint32_t source = rows[i].source;
       const Part& part = *sources_[source];
       PartReader reader(layout_, part, [&](std::size_t column) { return collects(column); });
+      SparsePoll poll(1024);
       for (; i < rows.size() && rows[i].source == source; ++i) {
+        poll();
         reader.copy(rows[i].row, chunk);
         for (auto& collector : collectors) collector.add(part, rows[i].row);
       }

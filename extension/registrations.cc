@@ -46,8 +46,9 @@ bool is_registered(sqlite3* db) {
 void register_process_parts() {
   compute::Registry& devices = compute::Registry::instance();
   devices.add(cpu::make_cpu_device());
-  compute::set_workers([](unsigned n, const std::function<void(unsigned)>& body) {
-    cpu::ThreadPool::instance().run(n, body, [] {});
+  compute::set_workers([](unsigned n, const std::function<void(unsigned)>& body,
+                          const std::function<void()>& waiting) {
+    cpu::ThreadPool::instance().run(n, body, waiting);
   });
   devices.add_later("gpu", [](const auto& add) {
     const std::string path = compute::plugin_path("WARPLITE_CUDA_PLUGIN", "warplite_cuda.so");

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "core/error.h"
+#include "core/interruption.h"
 #include "index/keyword_hash.h"
 
 namespace warplite::index {
@@ -19,10 +20,22 @@ using Gram = std::span<const std::uint32_t>;
 std::vector<Gram> sorted_grams(const CodePoints& points, std::uint32_t n) {
   std::vector<Gram> grams;
   for (std::size_t i = 0; i + n <= points.size(); ++i) grams.emplace_back(&points[i], n);
-  std::sort(grams.begin(), grams.end(), [](const Gram& a, const Gram& b) {
+  interruptible_sort(grams.begin(), grams.end(), [](const Gram& a, const Gram& b) {
     return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end());
   });
   return grams;
+}
+
+// Many new ones: memory that comes anew takes its time.
+template <typename Slot>
+void clear(std::vector<Slot>& slots, std::size_t count) {
+  constexpr std::size_t kStep = std::size_t{1} << 18;
+  slots.clear();
+  slots.reserve(count);
+  while (slots.size() < count) {
+    poll_interruption();
+    slots.resize(std::min(count, slots.size() + kStep));
+  }
 }
 
 }  // namespace
@@ -35,11 +48,13 @@ NgramEncoder::NgramEncoder(const NgramOptions& options)
 void NgramEncoder::encode(std::string_view text, std::vector<Keyword>& out) {
   read_characters(text, options_.fold, options_.normalization, points_);
   collect_grams();
-  occurrences_.assign(std::bit_ceil(2 * grams_.size() + 1), {0, 0});
+  clear(occurrences_, std::bit_ceil(2 * grams_.size() + 1));
   const unsigned number_bits = 63 - options_.n * bits_;
   out.clear();
   out.reserve(grams_.size());
+  SparsePoll poll;
   for (const std::uint64_t gram : grams_) {
+    poll();
     const std::uint64_t number = number_of(gram);
     if (!is_hashed(gram) && number >> number_bits == 0) {
       out.push_back(gram << number_bits | number);
@@ -68,7 +83,9 @@ void NgramEncoder::collect_grams() {
   grams_.clear();
   std::uint64_t packed = 0;
   std::size_t fitting = 0;  // characters that fit, up to this one
+  SparsePoll poll;
   for (std::size_t i = 0; i < points_.size(); ++i) {
+    poll();
     packed = (packed << bits_ | points_[i]) & mask;
     fitting = points_[i] >> bits_ == 0 ? fitting + 1 : 0;
     if (i + 1 >= n) grams_.push_back(fitting >= n ? packed : hash_of(i + 1 - n));
@@ -88,7 +105,9 @@ std::uint32_t common_ngrams(std::string_view a, std::string_view b, const NgramO
   const std::vector<Gram> x = sorted_grams(points_a, options.n);
   const std::vector<Gram> y = sorted_grams(points_b, options.n);
   std::uint32_t common = 0;
+  SparsePoll poll;
   for (std::size_t i = 0, j = 0; i < x.size() && j < y.size();) {
+    poll();
     const auto order = std::lexicographical_compare_three_way(x[i].begin(), x[i].end(),
                                                               y[j].begin(), y[j].end());
     common += order == 0 ? 1 : 0;

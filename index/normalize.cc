@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "core/interruption.h"
 #include "index/code_point_ranges.h"
 #include "index/normalize_tables.h"
 #include "index/unicode.h"
@@ -104,6 +105,7 @@ class Piece {
 
   // What it decomposes into joins the characters of the piece.
   void add(std::uint32_t point) {
+    poll_();
     if (is_one_of(point, kSyllables, kSyllableCount)) return add_syllable(point - kSyllables);
     const DecompositionRun* run = find_range(decomposition_runs(), point);
     if (run == nullptr || !(run->canonical || compatible_)) {
@@ -119,6 +121,7 @@ class Piece {
     std::optional<std::size_t> starter;  // the last character of class 0, in `out`
     std::uint8_t last = 0;               // class of the last one that followed it
     for (const auto& [point, combining] : characters_) {
+      poll_();
       if (starter && (last == 0 || last < combining)) {
         if (const std::uint32_t composite = compositions().find(out[*starter], point)) {
           out[*starter] = composite;
@@ -149,7 +152,8 @@ class Piece {
   // Canonical order: marks that follow each other by class, those of a class as they came.
   void sort_marks() {
     const auto is_mark = [](const Character& one) { return one.combining != 0; };
-    const auto by_class = [](const Character& a, const Character& b) {
+    const auto by_class = [this](const Character& a, const Character& b) {
+      poll_();
       return a.combining < b.combining;
     };
     for (auto at = characters_.begin(); at != characters_.end();) {
@@ -160,6 +164,7 @@ class Piece {
   }
 
   const bool compatible_;
+  SparsePoll poll_;
   std::vector<Character> characters_;
 };
 
@@ -206,7 +211,11 @@ const QuietCharacters& quiet_characters(Normalization form) {
 void normalize(Normalization form, CodePoints& points) {
   if (form == Normalization::kNone) return;
   const QuietCharacters& quiet = quiet_characters(form);
-  const auto loud = [&](std::uint32_t point) { return !quiet.contains(point); };
+  SparsePoll poll;
+  const auto loud = [&](std::uint32_t point) {
+    poll();
+    return !quiet.contains(point);
+  };
   auto next = std::find_if(points.begin(), points.end(), loud);
   if (next == points.end()) return;
   CodePoints out;
@@ -231,7 +240,11 @@ void read_characters(std::string_view text, bool fold, Normalization normalizati
   if (out.size() == text.size()) normalization = Normalization::kNone;
   normalize(normalization, out);
   if (!fold) return;
-  for (std::uint32_t& point : out) point = fold_case(point);
+  SparsePoll poll;
+  for (std::uint32_t& point : out) {
+    poll();
+    point = fold_case(point);
+  }
   normalize(normalization, out);
 }
 

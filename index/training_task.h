@@ -9,6 +9,7 @@
 
 #include "compute/device.h"
 #include "core/error.h"
+#include "core/interruption.h"
 #include "index/trained.h"
 
 namespace warplite::index {
@@ -20,7 +21,9 @@ class Poll {
   explicit Poll(compute::Cancellation* cancellation) : cancellation_(cancellation) {}
 
   void operator()() const {
-    if (cancellation_ == nullptr || std::this_thread::get_id() != caller_) return;
+    if (cancellation_ == nullptr || std::this_thread::get_id() != caller_) {
+      return poll_interruption();
+    }
     if (cancellation_->requested()) throw Error(ErrorKind::kInterrupted, "interrupted");
   }
 

@@ -4,6 +4,7 @@
 #include <set>
 #include <span>
 
+#include "core/interruption.h"
 #include "index/keyword_hash.h"
 #include "index/unicode.h"
 
@@ -40,7 +41,9 @@ Keyword keyword_of(Word word) {
 template <class Body>
 void for_each_word(const CodePoints& points, const Body& body) {
   std::size_t begin = 0;
+  SparsePoll poll;
   for (std::size_t i = 0; i < points.size(); ++i) {
+    poll();
     if (belongs_to_word(points[i])) continue;
     if (begin < i) body(Word(&points[begin], i - begin));
     begin = i + 1;
@@ -66,14 +69,18 @@ void WordEncoder::encode(std::string_view text, std::vector<Keyword>& out) {
   read(text, options_, points_);
   out.clear();
   for_each_word(points_, [&](Word word) { out.push_back(keyword_of(word)); });
-  std::sort(out.begin(), out.end());
+  interruptible_sort(out.begin(), out.end());
   out.erase(std::unique(out.begin(), out.end()), out.end());
 }
 
 std::uint32_t common_words(std::string_view a, std::string_view b, const WordOptions& options) {
   const std::set<CodePoints> x = word_set(a, options), y = word_set(b, options);
+  SparsePoll poll;
   return static_cast<std::uint32_t>(
-      std::count_if(x.begin(), x.end(), [&](const CodePoints& word) { return y.contains(word); }));
+      std::count_if(x.begin(), x.end(), [&](const CodePoints& word) {
+        poll();
+        return y.contains(word);
+      }));
 }
 
 }  // namespace warplite::index

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "core/error.h"
+#include "core/interruption.h"
 #include "engine/search.h"
 #include "sql/host_pattern.h"
 #include "sql/match_query.h"
@@ -34,21 +35,28 @@ bool read_operand(sqlite3_value* value, PlainType type, Predicate& predicate) {
   return true;
 }
 
-// The engine tests texts and integers by SQLite's own LIKE and GLOB.
-void read_pattern(sqlite3* db, const Plan::Term& term, PlainType type, sqlite3_value* value,
+// The engine tests texts and integers by SQLite's own LIKE and GLOB. False when SQLite takes no
+// pattern of that length.
+bool read_pattern(sqlite3* db, const Plan::Term& term, PlainType type, sqlite3_value* value,
                   Predicate& predicate) {
   if (term.overloaded || type == PlainType::kReal || sqlite3_value_type(value) != SQLITE_TEXT) {
     predicate.host = std::make_shared<HostPattern>(db, term.op, cell_of(value));
-  } else {
-    predicate.operands.emplace_back(cell_of(value));
+    return true;
   }
+  const Cell pattern = cell_of(value);
+  const int longest = sqlite3_limit(db, SQLITE_LIMIT_LIKE_PATTERN_LENGTH, -1);
+  if (pattern.bytes.size() > static_cast<std::size_t>(longest)) return false;
+  predicate.operands.emplace_back(pattern);
+  return true;
 }
 
 void read_set(const std::string& table, sqlite3_value* set, PlainType type,
               std::optional<Predicate>& predicate) {
   sqlite3_value* value = nullptr;
   int code = sqlite3_vtab_in_first(set, &value);
+  SparsePoll poll;
   for (; code == SQLITE_OK && value != nullptr; code = sqlite3_vtab_in_next(set, &value)) {
+    poll();
     if (read_operand(value, type, *predicate)) continue;
     predicate = std::nullopt;
     return;
@@ -72,7 +80,9 @@ std::optional<Predicate> read_predicate(sqlite3* db, const Plan::Term& term,
     case Comparison::kIsNull:
     case Comparison::kIsNotNull: break;
     case Comparison::kLike:
-    case Comparison::kGlob: read_pattern(db, term, type, argument, *predicate); break;
+    case Comparison::kGlob:
+      if (!read_pattern(db, term, type, argument, *predicate)) predicate = std::nullopt;
+      break;
     case Comparison::kIn: read_set(table.table, argument, type, predicate); break;
     default:
       if (!read_operand(argument, type, *predicate)) predicate = std::nullopt;

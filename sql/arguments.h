@@ -2,6 +2,7 @@
 // Threads: as the connection. Errors: Error{kInvalid} names the table and the column.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 
@@ -15,7 +16,8 @@
 namespace warplite::sql {
 
 // Reads the filters of a plan from `arguments`, which advances past them. A TEXT column compared
-// with a number does not filter: SQLite decides, by the other operand's affinity.
+// with a number does not filter: SQLite decides, by the other operand's affinity. Nor does a LIKE or
+// GLOB whose pattern has more bytes than SQLite takes, which SQLite refuses in its words.
 engine::Filter read_filter(sqlite3* db, const Plan& plan, const TableDefinition& table,
                            sqlite3_value**& arguments);
 

@@ -86,8 +86,9 @@ class Context {
   std::shared_ptr<engine::SearchReport> last_report_;
 };
 
-// sqlite3_interrupt() as the engine's searches ask for it, on any SQLite: before 3.41 by stepping a
-// one-row statement, which fails with SQLITE_INTERRUPT. Rate-limited to one question a millisecond.
+// sqlite3_interrupt(), and progress handlers, as long work asks for them: by stepping a statement,
+// which fails with SQLITE_INTERRUPT, and during which SQLite calls the handler. (To ask SQLite
+// whether it was interrupted would leave handlers waiting.) Once a millisecond at most.
 class Interrupt : public compute::Cancellation {
  public:
   explicit Interrupt(sqlite3* db);

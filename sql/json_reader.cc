@@ -45,6 +45,7 @@ void JsonReader::skip_space() {
 }
 
 JsonToken JsonReader::next() {
+  poll_();
   skip_space();
   begin_ = at_;
   switch (state_) {

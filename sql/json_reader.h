@@ -14,6 +14,7 @@
 #include <string>
 #include <string_view>
 
+#include "core/interruption.h"
 #include "core/value.h"
 
 namespace warplite::sql {
@@ -85,6 +86,7 @@ class JsonReader {
   State state_ = State::kValue;
   Cell number_;
   std::string string_;
+  SparsePoll poll_{1024};
 };
 
 }  // namespace warplite::sql

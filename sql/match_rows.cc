@@ -4,6 +4,7 @@
 #include <bit>
 #include <utility>
 
+#include "core/interruption.h"
 #include "engine/content_hits.h"
 
 namespace warplite::sql {
@@ -129,8 +130,13 @@ void MatchRows::sort_ahead() {
   if (at_ < sorted_ || sorted_ == hits_.size()) return;
   const std::size_t end = std::min(hits_.size(), std::max(2 * sorted_, sorted_ + kSortAhead));
   const auto at = [this](std::size_t i) { return hits_.begin() + static_cast<std::ptrdiff_t>(i); };
-  if (end < hits_.size()) std::nth_element(at(sorted_), at(end), hits_.end());
-  std::sort(at(sorted_), at(end));
+  SparsePoll poll;
+  const auto nearer = [&](const Hit& a, const Hit& b) {
+    poll();
+    return a < b;
+  };
+  std::nth_element(at(sorted_), at(end), hits_.end(), nearer);
+  interruptible_sort(at(sorted_), at(end));
   sorted_ = end;
 }
 

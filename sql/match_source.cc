@@ -5,6 +5,7 @@
 #include <string_view>
 #include <unordered_set>
 
+#include "core/interruption.h"
 #include "engine/content_hits.h"
 #include "engine/edit_search.h"
 #include "engine/match_count.h"
@@ -153,7 +154,7 @@ class SequenceSource final : public TextSource {
     return engine::all_sequences(view_, selection_, request_, query_, question_.range, last);
   }
   static std::vector<Hit> nearest_of(std::vector<Hit> hits, std::size_t k) {
-    std::sort(hits.begin(), hits.end());
+    interruptible_sort(hits.begin(), hits.end());
     hits.resize(std::min(k, hits.size()));
     return hits;
   }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/interruption.h"
 #include "engine/search.h"
 #include "sql/arguments.h"
 #include "sql/guard.h"
@@ -137,7 +138,13 @@ void WarpCursor::next() {
       show_scanned();
       break;
     case State::kMatch:
-      match_->next();
+      try {
+        match_->next();
+      } catch (...) {
+        match_ = nullptr;  // which may have lost some of its order, and is not to be replayed
+        end_scan();
+        throw;
+      }
       if (match_->at_end()) {
         state_ = State::kEnd;
       } else {
@@ -282,6 +289,9 @@ Value WarpCursor::content_aux(const ColumnDefinition& column) {
 
 namespace {
 WarpCursor& cursor_of(sqlite3_vtab_cursor* cursor) { return *static_cast<WarpCursor*>(cursor); }
+Interrupt& interrupt_of(sqlite3_vtab_cursor* cursor) {
+  return static_cast<WarpTable*>(cursor->pVtab)->interrupt;
+}
 }  // namespace
 
 int warp_open(sqlite3_vtab* vtab, sqlite3_vtab_cursor** cursor) {
@@ -301,6 +311,7 @@ int warp_close(sqlite3_vtab_cursor* cursor) {
 int warp_filter(sqlite3_vtab_cursor* cursor, int use, const char* plan, int,
                 sqlite3_value** argv) {
   return guarded(cursor->pVtab, [&] {
+    const Interruptible scope(&interrupt_of(cursor));
     cursor_of(cursor).filter(plan, use, argv);
     return SQLITE_OK;
   });
@@ -308,6 +319,7 @@ int warp_filter(sqlite3_vtab_cursor* cursor, int use, const char* plan, int,
 
 int warp_next(sqlite3_vtab_cursor* cursor) {
   return guarded(cursor->pVtab, [&] {
+    const Interruptible scope(&interrupt_of(cursor));
     cursor_of(cursor).next();
     return SQLITE_OK;
   });
@@ -317,6 +329,7 @@ int warp_eof(sqlite3_vtab_cursor* cursor) { return cursor_of(cursor).at_end() ? 
 
 int warp_column(sqlite3_vtab_cursor* cursor, sqlite3_context* context, int column) {
   return guarded(cursor->pVtab, [&] {
+    const Interruptible scope(&interrupt_of(cursor));
     cursor_of(cursor).column(context, column);
     return SQLITE_OK;
   });

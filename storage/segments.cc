@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "core/interruption.h"
 #include "storage/column_codec.h"
 #include "storage/segment_codec.h"
 #include "storage/store_impl.h"
@@ -65,6 +66,7 @@ Bytes Store::Impl::read_block(const BlockHeader& header) const {
 }
 
 Bytes Store::Impl::load_block(BlockHeader& header) const {
+  poll_interruption();
   return at([&] { return place(header); }, [&] {
     Bytes block = read_block(header);
     header.flags = verify_block(header, {block.data(), block.size()});

@@ -4,8 +4,13 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
+#include <chrono>
 #include <stdexcept>
+#include <thread>
 #include <vector>
+
+#include "core/error.h"
+#include "core/interruption.h"
 
 namespace warplite::compute {
 namespace {
@@ -34,6 +39,58 @@ TEST_CASE("work in parallel that fails says so to the caller") {
     };
     CHECK_THROWS_WITH_AS(run(), "fifty", std::runtime_error);
   }
+}
+
+// Whoever waits for others learns of the interruption, on whichever thread the work is.
+TEST_CASE("work in parallel ends when the thread that asked for it is interrupted") {
+  using Clock = std::chrono::steady_clock;
+  struct Later {
+    Clock::time_point at = Clock::now() + std::chrono::milliseconds(30);
+    bool requested() const { return Clock::now() >= at; }
+  };
+  for (const bool caller_works : {true, false}) {
+    for (const std::size_t threads : {1, 2, 4}) {
+      if (!caller_works && threads == 1) continue;
+      CAPTURE(caller_works);
+      CAPTURE(threads);
+      const std::thread::id caller = std::this_thread::get_id();
+      std::atomic<bool> helped{false};
+      const auto run = [&] {
+        Later later;
+        const Interruptible scope(&later);
+        in_parallel(64, 1, threads, [&](std::size_t, std::size_t) {
+          if (std::this_thread::get_id() != caller) {
+            helped = true;
+          } else if (!caller_works) {
+            // Others take all the work there is, unless they are all busy elsewhere.
+            while (!helped && !later.requested()) std::this_thread::yield();
+            return;
+          }
+          for (;;) poll_interruption();
+        });
+      };
+      try {
+        run();
+        FAIL_CHECK("nothing was thrown");
+      } catch (const Error& error) {
+        CHECK(error.kind() == ErrorKind::kInterrupted);
+      }
+    }
+  }
+  poll_interruption();  // outside nobody asks
+}
+
+TEST_CASE("the innermost says whether to end") {
+  struct Always {
+    bool requested() const { return true; }
+  } always;
+  const Interruptible outer(&always);
+  CHECK(interruption_requested());
+  {
+    const Interruptible inner(static_cast<Always*>(nullptr));
+    CHECK(!interruption_requested());
+  }
+  CHECK_THROWS_AS(poll_interruption(), Error);
 }
 
 }  // namespace

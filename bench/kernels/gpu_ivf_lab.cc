@@ -235,8 +235,9 @@ int main(int argc, char** argv) {
   }
   Device& gpu = open_gpu(options.plugin);
   const auto cpu = cpu::make_cpu_device();
-  set_workers([](unsigned n, const std::function<void(unsigned)>& body) {
-    cpu::ThreadPool::instance().run(n, body, [] {});
+  set_workers([](unsigned n, const std::function<void(unsigned)>& body,
+                 const std::function<void()>& waiting) {
+    cpu::ThreadPool::instance().run(n, body, waiting);
   });
   run(options, gpu, *cpu);
   return 0;

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "core/interruption.h"
 #include "engine/content_hits.h"
 #include "engine/device_choice.h"
 #include "engine/filter.h"
@@ -206,7 +207,7 @@ compute::HitLists run_within(const Call& call, const SearchTarget& target,
   compute::HitLists lists = engine::within(*view, all, index_of(target), request);
   for (std::vector<Hit>& hits : lists) {
     engine::erase_vanished(*view, hits);
-    std::sort(hits.begin(), hits.end());
+    interruptible_sort(hits.begin(), hits.end());
   }
   return lists;
 }

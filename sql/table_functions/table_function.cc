@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "core/interruption.h"
 #include "sql/entry.h"
 #include "sql/guard.h"
 #include "sql/statement.h"
@@ -25,7 +26,8 @@ struct FreeValue {
 };
 
 struct Cursor : sqlite3_vtab_cursor {
-  Cursor() : sqlite3_vtab_cursor{} {}
+  explicit Cursor(sqlite3* db) : sqlite3_vtab_cursor{}, interrupt(db) {}
+  Interrupt interrupt;
   CallCache cache;
   std::vector<std::unique_ptr<sqlite3_value, FreeValue>> arguments;  // per parameter
   std::unique_ptr<Rows> rows;
@@ -138,9 +140,11 @@ int best_index(sqlite3_vtab* vtab, sqlite3_index_info* info) {
   return SQLITE_OK;
 }
 
-int open(sqlite3_vtab*, sqlite3_vtab_cursor** out) {
-  *out = new (std::nothrow) Cursor;
-  return *out != nullptr ? SQLITE_OK : SQLITE_NOMEM;
+int open(sqlite3_vtab* vtab, sqlite3_vtab_cursor** out) {
+  return guarded(vtab, [&] {
+    *out = new Cursor(static_cast<Table*>(vtab)->module.context->db());
+    return SQLITE_OK;
+  });
 }
 
 int close(sqlite3_vtab_cursor* cursor) {
@@ -151,6 +155,7 @@ int close(sqlite3_vtab_cursor* cursor) {
 int next(sqlite3_vtab_cursor* base) {
   Cursor& cursor = cursor_of(base);
   return guarded(base->pVtab, [&] {
+    const Interruptible scope(&cursor.interrupt);
     cursor.at_row = cursor.rows != nullptr && cursor.rows->next();
     ++cursor.position;
     return SQLITE_OK;
@@ -187,6 +192,7 @@ std::vector<sqlite3_value*> given_values(const TableFunction& function, int give
 int filter(sqlite3_vtab_cursor* base, int given, const char*, int, sqlite3_value** argv) {
   Cursor& cursor = cursor_of(base);
   const int code = guarded(base->pVtab, [&] {
+    const Interruptible scope(&cursor.interrupt);
     const TableFunction& function = cursor.function();
     std::vector<sqlite3_value*> values = given_values(function, given, argv);
     cursor.visible = function.column_count;

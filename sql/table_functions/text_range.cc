@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/interruption.h"
 #include "engine/content_hits.h"
 #include "engine/edit_search.h"
 
@@ -38,7 +39,7 @@ compute::HitLists run_texts_within(const Call& call, const TextTarget& target,
   compute::HitLists lists = engine::texts_within(*view, all, request, points);
   for (std::vector<Hit>& hits : lists) {
     engine::erase_vanished(*view, hits);
-    std::sort(hits.begin(), hits.end());
+    interruptible_sort(hits.begin(), hits.end());
   }
   return lists;
 }
