@@ -233,7 +233,7 @@ def counts():
     yield Long('match count, cold', rows, "SELECT count(*) FROM warp_match_count('t', "
                "'{\"a\":[1,5],\"c\":[\"AB\",\"B\"],\"d\":[5,1000]}', 10)", again=forget)
     yield Long('match count of many items', rows, "SELECT count(*) FROM warp_match_count('t', ?, 10)",
-               (json.dumps({'a': list(range(200000))}),))
+               (json.dumps({'a': [[i, i] for i in range(200000)]}),))
     yield Long('match count of many texts', rows, "SELECT count(*) FROM warp_match_count('t', ?, 10)",
                (json.dumps({'c': ['%08X' % i for i in range(300000)]}),))
     yield Long('match counts, joined', rows, "SELECT count(*) FROM warp_match_join('t', 'SELECT rowid, "
@@ -278,7 +278,7 @@ def check(long, words):
         if result is None:
             break
         took, said = result
-        if said not in ('interrupted', 'done'):
+        if not said.endswith('interrupted') and said != 'done':
             print(f'FAILED: {long.name}: {said}')
             return False
         ends.append(took)
