@@ -218,6 +218,7 @@ void CompiledPredicate::apply_to_texts(const Column& column, const RowWords& row
   if (test_ == Test::kHost) {
     // A NULL may pass as well.
     return cut_words(rows, [&](std::size_t first, std::size_t) {
+      poll_interruption();
       return tested(rows.bits[first / 64], first,
                     [&](std::size_t row) { return host_->passes(column.cell(row)); });
     });
@@ -321,6 +322,7 @@ void CompiledPredicate::apply_to_rowids(const Part& part, Bitmap& out) const {
       return test_ == Test::kHost ? host_->passes(rowid) : tests_text(print_integer(rowid));
     };
     return cut_words(all_words(out), [&](std::size_t first, std::size_t) {
+      poll_interruption();
       return tested(out.words()[first / 64], first, passes);
     });
   }

@@ -228,10 +228,11 @@ TEST_CASE("a cursor over an approximate index gives every row that passes a filt
     }
     session.must_run("INSERT INTO t SELECT id + 5000, id + 5000, v FROM source WHERE id <= 100; "
                      "DELETE FROM t WHERE id % 100 = 0");
-    for (const std::string filter : {"f % 2 = 0", "f % 26 = 3", "length(f) = 1", "f % 2 = 0 AND f > 2000", "1"}) {
+    for (const std::string filter :
+         {"f % 2 = 0", "f % 26 = 3", "length(f) = 1", "f % 2 = 0 AND f > 2000", "1"}) {
       CAPTURE(filter);
       const std::string passing = session.must_run("SELECT count(*) FROM t WHERE " + filter)[0];
-      for (const std::string limit : {std::string("7"), std::string("100"), passing, std::string("-1")}) {
+      for (const std::string& limit : std::vector<std::string>{"7", "100", passing, "-1"}) {
         CAPTURE(limit);
         const std::string rows = session.must_run(
             "SELECT count(*) || ' ' || count(DISTINCT id) FROM (SELECT id FROM t WHERE e MATCH (SELECT v FROM "

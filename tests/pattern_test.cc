@@ -1,11 +1,11 @@
 // LIKE and GLOB where they are not SQLite's own: what the connection's functions say, for every
 // value, whether the table or SQLite applies them.
 #include <doctest/doctest.h>
+#include <sqlite3.h>
 
 #include <string>
 #include <vector>
 
-#include "storage/sqlite_api.h"
 #include "tests/sql_session.h"
 
 namespace warplite {
