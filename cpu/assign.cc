@@ -33,7 +33,7 @@ MatrixView rows_of(const compute::AssignWork& work, std::size_t first, std::size
 }
 
 const std::byte* centroids_of(const compute::AssignWork& work) {
-  return static_cast<const CpuBuffer*>(work.centroids)->data();
+  return CpuBuffer::of(work.centroids).data();
 }
 
 // Searches centroids for the rows of `numbers`, whose results hold what is known: an upper bound.

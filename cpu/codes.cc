@@ -7,10 +7,10 @@
 
 #include "compute/device.h"
 #include "cpu/code_kernels.h"
+#include "cpu/cpu_buffer.h"
 #include "cpu/ivf_parallel.h"
 #include "cpu/match_strip.h"
 #include "cpu/match_tile.h"
-#include "cpu/worker.h"
 
 namespace warplite::cpu {
 namespace {
@@ -55,7 +55,7 @@ class CodeCounter {
       const compute::CodeRange& range = ranges[i];
       const compute::Buffer* const codes = tile.columns[item.column];
       if (codes == nullptr || range.low > range.high || item.weight == 0) continue;
-      const std::byte* const bytes = static_cast<const CpuBuffer*>(codes)->data();
+      const std::byte* const bytes = CpuBuffer::of(codes).data();
       tests_.push_back({reinterpret_cast<const std::uint16_t*>(bytes), range.low,
                         static_cast<std::uint16_t>(range.high - range.low), item.weight});
       bound += item.weight;

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <vector>
 
+#include "cpu/cpu_buffer.h"
 #include "cpu/edit_batch.h"
 #include "cpu/edit_threads.h"
-#include "cpu/worker.h"
 
 namespace warplite::cpu {
 namespace {
@@ -64,7 +64,7 @@ class Items {
 
  private:
   static EditTileView view_of(const EditTile& tile) {
-    return {tile, static_cast<const CpuBuffer*>(tile.bytes)->data()};
+    return {tile, CpuBuffer::of(tile.bytes).data()};
   }
 
   const EditWork& work_;

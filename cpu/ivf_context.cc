@@ -12,7 +12,7 @@ namespace {
 constexpr std::size_t kSpanBytes = std::size_t{256} << 10;
 
 const std::byte* bytes_of(const compute::Buffer* buffer) {
-  return static_cast<const CpuBuffer*>(buffer)->data();
+  return CpuBuffer::of(buffer).data();
 }
 
 compute::Workload flat_work(const compute::IvfWork& work) {
@@ -35,12 +35,12 @@ IvfRunView view_of(const compute::IvfRun& run, const compute::IvfShape& shape) {
 // Kept with the buffer, since a codebook serves many searches.
 std::shared_ptr<const PqCodebook> codebook_of(const compute::IvfModelBuffers& model) {
   const compute::IvfShape& shape = model.shape;
-  const auto* buffer = static_cast<const CpuBuffer*>(model.codebooks);
+  const CpuBuffer& buffer = CpuBuffer::of(model.codebooks);
   const auto make = [&] {
-    return std::make_shared<const PqCodebook>(reinterpret_cast<const float*>(buffer->data()),
+    return std::make_shared<const PqCodebook>(reinterpret_cast<const float*>(buffer.data()),
                                               shape.m, shape.codewords(), shape.sub_dim());
   };
-  auto codebook = buffer->derived<PqCodebook>(make);
+  auto codebook = buffer.derived().get<const PqCodebook>(make);
   const PqCodebookView& view = codebook->view();
   const bool same = view.m == shape.m && view.codewords == shape.codewords() &&
                     view.sub_dim == shape.sub_dim();

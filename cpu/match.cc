@@ -9,6 +9,7 @@
 
 #include "compute/device.h"
 #include "core/bytes.h"
+#include "cpu/cpu_buffer.h"
 #include "cpu/ivf_parallel.h"
 #include "cpu/match_kernels.h"
 #include "cpu/match_lists.h"
@@ -16,7 +17,6 @@
 #include "cpu/match_sliced.h"
 #include "cpu/match_strip.h"
 #include "cpu/match_tile.h"
-#include "cpu/worker.h"
 
 namespace warplite::cpu {
 namespace {
@@ -188,16 +188,15 @@ class TileCounter {
 
   // Queries first … end − 1 in a tile.
   void count(const MatchTile& tile, std::size_t first, std::size_t end) {
-    const auto* buffer = static_cast<const CpuBuffer*>(tile.bytes);
-    const MatchTileView view(tile, buffer->data());
-    const auto known = buffer->derived<KnownTile>(
-        [&] { return std::make_shared<KnownTile>(view, tile.rows); });
+    const CpuBuffer& buffer = CpuBuffer::of(tile.bytes);
+    const MatchTileView view(tile, buffer.data());
+    const KnownTile& known = buffer.derived().of<KnownTile>(view, tile.rows);
     if (!SlicedCounter::suits(end - first, tile.rows, results_.k())) {
-      for (std::size_t q = first; q < end; ++q) count_one(tile, view, known->lists, q);
+      for (std::size_t q = first; q < end; ++q) count_one(tile, view, known.lists, q);
       return;
     }
-    for (const std::size_t q : many_.count(tile, view, known->columns(view), first, end)) {
-      count_one(tile, view, known->lists, q);
+    for (const std::size_t q : many_.count(tile, view, known.columns(view), first, end)) {
+      count_one(tile, view, known.lists, q);
     }
   }
 

@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "compute/metric_ledger.h"
+#include "cpu/cpu_buffer.h"
 #include "cpu/ivf_parallel.h"
-#include "cpu/worker.h"
 
 namespace warplite::cpu {
 
@@ -20,9 +20,7 @@ class MetricState {
  public:
   // Of a buffer, which outlives the search.
   static MetricState& of(const compute::Buffer& buffer) {
-    const auto make = [] { return std::make_shared<MetricState>(); };
-    return const_cast<MetricState&>(
-        *static_cast<const CpuBuffer&>(buffer).derived<MetricState>(make));
+    return CpuBuffer::of(&buffer).derived().of<MetricState>();
   }
 
   std::shared_ptr<const Metric> find() {

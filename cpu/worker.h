@@ -4,45 +4,15 @@
 
 #include <atomic>
 #include <chrono>
-#include <memory>
-#include <mutex>
 #include <vector>
 
 #include "compute/device.h"
 #include "cpu/collector.h"
+#include "cpu/cpu_buffer.h"
 #include "cpu/query_set.h"
 #include "cpu/scan_kernels.h"
 
 namespace warplite::cpu {
-
-// Buffers of this device are host bytes.
-class CpuBuffer : public compute::Buffer {
- public:
-  explicit CpuBuffer(compute::HostBytes bytes, std::atomic<std::size_t>& used)
-      : bytes_(std::move(bytes)), used_(used) {
-    used_ += bytes_.size;
-  }
-  ~CpuBuffer() override { used_ -= bytes_.size; }
-  std::size_t size() const override { return bytes_.size; }
-  const std::byte* data() const { return bytes_.data; }
-  // What searches make of the bytes, once, and keep with them. One thing per buffer.
-  template <class T, class Make>
-  std::shared_ptr<const T> derived(const Make& make) const {
-    const std::lock_guard<std::mutex> lock(derived_mutex_);
-    if (derived_ == nullptr) derived_ = make();
-    return std::static_pointer_cast<const T>(derived_);
-  }
-
- private:
-  compute::HostBytes bytes_;
-  std::atomic<std::size_t>& used_;
-  mutable std::mutex derived_mutex_;
-  mutable std::shared_ptr<const void> derived_;
-};
-
-inline const std::byte* vectors_of(const compute::Block& block) {
-  return static_cast<const CpuBuffer*>(block.vectors)->data();
-}
 
 // What the threads of one search share.
 struct SearchContext {

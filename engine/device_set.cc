@@ -1,10 +1,8 @@
 #include "engine/device_set.h"
 
 #include <algorithm>
-#include <new>
 #include <utility>
 
-#include "core/process.h"
 #include "engine/common_cancellation.h"
 
 namespace warplite::engine {
@@ -20,13 +18,7 @@ Status place_block(compute::Device& device, const SearchBlock& block,
 }
 
 DeviceSet::DeviceSet(compute::Device& device, std::shared_ptr<const SearchBlocks> blocks)
-    : Holder(device), blocks_(std::move(blocks)), made_after_(forks()) {}
-
-// In a forked child the driver that made the buffers does not work.
-DeviceSet::~DeviceSet() {
-  if (made_after_ == forks() || !device().own_memory()) return;
-  static_cast<void>(new (std::nothrow) auto(std::move(buffers_)));
-}
+    : HeldSet(device), blocks_(std::move(blocks)) {}
 
 std::shared_ptr<DeviceSet> DeviceSet::create(compute::Device& device,
                                              std::shared_ptr<const SearchBlocks> blocks,
@@ -58,33 +50,6 @@ Status DeviceSet::fill(compute::Cancellation* cancellation) {
 
 void DeviceSet::select(const Selection& rows, Workset& out) const {
   for (std::size_t i = 0; i < blocks_->size(); ++i) out.add((*blocks_)[i], rows, buffers_[i].get());
-}
-
-ViewSets::~ViewSets() {
-  for (const Known& known : known_) {
-    if (const auto set = known.set.lock()) Residency::instance().release(*set);
-  }
-}
-
-std::shared_ptr<DeviceSet> ViewSets::find(std::size_t column, const compute::Device& device) const {
-  for (const Known& known : known_) {
-    if (known.column == column && known.device == &device) return known.set.lock();
-  }
-  return nullptr;
-}
-
-void ViewSets::add(std::size_t column, const std::shared_ptr<DeviceSet>& set) {
-  std::erase_if(known_, [&](const Known& known) {
-    return known.set.expired() || (known.column == column && known.device == &set->device());
-  });
-  known_.push_back({column, &set->device(), set});
-  Residency::instance().keep(set);
-}
-
-ViewSets& sets_of(const View& view) {
-  std::shared_ptr<void>& memo = view.memo(View::Memo::kVectors);
-  if (memo == nullptr) memo = std::make_shared<ViewSets>();
-  return *static_cast<ViewSets*>(memo.get());
 }
 
 }  // namespace warplite::engine

@@ -18,11 +18,7 @@ struct Memo {
   std::map<Key, std::size_t> compared;  // texts that were, without a tile
 };
 
-Memo& memo_of(const View& view) {
-  std::shared_ptr<void>& memo = view.memo(View::Memo::kEditTiles);
-  if (memo == nullptr) memo = std::make_shared<Memo>();
-  return *static_cast<Memo*>(memo.get());
-}
+Memo& memo_of(const View& view) { return view.derived().of<Memo>(); }
 
 CacheKey key_of(const View& view, const EditColumn& column, std::uint32_t part) {
   const CacheKey texts = view.part(part).plain_key(column.column);

@@ -140,9 +140,16 @@ class CodeSearch {
   bool ready(compute::Device& device) {
     if (!fits_) return false;
     if (!device.own_memory()) return true;
-    if (ivf_memo_of(view_).find(request_.column, device, with_vectors_) != nullptr) return true;
+    if (known_set(device) != nullptr) return true;
     load_all();
     return engine::ready(device, loaded_->items());
+  }
+
+  HeldSets<IvfSet>& sets() const { return view_.derived().of<HeldSets<IvfSet>>(); }
+  std::shared_ptr<IvfSet> known_set(const compute::Device& device) const {
+    return sets().find(request_.column, device, [this](const IvfSet& set) {
+      return set.has_vectors() || !with_vectors_;
+    });
   }
 
   void load_all() {
@@ -162,14 +169,13 @@ class CodeSearch {
     work.refine = refine_;
     work.cancellation = request_.cancellation;
     if (!fits_) return search_groups(device, work, best);
-    IvfMemo& memo = ivf_memo_of(view_);
-    set_ = memo.find(request_.column, device, with_vectors_);
+    set_ = known_set(device);
     if (set_ == nullptr) {
       load_all();
       Status status;
       set_ = IvfSet::create(device, loaded_, request_.cancellation, status);
       if (!status.ok()) return status;
-      if (everywhere_ && set_->lasting()) memo.add(request_.column, set_);
+      if (everywhere_ && set_->lasting()) sets().add(request_.column, set_);
     }
     Residency::instance().use(*set_);
     return set_->search(rows_, work, best);
@@ -242,7 +248,7 @@ std::uint32_t probes(const index::InvertedIndex& index, const index::InvertedMod
 compute::HitTable ivf_nearest(const View& view, const Selection& rows, const index::Index& index,
                               const SearchRequest& request, std::size_t k) {
   const index::InvertedIndex& trained = *index.trained()->inverted();
-  IvfMemo& memo = ivf_memo_of(view);
+  IvfMemo& memo = view.derived().of<IvfMemo>();
   const std::shared_ptr<const CodedParts> coded = memo.coded(view, request.column);
   if (coded->parts.empty()) return exact_nearest(view, rows, index, request, k, nullptr);
   const std::shared_ptr<const index::InvertedModel> model =

@@ -1,10 +1,8 @@
 #include "engine/ivf_set.h"
 
 #include <algorithm>
-#include <new>
 #include <utility>
 
-#include "core/process.h"
 #include "engine/common_cancellation.h"
 
 namespace warplite::engine {
@@ -51,13 +49,7 @@ std::shared_ptr<const IvfBlocks> load_ivf_blocks(const View& view, std::size_t c
 }
 
 IvfSet::IvfSet(compute::Device& device, std::shared_ptr<const IvfBlocks> blocks)
-    : Holder(device), blocks_(std::move(blocks)), made_after_(forks()) {}
-
-// In a forked child the driver that made the buffers does not work.
-IvfSet::~IvfSet() {
-  if (made_after_ == forks() || !device().own_memory()) return;
-  static_cast<void>(new (std::nothrow) auto(std::move(buffers_)));
-}
+    : HeldSet(device), blocks_(std::move(blocks)) {}
 
 std::shared_ptr<IvfSet> IvfSet::create(compute::Device& device,
                                        std::shared_ptr<const IvfBlocks> blocks,
@@ -145,12 +137,6 @@ Status IvfSet::search(const Selection& rows, compute::IvfWork work,
   return device().ivf_nearest(work, best);
 }
 
-IvfMemo::~IvfMemo() {
-  for (const Known& known : known_) {
-    if (const auto set = known.set.lock()) Residency::instance().release(*set);
-  }
-}
-
 IvfMemo::Column& IvfMemo::column(std::size_t number) {
   if (columns_.size() <= number) columns_.resize(number + 1);
   return columns_[number];
@@ -171,28 +157,6 @@ std::shared_ptr<const index::InvertedModel> IvfMemo::model(const View& view, std
   auto model = index::inverted(view.load_model(number, index));
   known = model;
   return model;
-}
-
-std::shared_ptr<IvfSet> IvfMemo::find(std::size_t column, const compute::Device& device,
-                                      bool with_vectors) const {
-  for (const Known& known : known_) {
-    if (known.column != column || known.device != &device) continue;
-    auto set = known.set.lock();
-    if (set != nullptr && (set->has_vectors() || !with_vectors)) return set;
-  }
-  return nullptr;
-}
-
-void IvfMemo::add(std::size_t column, const std::shared_ptr<IvfSet>& set) {
-  std::erase_if(known_, [&](const Known& known) { return known.set.expired(); });
-  known_.push_back({column, &set->device(), set});
-  Residency::instance().keep(set);
-}
-
-IvfMemo& ivf_memo_of(const View& view) {
-  std::shared_ptr<void>& memo = view.memo(View::Memo::kCodedVectors);
-  if (memo == nullptr) memo = std::make_shared<IvfMemo>();
-  return *static_cast<IvfMemo*>(memo.get());
 }
 
 }  // namespace warplite::engine

@@ -1,6 +1,6 @@
-// Everything that a device needs to search a column of a view by codes, found once and then used by
-// one search after the other; as device_set.h has it for searches of all rows.
-// Threads: as the view's connection. Ownership: as DeviceSet; a set is used while its view lives.
+// Everything that a device needs to search a column of a view by codes; as device_set.h has it for
+// searches of all rows.
+// Threads, ownership: as held_sets.h has it; a set is used while its view lives.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 #include "compute/device.h"
 #include "engine/filter.h"
-#include "engine/residency.h"
+#include "engine/held_sets.h"
 #include "engine/runs.h"
 #include "engine/uploader.h"
 
@@ -35,16 +35,13 @@ std::shared_ptr<const IvfBlocks> load_ivf_blocks(const View& view, std::size_t c
                                                  const std::vector<bool>& wanted,
                                                  bool with_vectors);
 
-class IvfSet : public Residency::Holder {
+class IvfSet : public HeldSet {
  public:
   // Has the device hold all of it. Null, and an error, when it cannot. Throws Error{kInterrupted}.
   static std::shared_ptr<IvfSet> create(compute::Device& device,
                                         std::shared_ptr<const IvfBlocks> blocks,
                                         compute::Cancellation* cancellation, Status& status);
-  ~IvfSet() override;
 
-  // False when something is read in place: the next search looks for room again.
-  bool lasting() const { return lasting_; }
   bool has_vectors() const { return !blocks_->vectors.empty(); }
   const index::InvertedModel& model() const { return *blocks_->model.model; }
   // Adds the nearest of the selected rows that are wanted. `work` lacks model and runs.
@@ -59,35 +56,20 @@ class IvfSet : public Residency::Holder {
                const compute::Buffer*& out);
 
   std::shared_ptr<const IvfBlocks> blocks_;
-  std::vector<std::shared_ptr<const compute::Buffer>> buffers_;
   compute::IvfModelBuffers model_;
   std::vector<const compute::Buffer*> runs_;     // parallel to blocks_->runs; null: left out
   std::vector<const compute::Buffer*> vectors_;  // parallel to coded parts; null: left out
-  bool lasting_ = true;
-  const unsigned made_after_;  // forks
 };
 
-// What is known of one view. It belongs to the view.
+// What else is known of one view. It belongs to the view.
 class IvfMemo {
  public:
-  ~IvfMemo();
-
   // Found by the first call. REQUIRES: view.model(column) is not null.
   std::shared_ptr<const CodedParts> coded(const View& view, std::size_t column);
   // The same, without a look-up by name while somebody else holds it.
   std::shared_ptr<const index::InvertedModel> model(const View& view, std::size_t column,
                                                     const index::Trained& index);
-  // Null: there is none, or the cache had to let it go.
-  std::shared_ptr<IvfSet> find(std::size_t column, const compute::Device& device,
-                               bool with_vectors) const;
-  void add(std::size_t column, const std::shared_ptr<IvfSet>& set);
-
  private:
-  struct Known {
-    std::size_t column;
-    const compute::Device* device;
-    std::weak_ptr<IvfSet> set;
-  };
   struct Column {
     std::shared_ptr<const CodedParts> coded;
     std::weak_ptr<const index::InvertedModel> model;
@@ -95,10 +77,6 @@ class IvfMemo {
   Column& column(std::size_t number);
 
   std::vector<Column> columns_;
-  std::vector<Known> known_;
 };
-
-// Made on demand.
-IvfMemo& ivf_memo_of(const View& view);
 
 }  // namespace warplite::engine

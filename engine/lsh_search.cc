@@ -24,12 +24,10 @@ struct Known {
   std::shared_ptr<const CodedParts> coded;
   std::shared_ptr<const View> bits;  // of simhash
 };
-using Memo = std::map<std::size_t, Known>;
+struct Memo : std::map<std::size_t, Known> {};
 
 Known& known_of(const View& view, std::size_t column) {
-  std::shared_ptr<void>& memo = view.memo(View::Memo::kSignatures);
-  if (memo == nullptr) memo = std::make_shared<Memo>();
-  Known& known = (*static_cast<Memo*>(memo.get()))[column];
+  Known& known = view.derived().of<Memo>()[column];
   if (known.coded == nullptr) {
     known.coded = std::make_shared<const CodedParts>(find_coded_parts(view, column));
   }

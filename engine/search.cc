@@ -171,7 +171,7 @@ class Searcher {
   std::shared_ptr<DeviceSet> known_set(Devices devices) const {
     if (but_ != nullptr) return nullptr;
     if (devices.size() > 1 && work_.queries.rows >= kManyQueries) return nullptr;
-    return sets_of(view_).find(request_.column, *devices[0]);
+    return view_.derived().of<HeldSets<DeviceSet>>().find(request_.column, *devices[0]);
   }
 
   Status search_whole(Devices devices) {
@@ -189,7 +189,7 @@ class Searcher {
     set_ = DeviceSet::create(*plan.shares[0].device, whole_, request_.cancellation, status);
     if (status.kind == ErrorKind::kNoMemory) return search_shares(plan);
     if (!status.ok()) return status;
-    if (set_->lasting()) sets_of(view_).add(request_.column, set_);
+    if (set_->lasting()) view_.derived().of<HeldSets<DeviceSet>>().add(request_.column, set_);
     return search_set();
   }
 

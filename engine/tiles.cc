@@ -15,11 +15,7 @@ struct Memo {
   std::map<std::pair<std::uint32_t, std::size_t>, Tile> tiles;
 };
 
-Memo& memo_of(const View& view) {
-  std::shared_ptr<void>& memo = view.memo(View::Memo::kPostings);
-  if (memo == nullptr) memo = std::make_shared<Memo>();
-  return *static_cast<Memo*>(memo.get());
-}
+Memo& memo_of(const View& view) { return view.derived().of<Memo>(); }
 
 // What the bytes do not say of themselves.
 struct Sizes {

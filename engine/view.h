@@ -4,7 +4,6 @@
 // Threads: as the connection (blocks are read through its statements).
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -14,6 +13,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/derived_store.h"
 #include "core/bitmap.h"
 #include "core/cache_key.h"
 #include "core/chunk.h"
@@ -152,8 +152,7 @@ class View {
   void lose_models() const { models_lost_ = true; }
 
   // What searches keep for the next search of this view, each kind for itself.
-  enum class Memo { kVectors, kCodedVectors, kPostings, kColumnCodes, kEditTiles, kSignatures };
-  std::shared_ptr<void>& memo(Memo kind) const { return memos_[static_cast<std::size_t>(kind)]; }
+  DerivedStore& derived() const { return derived_; }
 
  private:
   const Layout* layout_;
@@ -169,7 +168,7 @@ class View {
   mutable std::unordered_map<RowId, std::vector<Value>> kept_aux_;
   mutable RowIdIndex rowids_;  // made by the second find(): many views are asked once
   mutable int finds_ = 0;
-  mutable std::array<std::shared_ptr<void>, 6> memos_;
+  mutable DerivedStore derived_;
 };
 
 }  // namespace warplite::engine
