@@ -49,6 +49,24 @@ std::vector<RowTile> mixed(const std::vector<RowTile>& tiles) {
   return out;
 }
 
+// A half-precision copy, kept with the buffer of the rows and counted with the device's bytes.
+// Whoever holds it waits for its own work before letting go.
+class KeptShadow : public Shadow {
+ public:
+  KeptShadow(const CudaBuffer& of, Lane& lane, const MatrixView& queries, std::uint32_t count)
+      : used_(of.used()) {
+    make_shadow(of.data(), queries.type, queries.dim, count, of.gpu().pool(), lane.stream(),
+                *this);
+    used_ += memory.size();
+  }
+  KeptShadow(const KeptShadow&) = delete;
+  KeptShadow& operator=(const KeptShadow&) = delete;
+  ~KeptShadow() { used_ -= memory.size(); }
+
+ private:
+  std::atomic<std::size_t>& used_;
+};
+
 std::uint32_t round_up(std::size_t value, std::uint32_t unit) {
   return static_cast<std::uint32_t>((value + unit - 1) / unit * unit);
 }
@@ -105,12 +123,9 @@ BatchSearch::~BatchSearch() {
 }
 
 bool BatchSearch::make_shadows() {
-  const auto buffer_of = [](const compute::Block& block) -> const CudaBuffer& {
-    return static_cast<const CudaBuffer&>(*block.vectors);
-  };
   std::vector<compute::MemoryBudget::Growth> lacking;
   for (const compute::Block* block : rows_.blocks()) {
-    if (buffer_of(*block).shadow() != nullptr) continue;
+    if (CudaBuffer::of(block->vectors).derived().find<KeptShadow>() != nullptr) continue;
     lacking.push_back({block->vectors, shadow_bytes(work_.queries.dim, block->rows)});
   }
   compute::MemoryBudget* const budget = lacking.empty() ? nullptr : work_.budget;
@@ -118,8 +133,10 @@ bool BatchSearch::make_shadows() {
   try {
     for (const compute::Block* block : rows_.blocks()) {
       ask(work_.cancellation);
-      shadows_.push_back(buffer_of(*block).make_shadow(lane_, work_.queries.type,
-                                                       work_.queries.dim, block->rows));
+      const CudaBuffer& buffer = CudaBuffer::of(block->vectors);
+      shadows_.push_back(buffer.derived().get<KeptShadow>([&] {
+        return std::make_shared<KeptShadow>(buffer, lane_, work_.queries, block->rows);
+      }));
     }
     return true;
   } catch (const Error& error) {
@@ -127,7 +144,9 @@ bool BatchSearch::make_shadows() {
   }
   // Rows as they are take no more memory.
   shadows_.clear();
-  for (const auto& growth : lacking) static_cast<const CudaBuffer*>(growth.buffer)->drop_shadow();
+  for (const auto& growth : lacking) {
+    CudaBuffer::of(growth.buffer).derived().drop<KeptShadow>();
+  }
   if (budget != nullptr) budget->give_back(lacking);
   return false;
 }

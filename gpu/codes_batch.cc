@@ -84,8 +84,7 @@ TileRows rows_of(const compute::CodeWork& work, std::size_t number) {
   const auto* const end = tile.columns + work.columns;
   const auto* const some = std::find_if(
       tile.columns, end, [](const compute::Buffer* column) { return column != nullptr; });
-  MatchRowids* const known =
-      some == end ? nullptr : &static_cast<const CudaBuffer*>(*some)->match_rowids();
+  MatchRowids* const known = some == end ? nullptr : &match_rowids(*some);
   return {known, number, tile.rows, tile.id, tile.rowids, tile.live};
 }
 

@@ -43,31 +43,6 @@ CudaBuffer::~CudaBuffer() {
   } else {
     used_ -= size_;
   }
-  drop_shadow();
-}
-
-std::shared_ptr<const Shadow> CudaBuffer::shadow() const {
-  const std::lock_guard lock(mutex_);
-  return shadow_;
-}
-
-std::shared_ptr<const Shadow> CudaBuffer::make_shadow(Lane& lane, ElementType type,
-                                                      std::uint32_t dim,
-                                                      std::uint32_t rows) const {
-  const std::lock_guard lock(mutex_);
-  if (shadow_ == nullptr) {
-    auto made = std::make_shared<Shadow>();
-    gpu::make_shadow(data_, type, dim, rows, gpu_.pool(), lane.stream(), *made);
-    shadow_ = std::move(made);
-    used_ += shadow_->memory.size();
-  }
-  return shadow_;
-}
-
-void CudaBuffer::drop_shadow() const {
-  const std::lock_guard lock(mutex_);
-  if (shadow_ != nullptr) used_ -= shadow_->memory.size();
-  shadow_ = nullptr;
 }
 
 }  // namespace warplite::gpu

@@ -1,19 +1,14 @@
 // Vectors on a GPU: a copy in its memory, or the host's bytes, pinned and read over the bus.
-// Threads: read-only after construction, but for the half-precision copy (shadow.h), metric indexes
-// (metric_index.h) and what is known of rowids (match_rowids.h).
+// Threads: any; the bytes never change.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
-#include <memory>
-#include <mutex>
 #include <optional>
 
 #include "compute/device.h"
+#include "core/derived_store.h"
 #include "gpu/lane.h"
-#include "gpu/match_rowids.h"
-#include "gpu/metric_index.h"
-#include "gpu/shadow.h"
 
 namespace warplite::gpu {
 
@@ -30,18 +25,14 @@ class CudaBuffer : public compute::Buffer {
   const std::byte* data() const { return data_; }  // an address that kernels may read
   bool mapped() const { return host_.owner != nullptr; }
 
-  // The half-precision copy; null: there is none yet. Whoever holds it waits for its own work before
-  // letting go.
-  std::shared_ptr<const Shadow> shadow() const;
-  // Makes it, if nobody has, on the lane's stream. The shape is always the same: that of the column.
-  std::shared_ptr<const Shadow> make_shadow(Lane& lane, ElementType type, std::uint32_t dim,
-                                            std::uint32_t rows) const;
-  void drop_shadow() const;
+  // What searches made of it. Things of this device's memory; `used()` counts their bytes.
+  DerivedStore& derived() const { return derived_; }
+  Gpu& gpu() const { return gpu_; }
+  std::atomic<std::size_t>& used() const { return used_; }
 
-  // Of a tile of postings.
-  MatchRowids& match_rowids() const { return match_rowids_; }
-  // Of vectors, or of a tile of texts.
-  MetricIndexes& metric_indexes() const { return metric_indexes_; }
+  static const CudaBuffer& of(const compute::Buffer* buffer) {
+    return *static_cast<const CudaBuffer*>(buffer);
+  }
 
  private:
   std::optional<CurrentDevice> ending_;  // the first member goes last
@@ -51,10 +42,7 @@ class CudaBuffer : public compute::Buffer {
   const std::byte* data_ = nullptr;
   DeviceBytes memory_;
   compute::HostBytes host_;
-  mutable std::mutex mutex_;
-  mutable std::shared_ptr<const Shadow> shadow_;
-  mutable MatchRowids match_rowids_{used_};
-  mutable MetricIndexes metric_indexes_{used_};
+  mutable DerivedStore derived_;
 };
 
 }  // namespace warplite::gpu

@@ -14,7 +14,7 @@ std::size_t live_bytes(const EditTile& tile) {
 }
 
 EditTileView view_of(const EditTile& tile) {
-  const std::byte* const bytes = static_cast<const CudaBuffer*>(tile.bytes)->data();
+  const std::byte* const bytes = CudaBuffer::of(tile.bytes).data();
   const auto at =
       compute::EditLayout::of(tile.alphabet, tile.texts, tile.positions, tile.width);
   EditTileView view{};

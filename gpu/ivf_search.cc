@@ -26,7 +26,7 @@ constexpr std::uint32_t kLeastCollected = 2048;
 constexpr std::uint32_t kRoomForTies = 32;
 
 const std::byte* address(const compute::Buffer* buffer) {
-  return static_cast<const CudaBuffer*>(buffer)->data();
+  return CudaBuffer::of(buffer).data();
 }
 
 template <typename T>

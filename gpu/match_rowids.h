@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "core/types.h"
+#include "gpu/cuda_buffer.h"
 #include "gpu/lane.h"
 
 namespace warplite::gpu {
@@ -36,5 +37,11 @@ class MatchRowids {
   std::optional<Extent> extent_;
   DeviceBytes copy_;
 };
+
+// What is kept with the tile's buffer.
+inline MatchRowids& match_rowids(const compute::Buffer* tile) {
+  const CudaBuffer& buffer = CudaBuffer::of(tile);
+  return buffer.derived().of<MatchRowids>(buffer.used());
+}
 
 }  // namespace warplite::gpu

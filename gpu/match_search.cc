@@ -43,7 +43,7 @@ MatchSearch::MatchSearch(const Gpu& gpu, Lane& lane, const compute::MatchWork& w
   for (std::size_t t = 0; t < work.tiles.size(); ++t) {
     const MatchTile& tile = work.tiles[t];
     if (!takes_part(tile)) continue;
-    MatchRowids& known = static_cast<const CudaBuffer*>(tile.bytes)->match_rowids();
+    MatchRowids& known = match_rowids(tile.bytes);
     tiles.push_back({&known, t, tile.rows, tile.id, tile.rowids, tile.live});
     most_keywords_ = std::max(most_keywords_, tile.keywords);
     most_postings_ = std::max(most_postings_, tile.postings);
@@ -86,7 +86,7 @@ void MatchSearch::search_tiles(std::span<const MatchTiles::Place> tiles, compute
   MatchTileView* const views = table.write(lane_, host, device);
   for (std::size_t t = 0; t < tiles.size(); ++t) {
     const MatchTile& tile = work_.tiles[tiles[t].tile.number];
-    const std::byte* bytes = static_cast<const CudaBuffer*>(tile.bytes)->data();
+    const std::byte* bytes = CudaBuffer::of(tile.bytes).data();
     const compute::TileLayout at = compute::TileLayout::of(tile.keywords, tile.postings);
     views[t].keys = reinterpret_cast<const compute::Keyword*>(bytes + at.keys);
     views[t].begins = reinterpret_cast<const std::uint32_t*>(bytes + at.begins);

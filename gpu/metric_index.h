@@ -10,6 +10,7 @@
 
 #include "compute/edit_metric.h"
 #include "compute/metric_ledger.h"
+#include "gpu/cuda_buffer.h"
 #include "gpu/lane.h"
 #include "gpu/metric.h"
 #include "gpu/metric_texts.h"
@@ -65,5 +66,11 @@ class MetricIndexes {
   MetricBlockView vectors_{};  // one of both
   MetricTextsView texts_{};
 };
+
+// What is kept with the buffer of vectors, or of a tile of texts.
+inline MetricIndexes& metric_indexes(const compute::Buffer* rows) {
+  const CudaBuffer& buffer = CudaBuffer::of(rows);
+  return buffer.derived().of<MetricIndexes>(buffer.used());
+}
 
 }  // namespace warplite::gpu

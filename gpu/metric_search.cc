@@ -34,13 +34,13 @@ double radius_of(const compute::Workload& work) {
 }
 
 MetricIndexes& indexes_of(const compute::Block& block) {
-  return static_cast<const CudaBuffer*>(block.vectors)->metric_indexes();
+  return metric_indexes(block.vectors);
 }
 
 // Rows that are read over the bus have no room for an index either.
 bool may_have_index(const compute::Block& block) {
   return block.host != nullptr && block.rows != 0 && block.live_rows != 0 &&
-         !static_cast<const CudaBuffer*>(block.vectors)->mapped();
+         !CudaBuffer::of(block.vectors).mapped();
 }
 
 }  // namespace

@@ -31,12 +31,12 @@ bool always() {
 }
 
 MetricIndexes& indexes_of(const EditTile& tile) {
-  return static_cast<const CudaBuffer*>(tile.bytes)->metric_indexes();
+  return metric_indexes(tile.bytes);
 }
 
 bool may_have_index(const EditTile& tile) {
   return tile.host != nullptr && tile.texts != 0 && tile.width == 1 &&
-         !static_cast<const CudaBuffer*>(tile.bytes)->mapped();
+         !CudaBuffer::of(tile.bytes).mapped();
 }
 
 }  // namespace

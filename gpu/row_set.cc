@@ -5,7 +5,6 @@
 #include <string>
 
 #include "compute/ivf.h"
-#include "gpu/scan.h"
 
 namespace warplite::gpu {
 namespace {

@@ -43,6 +43,8 @@ struct Candidate {
   std::uint32_t row;    // of that block
 };
 
+// Groups of rows that the choice of the nearest (scan.h) can compare.
+inline constexpr std::uint32_t kMostGroups = 32768;
 // Queries that one pass over the rows compares.
 inline constexpr unsigned kScanQueries = 4;
 

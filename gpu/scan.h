@@ -44,8 +44,6 @@ struct Pick {
   std::uint32_t* found;   // mapped memory
 };
 void launch_pick(const Pick& pick, cudaStream_t stream);
-// Groups that pick() can compare.
-inline constexpr std::uint32_t kMostGroups = 32768;
 
 // The rows of one query that are in bounds: how many, then all of them, in any order.
 void launch_count(const double* distances, std::uint32_t rows, std::uint32_t* count,
