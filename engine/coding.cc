@@ -194,7 +194,7 @@ void Coder::Collector::write(storage::SegmentInfo& segment, std::span<const std:
   std::vector<index::CodedRow> rows;
   rows.reserve(order.size());
   for (const std::uint32_t number : order) rows.push_back(rows_[number]);
-  const Bytes codes = coder_.model(column_).inverted()->gather(rows);
+  const Bytes codes = coder_.model(column_).gather(rows);
   coder_.context_.store.write_codes(segment, column_, coder_.state_.models[column_],
                                     span_of(codes));
 }

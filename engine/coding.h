@@ -10,8 +10,8 @@
 #include <span>
 #include <vector>
 
-#include "engine/flush.h"
 #include "engine/models.h"
+#include "engine/write_context.h"
 
 namespace warplite::engine {
 

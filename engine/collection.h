@@ -18,33 +18,13 @@
 #include <vector>
 
 #include "core/chunk.h"
-#include "engine/content_source.h"
+#include "engine/table_options.h"
 #include "engine/view.h"
 #include "index/trained.h"
-#include "storage/storage.h"
 
 struct sqlite3;
 
 namespace warplite::engine {
-
-// What the engine needs to know of a table; sql/definition.h makes it.
-struct TableOptions {
-  Layout layout;
-  struct VectorColumn {
-    std::string name;
-    Distance distance;
-    index::Spec index;
-    std::shared_ptr<const index::Index> made = nullptr;  // from it, by the collection
-  };
-  std::vector<VectorColumn> vectors;     // parallel to layout.vectors
-  std::vector<std::string> plain_names;  // parallel to layout.plains, for messages
-  std::string rowid_name = "rowid";      // for messages
-  std::shared_ptr<ContentSource> content = nullptr;  // set exactly with layout.content
-  // Rows that make the tail a segment (never more than layout.segment_rows), and pending
-  // bytes that are flushed before the transaction ends.
-  std::uint32_t tail_rows = 8192;
-  std::size_t flush_bytes = std::size_t{8} << 20;
-};
 
 // A row to insert; cells are already of their column's type.
 struct NewRow {

@@ -4,7 +4,6 @@
 #include <cstring>
 #include <utility>
 
-#include "engine/collection.h"
 #include "engine/content_source.h"
 #include "engine/derived_key.h"
 #include "engine/parts.h"

@@ -12,5 +12,7 @@ namespace warplite::engine {
 compute::HitTable exact_nearest(const View& view, const Selection& rows,
                                 const index::Index& index, const SearchRequest& request,
                                 std::size_t k, const std::vector<bool>* but);
+compute::HitLists exact_within(const View& view, const Selection& rows, const index::Index& index,
+                               const SearchRequest& request);
 
 }  // namespace warplite::engine

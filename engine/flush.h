@@ -9,7 +9,7 @@
 
 #include "engine/models.h"
 #include "engine/pending.h"
-#include "engine/snapshot.h"
+#include "engine/write_context.h"
 
 namespace warplite::engine {
 
@@ -23,15 +23,6 @@ enum class FlushScope {
 struct FlushResult {
   std::shared_ptr<const Snapshot> snapshot;  // what the tables hold now
   Pending rest;                              // what is still pending
-};
-
-// What a flush or a rewrite starts from.
-struct WriteContext {
-  storage::Store& store;
-  const TableOptions& options;
-  std::shared_ptr<const Snapshot> base;              // the current state of the tables
-  std::vector<std::shared_ptr<const View>> readers;  // views in use, which stay readable
-  compute::Cancellation* cancellation = nullptr;
 };
 
 // Whether rows can be read: a content table may have been dropped in this transaction, which is to

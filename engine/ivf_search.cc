@@ -15,6 +15,14 @@
 namespace warplite::engine {
 namespace {
 
+// How many lists of the model the request probes.
+std::uint32_t probes(const index::InvertedIndex& index, const index::InvertedModel& model,
+                     const SearchRequest& request) {
+  const std::uint64_t asked = request.nprobe != 0 ? request.nprobe : index.default_nprobe(model);
+  return static_cast<std::uint32_t>(
+      std::clamp<std::uint64_t>(asked * request.farther, 1, model.shape().lists));
+}
+
 // Some of the queries, as the column has them and in model space.
 struct Queries {
   MatrixView given;
@@ -236,15 +244,6 @@ std::vector<std::size_t> lacking(compute::HitTable& coded, compute::HitTable& ot
   return numbers;
 }
 
-}  // namespace
-
-std::uint32_t probes(const index::InvertedIndex& index, const index::InvertedModel& model,
-                     const SearchRequest& request) {
-  const std::uint64_t asked = request.nprobe != 0 ? request.nprobe : index.default_nprobe(model);
-  return static_cast<std::uint32_t>(
-      std::clamp<std::uint64_t>(asked * request.farther, 1, model.shape().lists));
-}
-
 compute::HitTable ivf_nearest(const View& view, const Selection& rows, const index::Index& index,
                               const SearchRequest& request, std::size_t k) {
   const index::InvertedIndex& trained = *index.trained()->inverted();
@@ -277,6 +276,28 @@ compute::HitTable ivf_nearest(const View& view, const Selection& rows, const ind
   }
   for (std::size_t i = 0; i < best.queries(); ++i) best.row(i).merge(others.row(i));
   return best;
+}
+
+class IvfSearcher : public Searcher {
+ public:
+  bool has_lists() const override { return true; }
+  bool looks_at_part(const View& view, const Selection& rows, const index::Trained& trained,
+                     const SearchRequest& request, std::size_t k) const override {
+    if (k > rows.count() / kPart) return false;
+    const auto model = index::inverted(view.load_model(request.column, trained));
+    return probes(*trained.inverted(), *model, request) < model->shape().lists;
+  }
+  compute::HitTable nearest(const View& view, const Selection& rows, const index::Index& index,
+                            const SearchRequest& request, std::size_t k) const override {
+    return ivf_nearest(view, rows, index, request, k);
+  }
+};
+
+}  // namespace
+
+const Searcher& ivf_searcher() {
+  static const IvfSearcher searcher;
+  return searcher;
 }
 
 }  // namespace warplite::engine

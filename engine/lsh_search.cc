@@ -230,8 +230,6 @@ void complete(const View& view, const Selection& rows, const index::Index& index
   for (std::size_t i = 0; i < numbers.size(); ++i) best.row(numbers[i]) = std::move(all.row(i));
 }
 
-}  // namespace
-
 compute::HitTable lsh_nearest(const View& view, const Selection& rows, const index::Index& index,
                               const SearchRequest& request, std::size_t k) {
   const std::shared_ptr<const CodedParts> coded = known_of(view, request.column).coded;
@@ -250,6 +248,27 @@ compute::HitTable lsh_nearest(const View& view, const Selection& rows, const ind
   }
   complete(view, rows, index, request, best);
   return best;
+}
+
+class LshSearcher : public Searcher {
+ public:
+  bool has_lists() const override { return false; }
+  bool looks_at_part(const View&, const Selection& rows, const index::Trained& trained,
+                     const SearchRequest& request, std::size_t k) const override {
+    const std::uint64_t refine = request.refine.value_or(trained.default_refine());
+    return k <= rows.count() / kPart / std::max<std::uint64_t>(1, refine);
+  }
+  compute::HitTable nearest(const View& view, const Selection& rows, const index::Index& index,
+                            const SearchRequest& request, std::size_t k) const override {
+    return lsh_nearest(view, rows, index, request, k);
+  }
+};
+
+}  // namespace
+
+const Searcher& lsh_searcher() {
+  static const LshSearcher searcher;
+  return searcher;
 }
 
 }  // namespace warplite::engine

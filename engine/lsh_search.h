@@ -2,14 +2,11 @@
 // query's signature the true distances decide; rows that are not coded are all compared.
 #pragma once
 
-#include <cstddef>
-
-#include "engine/search.h"
+#include "engine/searcher.h"
 
 namespace warplite::engine {
 
-// REQUIRES: a model with hashed(), !is_exact(), k > 0, there are queries.
-compute::HitTable lsh_nearest(const View& view, const Selection& rows, const index::Index& index,
-                              const SearchRequest& request, std::size_t k);
+// For kinds whose models are hashed().
+const Searcher& lsh_searcher();
 
 }  // namespace warplite::engine

@@ -178,10 +178,9 @@ bool SegmentPart::decodes(std::size_t column) const {
          !info_.codes[column].block.is_null();
 }
 
-// store=codes has no other models.
-std::shared_ptr<const index::InvertedModel> SegmentPart::model(std::size_t column) const {
-  return index::inverted(load_model(*store_, column, info_.codes[column].model,
-                                    *options_->vectors[column].made->trained()));
+std::shared_ptr<const index::Model> SegmentPart::model(std::size_t column) const {
+  return load_model(*store_, column, info_.codes[column].model,
+                    *options_->vectors[column].made->trained());
 }
 
 index::CodedBlock SegmentPart::checked_codes(std::size_t column, const index::Model& model,

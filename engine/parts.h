@@ -10,9 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "engine/collection.h"
 #include "engine/content_rows.h"
+#include "engine/table_options.h"
 #include "engine/view.h"
+#include "index/trained.h"
 
 namespace warplite::engine {
 
@@ -58,7 +59,7 @@ class SegmentPart : public Part {
   std::string owner(const std::string& what) const;
   std::shared_ptr<const ResidentVectors> resident(std::size_t column) const;
   std::shared_ptr<const ResidentVectors> decoded(std::size_t column) const;
-  std::shared_ptr<const index::InvertedModel> model(std::size_t column) const;
+  std::shared_ptr<const index::Model> model(std::size_t column) const;
   index::CodedBlock checked_codes(std::size_t column, const index::Model& model,
                                   const storage::OpaqueBlock& block) const;
   void pin() const;

@@ -17,9 +17,9 @@
 
 namespace warplite::engine {
 
-// Throws Error{kInvalid} when `nprobe` is asked of an index that learns but has no lists: it would
-// be taken for a way to find more. Indexes that compare every row find all there is. `place`: the
-// column, as "papers.embedding".
+// Throws Error{kInvalid} when `nprobe` is asked of an index that learns but has no lists
+// (searcher.h): it would be taken for a way to find more. Indexes that compare every row find all
+// there is. `place`: the column, as "papers.embedding".
 void check_nprobe(const index::Index& index, const std::string& place);
 
 // As many lists as an index may have; to ask for more than there are is to ask for all.

@@ -10,6 +10,8 @@
 #include "compute/plugin.h"
 #include "cpu/cpu_device.h"
 #include "cpu/thread_pool.h"
+#include "engine/ivf_search.h"
+#include "engine/lsh_search.h"
 #include "index/flat.h"
 #include "index/index.h"
 #include "index/ivf.h"
@@ -41,6 +43,12 @@ bool is_registered(sqlite3* db) {
   return false;
 }
 
+// `searcher`: of a kind that learns; the others say to devices which rows they may pass over.
+void add_kind(const index::Kind& kind, const engine::Searcher* searcher = nullptr) {
+  index::register_kind(kind);
+  if (searcher != nullptr) engine::register_searcher(kind.name, *searcher);
+}
+
 }  // namespace
 
 void register_process_parts() {
@@ -55,12 +63,12 @@ void register_process_parts() {
     return compute::open_plugin(path, WARPLITE_VERSION, add);
   });
 
-  index::register_kind(index::flat_kind());
-  index::register_kind(index::ivfflat_kind());
-  index::register_kind(index::ivfpq_kind());
-  index::register_kind(index::lsh_kind());
-  index::register_kind(index::list_of_clusters_kind());
-  index::register_kind(index::sss_kind());
+  add_kind(index::flat_kind());
+  add_kind(index::ivfflat_kind(), &engine::ivf_searcher());
+  add_kind(index::ivfpq_kind(), &engine::ivf_searcher());
+  add_kind(index::lsh_kind(), &engine::lsh_searcher());
+  add_kind(index::list_of_clusters_kind());
+  add_kind(index::sss_kind());
 }
 
 int register_connection_parts(sqlite3* db, char** message) {

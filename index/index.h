@@ -44,6 +44,8 @@ class Index {
   // Names the spec and the shape that make_index() made it from: another one of that key makes the
   // same of the same bytes.
   const CacheKey& key() const { return key_; }
+  // Of which kind make_index() made it; empty: it was not made there, and compares every row.
+  std::string_view kind() const { return kind_; }
 
   // Itself, when it is of a kind that learns (trained.h); else null. Then nearest() and within()
   // compare every row, for rows that are not coded yet and for searches that must be exact.
@@ -63,6 +65,7 @@ class Index {
  private:
   friend std::unique_ptr<Index> make_index(const Spec&, const ColumnShape&);
   CacheKey key_;
+  std::string_view kind_;
 };
 
 // A kind of index, by the name that `index=` uses.
@@ -70,10 +73,13 @@ struct Kind {
   std::string_view name;
   // Throws Error{kInvalid} that names the parameter, what was expected and what came.
   std::unique_ptr<Index> (*make)(const Spec&, const ColumnShape&);
+  bool codes_suffice = false;  // its models decode: it takes ColumnShape::codes_only
 };
 
 // Kinds are listed in extension/registrations.cc.
 void register_kind(const Kind& kind);
-std::vector<std::string_view> kind_names();
+// Of those for which store=codes will do: "ivfpq".
+std::string kinds_with_codes();
+bool codes_suffice(std::string_view kind);
 
 }  // namespace warplite::index

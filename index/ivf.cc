@@ -84,6 +84,6 @@ std::unique_ptr<Index> make_ivfpq(const Spec& spec, const ColumnShape& column) {
 }  // namespace
 
 Kind ivfflat_kind() { return {"ivfflat", make_ivfflat}; }
-Kind ivfpq_kind() { return {"ivfpq", make_ivfpq}; }
+Kind ivfpq_kind() { return {"ivfpq", make_ivfpq, true}; }
 
 }  // namespace warplite::index

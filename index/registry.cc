@@ -1,5 +1,7 @@
 #include "index/index.h"
 
+#include <algorithm>
+
 namespace warplite::index {
 namespace {
 
@@ -20,10 +22,18 @@ CacheKey key_of(const Spec& spec, const ColumnShape& shape) {
 
 void register_kind(const Kind& kind) { kinds().push_back(kind); }
 
-std::vector<std::string_view> kind_names() {
-  std::vector<std::string_view> names;
-  for (const Kind& kind : kinds()) names.push_back(kind.name);
+std::string kinds_with_codes() {
+  std::string names;
+  for (const Kind& kind : kinds()) {
+    if (kind.codes_suffice) names += (names.empty() ? "" : " or ") + std::string(kind.name);
+  }
   return names;
+}
+
+bool codes_suffice(std::string_view name) {
+  return std::any_of(kinds().begin(), kinds().end(), [&](const Kind& kind) {
+    return kind.name == name && kind.codes_suffice;
+  });
 }
 
 std::unique_ptr<Index> make_index(const Spec& spec, const ColumnShape& shape) {
@@ -32,6 +42,7 @@ std::unique_ptr<Index> make_index(const Spec& spec, const ColumnShape& shape) {
     if (kind.name == spec.kind) {
       std::unique_ptr<Index> made = kind.make(spec, shape);
       made->key_ = key_of(spec, shape);
+      made->kind_ = kind.name;
       return made;
     }
     known += (known.empty() ? "" : ", ") + std::string(kind.name);

@@ -74,6 +74,19 @@ class Model {
   virtual double coding_bytes() const = 0;
   // Throws Error{kCorrupt} unless these are codes of `rows` rows that this model can have made.
   virtual void check_codes(std::span<const std::byte> codes, std::uint32_t rows) const = 0;
+
+  // For store=codes. REQUIRES of both: check_codes() of each block, and a kind that takes
+  // ColumnShape::codes_only.
+  // What the codes say the vectors of `rows` are, as the column's element type; zeros for rows
+  // without one. `present`, if not null: a bit for each of `rows`, set for those that have one.
+  virtual void decode(const CodedBlock&, RowRange, std::byte*, Bitmap*) const { no_decoding(); }
+  // Codes of rows of several blocks, in the order given.
+  virtual Bytes gather(std::span<const CodedRow>) const { no_decoding(); }
+
+ private:
+  [[noreturn]] static void no_decoding() {
+    throw Error(ErrorKind::kUnsupported, "codes of this kind of index are not decoded");
+  }
 };
 
 // Codes are the list of each row, and with shape().m != 0 what its vector is within the list. Rows
@@ -92,14 +105,6 @@ class InvertedModel : public Model {
 
   // REQUIRES: check_codes() of each. Blocks in the order of their ordinals.
   virtual Run make_run(std::span<const CodedBlock> blocks) const = 0;
-  // What the codes say the vectors of `rows` are, as the column's element type; zeros for rows
-  // without one. `present`, if not null: a bit for each of `rows`, set for those that have one.
-  // For store=codes. REQUIRES: shape().m != 0, check_codes().
-  virtual void decode(const CodedBlock& block, RowRange rows, std::byte* out,
-                      Bitmap* present) const = 0;
-  // Codes of rows of several blocks, in the order given.
-  // REQUIRES: shape().m != 0, check_codes() of each block.
-  virtual Bytes gather(std::span<const CodedRow> rows) const = 0;
 };
 
 // The model as what it is; null when it is no such.

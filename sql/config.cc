@@ -12,6 +12,7 @@
 #include "engine/search.h"
 #include "sql/argument_lexer.h"
 #include "sql/number_text.h"
+#include "sql/progress.h"
 #include "sql/values.h"
 
 namespace warplite::sql {
@@ -19,7 +20,6 @@ namespace {
 
 constexpr std::int64_t kMostThreads = 1024;
 
-std::atomic<bool> progress{false};
 std::atomic<bool> external{true};
 std::atomic<bool> locked{false};
 
@@ -137,8 +137,8 @@ const Setting kSettings[] = {
      [](const Cell& value) {
        engine::Residency::instance().set_device_limit(size_setting("gpu_memory_limit", value));
      }},
-    {"progress", [] { return number(progress ? 1 : 0); },
-     [](const Cell& value) { progress = flag_setting("progress", value); }},
+    {"progress", [] { return number(progress_enabled() ? 1 : 0); },
+     [](const Cell& value) { enable_progress(flag_setting("progress", value)); }},
     {"external_access", [] { return number(external ? 1 : 0); },
      [](const Cell& value) { turn("external_access", external, false, value); }, false},
     {"lock_configuration", [] { return number(locked ? 1 : 0); },
@@ -166,8 +166,6 @@ Value write_setting(std::string_view name, const Cell& value) {
   setting.write(value);
   return setting.read();
 }
-
-bool progress_enabled() { return progress; }
 
 void check_external_access(const std::string& what) {
   if (external) return;

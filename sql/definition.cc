@@ -64,9 +64,10 @@ void check_codes_only(const TableDefinition& definition) {
     if (column.kind != ColumnKind::kVector) continue;
     any = true;
     const std::string place = definition.table + "." + column.name + ": ";
-    if (column.index.kind != "ivfpq") {
-      throw Error(ErrorKind::kInvalid, place + "store=codes needs index=ivfpq, but the column has "
-                                               "index=" + column.index.kind);
+    if (!index::codes_suffice(column.index.kind)) {
+      throw Error(ErrorKind::kInvalid, place + "store=codes needs index=" +
+                                           index::kinds_with_codes() +
+                                           ", but the column has index=" + column.index.kind);
     }
     try {
       index::make_index(column.index, {column.element, column.dim, column.distance, true});
@@ -76,7 +77,8 @@ void check_codes_only(const TableDefinition& definition) {
   }
   if (any) return;
   throw Error(ErrorKind::kInvalid,
-              definition.table + ": store=codes needs a vector column with index=ivfpq");
+              definition.table + ": store=codes needs a vector column with index=" +
+                  index::kinds_with_codes());
 }
 
 // What goes with rows that are another table's.

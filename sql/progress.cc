@@ -1,15 +1,16 @@
 #include "sql/progress.h"
 
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <optional>
 #include <utility>
 
-#include "sql/config.h"
-
 namespace warplite::sql {
 namespace {
+
+std::atomic<bool> enabled{false};
 
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kPause{1000};
@@ -33,6 +34,9 @@ class Reporter {
 };
 
 }  // namespace
+
+void enable_progress(bool wanted) { enabled = wanted; }
+bool progress_enabled() { return enabled; }
 
 index::Progress progress_reporter(std::string subject) {
   if (!progress_enabled()) return {};

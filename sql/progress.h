@@ -9,6 +9,9 @@
 
 namespace warplite::sql {
 
+// For all connections. At first nobody wants to know.
+void enable_progress(bool wanted);
+bool progress_enabled();
 // Empty when nobody wants to know.
 index::Progress progress_reporter(std::string subject);
 

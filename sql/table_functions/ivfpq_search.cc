@@ -1,5 +1,6 @@
 // warp_ivfpq_search(table, column, query, k [, nprobe [, options]]): the k rows nearest to a query
 // through the column's index, ivfpq or ivfflat. Until that is trained, every row is compared.
+#include "engine/searcher.h"
 #include "sql/table_functions/functions.h"
 #include "sql/table_functions/neighbors.h"
 #include "sql/table_functions/search_target.h"
@@ -12,11 +13,11 @@ struct Input {
 };
 
 void require_lists(const Call& call, const SearchTarget& target) {
-  const index::Trained* trained = index_of(target).trained();
-  if (trained != nullptr && trained->inverted() != nullptr) return;
+  const engine::Searcher* const searcher = engine::searcher_of(index_of(target));
+  if (searcher != nullptr && searcher->has_lists()) return;
   throw Error(ErrorKind::kInvalid, std::string(call.function()) + ": " + target.place().text() +
-                                       " needs index=ivfpq or ivfflat, but has index=" +
-                                       target.column->index.kind);
+                                       " needs index=" + engine::kinds_with_lists() +
+                                       ", but has index=" + target.column->index.kind);
 }
 
 std::unique_ptr<Rows> run(Call& call) {
