@@ -59,6 +59,21 @@ std::vector<std::string> arguments_of(const std::string& sql) {
   return arguments;
 }
 
+// Makes the length and the checksum of a record right.
+std::string sealed(std::string record) {
+  struct {
+    std::uint32_t magic, length;
+    std::uint64_t sum;
+  } head;
+  if (record.size() < sizeof head) return record;
+  std::memcpy(&head, record.data(), sizeof head);
+  head.length = static_cast<std::uint32_t>(record.size());
+  head.sum = storage::checksum(as_bytes(record).subspan(sizeof head),
+                               std::uint64_t{head.length} << 32 | head.magic);
+  std::memcpy(record.data(), &head, sizeof head);
+  return record;
+}
+
 }  // namespace
 
 Forgery::Forgery(sqlite3* db, std::string table) : db_(db), table_(std::move(table)) {
@@ -76,6 +91,13 @@ std::vector<std::int64_t> Forgery::numbers(const std::string& sql) const {
   std::vector<std::int64_t> found;
   const Statement statement(db_, sql);
   while (statement.step()) found.push_back(sqlite3_column_int64(statement.get(), 0));
+  return found;
+}
+
+std::vector<std::string> Forgery::texts(const std::string& sql) const {
+  std::vector<std::string> found;
+  const Statement statement(db_, sql);
+  while (statement.step()) found.push_back(statement.blob(0));
   return found;
 }
 
@@ -116,6 +138,21 @@ std::vector<storage::SegmentInfo> Forgery::segments() const {
 void Forgery::put(const storage::SegmentInfo& segment) {
   run("REPLACE INTO " + name("segments") + " VALUES(" + std::to_string(segment.id) + ", ?)",
       storage::encode_segment(segment, layout_));
+}
+
+std::string Forgery::state_record() const { return blob("SELECT record FROM " + name("state")); }
+
+void Forgery::put_state_record(std::string record) {
+  run("REPLACE INTO " + name("state") + " VALUES(1, ?)", sealed(std::move(record)));
+}
+
+std::string Forgery::segment_record(std::int64_t id) const {
+  return blob("SELECT info FROM " + name("segments") + " WHERE id = " + std::to_string(id));
+}
+
+void Forgery::put_segment_record(std::int64_t id, std::string record) {
+  run("REPLACE INTO " + name("segments") + " VALUES(" + std::to_string(id) + ", ?)",
+      sealed(std::move(record)));
 }
 
 std::string Forgery::block(std::int64_t id) const {

@@ -30,6 +30,12 @@ class Forgery {
   std::vector<storage::SegmentInfo> segments() const;
   void put(const storage::SegmentInfo& segment);
 
+  // A record of the state, or of a segment, with a checksum and a length that are right; of any content.
+  std::string state_record() const;
+  void put_state_record(std::string record);
+  std::string segment_record(std::int64_t id) const;
+  void put_segment_record(std::int64_t id, std::string record);
+
   // A block, header included; empty when there is none.
   std::string block(std::int64_t id) const;
   // With a checksum and a payload's length that are right.
@@ -47,8 +53,9 @@ class Forgery {
   // Has the state record describe the directory and the tail as they are.
   void settle();
 
-  // Of SQL that reads one number from each row.
+  // Of SQL that reads one number, or one text, from each row.
   std::vector<std::int64_t> numbers(const std::string& sql) const;
+  std::vector<std::string> texts(const std::string& sql) const;
   void run(const std::string& sql, const std::string& blob = {}) const;
   // Of tables that there may not be.
   void run_if_possible(const std::string& sql) const;

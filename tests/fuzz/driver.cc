@@ -1,6 +1,7 @@
 // Runs a fuzz target without libFuzzer: its seeds, then random changes of them.
 // usage: <target> [seconds [seed [file…]]]; files are inputs to run first. An input that ends in
-// a signal is left in the file crash-input.
+// a signal is left in the file crash-input; so is one that takes longer than a minute (WARPLITE_FUZZ_LIMIT,
+// in seconds), after the stacks of all threads were printed.
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -13,6 +14,7 @@
 #include <unistd.h>
 
 #include "tests/fuzz/fuzz_target.h"
+#include "tests/fuzz/watchdog.h"
 
 namespace {
 
@@ -24,7 +26,7 @@ void change(Random& random, const std::vector<std::string>& seeds, std::string& 
   static constexpr char kTelling[] = {'[', ']', ',', '"', '\0', '\xff', '\x7f', '-', 'e', '9', '0', ' '};
   const std::size_t at = below(random, input.size() + 1);
   const std::string& other = seeds[below(random, seeds.size())];
-  switch (below(random, 9)) {
+  switch (below(random, 11)) {
     case 0: input.insert(at, 1, static_cast<char>(random())); break;
     case 1: input.erase(at, 1 + below(random, 4)); break;
     case 2: input.insert(at, 1, kTelling[below(random, std::size(kTelling))]); break;
@@ -36,6 +38,9 @@ void change(Random& random, const std::vector<std::string>& seeds, std::string& 
       for (std::size_t n = below(random, 200); n > 0; --n) input.insert(at, piece);
       break;
     }
+    case 7:  // all others
+      for (std::size_t i = at; i < input.size(); ++i) input[i] = static_cast<char>(random());
+      break;
     default:
       if (at < input.size()) input[at] = static_cast<char>(input[at] ^ (1 << below(random, 8)));
   }
@@ -53,6 +58,7 @@ void keep_input(int signal_number) {
 
 void run_one(const std::string& input) {
   current = &input;
+  warplite::fuzzing::step();
   LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(input.data()), input.size());
 }
 
@@ -61,6 +67,8 @@ void run_one(const std::string& input) {
 int main(int argc, char** argv) {
   const double seconds = argc > 1 ? std::atof(argv[1]) : 3;
   Random random(argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 1);
+  const char* limit = std::getenv("WARPLITE_FUZZ_LIMIT");
+  warplite::fuzzing::watch(limit != nullptr ? std::atoi(limit) : 60);
   long inputs = 0;
   for (const int number : {SIGABRT, SIGSEGV, SIGFPE, SIGBUS}) std::signal(number, keep_input);
   for (int i = 3; i < argc; ++i, ++inputs) {
