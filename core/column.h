@@ -52,7 +52,7 @@ class Column {
   }
   Cell cell(std::size_t row) const;
 
-  // REQUIRES: !coded(), `cell` is NULL or already of this column's type (sql/values converts).
+  // REQUIRES: !coded(), `cell` is NULL or already of this column's type (sql/definition/values converts).
   void append(const Cell& cell);
   void truncate(std::size_t size);  // REQUIRES: !coded()
   void reserve(std::size_t rows);

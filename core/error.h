@@ -1,5 +1,5 @@
 // Errors: one exception type inside, translated once at the C boundary
-// (sql/guard.h). A Device reports errors as Status values instead, because it
+// (sql/host/guard.h). A Device reports errors as Status values instead, because it
 // may live in a plug-in; raise() turns them into exceptions.
 #pragma once
 

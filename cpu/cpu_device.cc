@@ -7,17 +7,17 @@
 #endif
 
 #include "compute/guarded.h"
-#include "cpu/assign.h"
-#include "cpu/codes.h"
 #include "cpu/edit.h"
-#include "cpu/ivf_search.h"
-#include "cpu/match.h"
-#include "cpu/metric_kernels.h"
-#include "cpu/metric_search.h"
-#include "cpu/pq_assign.h"
-#include "cpu/search.h"
-#include "cpu/targets.h"
-#include "cpu/worker.h"
+#include "cpu/ivf/assign.h"
+#include "cpu/ivf/pq_assign.h"
+#include "cpu/ivf/search.h"
+#include "cpu/match/codes.h"
+#include "cpu/match/match.h"
+#include "cpu/metric/kernels.h"
+#include "cpu/metric/search.h"
+#include "cpu/runtime/targets.h"
+#include "cpu/scan/search.h"
+#include "cpu/scan/worker.h"
 
 namespace warplite::cpu {
 namespace {

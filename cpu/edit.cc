@@ -3,9 +3,9 @@
 #include <numeric>
 #include <vector>
 
-#include "cpu/edit_distances.h"
-#include "cpu/edit_metric.h"
-#include "cpu/edit_scan.h"
+#include "cpu/edit/distances.h"
+#include "cpu/edit/scan.h"
+#include "cpu/metric/edit_metric.h"
 
 namespace warplite::cpu {
 namespace {

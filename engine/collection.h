@@ -1,6 +1,6 @@
 // One table's life on one connection: storage, pending rows, snapshots.
 //
-// Writes collect in memory (engine/pending.h) and reach the shadow tables at sync()
+// Writes collect in memory (engine/table/pending.h) and reach the shadow tables at sync()
 // or when the buffer is large; what a savepoint needs to come back is kept.
 // Transaction calls follow, as SQLite makes them (xCreate is followed by sync without begin):
 //   (begin? (insert | update | erase | savepoint n | release n | rollback_to n)* (sync commit | sync? rollback))*
@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "core/chunk.h"
-#include "engine/table_options.h"
-#include "engine/view.h"
+#include "engine/table/table_options.h"
+#include "engine/table/view.h"
 #include "index/trained.h"
 
 struct sqlite3;

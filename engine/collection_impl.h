@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "core/interruption.h"
-#include "engine/coding.h"
 #include "engine/collection.h"
 #include "engine/flush.h"
 #include "engine/rewrite.h"
-#include "engine/transaction.h"
+#include "engine/table/transaction.h"
+#include "engine/trained/coding.h"
 
 namespace warplite::engine {
 

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "engine/collection_impl.h"
-#include "engine/content_hits.h"
-#include "engine/training.h"
+#include "engine/filter/content_hits.h"
+#include "engine/trained/training.h"
 
 namespace warplite::engine {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "engine/parts.h"
+#include "engine/table/parts.h"
 #include "storage/row_hash.h"
 
 namespace warplite::engine {

@@ -4,9 +4,9 @@
 #include <map>
 #include <span>
 
-#include "engine/coding.h"
-#include "engine/partition.h"
-#include "engine/rows.h"
+#include "engine/table/partition.h"
+#include "engine/table/rows.h"
+#include "engine/trained/coding.h"
 #include "storage/row_hash.h"
 
 namespace warplite::engine {

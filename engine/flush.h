@@ -7,9 +7,9 @@
 #include <memory>
 #include <vector>
 
-#include "engine/models.h"
-#include "engine/pending.h"
-#include "engine/write_context.h"
+#include "engine/table/models.h"
+#include "engine/table/pending.h"
+#include "engine/table/write_context.h"
 
 namespace warplite::engine {
 

@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "core/interruption.h"
-#include "engine/models.h"
-#include "engine/parts.h"
+#include "engine/table/models.h"
+#include "engine/table/parts.h"
 
 namespace warplite::engine {
 namespace {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "core/interruption.h"
-#include "engine/coding.h"
-#include "engine/partition.h"
+#include "engine/table/partition.h"
+#include "engine/trained/coding.h"
 
 namespace warplite::engine {
 namespace {

@@ -8,9 +8,9 @@
 #include <system_error>
 #include <utility>
 
-#include "gpu/metric_tiles.h"
-#include "gpu/stop.h"
-#include "gpu/threads.h"
+#include "gpu/metric/tiles.h"
+#include "gpu/runtime/stop.h"
+#include "gpu/runtime/threads.h"
 
 namespace warplite::gpu {
 namespace {

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "compute/edit.h"
-#include "gpu/edit_tiles.h"
-#include "gpu/metric_texts.h"
+#include "gpu/edit/tiles.h"
+#include "gpu/metric/texts.h"
 
 namespace warplite::gpu {
 

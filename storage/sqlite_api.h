@@ -1,7 +1,7 @@
 // SQLite as seen from a loadable extension: every call goes through a table of routines that the
 // library hands over. A process may have several SQLite libraries (Python's own and apsw's, say), and
 // what one of them made means nothing to another. So the table in use is that of the library which has
-// called this thread: every function that SQLite calls is an entry (sql/entry.h), which sets it. Outside of
+// called this thread: every function that SQLite calls is an entry (sql/host/entry.h), which sets it. Outside of
 // entries there is none, and a call of SQLite ends the process: what forgot to be an entry shows in
 // every test.
 // Threads: each has its own; helper threads, which SQLite does not call, have none.
@@ -46,7 +46,7 @@ class Scope {
 
 #define sqlite3_api (::warplite::host::routines)
 
-// What hands functions to SQLite to be called later: sql/entry.h does, or shows how.
+// What hands functions to SQLite to be called later: sql/host/entry.h does, or shows how.
 #undef sqlite3_create_module
 #undef sqlite3_create_module_v2
 #undef sqlite3_create_function

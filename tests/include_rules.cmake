@@ -13,7 +13,7 @@ set(edges_engine storage index compute core)
 set(edges_sql engine storage compute core)
 set(edges_extension sql engine storage index cpu compute core)
 # Single headers beyond those edges: a declaration names index kinds.
-set(headers_sql index/index.h index/text_index.h)
+set(headers_sql index/index.h index/text/text_index.h)
 
 set(folders core compute cpu gpu index storage engine sql extension)
 set(hosts storage sql extension)   # may include SQLite

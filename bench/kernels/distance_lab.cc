@@ -15,7 +15,7 @@
 #include "compute/device.h"
 #include "core/half.h"
 #include "cpu/cpu_device.h"
-#include "cpu/targets.h"
+#include "cpu/runtime/targets.h"
 
 using namespace warplite;
 

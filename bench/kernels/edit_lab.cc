@@ -22,8 +22,8 @@
 #include "compute/edit_distance.h"
 #include "core/utf8.h"
 #include "cpu/cpu_device.h"
-#include "index/edit_tile.h"
-#include "index/text_metric.h"
+#include "index/metric/text_metric.h"
+#include "index/tiles/edit_tile.h"
 
 using namespace warplite;
 

@@ -21,7 +21,7 @@
 #include "bench/kernels/lab_rows.h"
 #include "compute/edit_distance.h"
 #include "core/utf8.h"
-#include "index/edit_tile.h"
+#include "index/tiles/edit_tile.h"
 
 using namespace warplite;
 using namespace warplite::bench;

@@ -13,8 +13,8 @@
 #include "bench/kernels/lab_rows.h"
 #include "compute/parallel.h"
 #include "cpu/cpu_device.h"
-#include "cpu/thread_pool.h"
-#include "index/ivf.h"
+#include "cpu/runtime/thread_pool.h"
+#include "index/ivf/ivf.h"
 #include "index/trained.h"
 
 using namespace warplite;

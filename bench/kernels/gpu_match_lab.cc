@@ -19,9 +19,9 @@
 
 #include "bench/kernels/lab_rows.h"
 #include "cpu/cpu_device.h"
-#include "index/ngram.h"
-#include "index/postings.h"
-#include "index/words.h"
+#include "index/text/ngram.h"
+#include "index/text/words.h"
+#include "index/tiles/postings.h"
 
 using namespace warplite;
 using namespace warplite::bench;

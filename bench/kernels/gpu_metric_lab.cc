@@ -22,10 +22,10 @@
 #include "bench/kernels/lab_rows.h"
 #include "core/utf8.h"
 #include "cpu/cpu_device.h"
-#include "index/edit_tile.h"
-#include "index/list_of_clusters.h"
-#include "index/sss.h"
-#include "index/text_metric.h"
+#include "index/metric/list_of_clusters.h"
+#include "index/metric/sss.h"
+#include "index/metric/text_metric.h"
+#include "index/tiles/edit_tile.h"
 
 namespace {
 

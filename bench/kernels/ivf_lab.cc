@@ -22,7 +22,7 @@
 #include "compute/device.h"
 #include "core/bytes.h"
 #include "cpu/cpu_device.h"
-#include "cpu/targets.h"
+#include "cpu/runtime/targets.h"
 
 using namespace warplite;
 

@@ -21,10 +21,10 @@
 
 #include "compute/device.h"
 #include "cpu/cpu_device.h"
-#include "index/count_queue.h"
-#include "index/ngram.h"
-#include "index/postings.h"
-#include "index/words.h"
+#include "bench/kernels/count_queue.h"
+#include "index/text/ngram.h"
+#include "index/text/words.h"
+#include "index/tiles/postings.h"
 
 using namespace warplite;
 using compute::Keyword;
@@ -149,7 +149,7 @@ struct CpuIdx {
 
   std::size_t search_with_queue(const Keywords& query, std::size_t k) const {
     const auto most = static_cast<std::uint32_t>(std::max<std::size_t>(query.size(), 1));
-    index::CountQueue queue(counts.size(), k, most);
+    bench::CountQueue queue(counts.size(), k, most);
     for_each(query, [&](std::uint32_t row) { queue.add(row); });
     return queue.best().size();
   }

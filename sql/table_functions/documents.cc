@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "engine/text_search.h"
+#include "engine/text/text_search.h"
 
 namespace warplite::sql {
 namespace {

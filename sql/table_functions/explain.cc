@@ -3,7 +3,7 @@
 // index, the rest by brute force; `distances` were evaluated, on the way to both; `clusters` were
 // visited, or, under pivots, rows were left over by them. What lists, signatures or postings answered
 // alone has none of these.
-#include "engine/search_report.h"
+#include "engine/search/search_report.h"
 
 #include "sql/table_functions/functions.h"
 

@@ -1,6 +1,6 @@
 // warp_ivfpq_search(table, column, query, k [, nprobe [, options]]): the k rows nearest to a query
 // through the column's index, ivfpq or ivfflat. Until that is trained, every row is compared.
-#include "engine/searcher.h"
+#include "engine/search/searcher.h"
 #include "sql/table_functions/functions.h"
 #include "sql/table_functions/neighbors.h"
 #include "sql/table_functions/search_target.h"

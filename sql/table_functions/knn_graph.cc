@@ -3,10 +3,10 @@
 // the table, so that memory stays bounded and a LIMIT ends the work.
 #include <algorithm>
 
-#include "engine/content_hits.h"
-#include "engine/ordered_scan.h"
-#include "sql/progress.h"
-#include "sql/row_reader.h"
+#include "engine/filter/content_hits.h"
+#include "engine/filter/ordered_scan.h"
+#include "sql/host/progress.h"
+#include "sql/table/row_reader.h"
 #include "sql/table_functions/functions.h"
 #include "sql/table_functions/hit_order.h"
 #include "sql/table_functions/search_target.h"

@@ -1,6 +1,6 @@
 // warp_match_count(table, query_json, k [, options]): the k rows that match most items of a query
-// such as {"age":[25,35], "sex":"Male"} (sql/match_query.h).
-#include "sql/match_query.h"
+// such as {"age":[25,35], "sex":"Male"} (sql/definition/match_query.h).
+#include "sql/definition/match_query.h"
 #include "sql/table_functions/functions.h"
 #include "sql/table_functions/match_counts.h"
 #include "sql/table_functions/neighbors.h"

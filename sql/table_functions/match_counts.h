@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "engine/match_count.h"
+#include "engine/match/match_count.h"
 #include "sql/table_functions/table_function.h"
 
 namespace warplite::sql {

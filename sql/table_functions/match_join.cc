@@ -1,6 +1,6 @@
 // warp_match_join(table, query_sql, k [, options]): for every row (id, query_json) of query_sql, the
 // k rows that match most of its items, counted as one batch.
-#include "sql/match_query.h"
+#include "sql/definition/match_query.h"
 #include "sql/table_functions/functions.h"
 #include "sql/table_functions/match_counts.h"
 #include "sql/table_functions/neighbors.h"

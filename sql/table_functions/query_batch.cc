@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "sql/statement.h"
+#include "sql/host/statement.h"
 
 namespace warplite::sql {
 namespace {

@@ -1,5 +1,5 @@
 // warp_residency(): which blocks live where, in this process.
-#include "engine/residency.h"
+#include "engine/residency/residency.h"
 
 #include "sql/table_functions/functions.h"
 

@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "core/interruption.h"
-#include "engine/content_hits.h"
-#include "engine/device_choice.h"
-#include "engine/filter.h"
-#include "sql/json.h"
+#include "engine/filter/content_hits.h"
+#include "engine/filter/filter.h"
+#include "engine/residency/device_choice.h"
+#include "sql/host/json.h"
 
 namespace warplite::sql {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "engine/collection.h"
-#include "engine/search.h"
+#include "engine/search/search.h"
 #include "sql/table_functions/table_function.h"
 
 namespace warplite::sql {
@@ -24,7 +24,7 @@ struct SearchTarget {
 // Throws Error{kInvalid} when there is no such table or vector column; it names those there are.
 SearchTarget search_target(Call& call, int table_parameter, int column_parameter);
 
-// What holds where an option is not given: engine/search.h.
+// What holds where an option is not given: engine/search/search.h.
 struct SearchOptions {
   std::string device;
   std::uint32_t nprobe = 0;

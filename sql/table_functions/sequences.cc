@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "engine/sequences.h"
+#include "engine/text/sequences.h"
 #include "sql/table_functions/search_target.h"
 
 namespace warplite::sql {

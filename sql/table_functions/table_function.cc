@@ -4,9 +4,9 @@
 #include <limits>
 
 #include "core/interruption.h"
-#include "sql/entry.h"
-#include "sql/guard.h"
-#include "sql/statement.h"
+#include "sql/host/entry.h"
+#include "sql/host/guard.h"
+#include "sql/host/statement.h"
 
 namespace warplite::sql {
 namespace {

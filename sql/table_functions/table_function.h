@@ -12,8 +12,8 @@
 
 #include "core/error.h"
 #include "core/value.h"
-#include "sql/context.h"
-#include "sql/values.h"
+#include "sql/definition/values.h"
+#include "sql/table/context.h"
 #include "storage/sqlite_api.h"
 
 namespace warplite::sql {

@@ -1,7 +1,7 @@
 // Table-valued functions: the list is in table_functions.cc, each has a file of its own.
 #pragma once
 
-#include "sql/context.h"
+#include "sql/table/context.h"
 #include "storage/sqlite_api.h"
 
 namespace warplite::sql {

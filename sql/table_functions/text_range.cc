@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "core/interruption.h"
-#include "engine/content_hits.h"
-#include "engine/edit_search.h"
+#include "engine/filter/content_hits.h"
+#include "engine/text/edit_search.h"
 
 namespace warplite::sql {
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "core/value.h"
-#include "engine/filter.h"
+#include "engine/filter/filter.h"
 #include "sql/table_functions/table_function.h"
 #include "sql/table_functions/text_target.h"
 

@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "engine/text_search.h"
+#include "engine/text/text_search.h"
 #include "sql/table_functions/table_function.h"
 
 namespace warplite::sql {

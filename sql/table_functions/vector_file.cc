@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "core/error.h"
+#include "sql/definition/values.h"
 #include "sql/table_functions/npy_header.h"
-#include "sql/values.h"
 
 namespace warplite::sql {
 namespace {

@@ -1,6 +1,6 @@
 // warp_vectors_file(path): the vectors of a file, streamed; the rowid counts them from 0, as
 // the neighbours in ground-truth files do.
-#include "sql/config.h"
+#include "sql/functions/config.h"
 #include "sql/table_functions/functions.h"
 #include "sql/table_functions/vector_file.h"
 

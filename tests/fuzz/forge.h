@@ -5,7 +5,7 @@
 
 #include <sqlite3.h>
 
-#include "tests/forgery.h"
+#include "tests/support/forgery.h"
 #include "tests/fuzz/fuzz_database.h"
 
 namespace warplite::fuzzing {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "tests/forgery.h"
+#include "tests/support/forgery.h"
 #include "tests/fuzz/fuzz_database.h"
 
 namespace warplite::fuzzing {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/residency.h"
+#include "engine/residency/residency.h"
 #include "tests/fuzz/fuzz_database.h"
 #include "tests/fuzz/fuzz_target.h"
 

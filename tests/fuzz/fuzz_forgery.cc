@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "core/error.h"
-#include "engine/residency.h"
-#include "tests/forgery.h"
+#include "engine/residency/residency.h"
+#include "tests/support/forgery.h"
 #include "tests/fuzz/forge.h"
 #include "tests/fuzz/fuzz_database.h"
 #include "tests/fuzz/fuzz_tables.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "sql/json.h"
+#include "sql/host/json.h"
 
 #include "tests/fuzz/fuzz_database.h"
 #include "tests/fuzz/fuzz_target.h"

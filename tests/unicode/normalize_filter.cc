@@ -8,7 +8,7 @@
 #include <sstream>
 #include <string>
 
-#include "index/normalize.h"
+#include "index/text/normalize.h"
 
 int main(int count, char** arguments) {
   using warplite::index::Normalization;

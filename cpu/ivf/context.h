@@ -1,0 +1,80 @@
+// What the threads of one search of an inverted file share.
+// Threads: constant once made. Ownership: borrows the work.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "compute/ivf.h"
+#include "cpu/ivf/pq_codebook.h"
+#include "cpu/ivf/rows.h"
+#include "cpu/scan/query_set.h"
+#include "cpu/scan/scan_kernels.h"
+#include "cpu/scan/screen.h"
+
+namespace warplite::cpu {
+
+// The bytes of a run.
+struct IvfRunView {
+  const std::uint32_t* begins;
+  const std::uint32_t* ordinals;
+  const float* bias;
+  const std::uint8_t* codes;
+};
+
+// Consecutive positions of one list of a run.
+struct IvfSpan {
+  std::uint32_t run;
+  std::uint32_t begin, end;
+};
+
+class IvfContext {
+ public:
+  // Throws std::bad_alloc, Error{kLimit}; Error{kInterrupted} when cancelled.
+  IvfContext(const compute::IvfWork& work, std::size_t k);
+
+  const compute::IvfWork& work() const { return work_; }
+  const compute::IvfShape& shape() const { return work_.model.shape; }
+  const ScanKernels& kernels() const { return kernels_; }
+  const RowMap& rows() const { return rows_; }
+  const IvfRunView& run(std::size_t i) const { return runs_[i]; }
+  std::size_t k() const { return k_; }
+  // Candidates of a query.
+  std::size_t keep() const { return keep_; }
+  const PqCodebookView& codebook() const { return codebook_->view(); }
+  RowScorer make_scorer() const {
+    return RowScorer(flat_, kernels_, queries_, screen_ ? &*screen_ : nullptr);
+  }
+  // The lists that the query probes, nearest first; Hit::row is the list.
+  const std::vector<Hit>& lists(std::size_t query) const { return lists_[query]; }
+  // a(list) of ivf.h.
+  float a(const Hit& list, float offset) const {
+    const bool product = work_.distance == Distance::kInnerProduct;
+    return static_cast<float>(product ? list.distance : list.distance * list.distance) + offset;
+  }
+  // Appends the list's rows of all runs.
+  void add_spans(std::uint32_t list, std::vector<IvfSpan>& out) const;
+  const float* model_query(std::size_t query) const {
+    return work_.model_queries + query * shape().dim;
+  }
+
+ private:
+  void choose_lists();
+
+  const compute::IvfWork& work_;
+  const ScanKernels& kernels_;
+  const std::size_t k_;
+  compute::Workload flat_;  // the canonical comparisons
+  RowMap rows_;
+  QuerySet queries_;
+  std::optional<Screen> screen_;
+  std::vector<IvfRunView> runs_;
+  std::size_t keep_;
+  std::uint32_t span_rows_;  // positions between two questions whether to go on
+  std::shared_ptr<const PqCodebook> codebook_;
+  std::vector<std::vector<Hit>> lists_;  // of each query
+};
+
+}  // namespace warplite::cpu

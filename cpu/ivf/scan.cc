@@ -1,0 +1,172 @@
+#include "cpu/ivf/scan.h"
+
+#include <algorithm>
+#include <cmath>
+#include "cpu/ivf/pq_kernels.h"
+
+namespace warplite::cpu {
+namespace {
+
+// Rows between looking at their sums and at their scores; a whole number of fast-scan groups.
+constexpr std::size_t kRows = 256;
+
+double distance_of_code(Distance distance, double score) {
+  if (distance == Distance::kInnerProduct) return score;
+  return distance == Distance::kL2 ? std::sqrt(std::max(0.0, score)) : std::max(0.0, score / 2);
+}
+
+}  // namespace
+
+void FlatScan::scan(const IvfSpan& span, std::span<const Visit> visits) {
+  const IvfRunView& run = context_.run(span.run);
+  const std::uint32_t first = context_.rows().first_of(span.run);
+  rows_.clear();
+  for (std::uint32_t p = span.begin; p < span.end; ++p) {
+    if (run.ordinals[p] == compute::kNoOrdinal) continue;
+    const RowPlace row = context_.rows().at(first + run.ordinals[p]);
+    if (row.live()) rows_.push_back(row);
+  }
+  targets_.clear();
+  for (const Visit& visit : visits) targets_.push_back({visit.query->number, &visit.query->best});
+  scorer_.add(rows_, targets_);
+}
+
+// Up to kRows positions of a run.
+struct CodeScan::Part {
+  const IvfRunView& run;
+  std::uint32_t first;     // ordinal of the run's first row
+  std::uint32_t position;
+  std::size_t n;
+};
+
+CodeScan::CodeScan(const IvfContext& context)
+    : context_(context),
+      scorer_(context.make_scorer()),
+      scores_(kRows),
+      sums_(kRows),
+      other_sums_(kRows),
+      wide_(kRows),
+      places_(kRows) {}
+
+// Codes that queries read together spare memory; tables of 8 bits are as large as a list.
+bool CodeScan::together(const IvfContext& context) {
+  const compute::IvfShape& shape = context.shape();
+  const std::size_t tables = std::size_t{shape.m} * shape.codewords();
+  const std::size_t list = std::size_t{context.rows().rows()} / shape.lists * shape.code_stride();
+  return list > 4 * tables;
+}
+
+void CodeScan::begin(std::size_t number, Query& query) {
+  const compute::IvfShape& shape = context_.shape();
+  const std::size_t entries = std::size_t{shape.m} * shape.codewords();
+  query.number = number;
+  query.candidates.clear();
+  if (query.entries.size() == 0) query.entries = Bytes(entries);
+  query.tables.entries = reinterpret_cast<std::uint8_t*>(query.entries.data());
+  scratch_.resize(entries + shape.m + shape.dim);
+  const float* y = context_.model_query(number);
+  const float* z = y;
+  const bool product = context_.work().distance == Distance::kInnerProduct;
+  if (!product) {
+    float* centred = &scratch_[entries + shape.m];
+    for (std::uint32_t i = 0; i < shape.dim; ++i) centred[i] = y[i] - context_.work().model.mean[i];
+    z = centred;
+  }
+  pq_kernels().tables(context_.codebook(), z, product ? -1.0f : -2.0f, scratch_.data(),
+                               query.tables);
+}
+
+void CodeScan::join(const Query& first, Query& query) {
+  query.number = first.number;
+  query.tables = first.tables;
+  query.candidates.clear();
+}
+
+void CodeScan::scan(const IvfSpan& span, std::span<const Visit> visits) {
+  const IvfRunView& run = context_.run(span.run);
+  const std::uint32_t first = context_.rows().first_of(span.run);
+  const bool pairs = context_.shape().bits == 4 && context_.shape().m <= kSummedSpaces;
+  for (std::uint32_t at = span.begin; at < span.end;) {
+    const Part part{run, first, at, std::min<std::size_t>(kRows, span.end - at)};
+    std::size_t i = 0;
+    for (; pairs && i + 2 <= visits.size(); i += 2) scan_two(part, &visits[i]);
+    for (; i < visits.size(); ++i) scan_one(part, visits[i]);
+    at += static_cast<std::uint32_t>(part.n);
+  }
+}
+
+void CodeScan::scan_two(const Part& part, const Visit* visits) {
+  const std::uint32_t m = context_.shape().m;
+  const std::uint8_t* const entries[2] = {visits[0].query->tables.entries,
+                                          visits[1].query->tables.entries};
+  std::uint16_t* const sums[2] = {sums_.data(), other_sums_.data()};
+  pq_kernels().sum_nibbles_of_two(
+      entries, part.run.codes + std::size_t{part.position} * m / 2, std::size_t{m} * 16, m,
+      part.n / compute::kFastScanRows, sums);
+  for (int i : {0, 1}) keep(part, visits[i], sums[i]);
+}
+
+void CodeScan::scan_one(const Part& part, const Visit& visit) {
+  sum(part, visit.query->tables);
+  keep(part, visit, sums_.data());
+}
+
+// Into sums_, or wide_ when 16 bits do not hold them.
+void CodeScan::sum(const Part& part, const PqTables& tables) {
+  const compute::IvfShape& shape = context_.shape();
+  const PqKernels& kernels = pq_kernels();
+  const bool wide = shape.m > kSummedSpaces;
+  if (wide) std::fill_n(wide_.begin(), part.n, 0u);
+  for (std::uint32_t s = 0; s < shape.m; s += kSummedSpaces) {
+    const std::uint32_t m = std::min(kSummedSpaces, shape.m - s);
+    const std::uint8_t* entries = tables.entries + std::size_t{s} * shape.codewords();
+    if (shape.bits == 8) {
+      const std::size_t stride = shape.code_stride();
+      kernels.sum_bytes(entries, part.run.codes + part.position * stride + s, stride, m, part.n,
+                        sums_.data());
+    } else {
+      const std::size_t stride = std::size_t{shape.m} * 16;
+      const std::size_t group = part.position / compute::kFastScanRows;
+      kernels.sum_nibbles(entries, part.run.codes + group * stride + s * 16, stride, m,
+                          part.n / compute::kFastScanRows, sums_.data());
+    }
+    for (std::size_t i = 0; wide && i < part.n; ++i) wide_[i] += sums_[i];
+  }
+}
+
+void CodeScan::keep(const Part& part, const Visit& visit, const std::uint16_t* sums) {
+  const RowMap& rows = context_.rows();
+  const PqTables& tables = visit.query->tables;
+  Candidates& candidates = visit.query->candidates;
+  const bool wide = context_.shape().m > kSummedSpaces;
+  const PqScores scores{sums, wide ? wide_.data() : nullptr, part.run.bias + part.position,
+                        part.n, tables.step, visit.a};
+  const std::size_t found = pq_kernels().survivors(scores, candidates.limit(),
+                                                            scores_.data(), places_.data());
+  for (std::size_t i = 0; i < found; ++i) {
+    const std::uint32_t ordinal = part.run.ordinals[part.position + places_[i]];
+    if (ordinal == compute::kNoOrdinal) continue;
+    if (!rows.all_live() && !rows.at(part.first + ordinal).live()) continue;
+    candidates.push(scores_[places_[i]], part.first + ordinal);
+  }
+}
+
+void CodeScan::finish(Query& query, TopK& best) {
+  const std::vector<std::uint64_t>& keys = query.candidates.by_ordinal();
+  rows_.clear();
+  for (const std::uint64_t key : keys) {
+    rows_.push_back(context_.rows().at(Candidates::ordinal_of(key)));
+  }
+  if (context_.work().refine != 0) {
+    const RowScorer::Target target{query.number, &best};
+    return scorer_.add(rows_, {&target, 1});
+  }
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    const RowPlace& row = rows_[i];
+    const double score = static_cast<double>(Candidates::score_of(keys[i]));
+    best.push({distance_of_code(context_.work().distance, score), row.block->rowids[row.row],
+               row.block->id, row.row});
+  }
+}
+
+}  // namespace warplite::cpu

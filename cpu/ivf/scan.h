@@ -1,0 +1,94 @@
+// What one thread does for the queries it searches for: rows of probed lists are compared as they
+// are (FlatScan), or by their codes (CodeScan). Both are used alike, by ivf_search.cc:
+//   begin(query, of)   a query's state before its first span
+//   join(first, of)    the same, to help another thread that began it
+//   scan(span, visits) for all queries that probe the list
+//   finish(of, best)   after the last span
+// Not thread-safe: one per thread, as are the states.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "core/bytes.h"
+#include "cpu/ivf/candidates.h"
+#include "cpu/ivf/context.h"
+
+namespace warplite::cpu {
+
+class FlatScan {
+ public:
+  struct Query {
+    explicit Query(const IvfContext& context) : best(context.k()) {}
+    float offset() const { return 0; }
+    void absorb(const Query& other) { best.merge(other.best); }
+
+    std::size_t number = 0;
+    TopK best;
+  };
+  struct Visit {
+    Query* query;
+    float a;  // of ivf.h
+  };
+
+  explicit FlatScan(const IvfContext& context)
+      : context_(context), scorer_(context.make_scorer()) {}
+
+  void begin(std::size_t number, Query& query) {
+    query.number = number;
+    query.best = TopK(context_.k());
+  }
+  void join(const Query& first, Query& query) { begin(first.number, query); }
+  void scan(const IvfSpan& span, std::span<const Visit> visits);
+  void finish(Query& query, TopK& best) { best.merge(query.best); }
+  // Whether queries that probe a list had better do so together.
+  static bool together(const IvfContext&) { return true; }
+
+ private:
+  const IvfContext& context_;
+  RowScorer scorer_;
+  std::vector<RowPlace> rows_;
+  std::vector<RowScorer::Target> targets_;
+};
+
+class CodeScan {
+ public:
+  struct Query {
+    explicit Query(const IvfContext& context) : candidates(context.keep()) {}
+    float offset() const { return tables.offset; }
+    void absorb(const Query& other) { candidates.merge(other.candidates); }
+
+    std::size_t number = 0;
+    PqTables tables;
+    Bytes entries;
+    Candidates candidates;
+  };
+  struct Visit {
+    Query* query;
+    float a;
+  };
+
+  explicit CodeScan(const IvfContext& context);
+
+  void begin(std::size_t number, Query& query);
+  void join(const Query& first, Query& query);
+  void scan(const IvfSpan& span, std::span<const Visit> visits);
+  void finish(Query& query, TopK& best);
+  static bool together(const IvfContext& context);
+
+ private:
+  struct Part;
+  void scan_one(const Part& part, const Visit& visit);
+  void scan_two(const Part& part, const Visit* visits);
+  void sum(const Part& part, const PqTables& tables);
+  void keep(const Part& part, const Visit& visit, const std::uint16_t* sums);
+
+  const IvfContext& context_;
+  RowScorer scorer_;
+  std::vector<float> scratch_, scores_;
+  std::vector<std::uint16_t> sums_, other_sums_;
+  std::vector<std::uint32_t> wide_, places_;
+  std::vector<RowPlace> rows_;
+};
+
+}  // namespace warplite::cpu

@@ -1,0 +1,202 @@
+#include "cpu/ivf/search.h"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+
+#include "compute/device.h"
+#include "cpu/ivf/context.h"
+#include "cpu/ivf/scan.h"
+#include "cpu/runtime/ivf_parallel.h"
+
+namespace warplite::cpu {
+namespace {
+
+// Queries searched together, which bounds the memory of a search.
+constexpr std::size_t kQueryGroup = 1024;
+// Waking a thread costs about as much as reading this many bytes of lists.
+constexpr std::size_t kThreadBytes = std::size_t{1} << 18;
+// Lists that each query reads by itself, to know what is near before lists come in any order.
+constexpr std::size_t kFirstLists = 2;
+
+// Consecutive queries, by one thread.
+template <class Scan>
+class Slice {
+ public:
+  Slice(const IvfContext& context, Scan& scan, ItemLoop& loop, unsigned thread)
+      : context_(context), scan_(scan), loop_(loop), thread_(thread) {}
+
+  // Each by itself, nearest lists first.
+  void search_each(std::size_t first, std::size_t end, TopK* best) {
+    Query query(context_);
+    for (std::size_t q = first; q < end; ++q) {
+      scan_.begin(q, query);
+      for (const Hit& list : context_.lists(q)) visit(list, query);
+      scan_.finish(query, best[q]);
+    }
+  }
+
+  // List by list, for all that probe it.
+  void search_together(std::size_t first, std::size_t end, TopK* best) {
+    std::vector<Query> queries;
+    queries.reserve(end - first);
+    for (std::size_t q = first; q < end; ++q) {
+      scan_.begin(q, queries.emplace_back(context_));
+      const std::vector<Hit>& lists = context_.lists(q);
+      for (std::size_t i = 0; i < std::min(kFirstLists, lists.size()); ++i) {
+        visit(lists[i], queries.back());
+      }
+    }
+    sort_visits(queries);
+    for (std::uint32_t list = 0; list < context_.shape().lists; ++list) {
+      const std::span<const Visit> all(&visits_[begins_[list]], begins_[list + 1] - begins_[list]);
+      if (!all.empty()) scan_list(list, all);
+    }
+    for (std::size_t q = first; q < end; ++q) scan_.finish(queries[q - first], best[q]);
+  }
+
+ private:
+  using Query = typename Scan::Query;
+  using Visit = typename Scan::Visit;
+
+  void visit(const Hit& list, Query& query) {
+    const Visit one{&query, context_.a(list, query.offset())};
+    scan_list(list.row, {&one, 1});
+  }
+
+  void scan_list(std::uint32_t list, std::span<const Visit> visits) {
+    spans_.clear();
+    context_.add_spans(list, spans_);
+    for (const IvfSpan& span : spans_) {
+      loop_.check(thread_);
+      scan_.scan(span, visits);
+    }
+  }
+
+  // Those of list i from begins_[i] on: counted, then placed.
+  void sort_visits(std::vector<Query>& queries) {
+    const auto for_each = [&](const auto& body) {
+      for (Query& query : queries) {
+        const std::vector<Hit>& lists = context_.lists(query.number);
+        for (std::size_t i = kFirstLists; i < lists.size(); ++i) body(lists[i], query);
+      }
+    };
+    begins_.assign(std::size_t{context_.shape().lists} + 2, 0);
+    for_each([&](const Hit& list, Query&) { ++begins_[list.row + 2]; });
+    std::partial_sum(begins_.begin(), begins_.end(), begins_.begin());
+    visits_.resize(begins_.back() + 1);
+    for_each([&](const Hit& list, Query& query) {
+      visits_[begins_[list.row + 1]++] = {&query, context_.a(list, query.offset())};
+    });
+  }
+
+  const IvfContext& context_;
+  Scan& scan_;
+  ItemLoop& loop_;
+  const unsigned thread_;
+  std::vector<IvfSpan> spans_;
+  std::vector<std::size_t> begins_;
+  std::vector<Visit> visits_;
+};
+
+// Queries are shared out to the threads.
+template <class Scan>
+void search_slices(const IvfContext& context, unsigned threads, TopK* best) {
+  const std::size_t queries = context.work().queries.rows;
+  const std::size_t probes = context.work().nprobe, lists = context.shape().lists;
+  std::size_t slice = threads == 1 ? queries : (queries + 2 * threads - 1) / (2 * threads);
+  const bool together = Scan::together(context) && slice * probes >= 2 * lists;
+  if (!together) slice = 1;
+  std::vector<std::optional<Scan>> scans(threads);
+  ItemLoop loop(context.work().cancellation);
+  loop.run(threads, (queries + slice - 1) / slice, [&](unsigned thread, std::size_t item) {
+    if (!scans[thread]) scans[thread].emplace(context);
+    Slice<Scan> part(context, *scans[thread], loop, thread);
+    const std::size_t first = item * slice, end = std::min(first + slice, queries);
+    if (together) return part.search_together(first, end, best);
+    part.search_each(first, end, best);
+  });
+}
+
+// One query's lists are shared out.
+template <class Scan>
+class SharedQuery {
+ public:
+  SharedQuery(const IvfContext& context, unsigned threads)
+      : context_(context), scans_(threads), queries_(threads), loop_(context.work().cancellation) {}
+
+  void search(std::size_t number, TopK& best) {
+    for (std::optional<Query>& query : queries_) query.reset();
+    scan_of(0).begin(number, queries_[0].emplace(context_));
+    const float offset = queries_[0]->offset();
+    std::vector<IvfSpan> spans;
+    std::vector<float> as;  // of each
+    for (const Hit& list : context_.lists(number)) {
+      context_.add_spans(list.row, spans);
+      as.resize(spans.size(), context_.a(list, offset));
+    }
+    loop_.run(threads_for(spans), spans.size(), [&](unsigned thread, std::size_t i) {
+      Scan& scan = scan_of(thread);
+      if (!queries_[thread]) scan.join(*queries_[0], queries_[thread].emplace(context_));
+      const Visit visit{&*queries_[thread], as[i]};
+      scan.scan(spans[i], {&visit, 1});
+    });
+    for (std::size_t t = 1; t < queries_.size(); ++t) {
+      if (queries_[t]) queries_[0]->absorb(*queries_[t]);
+    }
+    scan_of(0).finish(*queries_[0], best);
+  }
+
+ private:
+  using Query = typename Scan::Query;
+  using Visit = typename Scan::Visit;
+
+  Scan& scan_of(unsigned thread) {
+    std::optional<Scan>& scan = scans_[thread];
+    return scan ? *scan : scan.emplace(context_);
+  }
+
+  unsigned threads_for(const std::vector<IvfSpan>& spans) const {
+    const compute::IvfShape& shape = context_.shape();
+    std::size_t rows = 0;
+    for (const IvfSpan& span : spans) rows += span.end - span.begin;
+    const std::size_t row = shape.m == 0 ? context_.work().queries.stride() : shape.code_stride();
+    const std::size_t useful = std::min(rows * row / kThreadBytes + 1, spans.size());
+    return static_cast<unsigned>(std::clamp<std::size_t>(useful, 1, scans_.size()));
+  }
+
+  const IvfContext& context_;
+  std::vector<std::optional<Scan>> scans_;
+  std::vector<std::optional<Query>> queries_;
+  ItemLoop loop_;
+};
+
+template <class Scan>
+void search_group(const IvfContext& context, TopK* best) {
+  const std::size_t queries = context.work().queries.rows;
+  const unsigned threads = compute::thread_count();
+  if (queries >= threads) return search_slices<Scan>(context, threads, best);
+  SharedQuery<Scan> shared(context, threads);
+  for (std::size_t q = 0; q < queries; ++q) shared.search(q, best[q]);
+}
+
+}  // namespace
+
+void search_ivf_nearest(const compute::IvfWork& work, compute::HitTable& best) {
+  if (best.k() == 0) return;
+  for (std::size_t first = 0; first < work.queries.rows; first += kQueryGroup) {
+    compute::IvfWork group = work;
+    group.queries.data = work.queries.row(first);
+    group.queries.rows = std::min(kQueryGroup, work.queries.rows - first);
+    group.model_queries = work.model_queries + first * work.model.shape.dim;
+    const IvfContext context(group, best.k());
+    if (context.rows().rows() == 0) return;
+    if (work.model.shape.m == 0) {
+      search_group<FlatScan>(context, &best.row(first));
+    } else {
+      search_group<CodeScan>(context, &best.row(first));
+    }
+  }
+}
+
+}  // namespace warplite::cpu

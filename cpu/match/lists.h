@@ -1,0 +1,50 @@
+// What a query meets in a tile of postings: slices of lists, and bitmaps of lists that are long.
+// Not thread-safe: one per thread, which keeps its memory.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "compute/match.h"
+#include "cpu/match/tile.h"
+
+namespace warplite::cpu {
+
+// Postings that add `weight` to their rows.
+struct Slice {
+  std::uint32_t begin, end, weight;
+};
+
+class MatchLists {
+ public:
+  // What an item meets: keywords `first` … `end` − 1.
+  struct Met {
+    std::uint32_t first, end, weight;
+  };
+
+  // Of a query's items. Returns what no row counts more than.
+  std::uint64_t find(const MatchTileView& view, std::span<const compute::MatchItem> items);
+  const std::vector<Met>& met() const { return met_; }
+  // Fills what follows. `lists` are those of the same tile.
+  void take(const MatchTileView& view, const LongLists& lists);
+
+  // Those who count take from the front of slices and bitmaps what they have counted.
+  std::vector<Slice>& slices() { return slices_; }
+  std::vector<const std::uint8_t*>& bitmaps() { return bitmaps_; }
+  // True: a slice may hold several lists, so that its rows do not ascend; there are no bitmaps.
+  bool whole() const { return whole_; }
+
+ private:
+  void take_list(const MatchTileView& view, const LongLists& lists, std::uint32_t keyword,
+                 std::uint32_t weight);
+
+  std::vector<compute::Keyword> ends_;  // of the items
+  std::vector<std::uint32_t> found_;    // by ends_
+  std::vector<Met> met_;
+  std::vector<Slice> slices_;
+  std::vector<const std::uint8_t*> bitmaps_;
+  bool whole_ = false;
+};
+
+}  // namespace warplite::cpu

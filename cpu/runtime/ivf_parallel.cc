@@ -1,0 +1,54 @@
+#include "cpu/runtime/ivf_parallel.h"
+
+#include "core/error.h"
+#include "cpu/runtime/thread_pool.h"
+
+namespace warplite::cpu {
+
+void ItemLoop::run(unsigned threads, std::size_t items,
+                   const std::function<void(unsigned, std::size_t)>& body) {
+  next_ = 0;
+  const auto poll = [this]() noexcept {
+    try {
+      stopped(0);
+    } catch (...) {
+      fail();
+    }
+  };
+  ThreadPool::instance().run(
+      threads, [&](unsigned thread) { take_part(thread, items, body); }, poll);
+  if (failure_) std::rethrow_exception(failure_);
+  if (stop_) throw Error(ErrorKind::kInterrupted, "interrupted");
+}
+
+void ItemLoop::take_part(unsigned thread, std::size_t items,
+                         const std::function<void(unsigned, std::size_t)>& body) noexcept {
+  try {
+    for (std::size_t i = next_++; i < items && !stopped(thread); i = next_++) body(thread, i);
+  } catch (...) {
+    fail();
+  }
+}
+
+void ItemLoop::check(unsigned thread) {
+  if (stopped(thread)) throw Error(ErrorKind::kInterrupted, "interrupted");
+}
+
+bool ItemLoop::stopped(unsigned thread) {
+  if (thread == 0 && cancellation_ != nullptr && !stop_) {
+    const Clock::time_point now = Clock::now();
+    if (now - asked_ >= std::chrono::milliseconds(2)) {
+      asked_ = now;
+      if (cancellation_->requested()) stop_ = true;
+    }
+  }
+  return stop_.load(std::memory_order_relaxed);
+}
+
+void ItemLoop::fail() noexcept {
+  const std::lock_guard<std::mutex> lock(failure_mutex_);
+  if (!failure_) failure_ = std::current_exception();
+  stop_ = true;
+}
+
+}  // namespace warplite::cpu

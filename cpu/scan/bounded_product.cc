@@ -1,0 +1,203 @@
+#include "cpu/scan/bounded_product.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "cpu/scan/query_set.h"
+
+namespace warplite::cpu {
+namespace {
+
+constexpr double kLargestSquare = 0x1p80;  // of a norm that cannot overflow
+constexpr double kFloor = 0x1p-40;
+constexpr std::uint32_t kLargestDim = 1u << 16;
+constexpr std::size_t kDepth = 512;  // elements multiplied between visits of the sums
+constexpr std::size_t kBlockBytes = 256 << 10;
+constexpr std::size_t kBlockRows = 512;
+constexpr std::size_t kDotsBytes = 64 << 10;
+constexpr std::size_t kGroupSteps = std::size_t{1} << 26;  // multiply-adds between looks at `stop`
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// The power of two that brings `norm` near 1, within what float32 multiplies exactly.
+double scale_for(double norm) {
+  if (!(norm > 0) || !std::isfinite(norm)) return 1;
+  return std::ldexp(1.0, std::clamp(-std::ilogb(norm), -120, 120));
+}
+
+std::vector<float> mean_of(ElementType type, std::uint32_t dim,
+                           const BoundedProduct::Vectors& vectors) {
+  std::vector<float> mean(dim);
+  for (std::size_t i = 0; i < mean.size() && !vectors.empty(); ++i) {
+    double sum = 0;
+    for (const std::byte* vector : vectors) sum += element_at(type, vector, i);
+    mean[i] = to_float(sum / static_cast<double>(vectors.size()));
+  }
+  return mean;
+}
+
+}  // namespace
+
+bool BoundedProduct::suits(Distance distance, std::uint32_t dim) {
+  return dim <= kLargestDim && (distance == Distance::kL2 || distance == Distance::kCosine ||
+                                distance == Distance::kInnerProduct);
+}
+
+BoundedProduct::Vectors BoundedProduct::sample_of(const MatrixView& vectors) {
+  Vectors sample;
+  const std::size_t step = vectors.rows / kSampleRows + 1;
+  for (std::size_t i = 0; i < vectors.rows; i += step) sample.push_back(vectors.row(i));
+  return sample;
+}
+
+BoundedProduct::BoundedProduct(const GemmKernels& gemm, Distance distance, ElementType type,
+                               std::uint32_t dim, const Vectors& rows, const Vectors& queries)
+    : gemm_(gemm), distance_(distance), type_(type), dim_(dim) {
+  choose_blocks();
+  if (distance == Distance::kCosine) return;
+  if (distance == Distance::kL2) centre_ = mean_of(type, dim, rows);
+  const double row_norm = largest_norm(rows), query_norm = largest_norm(queries);
+  row_scale_ = scale_for(row_norm > 0 ? row_norm : query_norm);
+  query_scale_ = distance == Distance::kL2 ? row_scale_ : scale_for(query_norm);
+}
+
+void BoundedProduct::choose_blocks() {
+  const std::size_t fitting = kBlockBytes / (dim_ * sizeof(float)) / gemm_.rows * gemm_.rows;
+  block_rows_ = std::clamp(fitting, gemm_.rows, kBlockRows);
+  const std::size_t panel_dots = block_rows_ * gemm_.queries;
+  panel_group_ = std::max<std::size_t>(1, std::min(kDotsBytes / (panel_dots * sizeof(float)),
+                                                   kGroupSteps / (panel_dots * dim_)));
+}
+
+double BoundedProduct::largest_norm(const Vectors& vectors) const {
+  double largest = 0;
+  for (const std::byte* vector : vectors) {
+    double square = 0;
+    for (std::size_t i = 0; i < dim_; ++i) {
+      const double shift = centre_.empty() ? 0.0 : static_cast<double>(centre_[i]);
+      const double value = element_at(type_, vector, i) - shift;
+      square += value * value;
+    }
+    largest = std::max(largest, square);
+  }
+  return std::sqrt(largest);
+}
+
+void BoundedProduct::pack_queries(const MatrixView& queries, Queries* out) const {
+  const std::size_t width = gemm_.queries, size = panels_of(queries.rows) * width * dim_;
+  const bool unit = distance_ == Distance::kCosine;
+  const PackSource source{type_, dim_, centre_.empty() ? nullptr : centre_.data(),
+                          static_cast<float>(query_scale_), unit};
+  out->bounds.resize(queries.rows);
+  if (out->panels.size() < size * sizeof(float)) out->panels = Bytes(size * sizeof(float));
+  float* packed = reinterpret_cast<float*>(out->panels.data());
+  Vectors vectors(width);
+  std::vector<double> squares(width);
+  for (std::size_t first = 0; first < queries.rows; first += width) {
+    for (std::size_t i = 0; i < width; ++i) {
+      vectors[i] = first + i < queries.rows ? queries.row(first + i) : nullptr;
+    }
+    gemm_.pack(source, vectors.data(), width, packed + first * dim_, squares.data());
+    for (std::size_t i = 0; i < width && first + i < queries.rows; ++i) {
+      Query& query = out->bounds[first + i];
+      query.square = unit ? (squares[i] > 0 ? 1 : 0) : squares[i];
+      query.usable = query.square <= kLargestSquare;
+      const double gamma = 1.02 * (dim_ + 16.0) * kUnit;
+      query.slack = to_float(gamma * (std::sqrt(query.square) * (1 + 0x1p-20) + kFloor));
+    }
+  }
+}
+
+BoundedProduct::Rows BoundedProduct::make_rows(std::size_t rows) const {
+  Rows out;
+  const std::size_t padded = padded_rows(rows);
+  out.packed = Bytes(padded * dim_ * sizeof(float));
+  out.halves.resize(padded);
+  out.norms.resize(padded);
+  out.squares.resize(gemm_.rows);
+  return out;
+}
+
+void BoundedProduct::pack_rows(const std::byte* base, const std::uint32_t* numbers, std::size_t n,
+                               Rows* out) const {
+  const std::size_t stride = bytes_per_vector(type_, dim_);
+  pack_rows(n, [&](std::size_t i) { return base + numbers[i] * stride; }, out);
+}
+
+void BoundedProduct::pack_rows(std::span<const std::byte* const> rows, Rows* out) const {
+  pack_rows(rows.size(), [&](std::size_t i) { return rows[i]; }, out);
+}
+
+template <class RowAt>
+void BoundedProduct::pack_rows(std::size_t n, const RowAt& row_at, Rows* out) const {
+  const bool unit = distance_ == Distance::kCosine, l2 = distance_ == Distance::kL2;
+  const PackSource source{type_, dim_, centre_.empty() ? nullptr : centre_.data(),
+                          static_cast<float>(row_scale_), unit};
+  float* packed = reinterpret_cast<float*>(out->packed.data());
+  Vectors vectors(gemm_.rows);
+  for (std::size_t first = 0; first < n; first += gemm_.rows) {
+    for (std::size_t i = 0; i < gemm_.rows; ++i) {
+      vectors[i] = first + i < n ? row_at(first + i) : nullptr;
+    }
+    gemm_.pack(source, vectors.data(), gemm_.rows, packed + first * dim_, out->squares.data());
+    for (std::size_t i = 0; i < gemm_.rows; ++i) {
+      const double square = unit ? 1 : out->squares[i];
+      const bool usable = square <= kLargestSquare;
+      out->norms[first + i] =
+          usable ? to_float(std::sqrt(square) * (1 + 0x1p-20) + kFloor) : 1.0f;
+      out->halves[first + i] = to_float(!usable ? -kInfinity
+                                        : l2    ? square / 2 * (1 - 32 * kUnit)
+                                                : 0);
+    }
+  }
+}
+
+void BoundedProduct::multiply(const Queries& queries, std::size_t first_panel, std::size_t panels,
+                              const Rows& packed, std::size_t rows, float* dots) const {
+  const std::size_t width = gemm_.queries;
+  const auto* panel =
+      reinterpret_cast<const float*>(queries.panels.data()) + first_panel * width * dim_;
+  const auto* tile = reinterpret_cast<const float*>(packed.packed.data());
+  const std::size_t used = padded_rows(rows);
+  for (std::size_t at = 0; at < dim_; at += kDepth) {
+    const std::size_t depth = std::min<std::size_t>(kDepth, dim_ - at);
+    for (std::size_t r = 0; r < used; r += gemm_.rows) {
+      for (std::size_t p = 0; p < panels; ++p) {
+        gemm_.multiply(panel + (p * dim_ + at) * width, tile + r * dim_ + at * gemm_.rows, depth,
+                       at != 0, dots + p * width * block_rows_ + r, block_rows_);
+      }
+    }
+  }
+}
+
+float BoundedProduct::offset(const Query& query, double threshold) const {
+  if (!query.usable) return -std::numeric_limits<float>::infinity();
+  double value = 0;
+  if (distance_ == Distance::kInnerProduct) {
+    value = -threshold * row_scale_ * query_scale_;
+  } else if (threshold < 0) {
+    value = kInfinity;
+  } else if (distance_ == Distance::kCosine) {
+    value = 1 - threshold;
+  } else {
+    const double scaled = threshold * row_scale_;
+    value = query.square / 2 * (1 - 32 * kUnit) - scaled * scaled / 2 * (1 + 0x1p-28);
+  }
+  return to_float(value - 8 * kUnit * std::fabs(value));
+}
+
+double BoundedProduct::farthest(const Query& query, double key) const {
+  switch (distance_) {
+    case Distance::kInnerProduct: {
+      const double bound = key / row_scale_ / query_scale_;
+      return bound + 0x1p-20 * std::fabs(bound);
+    }
+    case Distance::kCosine: return std::max(0.0, 1 + key);
+    default: {
+      const double half = query.square / 2 * (1 + 40 * kUnit) + key;
+      return std::sqrt(std::max(0.0, 2 * half)) * (1 + 0x1p-20) / row_scale_;
+    }
+  }
+}
+
+}  // namespace warplite::cpu

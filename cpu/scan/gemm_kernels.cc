@@ -1,0 +1,351 @@
+// The float32 matrix product that nominates rows for a batch of queries, and the
+// packing around it. Its rounding is bounded in bounded_product.h, so multiplications and
+// additions may be fused; what it nominates is re-scored canonically.
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "cpu/runtime/highway_config.h"
+#include "cpu/scan/scan_kernels.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu/scan/gemm_kernels.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "cpu/runtime/simd_load-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace warplite::cpu {
+namespace HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+using Floats = hn::CappedTag<float, 16>;
+constexpr Floats kFloats;
+constexpr std::size_t kLanes = hn::MaxLanes(kFloats);
+using FloatVector = hn::VFromD<Floats>;
+
+// The register block: kQueries × 2 vectors of sums, two vectors of rows and one query
+// value. 32 registers hold 14 queries, 16 hold 6.
+#if HWY_TARGET == HWY_AVX3 || HWY_ARCH_ARM_A64
+constexpr std::size_t kQueries = 14;
+#else
+constexpr std::size_t kQueries = 6;
+#endif
+constexpr std::size_t kRows = 2 * kLanes;
+
+void multiply(const float* HWY_RESTRICT panel, const float* HWY_RESTRICT tile, std::size_t depth,
+              bool accumulate, float* HWY_RESTRICT dots, std::size_t leading) {
+  FloatVector sums[kQueries][2];
+  HWY_UNROLL(16)
+  for (std::size_t q = 0; q < kQueries; ++q) {
+    sums[q][0] = accumulate ? hn::LoadU(kFloats, dots + q * leading) : hn::Zero(kFloats);
+    sums[q][1] = accumulate ? hn::LoadU(kFloats, dots + q * leading + kLanes) : hn::Zero(kFloats);
+  }
+  for (std::size_t i = 0; i < depth; ++i) {
+    const FloatVector y0 = hn::LoadU(kFloats, tile), y1 = hn::LoadU(kFloats, tile + kLanes);
+    HWY_UNROLL(16)
+    for (std::size_t q = 0; q < kQueries; ++q) {
+      const FloatVector x = hn::Set(kFloats, panel[q]);
+      sums[q][0] = hn::MulAdd(x, y0, sums[q][0]);
+      sums[q][1] = hn::MulAdd(x, y1, sums[q][1]);
+    }
+    panel += kQueries;
+    tile += kRows;
+  }
+  HWY_UNROLL(16)
+  for (std::size_t q = 0; q < kQueries; ++q) {
+    hn::StoreU(sums[q][0], kFloats, dots + q * leading);
+    hn::StoreU(sums[q][1], kFloats, dots + q * leading + kLanes);
+  }
+}
+
+// One bit per lane.
+HWY_INLINE std::uint32_t bits_of(hn::Mask<Floats> mask) {
+  std::uint8_t bytes[8] = {};
+  hn::StoreMaskBits(kFloats, mask, bytes);
+  return bytes[0] | static_cast<std::uint32_t>(bytes[1]) << 8;
+}
+
+// Whole vectors are tested; only one with a survivor is looked at lane by lane.
+std::size_t survivors(const float* HWY_RESTRICT dots, const float* HWY_RESTRICT halves,
+                      const float* HWY_RESTRICT norms, std::size_t n, float slack, float offset,
+                      std::uint32_t* out) {
+  constexpr std::uint32_t kAll = (1u << kLanes) - 1;
+  const FloatVector g = hn::Set(kFloats, slack), c = hn::Set(kFloats, offset);
+  const auto below = [&](std::size_t r) HWY_ATTR {
+    const FloatVector near = hn::MulAdd(g, hn::LoadU(kFloats, norms + r),
+                                        hn::LoadU(kFloats, dots + r));
+    return hn::Lt(near, hn::Add(hn::LoadU(kFloats, halves + r), c));
+  };
+  std::size_t found = 0;
+  const auto write = [&](std::size_t r, std::uint32_t lanes) {
+    for (; lanes != 0; lanes &= lanes - 1) {
+      out[found++] = static_cast<std::uint32_t>(r) +
+                     static_cast<std::uint32_t>(std::countr_zero(lanes));
+    }
+  };
+  for (std::size_t r = 0; r < n; r += kRows) {
+    const auto low = below(r), high = below(r + kLanes);
+    if (HWY_LIKELY(hn::AllTrue(kFloats, hn::And(low, high)))) continue;
+    write(r, kAll & ~bits_of(low));
+    write(r + kLanes, kAll & ~bits_of(high));
+  }
+  return found;
+}
+
+// The least and the second of each lane, and positions as floats, which are exact: a block has few
+// rows.
+struct LaneLeasts {
+  FloatVector least, second, at;
+  HWY_INLINE LaneLeasts()
+      : least(hn::Set(kFloats, std::numeric_limits<float>::infinity())),
+        second(least),
+        at(hn::Zero(kFloats)) {}
+
+  HWY_INLINE void add(FloatVector value, FloatVector position) {
+    const auto less = hn::Lt(value, least);
+    second = hn::Min(second, hn::Max(least, value));
+    at = hn::IfThenElse(less, position, at);
+    least = hn::Min(least, value);
+  }
+  HWY_INLINE void add(const LaneLeasts& other) {
+    add(other.least, other.at);
+    second = hn::Min(second, other.second);
+  }
+};
+
+void least_two(const float* HWY_RESTRICT dots, const float* HWY_RESTRICT halves,
+               const float* HWY_RESTRICT norms, std::size_t n, float slack, std::uint32_t first,
+               LeastTwo& out) {
+  const FloatVector g = hn::Set(kFloats, slack);
+  const FloatVector step = hn::Set(kFloats, static_cast<float>(kRows));
+  LaneLeasts even, odd;
+  FloatVector at = hn::Iota(kFloats, 0.0f), after = hn::Iota(kFloats, static_cast<float>(kLanes));
+  const auto bound = [&](std::size_t r) HWY_ATTR {
+    const FloatVector near = hn::MulAdd(g, hn::LoadU(kFloats, norms + r),
+                                        hn::LoadU(kFloats, dots + r));
+    return hn::Sub(hn::LoadU(kFloats, halves + r), near);
+  };
+  for (std::size_t r = 0; r < n; r += kRows) {
+    even.add(bound(r), at);
+    odd.add(bound(r + kLanes), after);
+    at = hn::Add(at, step);
+    after = hn::Add(after, step);
+  }
+  even.add(odd);
+  float least[kLanes], second[kLanes], positions[kLanes];
+  hn::StoreU(even.least, kFloats, least);
+  hn::StoreU(even.second, kFloats, second);
+  hn::StoreU(even.at, kFloats, positions);
+  for (std::size_t i = 0; i < kLanes; ++i) {
+    const bool less = least[i] < out.least;
+    const float more = less ? out.least : least[i];
+    if (more < out.second) out.second = more;
+    if (second[i] < out.second) out.second = second[i];
+    if (less) out.at = first + static_cast<std::uint32_t>(positions[i]);
+    if (less) out.least = least[i];
+  }
+}
+
+// Elements are converted a strip at a time, so that strips of all rows stay in the
+// first-level cache until they are transposed.
+constexpr std::size_t kStrip = 64;
+
+void ask_for(const std::byte* from, std::size_t bytes) {
+  for (std::size_t at = 0; at < bytes; at += 64) __builtin_prefetch(from + at);
+}
+
+// Elements as float32, a vector at a time.
+struct Float32 {
+  static constexpr std::size_t kBytes = 4;
+  static HWY_INLINE FloatVector at(const std::byte* from) { return load(kFloats, from); }
+};
+struct Float16 {
+  static constexpr std::size_t kBytes = 2;
+  static HWY_INLINE FloatVector at(const std::byte* from) {
+    return hn::PromoteTo(kFloats, load(hn::Rebind<hwy::float16_t, Floats>(), from));
+  }
+};
+struct Int8 {
+  static constexpr std::size_t kBytes = 1;
+  static HWY_INLINE FloatVector at(const std::byte* from) {
+    const hn::Rebind<std::int32_t, Floats> ints;
+    const hn::Rebind<std::int8_t, Floats> bytes;
+    return hn::ConvertTo(kFloats, hn::PromoteTo(ints, load(bytes, from)));
+  }
+};
+
+// A vector whose lanes from `n` on are zero.
+template <class Element>
+HWY_INLINE FloatVector first_lanes(const std::byte* from, std::size_t n) {
+  std::byte padded[kLanes * Element::kBytes] = {};
+  std::memcpy(padded, from, n * Element::kBytes);
+  return Element::at(padded);
+}
+
+// strip = (elements − centre) · scale, then zeros to the end of a pair of vectors.
+template <class Element>
+HWY_INLINE void convert(const std::byte* from, const float* centre, float scale, std::size_t n,
+                        float* HWY_RESTRICT strip) {
+  const FloatVector factor = hn::Set(kFloats, scale);
+  std::size_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    FloatVector value = Element::at(from + i * Element::kBytes);
+    if (centre != nullptr) value = hn::Sub(value, hn::LoadU(kFloats, centre + i));
+    hn::StoreU(hn::Mul(value, factor), kFloats, strip + i);
+  }
+  if (i < n) {
+    FloatVector value = first_lanes<Element>(from + i * Element::kBytes, n - i);
+    if (centre != nullptr) {
+      const auto* bytes = reinterpret_cast<const std::byte*>(centre + i);
+      value = hn::Sub(value, first_lanes<Float32>(bytes, n - i));
+    }
+    hn::StoreU(hn::Mul(value, factor), kFloats, strip + i);
+    i += kLanes;
+  }
+  if (i % (2 * kLanes) != 0) hn::StoreU(hn::Zero(kFloats), kFloats, strip + i);
+}
+
+void convert(ElementType type, const std::byte* from, const float* centre, float scale,
+             std::size_t n, float* strip) {
+  switch (type) {
+    case ElementType::kFloat16: convert<Float16>(from, centre, scale, n, strip); break;
+    case ElementType::kInt8: convert<Int8>(from, centre, scale, n, strip); break;
+    default: convert<Float32>(from, centre, scale, n, strip);
+  }
+}
+
+// In double, of a strip that is padded with zeros.
+double exact_square(const float* strip, std::size_t n) {
+  const hn::CappedTag<double, 8> doubles;
+  const hn::Rebind<float, decltype(doubles)> floats;
+  constexpr std::size_t kStep = hn::MaxLanes(doubles);
+  auto even = hn::Zero(doubles), odd = hn::Zero(doubles);
+  for (std::size_t i = 0; i < n; i += 2 * kStep) {
+    const auto a = hn::PromoteTo(doubles, hn::LoadU(floats, strip + i));
+    const auto b = hn::PromoteTo(doubles, hn::LoadU(floats, strip + i + kStep));
+    even = hn::MulAdd(a, a, even);
+    odd = hn::MulAdd(b, b, odd);
+  }
+  return hn::GetLane(hn::SumOfLanes(doubles, hn::Add(even, odd)));
+}
+
+// In float32, with a relative error of at most 16 units: no lane adds more than eight
+// squares, and their sum takes a few additions.
+double rounded_square(const float* strip, std::size_t n) {
+#if HWY_TARGET == HWY_SCALAR
+  return exact_square(strip, n);
+#else
+  FloatVector even = hn::Zero(kFloats), odd = hn::Zero(kFloats);
+  for (std::size_t i = 0; i < n; i += 2 * kLanes) {
+    const FloatVector a = hn::LoadU(kFloats, strip + i), b = hn::LoadU(kFloats, strip + i + kLanes);
+    even = hn::MulAdd(a, a, even);
+    odd = hn::MulAdd(b, b, odd);
+  }
+  return static_cast<double>(hn::GetLane(hn::SumOfLanes(kFloats, hn::Add(even, odd))));
+#endif
+}
+
+double squared_norm(const PackSource& source, const std::byte* vector) {
+  double sum = 0;
+  for (std::size_t at = 0; at < source.dim; at += kStrip) {
+    HWY_ALIGN float strip[kStrip] = {};
+    const std::size_t n = source.dim - at < kStrip ? source.dim - at : kStrip;
+    convert(source.type, vector + bytes_per_vector(source.type, at), nullptr, 1, n, strip);
+    sum += exact_square(strip, n);
+  }
+  return sum;
+}
+
+// A factor that float32 holds to its full precision is applied there, another in double.
+void convert_to_unit(ElementType type, const std::byte* from, double inverse, std::size_t n,
+                     float* strip) {
+  const bool fits = inverse > 0x1p-100 && inverse < 0x1p100;
+  convert(type, from, nullptr, fits ? static_cast<float>(inverse) : 1.0f, n, strip);
+  for (std::size_t i = 0; i < n && !fits; ++i) strip[i] = static_cast<float>(strip[i] * inverse);
+}
+
+// packed[i][v] = strips[v][i]
+void transpose(const float* strips, std::size_t n, std::size_t width, float* packed) {
+  std::size_t v = 0;
+#if HWY_TARGET != HWY_SCALAR
+  const hn::FixedTag<float, 4> d;
+  for (; v + 4 <= width; v += 4) {
+    const float* from = strips + v * kStrip;
+    for (std::size_t i = 0; i + 4 <= n; i += 4) {
+      const auto a = hn::LoadU(d, from + i), b = hn::LoadU(d, from + i + kStrip);
+      const auto e = hn::LoadU(d, from + i + 2 * kStrip), f = hn::LoadU(d, from + i + 3 * kStrip);
+      const auto ab = hn::InterleaveLower(d, a, b), ef = hn::InterleaveLower(d, e, f);
+      const auto ab2 = hn::InterleaveUpper(d, a, b), ef2 = hn::InterleaveUpper(d, e, f);
+      float* to = packed + i * width + v;
+      hn::StoreU(hn::ConcatLowerLower(d, ef, ab), d, to);
+      hn::StoreU(hn::ConcatUpperUpper(d, ef, ab), d, to + width);
+      hn::StoreU(hn::ConcatLowerLower(d, ef2, ab2), d, to + 2 * width);
+      hn::StoreU(hn::ConcatUpperUpper(d, ef2, ab2), d, to + 3 * width);
+    }
+    for (std::size_t i = n / 4 * 4; i < n; ++i) {
+      for (std::size_t j = 0; j < 4; ++j) packed[i * width + v + j] = from[j * kStrip + i];
+    }
+  }
+#endif
+  for (; v < width; ++v) {
+    for (std::size_t i = 0; i < n; ++i) packed[i * width + v] = strips[v * kStrip + i];
+  }
+}
+
+constexpr std::size_t kWidest = kRows > kQueries ? kRows : kQueries;
+
+void pack(const PackSource& source, const std::byte* const* vectors, std::size_t width,
+          float* packed, double* squares) {
+  HWY_ALIGN float strips[kWidest * kStrip];
+  double inverse[kWidest] = {};
+  for (std::size_t v = 0; v < width; ++v) {
+    if (vectors[v] == nullptr) std::memset(strips + v * kStrip, 0, kStrip * sizeof(float));
+    squares[v] = source.unit && vectors[v] != nullptr ? squared_norm(source, vectors[v]) : 0;
+    if (squares[v] > 0) inverse[v] = 1 / std::sqrt(squares[v]);
+  }
+  const std::size_t stride = bytes_per_vector(source.type, source.dim);
+  const std::size_t strip_bytes = bytes_per_vector(source.type, kStrip);
+  for (std::size_t at = 0; at < source.dim; at += kStrip) {
+    const bool last = source.dim - at <= kStrip;
+    const std::size_t n = last ? source.dim - at : kStrip;
+    // The strip after this one; after the last, what is most often packed next.
+    const std::size_t ahead = last ? (width - 1) * stride + n * (stride / source.dim) : strip_bytes;
+    for (std::size_t v = 0; v < width; ++v) {
+      if (vectors[v] == nullptr) continue;
+      float* strip = strips + v * kStrip;
+      const std::byte* from = vectors[v] + bytes_per_vector(source.type, at);
+      ask_for(from + ahead, strip_bytes);
+      if (source.unit) {
+        convert_to_unit(source.type, from, inverse[v], n, strip);
+      } else {
+        const float* centre = source.centre != nullptr ? source.centre + at : nullptr;
+        convert(source.type, from, centre, source.scale, n, strip);
+        squares[v] += rounded_square(strip, n);
+      }
+    }
+    transpose(strips, n, width, packed + at * width);
+  }
+}
+
+}  // namespace
+
+void fill_gemm(ScanKernels& kernels) {
+  kernels.gemm = {kQueries, kRows, multiply, pack, survivors, least_two};
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace warplite::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace warplite::cpu {
+
+TargetFills<ScanKernels> gemm_fills() { return WARPLITE_EACH_TARGET(fill_gemm); }
+
+}  // namespace warplite::cpu
+#endif

@@ -1,0 +1,226 @@
+#include "cpu/scan/nominator.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace warplite::cpu {
+namespace {
+
+constexpr std::size_t kFewestQueries = 7;        // measured: below, scanning wins
+constexpr std::size_t kFewestRows = 64;
+constexpr std::size_t kLargestDeferredK = 1024;  // beyond, candidates take too much memory
+constexpr std::size_t kAskedBytes = 512;         // of a row that is soon to be scored
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+BoundedProduct::Vectors sample_rows(const compute::Workload& work) {
+  constexpr std::size_t kRows = BoundedProduct::kSampleRows;
+  BoundedProduct::Vectors rows;
+  const std::size_t blocks = std::max<std::size_t>(1, work.blocks.size());
+  const std::size_t per_block = std::max<std::size_t>(1, kRows / blocks);
+  const std::size_t step = std::max<std::size_t>(1, blocks / kRows);
+  for (std::size_t b = 0; b < work.blocks.size(); b += step) {
+    const compute::Block& block = work.blocks[b];
+    const std::uint32_t stride =
+        std::max<std::uint32_t>(1, block.rows / static_cast<std::uint32_t>(per_block));
+    for (std::uint32_t at = 0; at < block.rows;) {
+      std::uint32_t row = 0;
+      const std::uint32_t begin = at;
+      if (next_live_rows(block, at, block.rows, 1, &row) == 0) break;
+      rows.push_back(vectors_of(block) + row * work.queries.stride());
+      at = std::max(at, begin + stride);
+    }
+  }
+  return rows;
+}
+
+}  // namespace
+
+// Counting again and again costs less than selection, whose branches nobody can predict.
+double bound_of(const std::vector<float>& keys, std::size_t k) {
+  const auto [least, greatest] = std::minmax_element(keys.begin(), keys.end());
+  float low = *least, high = *greatest;
+  for (int round = 0; round < 16; ++round) {
+    const float middle = low + (high - low) / 2;
+    unsigned within = 0;
+    for (const float key : keys) within += static_cast<unsigned>(key <= middle);
+    (within >= k ? high : low) = middle;
+    if (within >= k && within - k <= k / 16) break;
+  }
+  // The keys were rounded.
+  return high + std::fabs(static_cast<double>(high)) * 0x1p-22 + 0x1p-140;
+}
+
+bool Nominator::suits(const compute::Workload& work, std::size_t k, std::size_t live_rows) {
+  if (!BoundedProduct::suits(work.distance, work.queries.dim)) return false;
+  if (work.queries.rows < kFewestQueries || live_rows < kFewestRows) return false;
+  if (work.has_after) return false;
+  // Where a good part of the rows is wanted, all would be nominated.
+  if (k == 0) return work.range.high < kInfinity;
+  return k <= live_rows / 16;
+}
+
+Nominator::Nominator(const SearchContext& context, bool keeps)
+    : context_(context),
+      gemm_(context.kernels.gemm),
+      product_(gemm_, context.work.distance, context.work.queries.type, context.work.queries.dim,
+               sample_rows(context.work), BoundedProduct::sample_of(context.work.queries)) {
+  // With a lower end to the range, a near row need not count.
+  const std::size_t k = context_.k;
+  const bool deferred = k != 0 && (keeps || k <= kLargestDeferredK) &&
+                        context_.work.range.low == -kInfinity;
+  most_pending_ = deferred ? most_kept(k) : 0;
+  product_.pack_queries(context_.work.queries, &queries_);
+}
+
+Nominator::Tile Nominator::make_tile() const {
+  Tile tile;
+  tile.rows.resize(tile_rows());
+  tile.packed = product_.make_rows(tile_rows());
+  tile.dots = Bytes(product_.dots_bytes());
+  tile.found.resize(tile_rows());
+  tile.scored.resize(most_pending_);
+  tile.pending.resize(queries_.bounds.size());
+  return tile;
+}
+
+void Nominator::search(Worker& worker, Tile& tile, const Span& span) const {
+  const std::size_t queries = queries_.bounds.size(), panels = product_.panels_of(queries);
+  float* const dots = reinterpret_cast<float*>(tile.dots.data());
+  std::uint32_t at = span.begin;
+  while (true) {
+    tile.rows.resize(tile_rows());
+    tile.rows.resize(next_live_rows(*span.block, at, span.end, tile_rows(), tile.rows.data()));
+    if (tile.rows.empty()) return;
+    product_.pack_rows(vectors_of(*span.block), tile.rows.data(), tile.rows.size(), &tile.packed);
+    for (std::size_t panel = 0; panel < panels; panel += product_.panel_group()) {
+      if (worker.stopped()) return;
+      const std::size_t group = std::min(product_.panel_group(), panels - panel);
+      product_.multiply(queries_, panel, group, tile.packed, tile.rows.size(), dots);
+      const std::size_t first = panel * gemm_.queries;
+      const std::size_t end = std::min(queries, first + group * gemm_.queries);
+      for (std::size_t q = first; q < end; ++q) {
+        select(worker, q, dots + (q - first) * tile_rows(), *span.block, tile);
+      }
+    }
+  }
+}
+
+void Nominator::select(Worker& worker, std::size_t query, const float* dots,
+                       const compute::Block& block, Tile& tile) const {
+  Pending& pending = tile.pending[query];
+  update_offset(worker, query, pending);
+  const BoundedProduct::Query& q = queries_.bounds[query];
+  std::size_t found = gemm_.survivors(dots, tile.packed.halves.data(), tile.packed.norms.data(),
+                                      product_.padded_rows(tile.rows.size()), q.slack,
+                                      pending.offset, tile.found.data());
+  // The padding of the last tile.
+  while (found > 0 && tile.found[found - 1] >= tile.rows.size()) --found;
+  if (found == 0) return;
+  if (most_pending_ != 0 && q.usable) return defer(worker, query, dots, block, found, tile);
+  for (std::size_t i = 0; i < found; ++i) tile.found[i] = tile.rows[tile.found[i]];
+  worker.score(query, block, tile.found.data(), found);
+}
+
+// Rows whose norm is out of range have no bounds and are scored at once.
+void Nominator::defer(Worker& worker, std::size_t query, const float* dots,
+                      const compute::Block& block, std::size_t found, Tile& tile) const {
+  Pending& pending = tile.pending[query];
+  if (pending.candidates.capacity() == 0) pending.candidates.reserve(most_pending_);
+  const auto number = static_cast<std::uint32_t>(&block - context_.work.blocks.data());
+  if (pending.candidates.size() + found >= most_pending_) {
+    tighten(worker, query, dots, found, tile);
+  }
+  for (std::size_t i = 0; i < found; ++i) {
+    const std::uint32_t r = tile.found[i];
+    if (tile.packed.halves[r] == -std::numeric_limits<float>::infinity()) {
+      worker.score(query, block, &tile.rows[r], 1);
+      continue;
+    }
+    const BoundedProduct::Bounds key = bounds(query, dots, r, tile);
+    if (key.low > pending.farthest()) continue;  // the threshold has fallen since
+    pending.candidates.push_back({key.low, key.high, number, tile.rows[r]});
+    if (pending.candidates.size() < most_pending_) continue;
+    tighten(worker, query, dots, 0, tile);
+    // Bounds that do not tell them apart: their distances do.
+    if (pending.candidates.size() + 4 > most_pending_) score(worker, query, tile);
+  }
+}
+
+BoundedProduct::Bounds Nominator::bounds(std::size_t query, const float* dots, std::uint32_t row,
+                                         const Tile& tile) const {
+  return BoundedProduct::bounds(queries_.bounds[query], dots[row], tile.packed.halves[row],
+                                tile.packed.norms[row]);
+}
+
+// Of the candidates and of tile.found[0..found).
+void Nominator::tighten(Worker& worker, std::size_t query, const float* dots, std::size_t found,
+                        Tile& tile) const {
+  Pending& pending = tile.pending[query];
+  tile.keys.clear();
+  for (const Candidate& candidate : pending.candidates) {
+    tile.keys.push_back(to_float(candidate.high));
+  }
+  for (std::size_t i = 0; i < found; ++i) {
+    const std::uint32_t r = tile.found[i];
+    if (tile.packed.halves[r] == -std::numeric_limits<float>::infinity()) continue;
+    tile.keys.push_back(to_float(bounds(query, dots, r, tile).high));
+  }
+  if (tile.keys.size() < context_.k) return;
+  worker.tighten(query, product_.farthest(queries_.bounds[query], bound_of(tile.keys, context_.k)));
+  update_offset(worker, query, pending);
+  drop_distant(pending);
+}
+
+void Nominator::update_offset(Worker& worker, std::size_t query, Pending& pending) const {
+  const double threshold = worker.threshold(query);
+  if (threshold == pending.threshold) return;
+  pending.threshold = threshold;
+  pending.offset = product_.offset(queries_.bounds[query], threshold);
+}
+
+void Nominator::drop_distant(Pending& pending) const {
+  const double most = pending.farthest();
+  std::erase_if(pending.candidates, [most](const Candidate& c) { return c.low > most; });
+}
+
+// Scores the candidates, those of one block together.
+void Nominator::score(Worker& worker, std::size_t query, Tile& tile) const {
+  std::vector<Candidate>& candidates = tile.pending[query].candidates;
+  for (std::size_t i = 0; i < candidates.size();) {
+    const std::uint32_t block = candidates[i].block;
+    std::size_t n = 0;
+    while (i < candidates.size() && candidates[i].block == block) {
+      tile.scored[n++] = candidates[i++].row;
+    }
+    worker.score(query, context_.work.blocks[block], tile.scored.data(), n);
+  }
+  candidates.clear();
+}
+
+void Nominator::ask_for_candidates(const Pending& pending) const {
+  const std::size_t stride = context_.work.queries.stride();
+  for (const Candidate& candidate : pending.candidates) {
+    const std::byte* row =
+        vectors_of(context_.work.blocks[candidate.block]) + candidate.row * stride;
+    for (std::size_t at = 0; at < std::min(stride, kAskedBytes); at += 64) {
+      __builtin_prefetch(row + at);
+    }
+  }
+}
+
+void Nominator::drop_distant(Worker& worker, std::size_t query, Pending& pending) const {
+  update_offset(worker, query, pending);
+  drop_distant(pending);
+}
+
+void Nominator::finish(Worker& worker, Tile& tile) const {
+  for (std::size_t q = 0; q < queries_.bounds.size(); ++q) {
+    if (worker.stopped()) return;
+    drop_distant(worker, q, tile.pending[q]);
+    if (q + 1 < queries_.bounds.size()) ask_for_candidates(tile.pending[q + 1]);
+    score(worker, q, tile);
+  }
+}
+
+}  // namespace warplite::cpu

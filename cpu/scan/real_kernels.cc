@@ -1,0 +1,206 @@
+// The canonical arithmetic of FLOAT and FLOAT16 (compute/reference.h) on vectors: accumulator i mod 16 is
+// a lane, so every width computes the same sums in the same order. No multiplication
+// and addition may be fused here.
+#include <cstring>
+
+#include "cpu/runtime/highway_config.h"
+#include "cpu/scan/scan_kernels.h"
+#include "cpu/scan/score_rows.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu/scan/real_kernels.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "cpu/runtime/simd_load-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace warplite::cpu {
+namespace HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+constexpr std::size_t kAccumulators = 16;
+using Doubles = hn::CappedTag<double, kAccumulators>;
+constexpr Doubles kDoubles;
+constexpr std::size_t kLanes = hn::MaxLanes(kDoubles);
+constexpr std::size_t kVectors = kAccumulators / kLanes;
+using DoubleVector = hn::VFromD<Doubles>;
+using FloatTag = hn::Rebind<float, Doubles>;
+
+// Sixteen elements as doubles.
+struct Float32 {
+  static constexpr std::size_t kBytes = 4;
+  static HWY_INLINE void load_sixteen(const std::byte* from, DoubleVector* to) {
+    HWY_UNROLL(16)
+    for (std::size_t v = 0; v < kVectors; ++v) {
+      to[v] = hn::PromoteTo(kDoubles, load(FloatTag(), from + v * kLanes * kBytes));
+    }
+  }
+};
+
+struct Float16 {
+  static constexpr std::size_t kBytes = 2;
+  static HWY_INLINE void load_sixteen(const std::byte* from, DoubleVector* to) {
+#if HWY_TARGET == HWY_AVX2
+    // Eight at a time: half as many conversions as by FloatTag.
+    const hn::FixedTag<float, 8> floats;
+    const hn::FixedTag<hwy::float16_t, 8> halves;
+    HWY_UNROLL(2)
+    for (std::size_t v = 0; v < kVectors; v += 2) {
+      const auto eight = hn::PromoteTo(floats, load(halves, from + v * kLanes * kBytes));
+      to[v] = hn::PromoteTo(kDoubles, hn::LowerHalf(FloatTag(), eight));
+      to[v + 1] = hn::PromoteTo(kDoubles, hn::UpperHalf(FloatTag(), eight));
+    }
+#else
+    const hn::Rebind<hwy::float16_t, Doubles> halves;
+    HWY_UNROLL(16)
+    for (std::size_t v = 0; v < kVectors; ++v) {
+      const auto floats = hn::PromoteTo(FloatTag(), load(halves, from + v * kLanes * kBytes));
+      to[v] = hn::PromoteTo(kDoubles, floats);
+    }
+#endif
+  }
+};
+
+struct SquaredDifference {
+  static HWY_INLINE DoubleVector of(DoubleVector x, DoubleVector y) {
+    const DoubleVector t = hn::Sub(x, y);
+    return hn::Mul(t, t);
+  }
+};
+struct AbsoluteDifference {
+  static HWY_INLINE DoubleVector of(DoubleVector x, DoubleVector y) {
+    return hn::Abs(hn::Sub(x, y));
+  }
+};
+struct Product {
+  static HWY_INLINE DoubleVector of(DoubleVector x, DoubleVector y) { return hn::Mul(x, y); }
+};
+struct RowSquare {
+  static HWY_INLINE DoubleVector of(DoubleVector, DoubleVector y) { return hn::Mul(y, y); }
+};
+
+// a[j] += a[j + s] for s = half the lanes, … 2, 1.
+template <class Tag>
+HWY_INLINE double fold([[maybe_unused]] Tag tag, hn::VFromD<Tag> a) {
+#if HWY_TARGET != HWY_SCALAR
+  if constexpr (hn::MaxLanes(tag) > 1) {
+    const hn::Half<Tag> half;
+    return fold(half, hn::Add(hn::LowerHalf(half, a), hn::UpperHalf(half, a)));
+  }
+#endif
+  return hn::GetLane(a);
+}
+
+// Sixteen accumulators; add() takes one vector of terms.
+class Sum {
+ public:
+  HWY_INLINE Sum() {
+    HWY_UNROLL(16)
+    for (std::size_t v = 0; v < kVectors; ++v) lanes_[v] = hn::Zero(kDoubles);
+  }
+  HWY_INLINE void add(std::size_t v, DoubleVector term) { lanes_[v] = hn::Add(lanes_[v], term); }
+  HWY_INLINE double total() {
+    HWY_UNROLL(16)
+    for (std::size_t s = kVectors / 2; s > 0; s /= 2) {
+      HWY_UNROLL(16)
+      for (std::size_t v = 0; v < s; ++v) lanes_[v] = hn::Add(lanes_[v], lanes_[v + s]);
+    }
+    return fold(kDoubles, lanes_[0]);
+  }
+
+ private:
+  DoubleVector lanes_[kVectors];
+};
+
+// Adds the terms of sixteen elements of one row to its sums, one per Term.
+template <class Element, class... Terms>
+HWY_INLINE void add_sixteen(const double* query, const std::byte* row, Sum* sums) {
+  DoubleVector elements[kVectors];
+  Element::load_sixteen(row, elements);
+  HWY_UNROLL(16)
+  for (std::size_t v = 0; v < kVectors; ++v) {
+    const DoubleVector x = hn::LoadU(kDoubles, query + v * kLanes), y = elements[v];
+    std::size_t term = 0;
+    (sums[term++].add(v, Terms::of(x, y)), ...);
+  }
+}
+
+// The sums of one row, one per Term. One row at a time: its four or more chains of
+// additions keep the units busy, and memory is read as a single stream, which is
+// measured twice as fast as two. A partial last group is padded with zeros, which add
+// nothing. `soon` is the row to be read later.
+template <class Element, class... Terms>
+HWY_INLINE void sum_row(const PreparedQuery& query, const std::byte* row, const std::byte* soon,
+                        double* out) {
+  constexpr std::size_t kTerms = sizeof...(Terms);
+  Sum sums[kTerms];
+  const std::size_t whole = query.dim / kAccumulators * kAccumulators;
+  for (std::size_t i = 0; i < whole; i += kAccumulators) {
+    if (i * Element::kBytes % kBurst == 0) ask_for(soon + i * Element::kBytes);
+    add_sixteen<Element, Terms...>(query.reals + i, row + i * Element::kBytes, sums);
+  }
+  if (whole != query.dim) {
+    std::byte padded[kAccumulators * Element::kBytes] = {};
+    std::memcpy(padded, row + whole * Element::kBytes, (query.dim - whole) * Element::kBytes);
+    add_sixteen<Element, Terms...>(query.reals + whole, padded, sums);
+  }
+  for (std::size_t t = 0; t < kTerms; ++t) out[t] = sums[t].total();
+}
+
+struct SameScore {
+  static HWY_INLINE double of(const PreparedQuery&, const double* sums) { return sums[0]; }
+};
+struct NegatedScore {
+  static HWY_INLINE double of(const PreparedQuery&, const double* sums) { return negate(sums[0]); }
+};
+struct CosineScore {
+  static HWY_INLINE double of(const PreparedQuery& query, const double* sums) {
+    return cosine_of_sums(sums[0], query.norm, sums[1]);
+  }
+};
+
+template <class Score, class Element, class... Terms>
+void score_real(const PreparedQuery& query, const std::byte* base, const std::uint32_t* rows,
+                std::size_t n, double* scores) {
+  const std::size_t ahead = rows_ahead(query.stride);
+  for (std::size_t i = 0; i < n; ++i) {
+    double sums[sizeof...(Terms)];
+    sum_row<Element, Terms...>(query, base + rows[i] * query.stride,
+                               row_soon(query.stride, base, rows, n, i, ahead), sums);
+    scores[i] = Score::of(query, sums);
+  }
+}
+
+template <class Element>
+void fill_real(ScoreRows* scores) {
+  scores[static_cast<int>(Distance::kL2)] =
+      score_real<SameScore, Element, SquaredDifference>;
+  scores[static_cast<int>(Distance::kL1)] =
+      score_real<SameScore, Element, AbsoluteDifference>;
+  scores[static_cast<int>(Distance::kInnerProduct)] =
+      score_real<NegatedScore, Element, Product>;
+  scores[static_cast<int>(Distance::kCosine)] =
+      score_real<CosineScore, Element, Product, RowSquare>;
+}
+
+}  // namespace
+
+void fill_all_real(ScanKernels& kernels) {
+  fill_real<Float32>(kernels.scores[static_cast<int>(ElementType::kFloat32)]);
+  fill_real<Float16>(kernels.scores[static_cast<int>(ElementType::kFloat16)]);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace warplite::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace warplite::cpu {
+
+TargetFills<ScanKernels> real_fills() { return WARPLITE_EACH_TARGET(fill_all_real); }
+
+}  // namespace warplite::cpu
+#endif

@@ -1,0 +1,105 @@
+// The inner loops of exact search: canonical scores, float32 screens, and the product that nominates
+// rows for batches. Everything around these loops is ordinary C++.
+// Threads: tables are constant once filled; the functions keep no state.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+#include "core/distance.h"
+#include "core/types.h"
+#include "cpu/runtime/targets.h"
+
+namespace warplite::cpu {
+
+// A query in the form that the canonical loops read.
+struct PreparedQuery {
+  std::uint32_t dim = 0;
+  std::size_t stride = 0;                // bytes from one row to the next
+  const double* reals = nullptr;         // FLOAT, FLOAT16: padded with zeros to a multiple of 16
+  const std::int16_t* shorts = nullptr;  // INT8: padded with zeros to a multiple of 64
+  const std::byte* bytes = nullptr;      // BIT: as given
+  double norm = 0;                       // cosine: the canonical sum of squares
+};
+
+// Scores rows[0..n) of `base`, each a row number. The score of l2 is the sum under
+// the root; of every other distance it is the canonical distance itself.
+using ScoreRows = void (*)(const PreparedQuery& query, const std::byte* base,
+                           const std::uint32_t* rows, std::size_t n, double* scores);
+
+// A query in the form that the screening loops read (screen.h).
+struct ScreenQuery {
+  std::uint32_t dim = 0;
+  std::size_t stride = 0;         // bytes from one row to the next
+  const float* floats = nullptr;  // padded with zeros to a multiple of 32
+  float slack = 0;                // ip: times a row's norm, what the product may be off by
+};
+
+// For rows[0..n) of `base` a float32 number that, but for rounding, ascends with the distance:
+//   l2: the sum under the root   l1: the distance   ip: −dot − slack·‖row‖
+//   cosine: −dot / ‖row‖, −infinity for a row whose norm is out of range
+// May be NaN, which proves nothing.
+using ScreenRows = void (*)(const ScreenQuery& query, const std::byte* base,
+                            const std::uint32_t* rows, std::size_t n, float* lows);
+
+// How vectors become the float32 operands of the bounded product (bounded_product.h).
+struct PackSource {
+  ElementType type = ElementType::kFloat32;
+  std::uint32_t dim = 0;
+  const float* centre = nullptr;  // dim floats that are subtracted, or null
+  float scale = 1;
+  bool unit = false;              // divide each vector by its norm instead
+};
+
+// The least of some numbers, where it was, and the least of the others.
+struct LeastTwo {
+  float least = std::numeric_limits<float>::infinity();
+  float second = std::numeric_limits<float>::infinity();
+  std::uint32_t at = 0;
+};
+
+struct GemmKernels {
+  std::size_t queries = 0;  // of a panel: stored [element][query]
+  std::size_t rows = 0;     // of a tile: stored [element][row]
+
+  // dots[q * leading + r] (+)= the sum over `depth` elements, q < queries, r < rows.
+  void (*multiply)(const float* panel, const float* tile, std::size_t depth, bool accumulate,
+                   float* dots, std::size_t leading) = nullptr;
+
+  // Packs `width` vectors (null: zeros) as [element][vector] and writes the squared
+  // norm of each as packed (unit vectors: as given).
+  void (*pack)(const PackSource& source, const std::byte* const* vectors, std::size_t width,
+               float* packed, double* squares) = nullptr;
+
+  // Writes the positions r < n where dots[r] + slack * norms[r] >= halves[r] + offset,
+  // in ascending order, and returns their number. REQUIRES: n % rows == 0.
+  std::size_t (*survivors)(const float* dots, const float* halves, const float* norms,
+                           std::size_t n, float slack, float offset, std::uint32_t* out) = nullptr;
+
+  // Adds halves[r] − (dots[r] + slack · norms[r]), r < n, at first + r. REQUIRES: n % rows == 0;
+  // none of them is NaN.
+  void (*least_two)(const float* dots, const float* halves, const float* norms, std::size_t n,
+                    float slack, std::uint32_t first, LeastTwo& out) = nullptr;
+};
+
+struct ScanKernels {
+  ScoreRows scores[8][8] = {};    // [ElementType][Distance]
+  ScreenRows screens[8][8] = {};  // FLOAT and FLOAT16; null: none
+  GemmKernels gemm;
+
+  ScoreRows score(ElementType type, Distance distance) const {
+    return scores[static_cast<int>(type)][static_cast<int>(distance)];
+  }
+};
+
+// What each file of these loops fills.
+TargetFills<ScanKernels> real_fills();
+TargetFills<ScanKernels> integer_fills();
+TargetFills<ScanKernels> screen_fills();
+TargetFills<ScanKernels> gemm_fills();
+
+// The table of the SIMD target in use. Valid for the life of the process.
+const ScanKernels& scan_kernels();
+
+}  // namespace warplite::cpu

@@ -1,0 +1,281 @@
+#include "cpu/scan/search.h"
+
+#include <algorithm>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "core/error.h"
+#include "cpu/runtime/thread_pool.h"
+#include "cpu/scan/nominator.h"
+#include "cpu/scan/scan.h"
+#include "cpu/scan/screen.h"
+#include "cpu/scan/threshold_select.h"
+#include "cpu/scan/worker.h"
+
+namespace warplite::cpu {
+namespace {
+
+// Queries searched together, which bounds the memory of a search.
+constexpr std::size_t kQueryGroup = 2048;
+constexpr std::size_t kQueryBytes = std::size_t{64} << 20;
+constexpr std::size_t kNomineeBytes = std::size_t{256} << 20;  // selecting by threshold
+// Waking a thread costs about as much as comparing this many bytes.
+constexpr std::size_t kThreadBytes = std::size_t{1} << 20;
+constexpr std::size_t kLargestSpan = std::size_t{4} << 20;  // bytes
+constexpr std::size_t kSmallestSpan = std::size_t{64} << 10;
+
+// Spans shrink towards the end, so that threads end together: each is half of what is left
+// for a thread, in units of `unit` rows.
+std::vector<Span> cut(const compute::Workload& work, unsigned threads, std::size_t unit) {
+  std::size_t left = 0;
+  for (const compute::Block& block : work.blocks) left += block.live_rows == 0 ? 0 : block.rows;
+  const std::size_t most = std::max(unit, kLargestSpan / work.queries.stride() / unit * unit);
+  std::vector<Span> spans;
+  for (const compute::Block& block : work.blocks) {
+    if (block.live_rows == 0) continue;
+    for (std::uint32_t at = 0; at < block.rows;) {
+      const std::size_t share = threads == 1 ? most : left / (2 * threads) / unit * unit;
+      const std::size_t rows =
+          std::min<std::size_t>(std::clamp(share, unit, most), block.rows - at);
+      spans.push_back({&block, at, at + static_cast<std::uint32_t>(rows)});
+      at += static_cast<std::uint32_t>(rows);
+      left -= rows;
+    }
+  }
+  return spans;
+}
+
+// Every live row, when the range admits them all. Memory that is not written costs
+// little, so each thread may be ready for the whole.
+std::size_t expected_hits(const compute::Workload& work, std::size_t live_rows) {
+  constexpr std::size_t kMost = std::size_t{1} << 26;  // over all queries
+  if (!work.range.unbounded() || work.has_after) return 0;
+  return live_rows * work.queries.rows <= kMost ? live_rows : 0;
+}
+
+std::size_t count_live_rows(const compute::Workload& work) {
+  std::size_t rows = 0;
+  for (const compute::Block& block : work.blocks) rows += block.live_rows;
+  return rows;
+}
+
+// One group of queries over all blocks.
+class Search {
+ public:
+  // With a sample the k nearest are selected by threshold; then the blocks are OtherRows.
+  Search(const compute::Workload& work, const ScanKernels& kernels, std::size_t k,
+         const std::vector<double>& bounds)
+      : work_(work),
+        queries_(work_, kernels),
+        thresholds_(work_.queries.rows),
+        context_{work_, kernels, queries_, thresholds_, k, 0} {
+    for (std::size_t q = 0; q < bounds.size(); ++q) thresholds_.set(q, bounds[q]);
+    const std::size_t live = count_live_rows(work_);
+    if (k == 0) context_.expected = expected_hits(work_, live);
+    // A whole number of bitmap words, so that threads share none.
+    std::size_t unit = std::max<std::size_t>(64, kSmallestSpan / work_.queries.stride() / 64 * 64);
+    const bool by_threshold = !work_.sample.empty();
+    if (by_threshold || Nominator::suits(work_, k, live)) {
+      nominator_.emplace(context_, by_threshold);
+      unit = nominator_->tile_rows();
+    } else if (Screen::suits(work_, kernels)) {
+      screen_.emplace(work_, kernels);
+    }
+    const std::size_t useful = (live + work_.sample.size()) * work_.queries.stride() *
+                               work_.queries.rows / kThreadBytes;
+    threads_ = static_cast<unsigned>(
+        std::clamp<std::size_t>(useful, 1, compute::thread_count()));
+    spans_ = cut(work_, threads_, unit);
+    threads_ = static_cast<unsigned>(std::clamp<std::size_t>(spans_.size(), 1, threads_));
+    thresholds_.expect(threads_, k);
+    if (by_threshold) threshold_.emplace(context_, *nominator_, threads_);
+  }
+
+  // Returns the workers, each with its collectors.
+  std::vector<std::unique_ptr<Worker>>& run() {
+    workers_.resize(threads_);
+    tiles_.resize(nominator_ ? threads_ : 0);
+    if (threshold_) {
+      run_stage(threshold_->sample_tiles(), [this](unsigned number, std::size_t unit) {
+        threshold_->multiply_sample(*workers_[number], tile(number), unit);
+      });
+      run_stage(threshold_->query_batches(),
+                [this](unsigned number, std::size_t batch) {
+                  threshold_->bound(*workers_[number], batch, thresholds_);
+                });
+    }
+    run_spans();
+    if (threshold_) {
+      run_stage(threshold_->query_batches(), [this](unsigned number, std::size_t batch) {
+        threshold_->select(*workers_[number], batch, tiles_);
+      });
+    }
+    return workers_;
+  }
+
+ private:
+  // Calls body(thread) on all threads, which take units of one stage from next_unit_.
+  void run_threads(const std::function<void(unsigned)>& body) {
+    next_unit_ = 0;
+    ThreadPool::instance().run(
+        threads_,
+        [&](unsigned number) {
+          try {
+            body(number);
+          } catch (...) {
+            fail();
+          }
+        },
+        [this] { poll(); });
+    if (failure_) std::rethrow_exception(failure_);
+    if (context_.stop) throw Error(ErrorKind::kInterrupted, "interrupted");
+  }
+
+  void run_stage(std::size_t units, const std::function<void(unsigned, std::size_t)>& body) {
+    run_threads([&](unsigned number) {
+      if (!prepare(number, units)) return;
+      take_units(number, units, [&](std::size_t unit) { body(number, unit); });
+    });
+  }
+
+  void run_spans() {
+    run_threads([this](unsigned number) {
+      if (prepare(number, spans_.size())) search_spans(number);
+    });
+  }
+
+  // False: there is nothing left for this thread.
+  bool prepare(unsigned number, std::size_t units) {
+    if (next_unit_ >= units && number != 0) return false;
+    if (workers_[number] == nullptr) {
+      workers_[number] = std::make_unique<Worker>(context_, number);
+    }
+    return true;
+  }
+
+  // While rows are multiplied; afterwards threads look at the tiles of all.
+  Nominator::Tile& tile(unsigned number) {
+    if (tiles_[number].pending.empty()) tiles_[number] = nominator_->make_tile();
+    return tiles_[number];
+  }
+
+  // While the calling thread waits for the others.
+  void poll() noexcept {
+    try {
+      if (workers_[0] != nullptr) workers_[0]->stopped();
+    } catch (...) {
+      fail();
+    }
+  }
+
+  void fail() noexcept {
+    const std::lock_guard<std::mutex> lock(failure_mutex_);
+    if (!failure_) failure_ = std::current_exception();
+    context_.stop = true;
+  }
+
+  void search_spans(unsigned number) {
+    Worker& worker = *workers_[number];
+    if (nominator_) {
+      Nominator::Tile& tile = this->tile(number);
+      take_units(number, spans_.size(),
+                 [&](std::size_t i) { nominator_->search(worker, tile, spans_[i]); });
+      if (!threshold_) nominator_->finish(worker, tile);
+    } else {
+      Scan scan(worker, screen_ ? &*screen_ : nullptr);
+      take_units(number, spans_.size(), [&](std::size_t i) { scan.search(spans_[i]); });
+    }
+  }
+
+  template <class Visit>
+  void take_units(unsigned number, std::size_t units, const Visit& visit) {
+    Worker& worker = *workers_[number];
+    for (std::size_t i = next_unit_++; i < units && !worker.stopped(); i = next_unit_++) visit(i);
+  }
+
+  const compute::Workload work_;
+  QuerySet queries_;
+  SharedThresholds thresholds_;
+  SearchContext context_;
+  std::vector<Span> spans_;
+  std::optional<Nominator> nominator_;
+  std::optional<ThresholdSelect> threshold_;
+  std::optional<Screen> screen_;
+  unsigned threads_ = 1;
+  std::atomic<std::size_t> next_unit_{0};  // of the stage
+  // Per thread, once it has had something to do.
+  std::vector<std::unique_ptr<Worker>> workers_;
+  std::vector<Nominator::Tile> tiles_;
+  std::mutex failure_mutex_;
+  std::exception_ptr failure_;
+};
+
+// The queries from `first` on that are searched together.
+compute::Workload group_of(const compute::Workload& work, std::size_t first, std::size_t k) {
+  std::size_t fitting = kQueryBytes / (work.queries.dim * sizeof(double));
+  if (!work.sample.empty()) {
+    fitting = std::min(fitting, kNomineeBytes / ThresholdSelect::query_bytes(
+                                                    work, k, compute::thread_count()));
+  }
+  compute::Workload group = work;
+  group.queries.data = work.queries.row(first);
+  group.queries.rows = std::min(std::clamp<std::size_t>(fitting, 16, kQueryGroup),
+                                work.queries.rows - first);
+  return group;
+}
+
+}  // namespace
+
+void search_nearest(const compute::Workload& work, compute::HitTable& best) {
+  if (best.k() == 0) return;
+  compute::Workload all = work;
+  std::optional<OtherRows> others;
+  if (ThresholdSelect::suits(work, best.k(), count_live_rows(work))) {
+    others.emplace(work);
+    all.blocks = others->blocks();
+  } else {
+    all.sample = {};
+  }
+  for (std::size_t first = 0, end = 0; first < all.queries.rows; first = end) {
+    const compute::Workload group = group_of(all, first, best.k());
+    end = first + group.queries.rows;
+    std::vector<double> bounds(group.queries.rows);
+    for (std::size_t q = 0; q < bounds.size(); ++q) {
+      bounds[q] = std::min(best.row(first + q).threshold(), work.range.high);
+    }
+    Search search(group, scan_kernels(), best.k(), bounds);
+    for (const auto& worker : search.run()) {
+      if (worker == nullptr) continue;
+      for (std::size_t q = 0; q < bounds.size(); ++q) {
+        best.row(first + q).merge(std::move(worker->collector(q).best()));
+      }
+    }
+  }
+}
+
+void search_within(const compute::Workload& work, compute::HitLists& out) {
+  for (std::size_t first = 0, end = 0; first < work.queries.rows; first = end) {
+    compute::Workload group = group_of(work, first, 0);
+    group.sample = {};
+    end = first + group.queries.rows;
+    const std::vector<double> bounds(group.queries.rows, work.range.high);
+    Search search(group, scan_kernels(), 0, bounds);
+    for (const auto& worker : search.run()) {
+      if (worker == nullptr) continue;
+      for (std::size_t q = 0; q < bounds.size(); ++q) {
+        std::vector<Hit>& to = out[first + q];
+        std::vector<Hit>& from = worker->collector(q).hits();
+        if (to.empty()) {
+          to = std::move(from);
+        } else {
+          to.insert(to.end(), from.begin(), from.end());
+        }
+      }
+    }
+  }
+}
+
+}  // namespace warplite::cpu

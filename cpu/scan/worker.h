@@ -1,0 +1,73 @@
+// One thread's part in a search: its collectors, and the one place where rows are scored
+// canonically and kept or dropped.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <vector>
+
+#include "compute/device.h"
+#include "cpu/runtime/cpu_buffer.h"
+#include "cpu/scan/collector.h"
+#include "cpu/scan/query_set.h"
+#include "cpu/scan/scan_kernels.h"
+
+namespace warplite::cpu {
+
+// What the threads of one search share.
+struct SearchContext {
+  const compute::Workload& work;
+  const ScanKernels& kernels;
+  const QuerySet& queries;
+  SharedThresholds& thresholds;
+  std::size_t k;         // 0: all within the range
+  std::size_t expected;  // hits of each query when all are wanted; 0: unknown
+  std::atomic<bool> stop{false};
+};
+
+// Consecutive rows of a block.
+struct Span {
+  const compute::Block* block;
+  std::uint32_t begin, end;
+};
+
+// Writes up to `limit` live rows from `at` on, which moves past them.
+std::size_t next_live_rows(const compute::Block& block, std::uint32_t& at, std::uint32_t end,
+                           std::size_t limit, std::uint32_t* rows);
+
+class Worker {
+ public:
+  // Number 0 is the thread that called the device, which alone may ask Cancellation.
+  Worker(SearchContext& context, unsigned number);
+
+  // True once the search is to end early.
+  bool stopped();
+  // The query's threshold, with what other threads have found.
+  double threshold(std::size_t query);
+  // A distance that at least k live rows of the range do not exceed.
+  void tighten(std::size_t query, double bound);
+  // Scores `n` rows canonically and keeps those that the result may need; returns how many.
+  std::size_t score(std::size_t query, const compute::Block& block, const std::uint32_t* rows,
+                    std::size_t n);
+
+  // Only the distances of `n` rows.
+  void measure(std::size_t query, const compute::Block& block, const std::uint32_t* rows,
+               std::size_t n, double* distances) const;
+
+  SearchContext& context() { return context_; }
+  Collector& collector(std::size_t query) { return collectors_[query]; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void share(std::size_t query, double threshold);
+
+  SearchContext& context_;
+  const unsigned number_;
+  Clock::time_point asked_;
+  ScoreRows score_rows_;
+  std::vector<Collector> collectors_;
+  std::vector<double> scores_;
+};
+
+}  // namespace warplite::cpu

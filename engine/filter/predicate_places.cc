@@ -1,0 +1,63 @@
+// Where the values that pass are among ascending ones.
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/column.h"
+#include "engine/filter/predicate.h"
+
+namespace warplite::engine {
+namespace {
+
+template <class T>
+void add_interval(const std::vector<T>& values, std::size_t count, const Interval<T>& interval,
+                  std::vector<CompiledPredicate::Places>& out) {
+  if (interval.empty()) return;
+  const auto end = values.begin() + static_cast<std::ptrdiff_t>(count);
+  const auto first = std::lower_bound(values.begin(), end, interval.low);
+  const auto last = std::upper_bound(first, end, interval.high);
+  if (first == last) return;
+  out.push_back({static_cast<std::size_t>(first - values.begin()),
+                 static_cast<std::size_t>(last - values.begin()) - 1});
+}
+
+void add_text(const Column& values, std::size_t count, std::string_view text,
+              std::vector<CompiledPredicate::Places>& out) {
+  std::size_t first = 0;
+  for (std::size_t size = count; size > 0;) {
+    const std::size_t half = size / 2;
+    if (values.text(first + half) < text) {
+      first += half + 1;
+      size -= half + 1;
+    } else {
+      size = half;
+    }
+  }
+  if (first < count && values.text(first) == text) out.push_back({first, first});
+}
+
+}  // namespace
+
+bool CompiledPredicate::find_places(const Column& ascending, std::size_t count,
+                                    std::vector<Places>& out) const {
+  if (negated_ || nulls_pass_) return false;
+  const bool binary = collation_ == Collation::kBinary;
+  switch (test_) {
+    case Test::kNothing: return true;
+    case Test::kIntegers: add_interval(ascending.integers(), count, integers_, out); return true;
+    case Test::kReals: add_interval(ascending.reals(), count, reals_, out); return true;
+    case Test::kTextCompare:
+      if (op_ != Comparison::kEqual || !binary) return false;
+      add_text(ascending, count, text_, out);
+      return true;
+    case Test::kTextSet:
+      if (!binary) return false;
+      for (const std::string& text : texts_) add_text(ascending, count, text, out);
+      return true;
+    default: return false;
+  }
+}
+
+}  // namespace warplite::engine

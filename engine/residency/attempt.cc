@@ -1,0 +1,73 @@
+#include "engine/residency/attempt.h"
+
+#include <algorithm>
+
+#include "engine/residency/residency.h"
+
+namespace warplite::engine {
+namespace {
+
+compute::Device& host() { return compute::Registry::instance().host(); }
+
+// Memory that a device lacks is not the host's: SQLite takes a transaction back for that.
+Error failure(const compute::Device& device, const Status& status) {
+  const ErrorKind kind =
+      status.kind == ErrorKind::kNoMemory ? ErrorKind::kDevice : status.kind;
+  return {kind, device.describe().name + ": " + status.message};
+}
+
+}  // namespace
+
+bool is_devices_fault(ErrorKind kind) {
+  return kind == ErrorKind::kDevice || kind == ErrorKind::kNoMemory ||
+         kind == ErrorKind::kUnsupported;
+}
+
+Attempt::Attempt(const Demand& demand, Use use, const Ready& ready) {
+  const DeviceChoice choice = choose_devices(demand);
+  insisted_ = choice.insisted;
+  const bool asks = choice.ready_only && ready != nullptr;
+  if (use == Use::kFirst) {
+    for (compute::Device* device : choice.devices) {
+      if (asks && !ready({&device, 1})) continue;
+      devices_ = {device};
+      break;
+    }
+  } else if (!choice.devices.empty() && (!asks || ready(choice.devices))) {
+    devices_ = choice.devices;
+  }
+  if (devices_.empty()) devices_ = {&host()};
+}
+
+Status Attempt::run_with_room(const Work& work, compute::Device*& failed) {
+  failed = devices_.front();
+  Status status = work(devices_, failed);
+  if (status.kind != ErrorKind::kNoMemory || !devices_.front()->own_memory()) return status;
+  for (compute::Device* device : devices_) Residency::instance().release_oldest(*device);
+  failed = devices_.front();
+  return work(devices_, failed);
+}
+
+void Attempt::run(const Work& work) {
+  for (;;) {
+    compute::Device* failed = nullptr;
+    const Status status = run_with_room(work, failed);
+    if (status.ok()) return;
+    if (!is_devices_fault(status.kind) || failed == &host()) status.raise();
+    if (!failed->usable()) Residency::instance().release_idle(*failed);
+    std::erase(devices_, failed);
+    if (!devices_.empty()) continue;
+    if (insisted_) throw failure(*failed, status);
+    devices_ = {&host()};
+  }
+}
+
+void Attempt::search(const std::function<Status(compute::Device&)>& work) {
+  run([&](Devices devices, compute::Device*&) {
+    Status status = work(*devices.front());
+    if (status.ok()) devices.front()->count_search();
+    return status;
+  });
+}
+
+}  // namespace warplite::engine

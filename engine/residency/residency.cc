@@ -1,0 +1,222 @@
+#include "engine/residency/residency.h"
+
+#include <algorithm>
+
+#include <unistd.h>
+
+#include "engine/residency/residency_impl.h"
+#include "index/trained.h"
+
+namespace warplite::engine {
+namespace {
+
+std::size_t machine_memory() {
+  static const std::size_t kMemory = [] {
+    const long pages = sysconf(_SC_PHYS_PAGES);
+    const long page = sysconf(_SC_PAGE_SIZE);
+    constexpr std::size_t kGuess = std::size_t{4} << 30;
+    return pages > 0 && page > 0 ? static_cast<std::size_t>(pages) * static_cast<std::size_t>(page)
+                                 : kGuess;
+  }();
+  return kMemory;
+}
+
+std::size_t bytes_of(const ResidentVectors& vectors) {
+  return vectors.block.memory.size() + vectors.block.present.word_count() * 8 + vectors.beside;
+}
+// As it was read, and as it is used.
+std::size_t bytes_of(const index::Model& model) {
+  return 2 * model.bytes().size();
+}
+std::size_t bytes_of(const Column& column) {
+  return column.memory();
+}
+std::size_t bytes_of(const std::vector<RowId>& rowids) {
+  return rowids.size() * sizeof(RowId);
+}
+std::size_t bytes_of(const Bitmap& bits) {
+  return bits.word_count() * 8;
+}
+
+}  // namespace
+
+bool Residency::Impl::Cached::in_use() const {
+  long held = 1;
+  for (const DeviceCopy& copy : copies) {
+    if (copy.place == DeviceCopy::Place::kMaking || copy.buffer.use_count() > 1) return true;
+    if (!copy.host.expired()) ++held;
+  }
+  return value.use_count() > held;
+}
+
+std::size_t Residency::Impl::effective_limit() const {
+  return limit != 0 ? limit : machine_memory() / 4 * 3;
+}
+
+// The entry, now the most recently used one.
+Residency::Impl::List::iterator Residency::Impl::touch(const Key& key) {
+  const auto found = index.find(key);
+  if (found == index.end()) return entries.end();
+  entries.splice(entries.begin(), entries, found->second);
+  return found->second;
+}
+
+void Residency::Impl::evict_to(std::size_t target, Evicted& out) {
+  if (used > target) drop_holders();
+  for (auto at = entries.end(); used > target && at != entries.begin();) {
+    --at;
+    if (at->in_use()) continue;
+    const auto evicted = at++;
+    used -= evicted->bytes;
+    while (!evicted->copies.empty()) drop(*evicted, evicted->copies.begin(), out);
+    index.erase(evicted->key);
+    out.entries.splice(out.entries.end(), entries, evicted);
+  }
+}
+
+template <typename T, typename Load>
+std::shared_ptr<const T> Residency::Impl::get(const Key& key, const std::string& owner,
+                                              std::size_t expected, const Load& load) {
+  {
+    // Room is made before it is needed: what goes is freed before what comes is read.
+    Evicted evicted;
+    const std::lock_guard lock(mutex);
+    const auto at = touch(key);
+    if (at != entries.end()) return std::static_pointer_cast<const T>(at->value);
+    const std::size_t limit_now = effective_limit();
+    if (expected != 0) evict_to(limit_now > expected ? limit_now - expected : 0, evicted);
+  }
+  std::shared_ptr<const T> loaded = load();
+  const std::size_t bytes = bytes_of(*loaded);
+  Evicted evicted;
+  const std::lock_guard lock(mutex);
+  const auto at = touch(key);
+  if (at != entries.end()) return std::static_pointer_cast<const T>(at->value);
+  const std::size_t limit_now = effective_limit();
+  evict_to(limit_now > bytes ? limit_now - bytes : 0, evicted);
+  entries.push_front({key, owner, loaded, bytes, {}});
+  try {
+    index.emplace(key, entries.begin());
+  } catch (...) {
+    entries.pop_front();
+    throw;
+  }
+  used += bytes;
+  return loaded;
+}
+
+Residency& Residency::instance() {
+  // Never destroyed: drivers are gone by then, and searches of other threads may not be.
+  static Residency& residency = *new Residency;
+  return residency;
+}
+
+Residency::Residency() : impl_(std::make_unique<Impl>()) { lock_across_forks(impl_->mutex); }
+Residency::~Residency() = default;
+
+std::shared_ptr<const ResidentVectors> Residency::vectors(const CacheKey& key,
+                                                          const std::string& owner,
+                                                          std::size_t bytes,
+                                                          const LoadVectors& load) {
+  return impl_->get<ResidentVectors>({key, Impl::Kind::kVectors}, owner, bytes, [&] {
+    return std::make_shared<const ResidentVectors>(ResidentVectors{load(), nullptr});
+  });
+}
+
+std::shared_ptr<const ResidentVectors> Residency::bytes(
+    const CacheKey& key, const std::string& owner, std::size_t expected,
+    const std::function<ResidentVectors()>& load) {
+  return impl_->get<ResidentVectors>({key, Impl::Kind::kVectors}, owner, expected, [&] {
+    return std::make_shared<const ResidentVectors>(load());
+  });
+}
+
+std::shared_ptr<const ResidentVectors> Residency::find(const CacheKey& key) {
+  const std::lock_guard lock(impl_->mutex);
+  const auto at = impl_->touch({key, Impl::Kind::kVectors});
+  if (at == impl_->entries.end()) return nullptr;
+  return std::static_pointer_cast<const ResidentVectors>(at->value);
+}
+
+std::shared_ptr<const Column> Residency::find_column(const CacheKey& key) {
+  const std::lock_guard lock(impl_->mutex);
+  const auto at = impl_->touch({key, Impl::Kind::kColumn});
+  return at == impl_->entries.end() ? nullptr : std::static_pointer_cast<const Column>(at->value);
+}
+
+void Residency::replace(const CacheKey& key, const std::string& owner, ResidentVectors entry) {
+  const auto value = std::make_shared<const ResidentVectors>(std::move(entry));
+  {
+    const std::lock_guard lock(impl_->mutex);
+    const auto at = impl_->touch({key, Impl::Kind::kVectors});
+    if (at != impl_->entries.end()) {
+      const std::size_t bytes = bytes_of(*value);
+      impl_->used = impl_->used - at->bytes + bytes;
+      at->bytes = bytes;
+      at->value = value;
+      return;
+    }
+  }
+  impl_->get<ResidentVectors>({key, Impl::Kind::kVectors}, owner, 0, [&] { return value; });
+}
+
+std::shared_ptr<const index::Model> Residency::model(
+    const CacheKey& key, const std::string& owner,
+    const std::function<std::shared_ptr<const index::Model>()>& load) {
+  return impl_->get<index::Model>({key, Impl::Kind::kModel}, owner, 0, load);
+}
+
+std::shared_ptr<const Column> Residency::column(const CacheKey& key, const std::string& owner,
+                                                const std::function<Column()>& load) {
+  return impl_->get<Column>({key, Impl::Kind::kColumn}, owner, 0,
+                            [&] { return std::make_shared<const Column>(load()); });
+}
+
+std::shared_ptr<const std::vector<RowId>> Residency::rowids(
+    const CacheKey& key, const std::string& owner, const std::function<std::vector<RowId>()>& load) {
+  return impl_->get<std::vector<RowId>>({key, Impl::Kind::kRowIds}, owner, 0, [&] {
+    return std::make_shared<const std::vector<RowId>>(load());
+  });
+}
+
+std::shared_ptr<const Bitmap> Residency::alive(const CacheKey& key, const std::string& owner,
+                                               const std::function<Bitmap()>& load) {
+  return impl_->get<Bitmap>({key, Impl::Kind::kAlive}, owner, 0,
+                            [&] { return std::make_shared<const Bitmap>(load()); });
+}
+
+void Residency::set_limit(std::size_t bytes) {
+  Impl::Evicted evicted;
+  const std::lock_guard lock(impl_->mutex);
+  impl_->limit = bytes;
+  impl_->evict_to(impl_->effective_limit(), evicted);
+}
+
+std::size_t Residency::limit() const {
+  const std::lock_guard lock(impl_->mutex);
+  return impl_->effective_limit();
+}
+
+std::size_t Residency::used() const {
+  const std::lock_guard lock(impl_->mutex);
+  return impl_->used;
+}
+
+bool Residency::would_fit(std::size_t bytes) {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->drop_holders();
+  std::size_t busy = 0;
+  for (const Impl::Cached& entry : impl_->entries) {
+    if (entry.in_use()) busy += entry.bytes;
+  }
+  const std::size_t limit_now = impl_->effective_limit();
+  return busy <= limit_now && bytes <= limit_now - busy;
+}
+
+void Residency::clear() {
+  Impl::Evicted evicted;
+  const std::lock_guard lock(impl_->mutex);
+  impl_->evict_to(0, evicted);
+}
+
+}  // namespace warplite::engine

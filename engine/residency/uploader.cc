@@ -1,0 +1,146 @@
+#include "engine/residency/uploader.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <new>
+#include <thread>
+#include <utility>
+
+#if defined(__linux__)
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
+#include "core/process.h"
+
+namespace warplite::engine {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::seconds kRefusalLasts{10};
+// How long a process that ends waits for the upload of one block.
+constexpr std::chrono::seconds kPatienceAtExit{5};
+
+// Searches on the CPU go first.
+void lower_priority() {
+#if defined(__linux__)
+  constexpr int kNice = 10;
+  setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), kNice);
+#endif
+}
+
+}  // namespace
+
+Uploader& Uploader::instance() {
+  static Uploader& uploader = *new Uploader;
+  return uploader;
+}
+
+Uploader::Uploader() { lock_across_forks(mutex_); }
+
+void Uploader::request(compute::Device& device, std::vector<Item> items) {
+  if (items.empty()) return;
+  const std::lock_guard lock(mutex_);
+  if (stopping_ || refused(device)) return;
+  const auto same_device = [&](const Job& job) { return job.device == &device; };
+  const auto under_way = [&](const Item& item) {
+    return std::any_of(jobs_.begin(), jobs_.end(), [&](const Job& job) {
+      return same_device(job) &&
+             std::any_of(job.items.begin(), job.items.end(),
+                         [&](const Item& other) { return other.key == item.key; });
+    });
+  };
+  if (std::any_of(items.begin(), items.end(), under_way)) return;
+  start();
+  if (!running_) return;
+  jobs_.push_back({&device, std::move(items)});
+  wake_.notify_one();
+}
+
+// REQUIRES: the lock. A forked child has no thread yet.
+void Uploader::start() {
+  if (running_ && forks_ == forks()) return;
+  jobs_.clear();
+  forks_ = forks();
+  const SignalsBlocked blocked;
+  try {
+    std::thread([this] { work(); }).detach();
+    running_ = true;
+    // Registered once a device is there, so that it runs before its driver ends.
+    static const int registered = std::atexit([] { instance().stop(); });
+    static_cast<void>(registered);
+  } catch (const std::exception&) {
+    running_ = false;
+  }
+}
+
+void Uploader::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+    if (!running_ || forks_ != forks()) return;
+  }
+  wait_idle(kPatienceAtExit);
+}
+
+bool Uploader::wait_idle(std::chrono::milliseconds patience) {
+  std::unique_lock lock(mutex_);
+  return idle_.wait_for(lock, patience, [this] { return jobs_.empty(); });
+}
+
+void Uploader::work() {
+  lower_priority();
+  std::unique_lock lock(mutex_);
+  while (true) {
+    wake_.wait(lock, [this] { return !jobs_.empty(); });
+    const Job& job = jobs_.front();
+    lock.unlock();
+    const bool done = upload(job);
+    lock.lock();
+    try {
+      if (!done) refusals_.push_back({job.device, Clock::now() + kRefusalLasts});
+    } catch (const std::bad_alloc&) {
+      // It is merely tried again sooner.
+    }
+    std::list<Job> finished;
+    finished.splice(finished.begin(), jobs_, jobs_.begin());
+    if (jobs_.empty()) idle_.notify_all();
+    lock.unlock();
+    finished.clear();  // may free the last hold on vectors
+    lock.lock();
+  }
+}
+
+// What was copied is held to the end, so that a table that is too large for the device does not
+// push out its own beginning.
+bool Uploader::upload(const Job& job) {
+  std::vector<std::shared_ptr<const compute::Buffer>> held;
+  try {
+    for (const Item& item : job.items) {
+      {
+        const std::lock_guard lock(mutex_);
+        if (stopping_) return true;
+      }
+      std::shared_ptr<const compute::Buffer> buffer;
+      if (!Residency::instance().buffer(*job.device, item.key, item.vectors, &buffer).ok()) {
+        return false;
+      }
+      held.push_back(std::move(buffer));
+    }
+  } catch (const std::exception&) {
+    return false;
+  }
+  return true;
+}
+
+// REQUIRES: the lock.
+bool Uploader::refused(const compute::Device& device) {
+  const auto now = Clock::now();
+  refusals_.remove_if([&](const Refusal& refusal) { return refusal.until <= now; });
+  return std::any_of(refusals_.begin(), refusals_.end(),
+                     [&](const Refusal& refusal) { return refusal.device == &device; });
+}
+
+}  // namespace warplite::engine

@@ -1,0 +1,285 @@
+#include "engine/search/exact_search.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "compute/device.h"
+#include "engine/residency/attempt.h"
+#include "engine/residency/residency.h"
+#include "engine/residency/uploader.h"
+#include "engine/search/device_set.h"
+#include "engine/search/multi_device.h"
+#include "engine/search/outcome.h"
+#include "engine/search/search_block.h"
+
+namespace warplite::engine {
+namespace {
+
+class NearestOutcome : public Outcome {
+ public:
+  NearestOutcome(const index::Index& index, std::size_t queries, std::size_t k)
+      : index_(index), best_(queries, k) {}
+
+  compute::HitTable take() { return std::move(best_); }
+
+  Status add(compute::Device& device, const compute::Workload& work) override {
+    return index_.nearest(device, work, best_);
+  }
+  void clear() override { best_ = compute::HitTable(best_.queries(), best_.k()); }
+  std::unique_ptr<Outcome> share(std::size_t queries) const override {
+    return std::make_unique<NearestOutcome>(index_, queries, best_.k());
+  }
+  void merge(Outcome& share, std::size_t first) override {
+    compute::HitTable& theirs = static_cast<NearestOutcome&>(share).best_;
+    for (std::size_t i = 0; i < theirs.queries(); ++i) best_.row(first + i).merge(theirs.row(i));
+  }
+
+ private:
+  const index::Index& index_;
+  compute::HitTable best_;
+};
+
+class WithinOutcome : public Outcome {
+ public:
+  WithinOutcome(const index::Index& index, std::size_t queries) : index_(index), hits_(queries) {}
+
+  compute::HitLists take() { return std::move(hits_); }
+
+  Status add(compute::Device& device, const compute::Workload& work) override {
+    return index_.within(device, work, hits_);
+  }
+  void clear() override {
+    for (std::vector<Hit>& hits : hits_) hits.clear();
+  }
+  std::unique_ptr<Outcome> share(std::size_t queries) const override {
+    return std::make_unique<WithinOutcome>(index_, queries);
+  }
+  void merge(Outcome& share, std::size_t first) override {
+    compute::HitLists& theirs = static_cast<WithinOutcome&>(share).hits_;
+    for (std::size_t i = 0; i < theirs.size(); ++i) {
+      std::vector<Hit>& mine = hits_[first + i];
+      if (mine.empty()) {
+        mine.swap(theirs[i]);
+      } else {
+        mine.insert(mine.end(), theirs[i].begin(), theirs[i].end());
+      }
+    }
+  }
+
+ private:
+  const index::Index& index_;
+  compute::HitLists hits_;
+};
+
+using Devices = Attempt::Devices;
+
+class ExactSearch {
+ public:
+  // `but`: parts to leave out, or null.
+  ExactSearch(const View& view, const Selection& rows, const SearchRequest& request,
+              Outcome& outcome, const std::vector<bool>* but = nullptr)
+      : view_(view), rows_(rows), request_(request), outcome_(outcome), but_(but) {
+    work_.distance = request.distance;
+    work_.queries = request.queries;
+    work_.range = request.range;
+    work_.has_after = request.has_after;
+    work_.after_distance = request.after_distance;
+    work_.after_rowid = request.after_rowid;
+    work_.cancellation = request.cancellation;
+    work_.select = request.select;
+    work_.budget = &Residency::instance();
+    if (request.report != nullptr) work_.counters = &request.report->counters;
+    const std::size_t limit = Residency::instance().limit();
+    std::size_t total = 0;
+    for (std::size_t i = 0; i < view.parts(); ++i) {
+      selected_ += selected(i);
+      live_ += view.part(i).live_rows();
+      if (selected(i) != 0) {
+        total += view.part(i).vector_bytes(request.column);
+      } else if (view.part(i).live_rows() != 0) {
+        everywhere_ = false;
+      }
+    }
+    fits_ = total <= limit;
+    group_budget_ = fits_ ? total : limit / 2;
+  }
+
+  void run() {
+    if (request_.report != nullptr) request_.report->rows += selected_ * request_.queries.rows;
+    Attempt attempt(demand(), Attempt::Use::kAll, [this](Devices devices) { return ready(devices); });
+    attempt.run([this](Devices devices, compute::Device*& failed) {
+      const Status status = search(devices, failed);
+      if (!status.ok()) set_ = nullptr;
+      return status;
+    });
+  }
+
+ private:
+  std::uint32_t selected(std::size_t part) const {
+    return but_ != nullptr && (*but_)[part] ? 0 : rows_.part(part).count;
+  }
+
+  Demand demand() const {
+    const double bytes = static_cast<double>(selected_) *
+                         static_cast<double>(request_.queries.stride()) *
+                         static_cast<double>(request_.queries.rows);
+    return {request_.device, Ability::vectors(request_.queries.type, request_.distance), bytes,
+            request_.cancellation};
+  }
+
+  // Whether the devices hold, or may soon hold, what is searched. If not, what they lack is
+  // copied in the background.
+  bool ready(Devices devices) {
+    if (!fits_) return false;
+    if (known_set(devices) != nullptr) return true;
+    load_all();
+    SharePlan plan = plan_shares(devices, *whole_, work_.queries.rows);
+    if (!plan.fits) return false;
+    if (std::all_of(plan.shares.begin(), plan.shares.end(),
+                    [](const Share& share) { return share.ready(); })) {
+      plan_ = std::move(plan);
+      return true;
+    }
+    for (Share& share : plan.shares) {
+      Uploader::instance().request(*share.device, std::move(share.missing));
+    }
+    return false;
+  }
+
+  // Hands the selected rows to the devices, at once when they fit into the memory budget, else
+  // group by group.
+  Status search(Devices devices, compute::Device*& failed) {
+    failed_ = &failed;
+    if (begun_) outcome_.clear();
+    begun_ = true;
+    used_.clear();
+    Status status = fits_ ? search_whole(devices) : search_groups(devices);
+    if (status.ok()) {
+      for (compute::Device* device : used_) device->count_search();
+    }
+    return status;
+  }
+
+  // What an earlier search of this view left for the first device, when that one is to do it all.
+  std::shared_ptr<DeviceSet> known_set(Devices devices) const {
+    if (but_ != nullptr) return nullptr;
+    if (devices.size() > 1 && work_.queries.rows >= kManyQueries) return nullptr;
+    return view_.derived().of<HeldSets<DeviceSet>>().find(request_.column, *devices[0]);
+  }
+
+  Status search_whole(Devices devices) {
+    set_ = known_set(devices);
+    if (set_ != nullptr) return search_set();
+    load_all();
+    const SharePlan plan =
+        plan_ ? std::move(*plan_) : plan_shares(devices, *whole_, work_.queries.rows);
+    plan_.reset();
+    // A set of what only some searches touch would cost more than it saves.
+    if (plan.shares.size() > 1 || !everywhere_ || but_ != nullptr || whole_->empty()) {
+      return search_shares(plan);
+    }
+    Status status;
+    set_ = DeviceSet::create(*plan.shares[0].device, whole_, request_.cancellation, status);
+    if (status.kind == ErrorKind::kNoMemory) return search_shares(plan);
+    if (!status.ok()) return status;
+    if (set_->lasting()) view_.derived().of<HeldSets<DeviceSet>>().add(request_.column, set_);
+    return search_set();
+  }
+
+  Status search_set() {
+    Residency::instance().use(*set_);
+    used_.push_back(&set_->device());
+    Workset some;
+    if (selected_ != live_) set_->select(rows_, some);
+    work_.blocks = selected_ == live_ ? set_->all() : some.blocks();
+    return work_.blocks.empty() ? Status{} : outcome_.add(set_->device(), work_);
+  }
+
+  void load_all() {
+    if (whole_ != nullptr) return;
+    auto blocks = std::make_shared<SearchBlocks>();
+    for (std::uint32_t i = 0; i < view_.parts(); ++i) load(i, *blocks);
+    whole_ = std::move(blocks);
+  }
+
+  void load(std::uint32_t part, SearchBlocks& blocks) const {
+    SearchBlock block;
+    if (selected(part) == 0) return;
+    if (!load_block(view_, request_.column, part, block)) return;
+    // What does not stay is searched once: nothing is made of it.
+    if (!fits_) block.block.host = nullptr;
+    blocks.push_back(std::move(block));
+  }
+
+  Status search_groups(Devices devices) {
+    SearchBlocks group;
+    std::size_t held = 0;
+    for (std::uint32_t i = 0; i < view_.parts(); ++i) {
+      if (selected(i) == 0) continue;
+      const std::size_t bytes = view_.part(i).vector_bytes(request_.column);
+      if (held > 0 && held + bytes > group_budget_) {
+        if (Status status = search_group(devices, group); !status.ok()) return status;
+        group.clear();
+        held = 0;
+      }
+      held += bytes;
+      load(i, group);
+    }
+    return search_group(devices, group);
+  }
+
+  Status search_group(Devices devices, const SearchBlocks& group) {
+    if (group.empty()) return {};
+    return search_shares(plan_shares(devices, group, work_.queries.rows));
+  }
+
+  Status search_shares(const SharePlan& plan) {
+    for (const Share& share : plan.shares) {
+      if (std::find(used_.begin(), used_.end(), share.device) == used_.end()) {
+        used_.push_back(share.device);
+      }
+    }
+    return engine::search_shares(plan, rows_, work_, outcome_, *failed_);
+  }
+
+  const View& view_;
+  const Selection& rows_;
+  const SearchRequest& request_;
+  Outcome& outcome_;
+  const std::vector<bool>* const but_;
+  compute::Workload work_;       // lacks its blocks
+  std::uint64_t selected_ = 0;   // rows
+  std::uint64_t live_ = 0;       // rows
+  bool everywhere_ = true;       // rows of every part that has any are selected
+  bool fits_ = false;            // all of it, into the memory budget
+  std::size_t group_budget_ = 0;
+  std::shared_ptr<const SearchBlocks> whole_;  // when it fits
+  std::shared_ptr<DeviceSet> set_;             // in use: what else is there goes first
+  std::optional<SharePlan> plan_;  // of `whole_`, for the next search
+  bool begun_ = false;             // the outcome may hold something
+  std::vector<compute::Device*> used_;
+  compute::Device** failed_ = nullptr;  // where to say which device did
+};
+
+}  // namespace
+
+compute::HitTable exact_nearest(const View& view, const Selection& rows,
+                                const index::Index& index, const SearchRequest& request,
+                                std::size_t k, const std::vector<bool>* but) {
+  NearestOutcome best(index, request.queries.rows, k);
+  ExactSearch(view, rows, request, best, but).run();
+  return best.take();
+}
+
+compute::HitLists exact_within(const View& view, const Selection& rows, const index::Index& index,
+                               const SearchRequest& request) {
+  WithinOutcome hits(index, request.queries.rows);
+  if (request.queries.rows != 0) ExactSearch(view, rows, request, hits).run();
+  return hits.take();
+}
+
+}  // namespace warplite::engine

@@ -1,0 +1,160 @@
+#include "engine/search/multi_device.h"
+
+#include <algorithm>
+
+#include "engine/residency/readiness.h"
+#include "engine/residency/residency.h"
+
+namespace warplite::engine {
+namespace {
+
+// A device, and what it has of the blocks.
+struct Candidate {
+  compute::Device* device;
+  Residency::Holding holding;
+  std::vector<char> has;      // by block
+  std::size_t assigned = 0;   // bytes that it will get
+};
+
+class Planner {
+ public:
+  Planner(std::span<compute::Device* const> devices, std::span<const SearchBlock> blocks,
+          std::size_t queries)
+      : blocks_(blocks), queries_(queries) {
+    for (const SearchBlock& block : blocks) total_ += block.cached() ? block.bytes() : 0;
+    for (compute::Device* device : devices) candidates_.push_back(look_at(*device));
+  }
+
+  SharePlan plan() {
+    SharePlan plan;
+    if (candidates_.size() == 1 || candidates_[0].holding.budget >= total_) {
+      plan.shares.push_back(everything_on(candidates_[0]));
+      plan.fits = candidates_[0].holding.budget >= total_ || candidates_[0].holding.maps;
+      if (queries_ >= kManyQueries) add_replicas(plan);
+      divide_queries(plan);
+      return plan;
+    }
+    plan.shares = spread();
+    plan.fits = std::any_of(candidates_.begin(), candidates_.end(),
+                            [](const Candidate& one) { return one.holding.maps; }) ||
+                budgets() >= total_;
+    return plan;
+  }
+
+ private:
+  Candidate look_at(compute::Device& device) const {
+    Candidate candidate{&device, {}, std::vector<char>(blocks_.size(), 1)};
+    if (!device.own_memory()) {
+      candidate.holding.budget = SIZE_MAX;
+      return candidate;
+    }
+    std::vector<Residency::Want> wanted;
+    for (const SearchBlock& block : blocks_) {
+      if (block.cached()) wanted.push_back({block.vectors.key, block.bytes()});
+    }
+    const auto has = std::make_unique<bool[]>(wanted.size());
+    candidate.holding = Residency::instance().holding(device, wanted, {has.get(), wanted.size()});
+    std::size_t next = 0;
+    for (std::size_t i = 0; i < blocks_.size(); ++i) {
+      if (blocks_[i].cached()) candidate.has[i] = has[next++];
+    }
+    return candidate;
+  }
+
+  std::size_t budgets() const {
+    std::size_t sum = 0;
+    for (const Candidate& one : candidates_) {
+      sum = one.holding.budget > SIZE_MAX - sum ? SIZE_MAX : sum + one.holding.budget;
+    }
+    return sum;
+  }
+
+  void give(std::size_t i, Candidate& to, Share& share) const {
+    const SearchBlock& block = blocks_[i];
+    share.blocks.push_back(&block);
+    share.bytes += block.bytes();
+    to.assigned += block.bytes();
+    if (to.has[i]) return;
+    share.missing.push_back({block.vectors.key, block.vectors.resident});
+    share.missing_bytes += block.bytes();
+  }
+
+  Share everything_on(Candidate& candidate) const {
+    Share share{.device = candidate.device, .queries = queries_};
+    for (std::size_t i = 0; i < blocks_.size(); ++i) give(i, candidate, share);
+    return share;
+  }
+
+  // The other devices that have room for everything take part once they have it.
+  void add_replicas(SharePlan& plan) {
+    for (std::size_t i = 1; i < candidates_.size(); ++i) {
+      if (candidates_[i].holding.budget < total_) continue;
+      Share share = everything_on(candidates_[i]);
+      if (share.ready()) {
+        plan.shares.push_back(std::move(share));
+      } else {
+        Uploader::instance().request(*share.device, std::move(share.missing));
+      }
+    }
+  }
+
+  void divide_queries(SharePlan& plan) const {
+    const std::size_t n = plan.shares.size();
+    for (std::size_t i = 0; i < n; ++i) {
+      plan.shares[i].first_query = queries_ * i / n;
+      plan.shares[i].queries = queries_ * (i + 1) / n - plan.shares[i].first_query;
+    }
+  }
+
+  // Each block to the device that has it, or else to the one with most room.
+  std::vector<Share> spread() {
+    std::vector<Share> shares;
+    for (const Candidate& one : candidates_) {
+      shares.push_back({.device = one.device, .queries = queries_});
+    }
+    const auto holder = [&](std::size_t i) {
+      return std::find_if(candidates_.begin(), candidates_.end(),
+                          [&](const Candidate& one) { return blocks_[i].cached() && one.has[i]; });
+    };
+    const auto place = [&](std::size_t i, std::vector<Candidate>::iterator at) {
+      give(i, *at, shares[static_cast<std::size_t>(at - candidates_.begin())]);
+    };
+    std::vector<std::size_t> rest;
+    for (std::size_t i = 0; i < blocks_.size(); ++i) {
+      const auto at = holder(i);
+      if (at == candidates_.end()) {
+        rest.push_back(i);
+      } else {
+        place(i, at);
+      }
+    }
+    for (const std::size_t i : rest) {
+      place(i, std::max_element(candidates_.begin(), candidates_.end(), has_less_room));
+    }
+    std::erase_if(shares, [](const Share& share) { return share.blocks.empty(); });
+    return shares;
+  }
+
+  static bool has_less_room(const Candidate& a, const Candidate& b) {
+    const auto room = [](const Candidate& one) {
+      return one.assigned < one.holding.budget ? one.holding.budget - one.assigned : 0;
+    };
+    return room(a) < room(b);
+  }
+
+  std::span<const SearchBlock> blocks_;
+  const std::size_t queries_;
+  std::size_t total_ = 0;  // bytes that devices keep
+  std::vector<Candidate> candidates_;
+};
+
+}  // namespace
+
+bool Share::ready() const { return nearly_all(missing_bytes, bytes); }
+
+SharePlan plan_shares(std::span<compute::Device* const> devices,
+                      std::span<const SearchBlock> blocks, std::size_t queries) {
+  return Planner(devices, blocks, queries).plan();
+}
+
+}  // namespace warplite::engine

@@ -1,0 +1,49 @@
+// One search on one or several devices: which block and which query goes where, and the merge of
+// what they find. Blocks are spread when a device is too small for all of them; many queries are
+// spread over devices that each hold everything.
+// Threads: plan_shares() from any thread. search_shares() runs the first share on the caller's
+// thread and each other one on its own.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "compute/device.h"
+#include "engine/residency/uploader.h"
+#include "engine/search/outcome.h"
+#include "engine/search/search_block.h"
+
+namespace warplite::engine {
+
+// Queries that keep more than one device busy.
+inline constexpr std::size_t kManyQueries = 1024;
+
+struct Share {
+  compute::Device* device = nullptr;
+  std::vector<const SearchBlock*> blocks = {};
+  std::size_t first_query = 0;
+  std::size_t queries = 0;
+  std::size_t bytes = 0;                     // of the blocks
+  std::vector<Uploader::Item> missing = {};  // what the device has no copy of
+  std::size_t missing_bytes = 0;
+
+  // Whether to copy what is missing costs little beside what is there.
+  bool ready() const;
+};
+
+struct SharePlan {
+  std::vector<Share> shares;  // not empty
+  bool fits = true;  // false: the devices have no room for the blocks, nor can they read in place
+};
+
+// REQUIRES: devices is not empty; the blocks outlive the plan.
+SharePlan plan_shares(std::span<compute::Device* const> devices,
+                      std::span<const SearchBlock> blocks, std::size_t queries);
+
+// Copies what is missing and searches the selected rows. `work` has everything but its blocks.
+// `failed`: set to the device whose error is returned.
+Status search_shares(const SharePlan& plan, const Selection& rows, const compute::Workload& work,
+                     Outcome& outcome, compute::Device*& failed);
+
+}  // namespace warplite::engine

@@ -1,0 +1,51 @@
+#include "engine/table/models.h"
+
+#include "engine/residency/attempt.h"
+#include "engine/residency/derived_key.h"
+#include "engine/residency/residency.h"
+
+namespace warplite::engine {
+
+CacheKey model_key(const storage::Store& store, std::size_t column, const Stamp& stamp,
+                   const index::Index& index) {
+  const CacheKey from[] = {store.model_key(stamp, column), index.key()};
+  return derive(Derived::kModel, from).key();
+}
+
+std::shared_ptr<const index::Model> load_model(storage::Store& store, std::size_t column,
+                                               const Stamp& stamp, const index::Trained& index) {
+  const std::string name = store.schema() + "." + store.table();
+  const std::string what = "model of vector column " + std::to_string(column);
+  return Residency::instance().model(model_key(store, column, stamp, index), name + " " + what, [&] {
+    const storage::OpaqueBlock block = store.load_model(stamp, column);
+    try {
+      return index.open(block.payload);
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kCorrupt) throw;
+      throw Error(ErrorKind::kCorrupt, store.table() + ": " + what + ": " + error.what());
+    }
+  });
+}
+
+Ability training_ability() { return Ability::vectors(ElementType::kFloat32, Distance::kL2); }
+
+void on_worker(const Demand& demand, const std::function<void(compute::Device&)>& work) {
+  await_for_long_work(demand);
+  Attempt attempt(demand, Attempt::Use::kFirst, nullptr);
+  attempt.run([&](Attempt::Devices devices, compute::Device*&) -> Status {
+    try {
+      work(*devices.front());
+      return {};
+    } catch (const Error& error) {
+      if (!is_devices_fault(error.kind())) throw;
+      return {error.kind(), error.what()};
+    }
+  });
+}
+
+Demand coding_demand(const index::Model& model, double vectors,
+                     compute::Cancellation* cancellation) {
+  return {{}, training_ability(), vectors * model.coding_bytes(), cancellation};
+}
+
+}  // namespace warplite::engine

@@ -1,0 +1,35 @@
+// Models of columns whose index learns, as they are used: opened once, cached by their key.
+// Threads: as the store. Errors: Error{kCorrupt} when the model is damaged.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "compute/device.h"
+#include "core/cache_key.h"
+#include "engine/residency/device_choice.h"
+#include "index/trained.h"
+#include "storage/storage.h"
+
+namespace warplite::engine {
+
+// Of the block, and of what is read from it.
+CacheKey model_key(const storage::Store& store, std::size_t column, const Stamp& stamp,
+                   const index::Index& index);
+// "main.papers: model of column 2", as warp_residency() names it.
+std::shared_ptr<const index::Model> load_model(storage::Store& store, std::size_t column,
+                                               const Stamp& stamp, const index::Trained& index);
+
+// What training and coding have devices do: compare vectors of models.
+Ability training_ability();
+
+// Has the best device there is do the work, from the beginning on another one when it fails
+// (attempt.h). Throws what the work throws, else.
+void on_worker(const Demand& demand, const std::function<void(compute::Device&)>& work);
+
+// What it takes to code so many vectors.
+Demand coding_demand(const index::Model& model, double vectors,
+                     compute::Cancellation* cancellation);
+
+}  // namespace warplite::engine

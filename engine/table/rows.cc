@@ -1,0 +1,33 @@
+#include "engine/table/rows.h"
+
+namespace warplite::engine {
+
+RowCopier::RowCopier(const Layout& layout, bool with_aux)
+    : with_aux_(with_aux),
+      vectors_(layout.vectors.size()),
+      plains_(layout.plains.size()),
+      aux_(layout.aux) {}
+
+void RowCopier::copy(const Chunk& from, std::uint32_t row, Chunk& to) {
+  for (std::size_t i = 0; i < vectors_.size(); ++i) {
+    vectors_[i] = Cell::null();
+    if (!from.has_vector(i, row)) continue;
+    const MatrixView all = from.vectors(i);
+    vectors_[i] = Cell::blob({reinterpret_cast<const char*>(all.row(row)), all.stride()});
+  }
+  for (std::size_t i = 0; i < plains_.size(); ++i) plains_[i] = from.plain(i).cell(row);
+  for (std::size_t i = 0; i < aux_.size() && with_aux_; ++i) aux_[i] = from.aux(row, i).cell();
+  to.append({from.rowids()[row], vectors_.data(), plains_.data(), aux_.data()});
+}
+
+std::optional<std::uint32_t> find_row(const Chunk& chunk, std::uint32_t rows, RowId rowid) {
+  const std::optional<std::uint32_t> found = chunk.find(rowid);
+  if (!found || *found < rows) return found;
+  // A later row of the chunk has this rowid too; ours may be an earlier one.
+  for (std::uint32_t row = rows; row-- > 0;) {
+    if (chunk.rowids()[row] == rowid) return row;
+  }
+  return std::nullopt;
+}
+
+}  // namespace warplite::engine

@@ -1,0 +1,140 @@
+#include "engine/table/transaction.h"
+
+#include <limits>
+#include <utility>
+
+#include "core/error.h"
+
+namespace warplite::engine {
+
+void Transaction::begin() noexcept {
+  if (active_) {
+    connected_again_ = true;
+    return;
+  }
+  WARP_DCHECK(pending_.empty());
+  active_ = true;
+}
+
+void Transaction::clear() noexcept {
+  pending_.drop_spares();
+  savepoints_.clear();
+  first_base_ = nullptr;
+  flushes_ = 0;
+  active_ = false;
+  connected_again_ = false;
+  failure_ = Failure::kNone;
+}
+
+void Transaction::commit() noexcept {
+  WARP_DCHECK(pending_.empty());
+  clear();
+}
+
+void Transaction::rollback() noexcept {
+  pending_.become(Pending(*layout_));
+  if (flushes_ != 0) base_ = first_base_;
+  if (failure_ != Failure::kNone) base_ = nullptr;
+  clear();
+}
+
+void Transaction::savepoint(int n, std::size_t renames) noexcept {
+  // After begin() SQLite announces the savepoint there is. If it is not known, it is from before this
+  // transaction's first write. Others are announced to each connection of the table.
+  if (std::exchange(connected_again_, false)) return;
+  if (failure_ == Failure::kUnmarked) return;
+  if (!savepoints_.empty() && savepoints_.back().n >= n) return;
+  try {
+    savepoints_.push_back({n, renames, flushes_, pending_.mark(), nullptr, nullptr});
+  } catch (...) {
+    if (failure_ == Failure::kNone) {
+      failure_ = Failure::kUnmarked;
+      unmarked_ = n;
+    }
+  }
+}
+
+void Transaction::release(int n) noexcept {
+  while (!savepoints_.empty() && savepoints_.back().n >= n) savepoints_.pop_back();
+  if (failure_ == Failure::kUnmarked && n <= unmarked_) failure_ = Failure::kNone;
+}
+
+std::size_t Transaction::rollback_to(int n) noexcept {
+  // Nothing was written since a savepoint that could not be recorded.
+  if (failure_ == Failure::kUnmarked && n >= unmarked_) {
+    return std::numeric_limits<std::size_t>::max();
+  }
+  while (!savepoints_.empty() && savepoints_.back().n > n) savepoints_.pop_back();
+  if (!savepoints_.empty() && savepoints_.back().n == n) {
+    restore(savepoints_.back());
+    return savepoints_.back().renames;
+  }
+  // Older than the first write of this transaction: the tables are as before it.
+  savepoints_.clear();
+  const bool active = active_;
+  rollback();
+  active_ = active;
+  return 0;
+}
+
+void Transaction::restore(const Savepoint& savepoint) noexcept {
+  // Nothing was flushed since the savepoint, or base_ is replaced: what it says still holds,
+  // and only it knows of segments that have no directory entries yet.
+  failure_ = Failure::kNone;
+  if (savepoint.frozen == nullptr) {
+    pending_.truncate(savepoint.mark);
+    return;
+  }
+  base_ = savepoint.base;
+  flushes_ = savepoint.flushes;
+  try {
+    pending_.become(Pending::restored(*layout_, *savepoint.frozen, savepoint.mark));
+  } catch (...) {
+    failure_ = Failure::kLost;
+  }
+}
+
+bool Transaction::savepoints_hold_rows() const noexcept {
+  for (std::size_t i = 0; i + 1 < savepoints_.size(); ++i) {
+    const Pending::Mark& mark = savepoints_[i].mark;
+    if (mark.rows != 0 || mark.erasures != 0) return true;
+  }
+  return false;
+}
+
+void Transaction::check_writable() const {
+  switch (failure_) {
+    case Failure::kNone:
+      return;
+    case Failure::kTorn:
+      throw Error(ErrorKind::kInvalid,
+                  "an earlier write of this transaction failed half-way; ROLLBACK first");
+    case Failure::kLost:
+    case Failure::kUnmarked:
+      throw Error(ErrorKind::kNoMemory, "a savepoint ran out of memory; ROLLBACK first");
+  }
+}
+
+void Transaction::check_readable() const {
+  if (failure_ != Failure::kUnmarked) check_writable();
+}
+
+std::shared_ptr<const Pending::Frozen> Transaction::freeze() const {
+  // Marks grow with n: the newest savepoint of these rows needs most.
+  if (savepoints_.empty() || savepoints_.back().frozen != nullptr) return nullptr;
+  return pending_.freeze(savepoints_.back().mark);
+}
+
+void Transaction::finish_flush(std::shared_ptr<const Pending::Frozen> frozen, Pending&& rest,
+                               std::shared_ptr<const Snapshot> base) noexcept {
+  if (flushes_++ == 0) first_base_ = base_;
+  for (Savepoint& savepoint : savepoints_) {
+    if (savepoint.frozen != nullptr) continue;
+    savepoint.frozen = frozen;
+    savepoint.base = base_;
+  }
+  pending_.become(std::move(rest));
+  base_ = std::move(base);
+}
+
+}  // namespace warplite::engine

@@ -1,0 +1,39 @@
+// k-means over all rows of a vector column. It begins with what index/ivf/kmeans.h learns from a
+// sample, and then moves the centroids by passes over every row; the rows are read part by part,
+// so that memory is bounded by a part and the sample.
+// Vectors are compared as index/ivf/model_space.h has them: for cosine divided by their norm.
+// The same result on every device, with any number of threads.
+// Threads: as the view's connection.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "compute/ops.h"
+#include "engine/table/view.h"
+#include "index/trained.h"
+
+namespace warplite::engine {
+
+struct ClusterRequest {
+  std::size_t column = 0;  // index into Layout::vectors; not of BIT
+  Distance distance = Distance::kL2;
+  std::uint32_t clusters = 1;
+  std::size_t passes = 10;  // at most: it ends when a pass gains next to nothing
+  std::string device;       // empty: the configured one
+  compute::Cancellation* cancellation = nullptr;
+};
+
+struct Clusters {
+  std::vector<float> centroids;      // [sizes.size()][dim]
+  std::vector<std::uint64_t> sizes;  // rows to which this centroid is the nearest (l2); none is 0
+};
+
+// As many clusters as asked for, where there are as many different rows. Throws
+// Error{kInterrupted}.
+Clusters cluster_rows(const View& view, const ClusterRequest& request,
+                      const index::Progress& progress);
+
+}  // namespace warplite::engine

@@ -1,0 +1,234 @@
+#include "engine/trained/coding.h"
+
+#include <algorithm>
+#include <new>
+#include <string>
+#include <utility>
+
+namespace warplite::engine {
+namespace {
+
+// The codes of a segment's column.
+Bytes encode(const index::Model& model, const MatrixView& vectors, const Bitmap* present,
+             compute::Cancellation* cancellation) {
+  Bytes codes;
+  on_worker(coding_demand(model, static_cast<double>(vectors.rows), cancellation),
+            [&](compute::Device& device) {
+              codes = model.encode(device, vectors, present, cancellation);
+            });
+  return codes;
+}
+
+std::span<const std::byte> span_of(const Bytes& bytes) { return {bytes.data(), bytes.size()}; }
+
+bool lacks_codes(const SegmentPart& part, std::size_t column, const Stamp& model) {
+  return !part.info().vectors[column].is_null() && part.codes(column, model).is_null();
+}
+
+// Segments of a snapshot that get codes; those that do are replaced, the others shared. Codes are
+// made for some segments, then written at once with everything that names them: between two such
+// writes the tables are whole, and the rest may wait.
+class Recoder {
+ public:
+  Recoder(const WriteContext& context, OnInterrupt on_interrupt, const index::Progress& progress)
+      : context_(context),
+        on_interrupt_(on_interrupt),
+        progress_(progress),
+        next_(std::make_shared<Snapshot>(*context.base)),
+        parts_(context.base->segments()) {}
+
+  void install(std::span<const NewModel> models) {
+    for (const NewModel& one : models) {
+      context_.store.write_model(next_->state, one.column, one.model->bytes());
+    }
+    write();
+  }
+
+  void code(std::size_t column, const index::Model& model) {
+    for (std::size_t i = 0; i < parts_.size() && !waits_; ++i) {
+      if (!lacks_codes(*parts_[i], column, next_->state.models[column])) continue;
+      if (!encode_part(i, column, model)) continue;
+      constexpr std::size_t kBytesAtOnce = std::size_t{8} << 20;
+      if (bytes_ >= kBytesAtOnce) write();
+      report(i + 1);
+    }
+  }
+
+  CodingResult finish() {
+    if (!waits_ && !coded_.empty()) write();
+    if (!changed_) return {context_.base, !waits_};
+    next_->list = std::make_shared<SegmentList>(std::move(parts_));
+    return {next_, !waits_};
+  }
+
+ private:
+  struct Coded {
+    std::size_t part;
+    std::size_t column;
+    Bytes codes;
+  };
+
+  // False: there is nothing to code, or the rest waits.
+  bool encode_part(std::size_t i, std::size_t column, const index::Model& model) {
+    try {
+      check_cancelled();
+      const Part::Vectors vectors = parts_[i]->vectors(column);
+      // A content table may have none of the rows any more.
+      if (vectors.present != nullptr && vectors.present->count() == 0) return false;
+      Bytes codes = encode(model, vectors.data, vectors.present, context_.cancellation);
+      bytes_ += codes.size();
+      coded_.push_back({i, column, std::move(codes)});
+      return true;
+    } catch (const Error& error) {
+      if (!may_wait(error.kind())) throw;
+    } catch (const std::bad_alloc&) {
+      if (on_interrupt_ == OnInterrupt::kFail) throw;
+    }
+    waits_ = true;
+    return false;
+  }
+
+  bool may_wait(ErrorKind kind) const {
+    return on_interrupt_ == OnInterrupt::kWait &&
+           (kind == ErrorKind::kInterrupted || kind == ErrorKind::kNoMemory);
+  }
+
+  void write() {
+    if (context_.options.layout.codes_only) keep_vectors();
+    for (Coded& one : coded_) {
+      storage::SegmentInfo info = parts_[one.part]->info();
+      context_.store.write_codes(info, one.column, next_->state.models[one.column],
+                                 span_of(one.codes));
+      if (context_.options.layout.codes_only) context_.store.erase_vectors(info, one.column);
+      context_.store.write_entry(info);
+      parts_[one.part] =
+          std::make_shared<SegmentPart>(context_.store, context_.options, std::move(info));
+    }
+    coded_.clear();
+    bytes_ = 0;
+    next_->state.directory = {};
+    for (const auto& part : parts_) next_->state.directory.add(part->info());
+    context_.store.write_state(next_->state);
+    changed_ = true;
+  }
+
+  // Views in use may read them.
+  void keep_vectors() const {
+    std::vector<std::int64_t> segments;
+    for (const Coded& one : coded_) segments.push_back(parts_[one.part]->info().id);
+    keep_for(context_.readers, segments, Part::Loss::kEverything);
+  }
+
+  void check_cancelled() const {
+    if (context_.cancellation != nullptr && context_.cancellation->requested()) {
+      throw Error(ErrorKind::kInterrupted, "interrupted");
+    }
+  }
+  void report(std::size_t done) const {
+    if (!progress_) return;
+    progress_("coding: segment " + std::to_string(done) + " of " + std::to_string(parts_.size()),
+              static_cast<double>(done) / static_cast<double>(parts_.size()));
+  }
+
+  const WriteContext& context_;
+  const OnInterrupt on_interrupt_;
+  const index::Progress& progress_;
+  std::shared_ptr<Snapshot> next_;
+  SegmentList::Parts parts_;
+  std::vector<Coded> coded_;  // to be written
+  std::size_t bytes_ = 0;     // of their codes
+  bool waits_ = false;        // the rest is for later
+  bool changed_ = false;
+};
+
+}  // namespace
+
+const index::Model& Coder::model(std::size_t column) {
+  std::shared_ptr<const index::Model>& known = models_[column];
+  if (known == nullptr) {
+    known = load_model(context_.store, column, state_.models[column],
+                       *context_.options.vectors[column].made->trained());
+  }
+  return *known;
+}
+
+void Coder::code(storage::SegmentInfo& segment, std::span<const storage::RowRef> rows) {
+  for (std::size_t i = 0; i < models_.size(); ++i) {
+    if (!codes(i)) continue;
+    const storage::VectorBlock block = storage::gather_vectors(context_.options.layout, rows, i);
+    const Bitmap* present = block.present.size() != 0 ? &block.present : nullptr;
+    if (present != nullptr && present->count() == 0) continue;
+    const Bytes codes = encode(model(i), block.vectors, present, context_.cancellation);
+    context_.store.write_codes(segment, i, state_.models[i], span_of(codes));
+  }
+}
+
+const Coder::Collector::Source& Coder::Collector::source(const Part& part) {
+  const auto known = sources_.find(&part);
+  if (known != sources_.end()) return known->second;
+  Source source;
+  if (!part.codes(column_, coder_.state_.models[column_]).is_null()) {
+    const auto block = part.load_codes(column_);
+    source = {block, {block->payload, part.rows()}};
+    coder_.model(column_).check_codes(block->payload, part.rows());
+  } else {
+    const Part::Vectors vectors = part.vectors(column_);
+    if (!vectors.all_null) {
+      const auto made = std::make_shared<const Bytes>(encode(
+          coder_.model(column_), vectors.data, vectors.present, coder_.context_.cancellation));
+      source = {made, {span_of(*made), part.rows()}};
+    }
+  }
+  return sources_.emplace(&part, std::move(source)).first->second;
+}
+
+void Coder::Collector::add(const Part& part, std::uint32_t row) {
+  const Source& from = source(part);
+  rows_.push_back({from.owner == nullptr ? nullptr : &from.block, row});
+}
+
+void Coder::Collector::write(storage::SegmentInfo& segment, std::span<const std::uint32_t> order) {
+  const bool none = std::all_of(rows_.begin(), rows_.end(),
+                                [](const index::CodedRow& row) { return row.block == nullptr; });
+  if (none) return;
+  std::vector<index::CodedRow> rows;
+  rows.reserve(order.size());
+  for (const std::uint32_t number : order) rows.push_back(rows_[number]);
+  const Bytes codes = coder_.model(column_).gather(rows);
+  coder_.context_.store.write_codes(segment, column_, coder_.state_.models[column_],
+                                    span_of(codes));
+}
+
+CodingResult install_models(const WriteContext& context, std::span<const NewModel> models,
+                            OnInterrupt on_interrupt, const index::Progress& progress) {
+  for (const auto& view : context.readers) view->lose_models();
+  Recoder recoder(context, on_interrupt, progress);
+  recoder.install(models);
+  for (const NewModel& one : models) recoder.code(one.column, *one.model);
+  return recoder.finish();
+}
+
+bool all_coded(const Snapshot& snapshot, const TableOptions& options) {
+  const std::vector<Stamp>& models = snapshot.state.models;
+  for (std::size_t i = 0; i < models.size(); ++i) {
+    if (models[i].is_null() || options.vectors[i].made->trained() == nullptr) continue;
+    for (const auto& segment : snapshot.segments()) {
+      if (lacks_codes(*segment, i, models[i])) return false;
+    }
+  }
+  return true;
+}
+
+CodingResult code_missing(const WriteContext& context, OnInterrupt on_interrupt,
+                          const index::Progress& progress) {
+  Recoder recoder(context, on_interrupt, progress);
+  const std::vector<Stamp>& models = context.base->state.models;
+  for (std::size_t i = 0; i < models.size(); ++i) {
+    const index::Trained* index = context.options.vectors[i].made->trained();
+    if (models[i].is_null() || index == nullptr) continue;
+    recoder.code(i, *load_model(context.store, i, models[i], *index));
+  }
+  return recoder.finish();
+}
+
+}  // namespace warplite::engine

@@ -1,0 +1,303 @@
+#include "engine/trained/ivf_search.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "engine/residency/attempt.h"
+#include "engine/residency/readiness.h"
+#include "engine/search/exact_search.h"
+#include "engine/trained/ivf_set.h"
+
+namespace warplite::engine {
+namespace {
+
+// How many lists of the model the request probes.
+std::uint32_t probes(const index::InvertedIndex& index, const index::InvertedModel& model,
+                     const SearchRequest& request) {
+  const std::uint64_t asked = request.nprobe != 0 ? request.nprobe : index.default_nprobe(model);
+  return static_cast<std::uint32_t>(
+      std::clamp<std::uint64_t>(asked * request.farther, 1, model.shape().lists));
+}
+
+// Some of the queries, as the column has them and in model space.
+struct Queries {
+  MatrixView given;
+  const float* in_model_space = nullptr;
+};
+
+// Those with the given numbers, as copies.
+class SomeQueries {
+ public:
+  SomeQueries(const Queries& all, std::span<const std::size_t> numbers)
+      : given_(numbers.size() * all.given.stride()), space_(numbers.size() * all.given.dim) {
+    const std::size_t stride = all.given.stride(), dim = all.given.dim;
+    for (std::size_t i = 0; i < numbers.size(); ++i) {
+      std::memcpy(given_.data() + i * stride, all.given.row(numbers[i]), stride);
+      std::copy_n(all.in_model_space + numbers[i] * dim, dim, space_.data() + i * dim);
+    }
+    queries_ = {{given_.data(), numbers.size(), all.given.dim, all.given.type}, space_.data()};
+  }
+  const Queries& get() const { return queries_; }
+
+ private:
+  std::vector<std::byte> given_;
+  std::vector<float> space_;
+  Queries queries_;
+};
+
+// What one search costs, in bytes read for one query.
+struct Costs {
+  double exact;
+  double by_codes;
+};
+
+// The coded parts of one search.
+class CodeSearch {
+ public:
+  CodeSearch(const View& view, const Selection& rows, const index::InvertedIndex& index,
+             const SearchRequest& request, std::size_t k,
+             std::shared_ptr<const CodedParts> coded, const index::InvertedModel& model)
+      : view_(view), rows_(rows), index_(index), request_(request), k_(k),
+        coded_(std::move(coded)), shape_(model.shape()) {
+    refine_ = request.refine.value_or(index.default_refine());
+    nprobe_ = probes(index, model, request);
+    with_vectors_ = refine_ != 0 || shape_.m == 0;
+    limit_ = Residency::instance().limit();
+    choose_parts();
+  }
+
+  std::uint64_t selected() const { return selected_; }
+  std::uint32_t nprobe() const { return nprobe_; }
+  std::uint32_t lists() const { return shape_.lists; }
+
+  // Whether to compare every selected row takes no longer. Only where a filter left few of them:
+  // without one, the lists that are probed are the user's choice.
+  // And where it was kept: to decode vectors takes longer than to look at their codes.
+  bool better_exact() const {
+    if (selected_ == coded_->live_rows || view_.layout().codes_only) return false;
+    constexpr double kWorthBeingExact = 4;
+    const Costs cost = costs();
+    return cost.exact <= kWorthBeingExact * cost.by_codes;
+  }
+
+  // What is asked of a device for so many queries.
+  Attempt attempt(std::size_t queries) {
+    const Demand demand{request_.device,
+                        Ability::lists(request_.queries.type, request_.distance, shape_),
+                        costs().by_codes * static_cast<double>(queries), request_.cancellation};
+    return {demand, Attempt::Use::kFirst,
+            [this](Attempt::Devices devices) { return ready(*devices.front()); }};
+  }
+
+  // The nearest that lists of each query hold.
+  compute::HitTable nearest(Attempt& attempt, const Queries& queries, std::uint32_t nprobe) {
+    compute::HitTable best(0, 0);
+    attempt.search([&](compute::Device& device) {
+      best = compute::HitTable(queries.given.rows, k_);
+      Status status = search(device, queries, nprobe, best);
+      if (!status.ok()) set_ = nullptr;
+      return status;
+    });
+    return best;
+  }
+
+ private:
+  // Those with selected rows; or all, where most have some, since what is loaded for all of them
+  // serves the next search too.
+  void choose_parts() {
+    wanted_.resize(coded_->parts.size());
+    std::size_t bytes = 0, all_bytes = 0, count = 0;
+    for (std::size_t i = 0; i < wanted_.size(); ++i) {
+      const std::uint32_t part = coded_->parts[i];
+      selected_ += rows_.part(part).count;
+      wanted_[i] = rows_.part(part).count != 0;
+      all_bytes += bytes_of(part);
+      if (!wanted_[i]) continue;
+      bytes += bytes_of(part);
+      ++count;
+    }
+    fits_ = bytes <= limit_;
+    everywhere_ = count >= wanted_.size() / 2 && all_bytes <= limit_;
+    if (everywhere_) wanted_.assign(wanted_.size(), true);
+  }
+
+  std::size_t bytes_of(std::uint32_t part) const {
+    return run_bytes(shape_, view_.part(part).rows()) +
+           (with_vectors_ ? view_.part(part).vector_bytes(request_.column) : 0);
+  }
+
+  // Lists are probed until k rows were found, which takes more of them where few are selected.
+  Costs costs() const {
+    const double lists = shape_.lists;
+    const double rows = static_cast<double>(std::max<std::uint64_t>(coded_->rows, 1));
+    const double stride = static_cast<double>(request_.queries.stride());
+    const double needed = lists * static_cast<double>(k_) /
+                          static_cast<double>(std::max<std::uint64_t>(selected_, 1));
+    const double probed = std::clamp<double>(std::max<double>(nprobe_, needed), 1, lists);
+    const double each = shape_.m == 0 ? stride : shape_.code_stride() + 2 * sizeof(float);
+    return {static_cast<double>(selected_) * stride,
+            probed / lists * rows * each + lists * shape_.dim * sizeof(float)};
+  }
+
+  // Whether the device holds, or may soon hold, what is searched. If not, what it lacks is copied
+  // in the background.
+  bool ready(compute::Device& device) {
+    if (!fits_) return false;
+    if (!device.own_memory()) return true;
+    if (known_set(device) != nullptr) return true;
+    load_all();
+    return engine::ready(device, loaded_->items());
+  }
+
+  HeldSets<IvfSet>& sets() const { return view_.derived().of<HeldSets<IvfSet>>(); }
+  std::shared_ptr<IvfSet> known_set(const compute::Device& device) const {
+    return sets().find(request_.column, device, [this](const IvfSet& set) {
+      return set.has_vectors() || !with_vectors_;
+    });
+  }
+
+  void load_all() {
+    if (loaded_ == nullptr) loaded_ = load(wanted_);
+  }
+  std::shared_ptr<const IvfBlocks> load(const std::vector<bool>& wanted) const {
+    return load_ivf_blocks(view_, request_.column, index_, coded_, wanted, with_vectors_);
+  }
+
+  Status search(compute::Device& device, const Queries& queries, std::uint32_t nprobe,
+                compute::HitTable& best) {
+    compute::IvfWork work;
+    work.distance = request_.distance;
+    work.queries = queries.given;
+    work.model_queries = queries.in_model_space;
+    work.nprobe = nprobe;
+    work.refine = refine_;
+    work.cancellation = request_.cancellation;
+    if (!fits_) return search_groups(device, work, best);
+    set_ = known_set(device);
+    if (set_ == nullptr) {
+      load_all();
+      Status status;
+      set_ = IvfSet::create(device, loaded_, request_.cancellation, status);
+      if (!status.ok()) return status;
+      if (everywhere_ && set_->lasting()) sets().add(request_.column, set_);
+    }
+    Residency::instance().use(*set_);
+    return set_->search(rows_, work, best);
+  }
+
+  // Parts that fit into half of the memory budget, then the next ones.
+  Status search_groups(compute::Device& device, const compute::IvfWork& work,
+                       compute::HitTable& best) {
+    std::vector<bool> group(wanted_.size());
+    std::size_t held = 0;
+    for (std::size_t i = 0; i < wanted_.size(); ++i) {
+      if (!wanted_[i]) continue;
+      const std::size_t bytes = bytes_of(coded_->parts[i]);
+      if (held > 0 && held + bytes > limit_ / 2) {
+        if (Status status = search_group(device, group, work, best); !status.ok()) return status;
+        group.assign(wanted_.size(), false);
+        held = 0;
+      }
+      held += bytes;
+      group[i] = true;
+    }
+    return search_group(device, group, work, best);
+  }
+
+  Status search_group(compute::Device& device, const std::vector<bool>& group,
+                      const compute::IvfWork& work, compute::HitTable& best) {
+    Status status;
+    const auto set = IvfSet::create(device, load(group), request_.cancellation, status);
+    return status.ok() ? set->search(rows_, work, best) : status;
+  }
+
+  const View& view_;
+  const Selection& rows_;
+  const index::InvertedIndex& index_;
+  const SearchRequest& request_;
+  const std::size_t k_;
+  const std::shared_ptr<const CodedParts> coded_;
+  const compute::IvfShape shape_;
+  std::size_t refine_;
+  std::uint32_t nprobe_;
+  bool with_vectors_;
+  std::vector<bool> wanted_;    // by coded part
+  std::uint64_t selected_ = 0;  // rows of coded parts
+  bool everywhere_ = false;     // all coded parts are wanted
+  std::size_t limit_;
+  bool fits_;
+  std::shared_ptr<const IvfBlocks> loaded_;  // when it fits, and was not found loaded
+  std::shared_ptr<IvfSet> set_;              // in use
+};
+
+// Numbers of queries that found too little.
+std::vector<std::size_t> lacking(compute::HitTable& coded, compute::HitTable& others,
+                                 std::size_t k) {
+  std::vector<std::size_t> numbers;
+  for (std::size_t i = 0; i < coded.queries(); ++i) {
+    if (coded.sorted(i).size() + others.sorted(i).size() < k) numbers.push_back(i);
+  }
+  return numbers;
+}
+
+compute::HitTable ivf_nearest(const View& view, const Selection& rows, const index::Index& index,
+                              const SearchRequest& request, std::size_t k) {
+  const index::InvertedIndex& trained = *index.trained()->inverted();
+  IvfMemo& memo = view.derived().of<IvfMemo>();
+  const std::shared_ptr<const CodedParts> coded = memo.coded(view, request.column);
+  if (coded->parts.empty()) return exact_nearest(view, rows, index, request, k, nullptr);
+  const std::shared_ptr<const index::InvertedModel> model =
+      memo.model(view, request.column, trained);
+  CodeSearch search(view, rows, trained, request, k, coded, *model);
+  const bool possible = compute::Registry::instance().host().supports_ivf(model->shape());
+  if (search.selected() == 0 || search.better_exact() || !possible) {
+    return exact_nearest(view, rows, index, request, k, nullptr);
+  }
+  compute::HitTable others(request.queries.rows, k);
+  if (rows.count() != search.selected()) {
+    others = exact_nearest(view, rows, index, request, k, &coded->coded);
+  }
+  std::vector<float> in_model_space(request.queries.rows * request.queries.dim);
+  model->to_model_space(request.queries, in_model_space.data());
+  const Queries queries{request.queries, in_model_space.data()};
+  Attempt attempt = search.attempt(request.queries.rows);
+  std::uint32_t nprobe = search.nprobe();
+  compute::HitTable best = search.nearest(attempt, queries, nprobe);
+  for (auto again = lacking(best, others, k); !again.empty() && nprobe < search.lists();
+       again = lacking(best, others, k)) {
+    nprobe = nprobe < search.lists() / 4 ? nprobe * 4 : search.lists();
+    const SomeQueries some(queries, again);
+    compute::HitTable more = search.nearest(attempt, some.get(), nprobe);
+    for (std::size_t i = 0; i < again.size(); ++i) best.row(again[i]) = std::move(more.row(i));
+  }
+  for (std::size_t i = 0; i < best.queries(); ++i) best.row(i).merge(others.row(i));
+  return best;
+}
+
+class IvfSearcher : public Searcher {
+ public:
+  bool has_lists() const override { return true; }
+  bool looks_at_part(const View& view, const Selection& rows, const index::Trained& trained,
+                     const SearchRequest& request, std::size_t k) const override {
+    if (k > rows.count() / kPart) return false;
+    const auto model = index::inverted(view.load_model(request.column, trained));
+    return probes(*trained.inverted(), *model, request) < model->shape().lists;
+  }
+  compute::HitTable nearest(const View& view, const Selection& rows, const index::Index& index,
+                            const SearchRequest& request, std::size_t k) const override {
+    return ivf_nearest(view, rows, index, request, k);
+  }
+};
+
+}  // namespace
+
+const Searcher& ivf_searcher() {
+  static const IvfSearcher searcher;
+  return searcher;
+}
+
+}  // namespace warplite::engine

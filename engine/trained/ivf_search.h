@@ -1,0 +1,11 @@
+// Searches through inverted files: segments by their codes, other rows exactly.
+#pragma once
+
+#include "engine/search/searcher.h"
+
+namespace warplite::engine {
+
+// For kinds with index.trained()->inverted().
+const Searcher& ivf_searcher();
+
+}  // namespace warplite::engine

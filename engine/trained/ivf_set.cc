@@ -1,0 +1,162 @@
+#include "engine/trained/ivf_set.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/residency/common_cancellation.h"
+
+namespace warplite::engine {
+
+std::vector<Uploader::Item> IvfBlocks::items() const {
+  std::vector<Uploader::Item> items = {{model.centroids_key, model.centroids}};
+  if (model.codebooks != nullptr) items.push_back({model.codebooks_key, model.codebooks});
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    if (runs[i].bytes != nullptr) items.push_back({coded->runs[i].key, runs[i].bytes});
+  }
+  for (const Part::Vectors& one : vectors) {
+    if (one.resident != nullptr) items.push_back({one.key, one.resident});
+  }
+  return items;
+}
+
+std::shared_ptr<const IvfBlocks> load_ivf_blocks(const View& view, std::size_t column,
+                                                 const index::Trained& index,
+                                                 std::shared_ptr<const CodedParts> coded,
+                                                 const std::vector<bool>& wanted,
+                                                 bool with_vectors) {
+  auto loaded = std::make_shared<IvfBlocks>();
+  loaded->model = load_model_bytes(view, column, index);
+  for (const CodedParts::Run& run : coded->runs) {
+    const auto first = wanted.begin() + static_cast<std::ptrdiff_t>(run.first);
+    const auto end = first + static_cast<std::ptrdiff_t>(run.count);
+    const bool any = std::find(first, end, true) != end;
+    loaded->runs.push_back(any ? load_run(view, column, *coded, run, *loaded->model.model)
+                               : LoadedRun{});
+  }
+  for (std::size_t i = 0; i < coded->parts.size(); ++i) {
+    const Part& part = view.part(coded->parts[i]);
+    compute::Block& block = loaded->blocks.emplace_back();
+    block.rows = part.rows();
+    block.id = coded->parts[i];
+    block.rowids = part.rowids();
+    if (with_vectors) {
+      loaded->vectors.push_back(wanted[i] ? part.vectors(column) : Part::Vectors{});
+    }
+  }
+  loaded->coded = std::move(coded);
+  loaded->wanted = wanted;
+  return loaded;
+}
+
+IvfSet::IvfSet(compute::Device& device, std::shared_ptr<const IvfBlocks> blocks)
+    : HeldSet(device), blocks_(std::move(blocks)) {}
+
+std::shared_ptr<IvfSet> IvfSet::create(compute::Device& device,
+                                       std::shared_ptr<const IvfBlocks> blocks,
+                                       compute::Cancellation* cancellation, Status& status) {
+  const std::shared_ptr<IvfSet> set(new IvfSet(device, std::move(blocks)));
+  status = set->fill(cancellation);
+  return status.ok() ? set : nullptr;
+}
+
+Status IvfSet::place(const CacheKey& key, const std::shared_ptr<const ResidentVectors>& bytes,
+                     const compute::Buffer*& out) {
+  out = nullptr;
+  if (bytes == nullptr) return {};
+  bool in_place = false;
+  std::shared_ptr<const compute::Buffer> buffer;
+  Status status = Residency::instance().buffer(device(), key, bytes, &buffer, &in_place);
+  if (!status.ok()) return status;
+  if (in_place) lasting_ = false;
+  out = buffer.get();
+  buffers_.push_back(std::move(buffer));
+  add(key);
+  return status;
+}
+
+Status IvfSet::fill(compute::Cancellation* cancellation) {
+  const LoadedModel& model = blocks_->model;
+  model_.shape = model.model->shape();
+  model_.mean = model.model->mean();
+  Status status = place(model.centroids_key, model.centroids, model_.centroids);
+  if (status.ok()) status = place(model.codebooks_key, model.codebooks, model_.codebooks);
+  runs_.resize(blocks_->runs.size());
+  for (std::size_t i = 0; status.ok() && i < runs_.size(); ++i) {
+    ask(cancellation);
+    status = place(blocks_->coded->runs[i].key, blocks_->runs[i].bytes, runs_[i]);
+  }
+  vectors_.resize(blocks_->blocks.size());
+  for (std::size_t i = 0; status.ok() && i < blocks_->vectors.size(); ++i) {
+    ask(cancellation);
+    const Part::Vectors& vectors = blocks_->vectors[i];
+    status = place(vectors.key, vectors.resident, vectors_[i]);
+  }
+  return status;
+}
+
+// Blocks of which the selected rows take part; `none` is of bits that are not set.
+std::vector<compute::Block> IvfSet::cut_down(const Selection& rows,
+                                             const std::vector<std::uint64_t>& none) const {
+  const auto some = std::find_if(vectors_.begin(), vectors_.end(),
+                                 [](const compute::Buffer* buffer) { return buffer != nullptr; });
+  std::vector<compute::Block> blocks = blocks_->blocks;
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    compute::Block& block = blocks[i];
+    const Selection::Rows& selected = rows.part(block.id);
+    block.live_rows = blocks_->wanted[i] ? selected.count : 0;
+    if (block.live_rows == 0) {
+      block.live = none.data();
+    } else if (!selected.all) {
+      block.live = selected.bits.words();
+    }
+    // Vectors of rows that take no part are not read, whose ever they are.
+    block.vectors = vectors_[i];
+    if (block.vectors == nullptr && some != vectors_.end()) block.vectors = *some;
+  }
+  return blocks;
+}
+
+Status IvfSet::search(const Selection& rows, compute::IvfWork work,
+                      compute::HitTable& best) const {
+  std::uint32_t longest = 0;
+  for (const compute::Block& block : blocks_->blocks) longest = std::max(longest, block.rows);
+  const std::vector<std::uint64_t> none(longest / 64 + 1);
+  const std::vector<compute::Block> blocks = cut_down(rows, none);
+  std::vector<compute::IvfRun> runs;
+  for (std::size_t i = 0; i < runs_.size(); ++i) {
+    const CodedParts::Run& run = blocks_->coded->runs[i];
+    const auto of_run = std::span(blocks).subspan(run.first, run.count);
+    const bool any = std::any_of(of_run.begin(), of_run.end(),
+                                 [](const compute::Block& block) { return block.live_rows != 0; });
+    if (runs_[i] == nullptr || !any) continue;
+    runs.push_back({runs_[i], blocks_->runs[i].positions, blocks_->runs[i].longest, of_run});
+  }
+  if (runs.empty()) return {};
+  work.model = model_;
+  work.runs = runs;
+  return device().ivf_nearest(work, best);
+}
+
+IvfMemo::Column& IvfMemo::column(std::size_t number) {
+  if (columns_.size() <= number) columns_.resize(number + 1);
+  return columns_[number];
+}
+
+std::shared_ptr<const CodedParts> IvfMemo::coded(const View& view, std::size_t number) {
+  std::shared_ptr<const CodedParts>& known = column(number).coded;
+  if (known == nullptr) {
+    known = std::make_shared<const CodedParts>(find_coded_parts(view, number));
+  }
+  return known;
+}
+
+std::shared_ptr<const index::InvertedModel> IvfMemo::model(const View& view, std::size_t number,
+                                                           const index::Trained& index) {
+  std::weak_ptr<const index::InvertedModel>& known = column(number).model;
+  if (auto model = known.lock()) return model;
+  auto model = index::inverted(view.load_model(number, index));
+  known = model;
+  return model;
+}
+
+}  // namespace warplite::engine

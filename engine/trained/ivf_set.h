@@ -1,0 +1,82 @@
+// Everything that a device needs to search a column of a view by codes; as device_set.h has it for
+// searches of all rows.
+// Threads, ownership: as held_sets.h has it; a set is used while its view lives.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "compute/device.h"
+#include "engine/filter/filter.h"
+#include "engine/residency/held_sets.h"
+#include "engine/residency/uploader.h"
+#include "engine/trained/runs.h"
+
+namespace warplite::engine {
+
+// Model, runs and vectors in host memory. What holds no part that is wanted is left out.
+struct IvfBlocks {
+  std::shared_ptr<const CodedParts> coded;
+  std::vector<bool> wanted;  // parallel to coded->parts
+  LoadedModel model;
+  std::vector<LoadedRun> runs;         // parallel to coded->runs; no bytes: left out
+  std::vector<compute::Block> blocks;  // parallel to coded->parts; lack `live` and buffers
+  std::vector<Part::Vectors> vectors;  // parallel to coded->parts, or empty; no resident: left out
+
+  // All that a device is to hold.
+  std::vector<Uploader::Item> items() const;
+};
+
+// `wanted`: by coded part. Throws Error{kCorrupt}.
+std::shared_ptr<const IvfBlocks> load_ivf_blocks(const View& view, std::size_t column,
+                                                 const index::Trained& index,
+                                                 std::shared_ptr<const CodedParts> coded,
+                                                 const std::vector<bool>& wanted,
+                                                 bool with_vectors);
+
+class IvfSet : public HeldSet {
+ public:
+  // Has the device hold all of it. Null, and an error, when it cannot. Throws Error{kInterrupted}.
+  static std::shared_ptr<IvfSet> create(compute::Device& device,
+                                        std::shared_ptr<const IvfBlocks> blocks,
+                                        compute::Cancellation* cancellation, Status& status);
+
+  bool has_vectors() const { return !blocks_->vectors.empty(); }
+  const index::InvertedModel& model() const { return *blocks_->model.model; }
+  // Adds the nearest of the selected rows that are wanted. `work` lacks model and runs.
+  Status search(const Selection& rows, compute::IvfWork work, compute::HitTable& best) const;
+
+ private:
+  IvfSet(compute::Device& device, std::shared_ptr<const IvfBlocks> blocks);
+  Status fill(compute::Cancellation* cancellation);
+  std::vector<compute::Block> cut_down(const Selection& rows,
+                                       const std::vector<std::uint64_t>& none) const;
+  Status place(const CacheKey& key, const std::shared_ptr<const ResidentVectors>& bytes,
+               const compute::Buffer*& out);
+
+  std::shared_ptr<const IvfBlocks> blocks_;
+  compute::IvfModelBuffers model_;
+  std::vector<const compute::Buffer*> runs_;     // parallel to blocks_->runs; null: left out
+  std::vector<const compute::Buffer*> vectors_;  // parallel to coded parts; null: left out
+};
+
+// What else is known of one view. It belongs to the view.
+class IvfMemo {
+ public:
+  // Found by the first call. REQUIRES: view.model(column) is not null.
+  std::shared_ptr<const CodedParts> coded(const View& view, std::size_t column);
+  // The same, without a look-up by name while somebody else holds it.
+  std::shared_ptr<const index::InvertedModel> model(const View& view, std::size_t column,
+                                                    const index::Trained& index);
+ private:
+  struct Column {
+    std::shared_ptr<const CodedParts> coded;
+    std::weak_ptr<const index::InvertedModel> model;
+  };
+  Column& column(std::size_t number);
+
+  std::vector<Column> columns_;
+};
+
+}  // namespace warplite::engine

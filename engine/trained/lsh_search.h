@@ -1,0 +1,12 @@
+// Searches through locality-sensitive hashing (index/lsh/lsh.h): of the rows that match most of a
+// query's signature the true distances decide; rows that are not coded are all compared.
+#pragma once
+
+#include "engine/search/searcher.h"
+
+namespace warplite::engine {
+
+// For kinds whose models are hashed().
+const Searcher& lsh_searcher();
+
+}  // namespace warplite::engine

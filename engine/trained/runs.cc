@@ -1,0 +1,157 @@
+#include "engine/trained/runs.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "engine/residency/derived_key.h"
+
+namespace warplite::engine {
+namespace {
+
+// Where the run ends in which segment `id` is, when `end` follows the last segment. Large runs are
+// complete ranges of kLargest numbers; of what is left, complete ranges of the next size make one,
+// and so on: with n segments about n / kLargest runs and three more, and a new segment has eight
+// made again as a rule, 56 each eighth time, 448 each 64th.
+std::int64_t end_of_run(std::int64_t id, std::int64_t end) {
+  constexpr std::int64_t kLargest = 512, kSteps = 8;
+  const auto below = [end](std::int64_t size) { return end / size * size; };
+  if (id < below(kLargest)) return (id / kLargest + 1) * kLargest;
+  for (std::int64_t size = kLargest / kSteps; size > 1; size /= kSteps) {
+    if (id < below(size)) return below(size);
+  }
+  return end;
+}
+
+MatrixView floats(const float* data, std::size_t count) {
+  return {reinterpret_cast<const std::byte*>(data), count, 1, ElementType::kFloat32};
+}
+
+std::string name_of(const View& view, std::size_t column, const std::string& what) {
+  return view.name() + " " + what + " of vector column " + std::to_string(column);
+}
+
+std::shared_ptr<const ResidentVectors> share(const std::shared_ptr<const index::Model>& model,
+                                             const CacheKey& key, const std::string& name,
+                                             const MatrixView& values) {
+  return Residency::instance().bytes(key, name, 0, [&] {
+    ResidentVectors shared;
+    shared.block.vectors = values;
+    shared.owner = model;
+    return shared;
+  });
+}
+
+// Decodes the codes of the run's segments, once, and keeps none of them.
+index::Run make_run(const View& view, std::size_t column, const CodedParts& coded,
+                    const CodedParts::Run& run, const index::InvertedModel& model) {
+  std::vector<std::shared_ptr<const storage::OpaqueBlock>> held;
+  std::vector<index::CodedBlock> blocks;
+  for (std::size_t i = run.first; i < run.first + run.count; ++i) {
+    const Part& part = view.part(coded.parts[i]);
+    held.push_back(part.load_codes(column));
+    blocks.push_back(checked_block(view, part, column, model, *held.back()));
+  }
+  return model.make_run(blocks);
+}
+
+}  // namespace
+
+CodedParts find_coded_parts(const View& view, std::size_t column) {
+  CodedParts found;
+  found.model = view.model(column);
+  found.coded.resize(view.parts());
+  std::int64_t end = 0;
+  std::vector<CacheKey> keys;
+  for (std::uint32_t i = 0; i < view.parts(); ++i) {
+    const CacheKey key = view.part(i).codes(column, found.model);
+    if (key.is_null()) continue;
+    found.coded[i] = true;
+    found.parts.push_back(i);
+    keys.push_back(key);
+    end = view.part(i).segment() + 1;
+  }
+  for (std::size_t i = 0; i < found.parts.size();) {
+    const std::int64_t last = end_of_run(view.part(found.parts[i]).segment(), end);
+    CodedParts::Run run{{}, i, 0, 0};
+    for (; i < found.parts.size() && view.part(found.parts[i]).segment() < last; ++i) {
+      ++run.count;
+      run.rows += view.part(found.parts[i]).rows();
+      found.live_rows += view.part(found.parts[i]).live_rows();
+    }
+    run.key = derive(Derived::kRun, std::span(keys).subspan(run.first, run.count)).key();
+    found.rows += run.rows;
+    found.runs.push_back(run);
+  }
+  return found;
+}
+
+index::CodedBlock checked_block(const View& view, const Part& part, std::size_t column,
+                                const index::Model& model, const storage::OpaqueBlock& codes) {
+  try {
+    model.check_codes(codes.payload, part.rows());
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kCorrupt) throw;
+    throw Error(ErrorKind::kCorrupt, view.name() + ": segment " + std::to_string(part.segment()) +
+                                         ", codes of vector column " + std::to_string(column) +
+                                         ": " + error.what());
+  }
+  return {codes.payload, part.rows()};
+}
+
+LoadedRun load_run(const View& view, std::size_t column, const CodedParts& coded,
+                   const CodedParts::Run& run, const index::InvertedModel& model) {
+  const Part& first = view.part(coded.parts[run.first]);
+  const Part& last = view.part(coded.parts[run.first + run.count - 1]);
+  const std::string name = name_of(view, column,
+                                   "codes of segments " + std::to_string(first.segment()) + " to " +
+                                       std::to_string(last.segment()));
+  LoadedRun loaded;
+  loaded.bytes = Residency::instance().bytes(
+      run.key, name, run_bytes(model.shape(), run.rows), [&] {
+        index::Run made = make_run(view, column, coded, run, model);
+        ResidentVectors out{{std::move(made.bytes), {}, {}}, nullptr};
+        out.block.vectors = {out.block.memory.data(), out.block.memory.size(), 1,
+                             ElementType::kInt8};
+        return out;
+      });
+  const std::byte* begins = loaded.bytes->block.vectors.data;
+  std::uint32_t before = 0;
+  for (std::uint32_t list = 0; list <= model.shape().lists; ++list) {
+    std::uint32_t begin = 0;
+    std::memcpy(&begin, begins + std::size_t{list} * sizeof begin, sizeof begin);
+    loaded.longest = std::max(loaded.longest, begin - before);
+    before = begin;
+  }
+  loaded.positions = before;
+  return loaded;
+}
+
+LoadedModel load_model_bytes(const View& view, std::size_t column, const index::Trained& index) {
+  LoadedModel loaded;
+  loaded.model = index::inverted(view.load_model(column, index));
+  const CacheKey model = view.model_key(column, index);
+  const compute::IvfShape& shape = loaded.model->shape();
+  loaded.centroids_key = derived_key(Derived::kCentroids, model);
+  loaded.centroids =
+      share(loaded.model, loaded.centroids_key, name_of(view, column, "centroids"),
+            floats(loaded.model->centroids(), std::size_t{shape.lists} * shape.dim));
+  if (shape.m == 0) return loaded;
+  loaded.codebooks_key = derived_key(Derived::kCodebooks, model);
+  loaded.codebooks = share(loaded.model, loaded.codebooks_key,
+                           name_of(view, column, "codebooks"),
+                           floats(loaded.model->codebooks(),
+                                  std::size_t{shape.codewords()} * shape.dim));
+  return loaded;
+}
+
+std::size_t run_bytes(const compute::IvfShape& shape, std::uint64_t rows) {
+  // With lists of 4-bit codes padded by half of kFastScanRows each.
+  const std::uint64_t padding =
+      shape.m != 0 && shape.bits == 4 ? std::uint64_t{shape.lists} * compute::kFastScanRows / 2 : 0;
+  const std::uint64_t each = sizeof(std::uint32_t) +
+                             (shape.m == 0 ? 0 : sizeof(float) + shape.code_stride());
+  return static_cast<std::size_t>((rows + padding) * each + shape.lists * sizeof(std::uint32_t));
+}
+
+}  // namespace warplite::engine

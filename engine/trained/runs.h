@@ -1,0 +1,64 @@
+// Runs: codes of consecutive segments, by list, as devices search them. Which segments share a run
+// is a matter of their numbers alone, so that a new segment changes the last runs only; a run is
+// named by a key made from its segments', so that the cache keeps it for every view that has it.
+// Threads: loading reads through the connection; what was loaded may be searched by any thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "compute/ivf.h"
+#include "engine/residency/residency.h"
+#include "engine/table/view.h"
+#include "index/trained.h"
+
+namespace warplite::engine {
+
+// Which parts of a view are searched by codes.
+struct CodedParts {
+  struct Run {
+    CacheKey key;
+    std::size_t first;  // of `parts`
+    std::size_t count;
+    std::uint64_t rows;  // dead ones included
+  };
+  Stamp model;
+  std::vector<std::uint32_t> parts;  // ascending
+  std::vector<bool> coded;           // by part of the view
+  std::vector<Run> runs;
+  std::uint64_t rows = 0;       // dead ones included
+  std::uint64_t live_rows = 0;
+};
+
+// REQUIRES: view.model(column) is not null.
+CodedParts find_coded_parts(const View& view, std::size_t column);
+
+// A part's codes, once Model::check_codes() has seen them. Any thread. Throws Error{kCorrupt} that
+// says whose they are.
+index::CodedBlock checked_block(const View& view, const Part& part, std::size_t column,
+                                const index::Model& model, const storage::OpaqueBlock& codes);
+
+// Bytes, and what a device wants to know of them.
+struct LoadedRun {
+  std::shared_ptr<const ResidentVectors> bytes;
+  std::uint32_t positions = 0;
+  std::uint32_t longest = 0;
+};
+// Through the cache. Throws Error{kCorrupt}.
+LoadedRun load_run(const View& view, std::size_t column, const CodedParts& coded,
+                   const CodedParts::Run& run, const index::InvertedModel& model);
+// The same, under the keys that it returns: bytes of the model.
+struct LoadedModel {
+  std::shared_ptr<const index::InvertedModel> model;
+  CacheKey centroids_key, codebooks_key;
+  std::shared_ptr<const ResidentVectors> centroids, codebooks;  // codebooks: null without
+};
+LoadedModel load_model_bytes(const View& view, std::size_t column, const index::Trained& index);
+
+// Bytes of a run, roughly, before it was made.
+std::size_t run_bytes(const compute::IvfShape& shape, std::uint64_t rows);
+
+}  // namespace warplite::engine

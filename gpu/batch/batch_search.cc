@@ -1,0 +1,319 @@
+#include "gpu/batch/batch_search.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "gpu/runtime/candidates.h"
+#include "gpu/runtime/cuda_buffer.h"
+
+namespace warplite::gpu {
+namespace {
+
+// Below this, passes over the rows cost less than the phases of a batch.
+constexpr std::size_t kLeastQueries = 5;
+constexpr std::uint32_t kLeastRows = 256;
+constexpr std::size_t kMostK = 512;
+// A phase ends when this many times the rows before it have been seen: a query then has about
+// (growth − 1) · k nominees.
+constexpr std::uint32_t kGrowth = 8;
+// Multiply-adds that take about 10 ms: between launches of so many an interrupt is seen.
+constexpr double kLaunchWork = 2e12;
+constexpr std::uint32_t kRoomForTies = 32;
+// Live rows are copied together when they are at most one in this many: to gather rows costs
+// little more than to read them once.
+constexpr std::uint32_t kFewLive = 4;
+
+std::uint32_t capacity_for(std::size_t k) {
+  if (k <= 64) return kCapacities[0];
+  return k <= 160 ? kCapacities[1] : kCapacities[2];
+}
+
+bool lives(const compute::Block& block, std::uint32_t begin, std::uint32_t end) {
+  if (block.live == nullptr) return true;
+  for (std::uint32_t at = begin; at < end; at += 64) {
+    if (block.live[at / 64] != 0) return true;
+  }
+  return false;
+}
+
+// Visits tiles in an order in which any run of them is spread over the table: steps of about the
+// golden section.
+std::vector<RowTile> mixed(const std::vector<RowTile>& tiles) {
+  const std::size_t n = tiles.size();
+  std::size_t step = static_cast<std::size_t>(static_cast<double>(n) * 0.618) | 1;
+  while (std::gcd(step, n) != 1) step += 2;
+  std::vector<RowTile> out;
+  out.reserve(n);
+  for (std::size_t i = 0, at = 0; i < n; ++i, at = (at + step) % n) out.push_back(tiles[at]);
+  return out;
+}
+
+// A half-precision copy, kept with the buffer of the rows and counted with the device's bytes.
+// Whoever holds it waits for its own work before letting go.
+class KeptShadow : public Shadow {
+ public:
+  KeptShadow(const CudaBuffer& of, Lane& lane, const MatrixView& queries, std::uint32_t count)
+      : used_(of.used()) {
+    make_shadow(of.data(), queries.type, queries.dim, count, of.gpu().pool(), lane.stream(),
+                *this);
+    used_ += memory.size();
+  }
+  KeptShadow(const KeptShadow&) = delete;
+  KeptShadow& operator=(const KeptShadow&) = delete;
+  ~KeptShadow() { used_ -= memory.size(); }
+
+ private:
+  std::atomic<std::size_t>& used_;
+};
+
+std::uint32_t round_up(std::size_t value, std::uint32_t unit) {
+  return static_cast<std::uint32_t>((value + unit - 1) / unit * unit);
+}
+
+}  // namespace
+
+bool BatchSearch::suits(const Gpu& gpu, const compute::Workload& work, std::size_t k,
+                        std::uint32_t rows) {
+  const bool product = work.distance == Distance::kL2 || work.distance == Distance::kCosine ||
+                       work.distance == Distance::kInnerProduct;
+  return product && work.queries.type != ElementType::kBit && k <= kMostK &&
+         work.queries.rows >= kLeastQueries && rows >= kLeastRows && !work.has_after &&
+         work.range.unbounded() && can_nominate(gpu.capability(), gpu.shared_memory(), work.queries.dim);
+}
+
+std::vector<std::uint32_t> BatchSearch::nearest(compute::HitTable& best) {
+  std::vector<std::uint32_t> lost;
+  const bool done = nominate(best.k(), [&](const Nominate& work, std::size_t first) {
+    rescore(work, first, best, lost);
+  });
+  if (done) return lost;
+  lost.resize(work_.queries.rows);
+  std::iota(lost.begin(), lost.end(), 0u);
+  return lost;
+}
+
+bool BatchSearch::nearest_into(std::size_t k, std::uint32_t room, Candidate* out,
+                               std::uint32_t* found) {
+  return nominate(k, [&](const Nominate& work, std::size_t first) {
+    launch_rescore({table_, work_.queries.type, work_.distance, work.prepared, work.nominees,
+                    compact_.ordinals, room, out + first * room, found + first},
+                   lane_.stream());
+    lane_.wait(work_.cancellation);
+  });
+}
+
+template <typename Finish>
+bool BatchSearch::nominate(std::size_t k, const Finish& finish) {
+  shape_ = tile_shape(gpu_.capability(), gpu_.shared_memory(), work_.queries.dim,
+                      static_cast<std::uint32_t>(work_.queries.rows));
+  if (!make_tiles()) return false;
+  const std::uint32_t capacity = capacity_for(k);
+  for_groups(capacity * std::size_t{12} + work_.queries.dim * std::size_t{16},
+             [&](std::size_t first, std::size_t count) {
+               const Nominate work = start_group(first, count, k, capacity);
+               run_phases(work);
+               finish(work, first);
+             });
+  return true;
+}
+
+BatchSearch::~BatchSearch() {
+  if (!shadows_.empty()) cudaStreamSynchronize(lane_.stream());
+}
+
+bool BatchSearch::make_shadows() {
+  std::vector<compute::MemoryBudget::Growth> lacking;
+  for (const compute::Block* block : rows_.blocks()) {
+    if (CudaBuffer::of(block->vectors).derived().find<KeptShadow>() != nullptr) continue;
+    lacking.push_back({block->vectors, shadow_bytes(work_.queries.dim, block->rows)});
+  }
+  compute::MemoryBudget* const budget = lacking.empty() ? nullptr : work_.budget;
+  if (budget != nullptr && !budget->reserve(lacking)) return false;
+  try {
+    for (const compute::Block* block : rows_.blocks()) {
+      ask(work_.cancellation);
+      const CudaBuffer& buffer = CudaBuffer::of(block->vectors);
+      shadows_.push_back(buffer.derived().get<KeptShadow>([&] {
+        return std::make_shared<KeptShadow>(buffer, lane_, work_.queries, block->rows);
+      }));
+    }
+    return true;
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kNoMemory) throw;
+  }
+  // Rows as they are take no more memory.
+  shadows_.clear();
+  for (const auto& growth : lacking) {
+    CudaBuffer::of(growth.buffer).derived().drop<KeptShadow>();
+  }
+  if (budget != nullptr) budget->give_back(lacking);
+  return false;
+}
+
+bool BatchSearch::make_tiles() {
+  if (!make_shadows()) return false;
+  std::uint32_t position = 0;
+  for (std::size_t i = 0; i < shadows_.size(); ++i) {
+    sources_.push_back({shadows_[i]->rows, shadows_[i]->stats, position, 0});
+    position += rows_.blocks()[i]->live_rows;
+  }
+  const bool few = rows_.live_rows() <= rows_.rows() / kFewLive;
+  if (!few || !add_compact_tiles()) {
+    for (std::size_t i = 0; i < shadows_.size(); ++i) {
+      add_tiles(*rows_.blocks()[i], *shadows_[i], rows_.live()[i], rows_.first_ordinal(i));
+    }
+  }
+  tiles_ = mixed(tiles_);
+  device_tiles_ = send_tiles(tiles_);
+  return true;
+}
+
+DeviceBytes BatchSearch::send_tiles(const std::vector<RowTile>& tiles) const {
+  DeviceBytes out(tiles.size() * sizeof(RowTile), lane_.pool(), lane_.stream());
+  check(cudaMemcpyAsync(out.data(), tiles.data(), out.size(), cudaMemcpyHostToDevice,
+                        lane_.stream()),
+        "sending the list of tiles");
+  return out;
+}
+
+void BatchSearch::add_tiles(const compute::Block& block, const Shadow& shadow,
+                            const std::uint64_t* live, std::uint32_t first_ordinal) {
+  for (std::uint32_t at = 0; at < block.rows; at += shape_.rows) {
+    const std::uint32_t end = std::min(block.rows, at + shape_.rows);
+    if (!lives(block, at, end)) continue;
+    tiles_.push_back({shadow.rows + std::size_t{at} * padded_elements(work_.queries.dim),
+                      shadow.stats + at, live == nullptr ? nullptr : live + at / 64,
+                      first_ordinal + at, end - at});
+  }
+}
+
+bool BatchSearch::add_compact_tiles() {
+  try {
+    compact_ = compact(table_, sources_, rows_.live_rows(), lane_);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kNoMemory) throw;
+    return false;
+  }
+  add_tiles(compact_, tiles_);
+  return true;
+}
+
+void BatchSearch::add_tiles(const CompactRows& rows, std::vector<RowTile>& tiles) const {
+  for (std::uint32_t at = 0; at < rows.count; at += shape_.rows) {
+    tiles.push_back({rows.rows + std::size_t{at} * padded_elements(work_.queries.dim),
+                     rows.stats + at, nullptr, at, std::min(rows.count - at, shape_.rows)});
+  }
+}
+
+Nominate BatchSearch::start_group(std::size_t first, std::size_t count, std::size_t k,
+                                  std::uint32_t capacity, std::size_t extra) {
+  const MatrixView& all = work_.queries;
+  const auto queries = static_cast<std::uint32_t>(count);
+  const std::uint32_t tile_queries = round_up(count, shape_.queries);
+  const std::size_t raw_bytes = count * all.stride();
+
+  Plan plan;
+  const std::size_t raw_at = plan.add(raw_bytes);
+  const std::size_t real_at =
+      plan.add(count * padded_query(all.type, all.dim) * sizeof(double));
+  const std::size_t squares_at = plan.add(count * sizeof(double));
+  const std::size_t halves_at =
+      plan.add(std::size_t{tile_queries} * padded_elements(all.dim) * sizeof(std::uint16_t));
+  const std::size_t norms_at = plan.add(count * sizeof(float));
+  const std::size_t residuals_at = plan.add(count * sizeof(float));
+  const std::size_t extremes_at = plan.add(4 * sizeof(float));
+  const std::size_t limits_at = plan.add(tile_queries * sizeof(float));
+  const std::size_t counts_at = plan.add(count * sizeof(std::uint32_t));
+  const std::size_t bounds_at = plan.add(count * capacity * sizeof(float2));
+  const std::size_t ordinals_at = plan.add(count * capacity * sizeof(std::uint32_t));
+  const std::size_t extra_at = plan.add(extra);
+  std::byte* base = lane_.scratch(plan.size());
+  extra_ = base + extra_at;
+  const auto at = [base]<typename T>(std::size_t offset, T*& pointer) {
+    pointer = reinterpret_cast<T*>(base + offset);
+  };
+
+  Nominate work{};
+  work.distance = work_.distance;
+  work.dim = all.dim;
+  work.shape = shape_;
+  work.multiprocessors = gpu_.multiprocessors();
+  work.capability = gpu_.capability();
+  PreparedQueries& prepared = work.prepared;
+  at(real_at, prepared.real);
+  at(real_at, prepared.bytes);
+  at(squares_at, prepared.squares);
+  at(halves_at, prepared.halves);
+  at(norms_at, prepared.norms);
+  at(residuals_at, prepared.residuals);
+  at(extremes_at, prepared.extremes);
+  Nominees& nominees = work.nominees;
+  nominees.queries = queries;
+  nominees.k = static_cast<std::uint32_t>(k);
+  nominees.capacity = capacity;
+  at(limits_at, nominees.limits);
+  at(counts_at, nominees.counts);
+  at(bounds_at, nominees.bounds);
+  at(ordinals_at, nominees.ordinals);
+
+  std::byte* raw = lane_.outgoing(raw_bytes);
+  std::memcpy(raw, all.row(first), raw_bytes);
+  check(cudaMemcpyAsync(base + raw_at, raw, raw_bytes, cudaMemcpyHostToDevice, lane_.stream()),
+        "sending queries");
+  launch_prepare({all.type, work_.distance, all.dim, queries, tile_queries, shape_.queries},
+                 base + raw_at, prepared, lane_.stream());
+  return work;
+}
+
+void BatchSearch::rescore(const Nominate& work, std::size_t first, compute::HitTable& best,
+                          std::vector<std::uint32_t>& lost) {
+  const std::size_t count = work.nominees.queries;
+  const std::uint32_t room = work.nominees.k + kRoomForTies;
+  Plan results;
+  const std::size_t candidates_at = results.add(count * room * sizeof(Candidate));
+  const std::size_t found_at = results.add(count * sizeof(std::uint32_t));
+  std::byte* incoming = lane_.incoming(results.size());
+  const auto candidates = reinterpret_cast<Candidate*>(incoming + candidates_at);
+  const auto found = reinterpret_cast<std::uint32_t*>(incoming + found_at);
+  launch_rescore({table_, work_.queries.type, work_.distance, work.prepared, work.nominees,
+                  compact_.ordinals, room, candidates, found},
+                 lane_.stream());
+  lane_.wait(work_.cancellation);
+  take_candidates(rows_, {candidates, found, count, room}, first, best, lost);
+}
+
+std::uint32_t BatchSearch::most_tiles(const Nominate& work) const {
+  const double tile_work = static_cast<double>(shape_.rows) * padded_elements(work.dim) *
+                           round_up(work.nominees.queries, shape_.queries);
+  return static_cast<std::uint32_t>(std::clamp(kLaunchWork / tile_work, 1.0, 1e9));
+}
+
+void BatchSearch::run_phases(Nominate work) {
+  const auto total = static_cast<std::uint32_t>(tiles_.size());
+  const RowTile* tiles = device_tiles_.as<RowTile>();
+  const std::uint32_t most = most_tiles(work);
+
+  work.tiles = tiles;
+  work.tile_count = std::min(total, kFirstRows / shape_.rows);
+  work.keep_all = true;
+  launch_start(work.nominees, work.prepared.norms,
+               round_up(work.nominees.queries, shape_.queries), work.tile_count * shape_.rows,
+               lane_.stream());
+  launch_nominate(work, lane_.stream());
+  launch_tighten(work.nominees, lane_.stream());
+  work.keep_all = false;
+  for (std::uint32_t done = work.tile_count; done < total;) {
+    const std::uint32_t end = std::min<std::uint64_t>(total, std::uint64_t{done} * kGrowth);
+    while (done < end) {
+      work.tiles = tiles + done;
+      work.tile_count = std::min(end - done, most);
+      launch_nominate(work, lane_.stream());
+      done += work.tile_count;
+      if (work.tile_count == most) lane_.wait(work_.cancellation);
+    }
+    launch_tighten(work.nominees, lane_.stream());
+  }
+}
+
+}  // namespace warplite::gpu

@@ -1,0 +1,113 @@
+// The k nearest rows of many queries: tensor cores nominate (nominate.h), canonical distances
+// decide. Exact, or the query is handed back.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "compute/ops.h"
+#include "core/error.h"
+#include "gpu/batch/compact.h"
+#include "gpu/batch/nominate.h"
+#include "gpu/runtime/lane.h"
+#include "gpu/runtime/row_set.h"
+
+namespace warplite::gpu {
+
+class BatchSearch {
+ public:
+  // Whether it serves this work at all.
+  static bool suits(const Gpu& gpu, const compute::Workload& work, std::size_t k,
+                    std::uint32_t rows);
+
+  // `table` was uploaded on the lane.
+  BatchSearch(const Gpu& gpu, Lane& lane, const compute::Workload& work, const RowSet& rows,
+              const RowTable& table)
+      : gpu_(gpu), lane_(lane), work_(work), rows_(rows), table_(table) {}
+  // Waits for what reads the copies, which may go with this.
+  ~BatchSearch();
+  BatchSearch(const BatchSearch&) = delete;
+  BatchSearch& operator=(const BatchSearch&) = delete;
+
+  // Adds the nearest rows of every query, and returns the queries for which it could not prove
+  // them: too many rows within the error of the product, or values beyond its range.
+  std::vector<std::uint32_t> nearest(compute::HitTable& best);
+  // The same, left on the device: `room` candidates apart, nearest first; `found` as Rescore has
+  // it. False: there are no half-precision copies, and nothing was done.
+  bool nearest_into(std::size_t k, std::uint32_t room, Candidate* out, std::uint32_t* found);
+
+ protected:
+  // Makes the half-precision copies and lists the tiles; false when there is no room for them.
+  bool make_tiles();
+  // Of rows that lie together.
+  void add_tiles(const CompactRows& rows, std::vector<RowTile>& tiles) const;
+  DeviceBytes send_tiles(const std::vector<RowTile>& tiles) const;
+  // Calls body(first, count) for some queries after the other, as many as fit; again with fewer
+  // when memory runs out.
+  template <typename Body>
+  void for_groups(std::size_t query_bytes, const Body& body);
+  // `extra`: bytes of scratch memory besides, at extra_.
+  Nominate start_group(std::size_t first, std::size_t count, std::size_t k, std::uint32_t capacity,
+                       std::size_t extra = 0);
+  // Tiles of one launch, at most.
+  std::uint32_t most_tiles(const Nominate& work) const;
+
+ private:
+  void add_tiles(const compute::Block& block, const Shadow& shadow, const std::uint64_t* live,
+                 std::uint32_t first_ordinal);
+  // Tiles of the live rows alone. False: there is no room to copy them.
+  bool add_compact_tiles();
+  // Half-precision copies of all blocks, within the budget, or of none more than there were.
+  bool make_shadows();
+  // Calls finish(work, first query) for some queries after the other, nominees ready. False: as
+  // nearest_into().
+  template <typename Finish>
+  bool nominate(std::size_t k, const Finish& finish);
+  void run_phases(Nominate work);
+  // Canonical distances of what the phases left, and what of it the result takes.
+  void rescore(const Nominate& work, std::size_t first, compute::HitTable& best,
+               std::vector<std::uint32_t>& lost);
+
+ protected:
+  const Gpu& gpu_;
+  Lane& lane_;
+  const compute::Workload& work_;
+  const RowSet& rows_;
+  const RowTable& table_;
+  TileShape shape_{};
+  std::vector<std::shared_ptr<const Shadow>> shadows_;  // per block
+  std::vector<CompactSource> sources_;                  // per block
+  std::vector<RowTile> tiles_;
+  CompactRows compact_;  // what tiles_ name, if it has any
+  DeviceBytes device_tiles_;
+  std::byte* extra_ = nullptr;
+};
+
+template <typename Body>
+void BatchSearch::for_groups(std::size_t query_bytes, const Body& body) {
+  constexpr std::size_t kGroupMemory = std::size_t{2} << 30;
+  constexpr std::size_t kLeast = 256;
+  const std::size_t queries = work_.queries.rows;
+  const auto whole = [this](std::size_t count) {
+    return (count + shape_.queries - 1) / shape_.queries * shape_.queries;
+  };
+  const std::size_t most = std::max(kGroupMemory / query_bytes, kLeast) / kLeast * kLeast;
+  const std::size_t groups = (queries + most - 1) / most;
+  std::size_t group = whole((queries + groups - 1) / groups);
+  for (std::size_t first = 0; first < queries;) {
+    const std::size_t count = std::min(group, queries - first);
+    try {
+      body(first, count);
+      first += count;
+    } catch (const Error& error) {
+      // Out of memory: fewer queries at a time.
+      if (error.kind() != ErrorKind::kNoMemory || group <= shape_.queries) throw;
+      group = whole(group / 2);
+    }
+  }
+}
+
+}  // namespace warplite::gpu

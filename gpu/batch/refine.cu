@@ -1,0 +1,187 @@
+// What happens to nominees between the phases of the product and after the last one.
+#include "gpu/batch/nominate.h"
+#include "gpu/runtime/cuda_error.h"
+#include "gpu/runtime/kth_edge.cuh"
+#include "gpu/runtime/ordered_key.cuh"
+#include "gpu/runtime/row_score.cuh"
+
+namespace warplite::gpu {
+namespace {
+
+constexpr unsigned kThreads = 256;
+constexpr float kFarthest = 3e38f;
+
+__device__ float infinite() { return __int_as_float(0x7f800000); }
+
+__global__ void start_kernel(Nominees nominees, const float* norms, std::uint32_t tile_queries,
+                             std::uint32_t first_rows) {
+  const std::uint32_t query = blockIdx.x * kThreads + threadIdx.x;
+  if (query >= tile_queries) return;
+  const bool usable = query < nominees.queries && norms[query] <= kLargestNorm;
+  nominees.limits[query] = usable ? kFarthest : -infinite();
+  if (query < nominees.queries) {
+    nominees.counts[query] = usable ? first_rows : nominees.capacity + 1;
+  }
+}
+
+// One thread block per query: lowers its limit and drops what lies beyond.
+template <unsigned kCapacity>
+__global__ void __launch_bounds__(kThreads) tighten_kernel(Nominees nominees) {
+  constexpr unsigned kOwn = kCapacity / kThreads;
+  __shared__ KthEdge<kThreads, 2048> edge;
+  __shared__ std::uint32_t kept;
+  const std::uint32_t query = blockIdx.x;
+  const std::uint32_t count = nominees.counts[query];
+  if (count > nominees.capacity) {
+    if (threadIdx.x == 0) nominees.limits[query] = -infinite();
+    return;
+  }
+  float2* const bounds = nominees.bounds + std::size_t{query} * nominees.capacity;
+  std::uint32_t* const ordinals = nominees.ordinals + std::size_t{query} * nominees.capacity;
+  float lower[kOwn], upper[kOwn];
+  std::uint32_t ordinal[kOwn], keys[kOwn];
+#pragma unroll
+  for (unsigned i = 0; i < kOwn; ++i) {
+    const unsigned at = i * kThreads + threadIdx.x;
+    const float2 pair = at < count ? bounds[at] : float2{infinite(), infinite()};
+    lower[i] = pair.x;
+    upper[i] = pair.y;
+    keys[i] = pair.x <= kFarthest ? ordered_key(pair.y) : ~0u;
+    ordinal[i] = at < count ? ordinals[at] : 0;
+  }
+  if (threadIdx.x == 0) kept = 0;
+  const std::uint32_t limit_key = edge.find(keys, ordered_key(infinite()), nominees.k);
+  const float limit = fminf(value_of_key(limit_key), nominees.limits[query]);
+#pragma unroll
+  for (unsigned i = 0; i < kOwn; ++i) {
+    if (!(lower[i] <= limit)) continue;
+    const std::uint32_t slot = atomicAdd(&kept, 1u);
+    bounds[slot] = {lower[i], upper[i]};
+    ordinals[slot] = ordinal[i];
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    nominees.counts[query] = kept;
+    nominees.limits[query] = limit;
+  }
+}
+
+// Canonical distances are computed for at most this many rows of a query.
+constexpr unsigned kMostNominees = 1024;
+
+struct Ranking {
+  std::uint64_t keys[kMostNominees];
+  std::uint32_t ordinals[kMostNominees];
+  std::uint32_t found;
+
+  __device__ bool before(unsigned a, unsigned b) const {
+    return keys[a] != keys[b] ? keys[a] < keys[b] : ordinals[a] < ordinals[b];
+  }
+  __device__ void exchange(unsigned a, unsigned b) {
+    const std::uint64_t key = keys[a];
+    const std::uint32_t ordinal = ordinals[a];
+    keys[a] = keys[b];
+    ordinals[a] = ordinals[b];
+    keys[b] = key;
+    ordinals[b] = ordinal;
+  }
+
+  // Bitonic, over the least power of two that holds `count`.
+  __device__ void sort(unsigned count) {
+    unsigned size = 2;
+    while (size < count) size *= 2;
+    for (unsigned i = count + threadIdx.x; i < size; i += kThreads) {
+      keys[i] = ~std::uint64_t{0};
+      ordinals[i] = ~0u;
+    }
+    __syncthreads();
+    for (unsigned run = 2; run <= size; run *= 2) {
+      for (unsigned step = run / 2; step != 0; step /= 2) {
+        for (unsigned i = threadIdx.x; i < size / 2; i += kThreads) {
+          const unsigned a = i / step * 2 * step + i % step, b = a + step;
+          if (before(b, a) == ((a & run) == 0)) exchange(a, b);
+        }
+        __syncthreads();
+      }
+    }
+  }
+};
+
+// One thread block per query; four lanes compute a distance.
+template <ElementType kType, Distance kDistance>
+__global__ void __launch_bounds__(kThreads) rescore_kernel(Rescore work) {
+  __shared__ Ranking ranking;
+  const std::uint32_t query = blockIdx.x;
+  const Nominees& nominees = work.nominees;
+  const std::uint32_t count = nominees.counts[query];
+  if (count > min(nominees.capacity, kMostNominees)) {
+    if (threadIdx.x == 0) work.found[query] = kLost;
+    return;
+  }
+  const std::uint32_t padded = padded_query(kType, work.table.dim);
+  const QueryTerms terms{work.prepared.real + std::size_t{query} * padded,
+                         work.prepared.bytes + std::size_t{query} * padded,
+                         work.prepared.squares + query, padded};
+  const std::uint32_t* ordinals = nominees.ordinals + std::size_t{query} * nominees.capacity;
+  if (threadIdx.x == 0) ranking.found = 0;
+  for (unsigned base = 0; base < count; base += kThreads / kLanesPerRow) {
+    const unsigned i = base + threadIdx.x / kLanesPerRow;
+    const bool active = i < count;
+    std::uint32_t ordinal = active ? ordinals[i] : 0;
+    if (active && work.ordinals != nullptr) ordinal = work.ordinals[ordinal];
+    const std::byte* row = nullptr;
+    if (active) {
+      const RowBlock& block = work.table.blocks[block_of_row(work.table, ordinal)];
+      row = block.vectors + std::size_t{ordinal - block.first_ordinal} * work.table.stride;
+    }
+    double found[1];
+    RowScore<kType, kDistance, 1>::run(work.table, terms, row, active, found);
+    if (active && threadIdx.x % kLanesPerRow == 0) {
+      ranking.keys[i] = ordered_key(found[0]);
+      ranking.ordinals[i] = ordinal;
+    }
+  }
+  __syncthreads();
+  ranking.sort(count);
+  const std::uint64_t last =
+      count > nominees.k ? ranking.keys[nominees.k - 1] : ~std::uint64_t{0};
+  for (unsigned i = threadIdx.x; i < count && ranking.keys[i] <= last; i += kThreads) {
+    atomicAdd(&ranking.found, 1u);
+    if (i >= work.room) continue;
+    const std::uint32_t ordinal = ranking.ordinals[i];
+    const std::uint32_t block = block_of_row(work.table, ordinal);
+    work.out[std::size_t{query} * work.room + i] = {
+        value_of_key(ranking.keys[i]), block, ordinal - work.table.blocks[block].first_ordinal};
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) work.found[query] = ranking.found;
+}
+
+}  // namespace
+
+void launch_start(const Nominees& nominees, const float* norms, std::uint32_t tile_queries,
+                  std::uint32_t first_rows, cudaStream_t stream) {
+  start_kernel<<<(tile_queries + kThreads - 1) / kThreads, kThreads, 0, stream>>>(
+      nominees, norms, tile_queries, first_rows);
+  check_launch("nominating rows");
+}
+
+void launch_tighten(const Nominees& nominees, cudaStream_t stream) {
+  static_assert(std::size(kCapacities) == 3);
+  const auto launch = [&](auto* kernel) { kernel<<<nominees.queries, kThreads, 0, stream>>>(nominees); };
+  if (nominees.capacity == kCapacities[0]) launch(tighten_kernel<kCapacities[0]>);
+  if (nominees.capacity == kCapacities[1]) launch(tighten_kernel<kCapacities[1]>);
+  if (nominees.capacity == kCapacities[2]) launch(tighten_kernel<kCapacities[2]>);
+  check_launch("dropping nominees");
+}
+
+void launch_rescore(const Rescore& work, cudaStream_t stream) {
+  for_kernel(work.type, work.distance, [&]<ElementType kType, Distance kDistance>() {
+    if constexpr (kDistance != Distance::kL1 && kDistance != Distance::kHamming) {
+      rescore_kernel<kType, kDistance><<<work.nominees.queries, kThreads, 0, stream>>>(work);
+    }
+  });
+  check_launch("computing nominees' distances");
+}
+
+}  // namespace warplite::gpu

@@ -1,0 +1,68 @@
+#include "gpu/ivf/assign.h"
+
+#include <limits>
+#include <vector>
+
+#include "gpu/batch/batch_search.h"
+#include "gpu/scan/scan_search.h"
+
+namespace warplite::gpu {
+namespace {
+
+// What the product could not prove.
+void assign_by_scan(Lane& lane, const compute::Workload& work, const RowSet& rows,
+                    const RowTable& table, std::uint32_t query, compute::Assigned& out) {
+  compute::HitTable best(work.queries.rows, 1);
+  ScanSearch(lane, work, rows, table).nearest({&query, 1}, best);
+  const std::vector<Hit>& hits = best.sorted(query);
+  // None is near to a row whose distances are no numbers.
+  out = hits.empty() ? compute::Assigned{0, std::numeric_limits<double>::quiet_NaN()}
+                     : compute::Assigned{hits[0].row, hits[0].distance};
+}
+
+}  // namespace
+
+bool assign_lists(const Gpu& gpu, Lane& lane, const compute::AssignWork& work) {
+  compute::Block centroids;
+  centroids.vectors = work.centroids;
+  centroids.rows = centroids.live_rows = work.lists;
+  compute::Workload search;
+  search.blocks = {&centroids, 1};
+  search.cancellation = work.cancellation;
+  search.queries = {reinterpret_cast<const std::byte*>(work.rows), work.count, work.dim,
+                    ElementType::kFloat32};
+  if (!BatchSearch::suits(gpu, search, 1, work.lists)) return false;
+  RowSet rows(search);
+  const RowTable table = rows.upload(lane);
+  const DeviceBytes nearest(work.count * sizeof(Candidate), lane.pool(), lane.stream());
+  const DeviceBytes found(work.count * sizeof(std::uint32_t), lane.pool(), lane.stream());
+  if (!BatchSearch(gpu, lane, search, rows, table)
+           .nearest_into(1, 1, nearest.as<Candidate>(), found.as<std::uint32_t>())) {
+    return false;
+  }
+  Plan plan;
+  const std::size_t nearest_at = plan.add(nearest.size());
+  const std::size_t found_at = plan.add(found.size());
+  std::byte* host = lane.incoming(plan.size());
+  const auto fetch = [&](const DeviceBytes& from, std::size_t at) {
+    check(cudaMemcpyAsync(host + at, from.data(), from.size(), cudaMemcpyDeviceToHost,
+                          lane.stream()),
+          "fetching lists");
+  };
+  fetch(nearest, nearest_at);
+  fetch(found, found_at);
+  lane.wait(work.cancellation);
+  const auto* candidates = reinterpret_cast<const Candidate*>(host + nearest_at);
+  const auto* counts = reinterpret_cast<const std::uint32_t*>(host + found_at);
+  std::vector<std::uint32_t> lost;
+  for (std::size_t i = 0; i < work.count; ++i) {
+    work.out[i] = {candidates[i].row, candidates[i].distance};
+    if (counts[i] == 0 || counts[i] == kLost) lost.push_back(static_cast<std::uint32_t>(i));
+  }
+  for (const std::uint32_t i : lost) {
+    assign_by_scan(lane, search, rows, table, i, work.out[i]);
+  }
+  return true;
+}
+
+}  // namespace warplite::gpu

@@ -1,0 +1,160 @@
+// From the nearest centroids of every query to pairs of queries and lists, in the order of lists.
+#include "gpu/ivf/ivf.h"
+#include "gpu/runtime/block_sum.cuh"
+#include "gpu/runtime/cuda_error.h"
+#include "gpu/runtime/kth_key.cuh"
+#include "gpu/runtime/ordered_key.cuh"
+
+namespace warplite::gpu {
+namespace {
+
+constexpr unsigned kThreads = 128;
+constexpr unsigned kSumThreads = 1024;
+
+// Groups of kGroupRows rows that a list has in all runs.
+__device__ std::uint32_t groups_of(const IvfSearchView& search, std::uint32_t list) {
+  std::uint32_t groups = 0;
+  for (std::uint32_t r = 0; r < search.run_count; ++r) {
+    const std::uint32_t* begins = search.runs[r].begins + list;
+    groups += (begins[1] - begins[0] + kGroupRows - 1) / kGroupRows;
+  }
+  return groups;
+}
+
+// One thread block per query.
+__global__ void __launch_bounds__(kThreads)
+    probes_kernel(IvfSearchView search, const Candidate* nearest, std::uint32_t room) {
+  __shared__ unsigned sums[kThreads / 32];
+  const IvfProbes& probes = search.probes;
+  const std::uint32_t query = blockIdx.x, count = probes.count;
+  const bool product = search.distance == Distance::kInnerProduct;
+  std::uint32_t* const first_groups = probes.first_groups + std::size_t{query} * (count + 1);
+  unsigned before = 0;
+  for (std::uint32_t base = 0; base < count; base += kThreads) {
+    const std::uint32_t probe = base + threadIdx.x;
+    unsigned groups = 0, total = 0;
+    if (probe < count) {
+      const Candidate& centroid = nearest[std::size_t{query} * room + probe];
+      const std::size_t at = std::size_t{query} * count + probe;
+      const double d = centroid.distance;
+      const std::uint32_t list = isfinite(d) ? centroid.row : kNoList;
+      probes.lists[at] = list;
+      probes.distances[at] = __double2float_rn(product ? d : __dmul_rn(d, d));
+      if (search.direct) search.pairs.pairs[at] = {query, probe};
+      if (list != kNoList) {
+        groups = groups_of(search, list);
+        if (!search.direct) atomicAdd(&search.pairs.counts[list], 1u);
+      }
+    }
+    const unsigned sum = exclusive_sum<kThreads>(groups, sums, total);
+    if (probe < count) first_groups[probe] = before + sum;
+    before += total;
+  }
+  if (threadIdx.x == 0) first_groups[count] = before;
+}
+
+// One thread block: where the pairs and the units of each list begin.
+__global__ void __launch_bounds__(kSumThreads) begins_kernel(IvfPairs pairs, std::uint32_t lists) {
+  __shared__ unsigned sums[kSumThreads / 32];
+  unsigned pairs_before = 0, units_before = 0;
+  for (std::uint32_t base = 0; base < lists; base += kSumThreads) {
+    const std::uint32_t list = base + threadIdx.x;
+    const unsigned count = list < lists ? pairs.counts[list] : 0;
+    unsigned total_pairs = 0, total_units = 0;
+    const unsigned pair = exclusive_sum<kSumThreads>(count, sums, total_pairs);
+    const unsigned unit =
+        exclusive_sum<kSumThreads>((count + kUnitQueries - 1) / kUnitQueries, sums, total_units);
+    if (list < lists) {
+      pairs.first_pairs[list] = pairs_before + pair;
+      pairs.first_units[list] = units_before + unit;
+      pairs.counts[list] = pairs_before + pair;
+    }
+    pairs_before += total_pairs;
+    units_before += total_units;
+  }
+  if (threadIdx.x == 0) {
+    pairs.first_pairs[lists] = pairs_before;
+    pairs.first_units[lists] = units_before;
+  }
+}
+
+__global__ void __launch_bounds__(kThreads) pairs_kernel(IvfSearchView search) {
+  const std::uint64_t at = std::uint64_t{blockIdx.x} * kThreads + threadIdx.x;
+  const std::uint32_t count = search.probes.count;
+  if (at >= std::uint64_t{search.queries} * count) return;
+  const std::uint32_t list = search.probes.lists[at];
+  if (list == kNoList) return;
+  const std::uint32_t slot = atomicAdd(&search.pairs.counts[list], 1u);
+  search.pairs.pairs[slot] = {static_cast<unsigned>(at / count),
+                              static_cast<unsigned>(at % count)};
+}
+
+constexpr std::uint32_t kSortedRoom = 2 * kMostSorted;
+
+// One thread block: the nearest lists of one query, sorted.
+__global__ void __launch_bounds__(kSumThreads)
+    nearest_lists_kernel(const double* distances, std::uint32_t lists, std::uint32_t count,
+                         Candidate* out, std::uint32_t* lost) {
+  __shared__ KthKey<kSumThreads> kth;
+  __shared__ std::uint64_t keys[kSortedRoom];
+  __shared__ std::uint32_t numbers[kSortedRoom];
+  __shared__ std::uint32_t found;
+  if (threadIdx.x == 0) found = 0;
+  const auto key_of = [distances](std::uint32_t i) { return ordered_key(distances[i]); };
+  const std::uint64_t limit = kth.find(key_of, lists, count);
+  for (std::uint32_t list = threadIdx.x; list < lists; list += kSumThreads) {
+    const std::uint64_t key = key_of(list);
+    if (key > limit) continue;
+    const std::uint32_t slot = atomicAdd(&found, 1u);
+    if (slot >= kSortedRoom) continue;
+    keys[slot] = key;
+    numbers[slot] = list;
+  }
+  __syncthreads();
+  const std::uint32_t kept = min(found, kSortedRoom);
+  if (threadIdx.x == 0 && kept < found) *lost = 1;
+  const auto before = [](std::uint32_t a, std::uint32_t b) {
+    return keys[a] != keys[b] ? keys[a] < keys[b] : numbers[a] < numbers[b];
+  };
+  // Each one's place is the number of those before it: no more than a few hundred thousand
+  // comparisons, and no barriers.
+  for (std::uint32_t i = threadIdx.x; i < kept; i += kSumThreads) {
+    std::uint32_t place = 0;
+    for (std::uint32_t j = 0; j < kept; ++j) place += before(j, i) ? 1 : 0;
+    if (place < count) out[place] = {value_of_key(keys[i]), 0, numbers[i]};
+  }
+}
+
+}  // namespace
+
+void launch_nearest_lists(const double* distances, std::uint32_t lists, std::uint32_t count,
+                          Candidate* out, std::uint32_t* lost, cudaStream_t stream) {
+  nearest_lists_kernel<<<1, kSumThreads, 0, stream>>>(distances, lists, count, out, lost);
+  check_launch("choosing lists");
+}
+
+std::uint32_t most_units(const IvfSearchView& search) {
+  const std::uint64_t pairs = std::uint64_t{search.queries} * search.probes.count;
+  if (search.direct) return static_cast<std::uint32_t>(pairs);
+  const std::uint64_t lists = search.shape.lists < pairs ? search.shape.lists : pairs;
+  return static_cast<std::uint32_t>(pairs / kUnitQueries + lists);
+}
+
+void launch_ivf_probes(const IvfSearchView& search, const Candidate* nearest, std::uint32_t room,
+                       cudaStream_t stream) {
+  if (!search.direct) {
+    check(cudaMemsetAsync(search.pairs.counts, 0, search.shape.lists * sizeof(std::uint32_t),
+                          stream),
+          "ordering probes by list");
+  }
+  probes_kernel<<<search.queries, kThreads, 0, stream>>>(search, nearest, room);
+  if (!search.direct) {
+    begins_kernel<<<1, kSumThreads, 0, stream>>>(search.pairs, search.shape.lists);
+    const std::uint64_t pairs = std::uint64_t{search.queries} * search.probes.count;
+    pairs_kernel<<<static_cast<unsigned>((pairs + kThreads - 1) / kThreads), kThreads, 0,
+                   stream>>>(search);
+  }
+  check_launch("ordering probes by list");
+}
+
+}  // namespace warplite::gpu

@@ -1,0 +1,486 @@
+#include "gpu/ivf/search.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <limits>
+#include <numeric>
+#include <string>
+
+#include "gpu/batch/batch_search.h"
+#include "gpu/runtime/candidates.h"
+#include "gpu/runtime/cuda_buffer.h"
+#include "gpu/scan/scan.h"
+#include "gpu/scan/scan_search.h"
+
+namespace warplite::gpu {
+namespace {
+
+constexpr std::size_t kGroupMemory = std::size_t{1} << 30;
+constexpr std::size_t kMostGroup = 16384;  // queries
+// Up to so many, each is compared with the centroids by itself, without a look at what was found.
+constexpr std::size_t kFewProbing = 4;
+constexpr std::uint32_t kCentroidGroup = 64;
+// Equal distances among whole vectors.
+constexpr std::uint32_t kLeastCollected = 2048;
+constexpr std::uint32_t kRoomForTies = 32;
+
+const std::byte* address(const compute::Buffer* buffer) {
+  return CudaBuffer::of(buffer).data();
+}
+
+template <typename T>
+void point(std::byte* at, T*& pointer) {
+  pointer = reinterpret_cast<T*>(at);
+}
+
+std::uint32_t collect_stride(std::uint32_t nominated) {
+  return std::max(kLeastCollected, nominated * kGroupRows);
+}
+
+}  // namespace
+
+// Where the pieces lie in scratch memory; those up to `sent` come from the host.
+struct IvfSearch::Pieces {
+  std::size_t raw, model, mean, runs, centroids, real, squares, tables, steps, offsets, lists, distances, groups, counts, first_pairs, first_units, pairs, least, collected, collected_counts, nominees, nominee_counts, coarse_real, coarse_squares, list_distances, list_least;
+  std::size_t sent, size;
+};
+
+// What a group of queries needs besides.
+struct IvfSearch::Scratch {
+  RowSet rows;
+  RowTable table;
+  DeviceBytes nearest;  // centroids, `coarse_room` a query
+  std::size_t coarse_room;
+  bool few;
+  PreparedQueries prepared{};
+  Nominees nominees{};
+  // For a few queries: the centroids as rows, and their distances.
+  const std::byte* model_queries = nullptr;
+  RowTable lists{};
+  PreparedQueries coarse{};
+  double* list_distances = nullptr;
+  float* list_least = nullptr;
+};
+
+bool IvfSearch::supports(const Gpu& gpu, const compute::IvfShape& shape) {
+  constexpr std::uint32_t kMostSubSpaces = 257;  // sums fit 16 bits
+  if (shape.dim == 0 || shape.lists == 0) return false;
+  if (shape.m == 0) return true;
+  return shape.dim % shape.m == 0 && shape.m <= kMostSubSpaces &&
+         (shape.bits == 8 || shape.bits == 4) &&
+         ivf_scan_shared(shape) <= gpu.shared_memory() - 1024 &&
+         (shape.dim + 2 * std::size_t{shape.m}) * sizeof(float) <= 48 * 1024;
+}
+
+IvfSearch::IvfSearch(const Gpu& gpu, Lane& lane, const compute::IvfWork& work)
+    : gpu_(gpu), lane_(lane), work_(work) {
+  std::uint64_t groups = 0, longest = 0;
+  for (const compute::IvfRun& run : work.runs) {
+    blocks_.insert(blocks_.end(), run.blocks.begin(), run.blocks.end());
+    groups += run.positions / kGroupRows + std::min(run.positions, work.model.shape.lists);
+    longest += (run.longest + kGroupRows - 1) / kGroupRows;
+  }
+  most_groups_ = static_cast<std::uint32_t>(std::min(groups, longest * work.nprobe));
+  rows_work_.distance = work.distance;
+  rows_work_.queries = work.queries;
+  rows_work_.blocks = blocks_;
+  rows_work_.cancellation = work.cancellation;
+  centroids_.vectors = work.model.centroids;
+  centroids_.rows = centroids_.live_rows = work.model.shape.lists;
+}
+
+std::size_t IvfSearch::bytes_per_query() const {
+  const compute::IvfShape& shape = work_.model.shape;
+  return std::size_t{shape.m} * shape.codewords() + work_.nprobe * std::size_t{64} +
+         most_groups_ * sizeof(std::uint64_t) +
+         collect_stride(nominated_) * sizeof(std::uint64_t) +
+         work_.queries.dim * std::size_t{16} + kMostNominated * sizeof(std::uint32_t);
+}
+
+void IvfSearch::nearest(compute::HitTable& best) {
+  const std::size_t refine = coded() ? std::max<std::size_t>(work_.refine, 1) : 1;
+  if (best.k() > kMostNominated || best.k() * refine > kMostNominated) {
+    throw Error(ErrorKind::kUnsupported, "more than " + std::to_string(kMostNominated) +
+                                             " nominees a query");
+  }
+  nominated_ = static_cast<std::uint32_t>(best.k() * refine);
+  std::size_t group = std::clamp<std::size_t>(kGroupMemory / bytes_per_query(), 1, kMostGroup);
+  for (std::size_t first = 0; first < work_.queries.rows;) {
+    const std::size_t count = std::min(group, work_.queries.rows - first);
+    try {
+      const bool few = count <= kFewProbing && work_.nprobe <= kMostSorted;
+      if (!few || !search_group(first, count, true, best)) search_group(first, count, false, best);
+      first += count;
+    } catch (const Error& error) {
+      // Out of memory: fewer queries at a time.
+      if (error.kind() != ErrorKind::kNoMemory || group == 1) throw;
+      group = std::max<std::size_t>(1, group / 2);
+    }
+  }
+}
+
+void IvfSearch::probe(std::size_t first, std::size_t count, std::size_t room, Candidate* out) {
+  const compute::IvfShape& shape = work_.model.shape;
+  compute::Workload coarse;
+  coarse.distance =
+      work_.distance == Distance::kInnerProduct ? Distance::kInnerProduct : Distance::kL2;
+  coarse.queries = {reinterpret_cast<const std::byte*>(work_.model_queries + first * shape.dim),
+                    count, shape.dim, ElementType::kFloat32};
+  coarse.blocks = {&centroids_, 1};
+  coarse.cancellation = work_.cancellation;
+  RowSet rows(coarse);
+  const RowTable table = rows.upload(lane_);
+  std::vector<std::uint32_t> left(count);
+  std::iota(left.begin(), left.end(), 0u);
+  if (BatchSearch::suits(gpu_, coarse, work_.nprobe, rows.rows())) {
+    const DeviceBytes found(count * sizeof(std::uint32_t), lane_.pool(), lane_.stream());
+    BatchSearch search(gpu_, lane_, coarse, rows, table);
+    if (search.nearest_into(work_.nprobe, static_cast<std::uint32_t>(room), out,
+                            found.as<std::uint32_t>())) {
+      std::vector<std::uint32_t> counts(count);
+      check(cudaMemcpyAsync(counts.data(), found.data(), found.size(), cudaMemcpyDeviceToHost,
+                            lane_.stream()),
+            "fetching probes");
+      lane_.wait(work_.cancellation);
+      std::erase_if(left, [&](std::uint32_t q) { return counts[q] <= room; });
+    }
+  }
+  if (left.empty()) return;
+  compute::HitTable nearest(count, work_.nprobe);
+  ScanSearch(lane_, coarse, rows, table).nearest(left, nearest);
+  for (const std::uint32_t query : left) {
+    const std::vector<Hit>& hits = nearest.sorted(query);
+    auto* host = reinterpret_cast<Candidate*>(lane_.outgoing(hits.size() * sizeof(Candidate)));
+    for (std::size_t i = 0; i < hits.size(); ++i) host[i] = {hits[i].distance, 0, hits[i].row};
+    check(cudaMemcpyAsync(out + query * room, host, hits.size() * sizeof(Candidate),
+                          cudaMemcpyHostToDevice, lane_.stream()),
+          "sending probes");
+    lane_.wait(work_.cancellation);
+  }
+}
+
+// For each query the distances of all lists, of which the nearest are taken.
+void IvfSearch::probe_few(const IvfSearchView& search, const Scratch& scratch,
+                          std::uint32_t* lost) {
+  const Distance distance =
+      work_.distance == Distance::kInnerProduct ? Distance::kInnerProduct : Distance::kL2;
+  const RowTable& lists = scratch.lists;
+  launch_prepare({ElementType::kFloat32, distance, lists.dim, search.queries, 0, 0},
+                 scratch.model_queries, scratch.coarse, lane_.stream());
+  const std::uint32_t padded = padded_query(ElementType::kFloat32, lists.dim);
+  for (std::uint32_t query = 0; query < search.queries; ++query) {
+    launch_scan({lists,
+                 ElementType::kFloat32,
+                 distance,
+                 {-std::numeric_limits<double>::infinity(),
+                  std::numeric_limits<double>::infinity(), false, false},
+                 1,
+                 {scratch.coarse.real + std::size_t{query} * padded, nullptr,
+                  scratch.coarse.squares + query, padded},
+                 scratch.list_distances,
+                 scratch.list_least,
+                 0,
+                 lists.groups},
+                lane_.stream());
+    launch_nearest_lists(scratch.list_distances, lists.rows, work_.nprobe,
+                         scratch.nearest.as<Candidate>() + query * scratch.coarse_room, lost,
+                         lane_.stream());
+  }
+}
+
+bool IvfSearch::search_group(std::size_t first, std::size_t count, bool few,
+                             compute::HitTable& best) {
+  const std::size_t room = work_.nprobe + kRoomForTies;
+  DeviceBytes nearest(count * room * sizeof(Candidate), lane_.pool(), lane_.stream());
+  // What is not found stays at a distance that is no number.
+  check(cudaMemsetAsync(nearest.data(), 0xff, nearest.size(), lane_.stream()), "choosing lists");
+  if (!few) probe(first, count, room, nearest.as<Candidate>());
+  Scratch scratch{RowSet(rows_work_), {}, std::move(nearest), room, few};
+  scratch.table = scratch.rows.upload(lane_);
+  const IvfSearchView search = prepare(first, count, scratch);
+  auto* lost = reinterpret_cast<std::uint32_t*>(lane_.incoming(results_bytes(count)));
+  *lost = 0;
+  if (few) probe_few(search, scratch, lost);
+  launch_ivf_probes(search, scratch.nearest.as<Candidate>(), static_cast<std::uint32_t>(room),
+                    lane_.stream());
+  launch_ivf_scan(search, lane_.stream());
+  launch_ivf_collect(search, lane_.stream());
+  return finish(search, scratch, first, best);
+}
+
+IvfSearch::Pieces IvfSearch::lay_out(std::size_t count, bool few) const {
+  const compute::IvfShape& shape = work_.model.shape;
+  const MatrixView& queries = work_.queries;
+  const std::size_t probes = count * work_.nprobe, lists = shape.lists;
+  const std::size_t entries = std::size_t{shape.m} * shape.codewords();
+  Plan plan;
+  Pieces at{};
+  at.raw = plan.add(count * queries.stride());
+  at.model = plan.add(coded() || few ? count * shape.dim * sizeof(float) : 0);
+  at.mean = plan.add(coded() ? shape.dim * sizeof(float) : 0);
+  at.runs = plan.add(work_.runs.size() * sizeof(IvfRunView));
+  at.centroids = plan.add(sizeof(RowBlock));
+  at.sent = plan.size();
+  const std::size_t padded = padded_query(queries.type, queries.dim);
+  at.real = plan.add(count * padded * sizeof(double));
+  at.squares = plan.add(count * sizeof(double));
+  at.tables = plan.add(count * entries);
+  at.steps = plan.add(count * sizeof(float));
+  at.offsets = plan.add(count * sizeof(float));
+  at.lists = plan.add(probes * sizeof(std::uint32_t));
+  at.distances = plan.add(probes * sizeof(float));
+  at.groups = plan.add((probes + count) * sizeof(std::uint32_t));
+  at.counts = plan.add(lists * sizeof(std::uint32_t));
+  at.first_pairs = plan.add((lists + 1) * sizeof(std::uint32_t));
+  at.first_units = plan.add((lists + 1) * sizeof(std::uint32_t));
+  at.pairs = plan.add(probes * sizeof(uint2));
+  at.least = plan.add(count * most_groups_ * sizeof(std::uint64_t));
+  at.collected = plan.add(count * collect_stride(nominated_) * sizeof(std::uint64_t));
+  at.collected_counts = plan.add(count * sizeof(std::uint32_t));
+  at.nominees = plan.add(count * kMostNominated * sizeof(std::uint32_t));
+  at.nominee_counts = plan.add(count * sizeof(std::uint32_t));
+  const std::uint32_t coarse_padded = padded_query(ElementType::kFloat32, shape.dim);
+  at.coarse_real = plan.add(few ? count * coarse_padded * sizeof(double) : 0);
+  at.coarse_squares = plan.add(few ? count * sizeof(double) : 0);
+  at.list_distances = plan.add(few ? lists * sizeof(double) : 0);
+  at.list_least = plan.add(few ? lists * sizeof(float) : 0);
+  at.size = plan.size();
+  return at;
+}
+
+void IvfSearch::send(std::size_t first, std::size_t count, bool few, const Pieces& at,
+                     std::byte* base) {
+  const compute::IvfShape& shape = work_.model.shape;
+  const MatrixView& queries = work_.queries;
+  const bool ip = work_.distance == Distance::kInnerProduct;
+  std::byte* host = lane_.outgoing(at.sent);
+  std::memcpy(host + at.raw, queries.row(first), count * queries.stride());
+  if (coded() || few) {
+    std::memcpy(host + at.model, work_.model_queries + first * shape.dim,
+                count * shape.dim * sizeof(float));
+  }
+  if (coded() && !ip) std::memcpy(host + at.mean, work_.model.mean, shape.dim * sizeof(float));
+  auto* runs = reinterpret_cast<IvfRunView*>(host + at.runs);
+  std::uint32_t ordinals = 0;
+  for (std::size_t r = 0; r < work_.runs.size(); ++r) {
+    const compute::IvfRun& run = work_.runs[r];
+    const compute::IvfLayout layout = compute::IvfLayout::of(shape, run.positions);
+    const std::byte* bytes = address(run.bytes);
+    runs[r] = {reinterpret_cast<const std::uint32_t*>(bytes + layout.begins),
+               reinterpret_cast<const std::uint32_t*>(bytes + layout.ordinals),
+               reinterpret_cast<const float*>(bytes + layout.bias),
+               reinterpret_cast<const std::uint8_t*>(bytes + layout.codes), ordinals, 0};
+    for (const compute::Block& block : run.blocks) ordinals += block.rows;
+  }
+  *reinterpret_cast<RowBlock*>(host + at.centroids) = {address(work_.model.centroids), nullptr,
+                                                       shape.lists, 0, 0, 0};
+  check(cudaMemcpyAsync(base, host, at.sent, cudaMemcpyHostToDevice, lane_.stream()),
+        "sending queries");
+}
+
+IvfSearchView IvfSearch::view(std::size_t count, const Pieces& at, std::byte* base,
+                              Scratch& scratch) const {
+  const compute::IvfShape& shape = work_.model.shape;
+  const MatrixView& queries = work_.queries;
+  IvfSearchView search{};
+  search.shape = shape;
+  search.distance = work_.distance;
+  search.type = queries.type;
+  search.runs = reinterpret_cast<const IvfRunView*>(base + at.runs);
+  search.run_count = static_cast<std::uint32_t>(work_.runs.size());
+  search.table = scratch.table;
+  search.all_live = scratch.rows.all_live();
+  search.queries = static_cast<std::uint32_t>(count);
+  point(base + at.tables, search.tables.entries);
+  point(base + at.steps, search.tables.steps);
+  point(base + at.offsets, search.tables.offsets);
+  search.probes.count = work_.nprobe;
+  point(base + at.lists, search.probes.lists);
+  point(base + at.distances, search.probes.distances);
+  point(base + at.groups, search.probes.first_groups);
+  point(base + at.counts, search.pairs.counts);
+  point(base + at.first_pairs, search.pairs.first_pairs);
+  point(base + at.first_units, search.pairs.first_units);
+  point(base + at.pairs, search.pairs.pairs);
+  point(base + at.least, search.least);
+  search.group_stride = most_groups_;
+  search.nominated = nominated_;
+  point(base + at.collected, search.collected);
+  search.collect_stride = collect_stride(nominated_);
+  point(base + at.collected_counts, search.collected_counts);
+
+  PreparedQueries& prepared = scratch.prepared;
+  point(base + at.real, prepared.real);
+  point(base + at.real, prepared.bytes);
+  point(base + at.squares, prepared.squares);
+  search.terms = {prepared.real, prepared.bytes, prepared.squares,
+                  padded_query(queries.type, queries.dim)};
+  search.direct = scratch.few;
+  search.slack = ivf_slack(shape, queries.type, work_.distance);
+  search.raw = reinterpret_cast<const float*>(base + at.raw);
+  Nominees& nominees = scratch.nominees;
+  nominees.queries = search.queries;
+  nominees.capacity = kMostNominated;
+  point(base + at.nominees, nominees.ordinals);
+  point(base + at.nominee_counts, nominees.counts);
+  return search;
+}
+
+// The centroids as rows, for the queries that are compared with them one by one.
+void IvfSearch::view_centroids(const Pieces& at, std::byte* base, Scratch& scratch) const {
+  const compute::IvfShape& shape = work_.model.shape;
+  scratch.model_queries = base + at.model;
+  scratch.lists = {reinterpret_cast<const RowBlock*>(base + at.centroids),
+                   1,
+                   shape.lists,
+                   (shape.lists + kCentroidGroup - 1) / kCentroidGroup,
+                   kCentroidGroup,
+                   shape.dim,
+                   shape.dim * static_cast<std::uint32_t>(sizeof(float)),
+                   shape.dim % 4 == 0};
+  point(base + at.coarse_real, scratch.coarse.real);
+  point(base + at.coarse_squares, scratch.coarse.squares);
+  point(base + at.list_distances, scratch.list_distances);
+  point(base + at.list_least, scratch.list_least);
+}
+
+// Sends what the kernels need, and computes tables and queries.
+IvfSearchView IvfSearch::prepare(std::size_t first, std::size_t count, Scratch& scratch) {
+  const compute::IvfShape& shape = work_.model.shape;
+  const MatrixView& queries = work_.queries;
+  const bool ip = work_.distance == Distance::kInnerProduct;
+  const Pieces at = lay_out(count, scratch.few);
+  std::byte* base = lane_.scratch(at.size);
+  send(first, count, scratch.few, at, base);
+  const IvfSearchView search = view(count, at, base, scratch);
+  view_centroids(at, base, scratch);
+  if (canonical()) {
+    launch_prepare({queries.type, work_.distance, queries.dim, search.queries, 0, 0},
+                   base + at.raw, scratch.prepared, lane_.stream());
+  }
+  if (coded()) {
+    launch_ivf_tables({shape, ip, reinterpret_cast<const float*>(base + at.model), search.queries,
+                       reinterpret_cast<const float*>(base + at.mean),
+                       reinterpret_cast<const float*>(address(work_.model.codebooks)),
+                       search.tables},
+                      lane_.stream());
+  }
+  return search;
+}
+
+std::uint32_t IvfSearch::room() const {
+  return coded() ? nominated_ : std::min(nominated_ + kRoomForTies, kMostNominated);
+}
+
+// A flag, the candidates, their numbers.
+std::size_t IvfSearch::results_bytes(std::size_t count) const {
+  Plan results;
+  results.add(sizeof(std::uint32_t));
+  results.add(count * room() * sizeof(Candidate));
+  results.add(count * sizeof(std::uint32_t));
+  return results.size();
+}
+
+bool IvfSearch::finish(const IvfSearchView& search, const Scratch& scratch, std::size_t first,
+                       compute::HitTable& best) {
+  const std::size_t count = search.queries;
+  Plan results;
+  const std::size_t flag_at = results.add(sizeof(std::uint32_t));
+  const std::size_t candidates_at = results.add(count * room() * sizeof(Candidate));
+  const std::size_t found_at = results.add(count * sizeof(std::uint32_t));
+  std::byte* incoming = lane_.incoming(results.size());
+  const auto candidates = reinterpret_cast<Candidate*>(incoming + candidates_at);
+  const auto found = reinterpret_cast<std::uint32_t*>(incoming + found_at);
+  if (canonical()) {
+    Nominees nominees = scratch.nominees;
+    nominees.k = static_cast<std::uint32_t>(best.k());
+    launch_ivf_nominate(search, nominees, lane_.stream());
+    launch_rescore({scratch.table, work_.queries.type, work_.distance, scratch.prepared, nominees,
+                    nullptr, room(), candidates, found},
+                   lane_.stream());
+  } else {
+    launch_ivf_emit(search, candidates, found, lane_.stream());
+  }
+  lane_.wait(work_.cancellation);
+  if (*reinterpret_cast<const std::uint32_t*>(incoming + flag_at) != 0) return false;
+  std::vector<std::uint32_t> lost;
+  take_candidates(scratch.rows, {candidates, found, count, room()}, first, best, lost);
+  if (lost.empty()) return true;
+  // Whole vectors, more of them equally far than there was room for.
+  std::vector<std::uint32_t> lists(count * work_.nprobe);
+  check(cudaMemcpyAsync(lists.data(), search.probes.lists, lists.size() * sizeof(std::uint32_t),
+                        cudaMemcpyDeviceToHost, lane_.stream()),
+        "fetching probes");
+  lane_.wait(work_.cancellation);
+  for (const std::uint32_t query : lost) {
+    nearest_among({lists.data() + (query - first) * work_.nprobe, work_.nprobe}, query, best);
+  }
+  return true;
+}
+
+// The rows of the lists, as the scan searches them.
+void IvfSearch::nearest_among(std::span<const std::uint32_t> lists, std::uint32_t query,
+                              compute::HitTable& best) {
+  std::vector<std::vector<std::uint64_t>> live;
+  std::vector<std::uint32_t> first_ordinals;
+  std::uint32_t ordinals = 0;
+  for (const compute::Block& block : blocks_) {
+    live.emplace_back((block.rows + 63) / 64);
+    first_ordinals.push_back(ordinals);
+    ordinals += block.rows;
+  }
+  const auto add = [&](std::uint32_t ordinal) {
+    const auto after = std::upper_bound(first_ordinals.begin(), first_ordinals.end(), ordinal);
+    const auto block = static_cast<std::size_t>(after - first_ordinals.begin()) - 1;
+    const std::uint32_t row = ordinal - first_ordinals[block];
+    const std::uint64_t* given = blocks_[block].live;
+    const std::uint64_t bit = std::uint64_t{1} << (row % 64);
+    if (given == nullptr || (given[row / 64] & bit) != 0) live[block][row / 64] |= bit;
+  };
+  std::uint32_t run_first = 0;
+  for (const compute::IvfRun& run : work_.runs) {
+    for_ordinals(run, lists, [&](std::uint32_t ordinal) { add(run_first + ordinal); });
+    for (const compute::Block& block : run.blocks) run_first += block.rows;
+  }
+  std::vector<compute::Block> blocks = blocks_;
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    blocks[i].live = live[i].data();
+    blocks[i].live_rows = 0;
+    for (const std::uint64_t word : live[i]) {
+      blocks[i].live_rows += static_cast<std::uint32_t>(std::popcount(word));
+    }
+  }
+  compute::Workload work = rows_work_;
+  work.blocks = blocks;
+  std::size_t next = 0;
+  while (next < blocks.size()) {
+    RowSet rows(work, next);
+    if (rows.rows() == 0) continue;
+    const RowTable table = rows.upload(lane_);
+    ScanSearch(lane_, work, rows, table).nearest({&query, 1}, best);
+  }
+}
+
+template <typename Visit>
+void IvfSearch::for_ordinals(const compute::IvfRun& run, std::span<const std::uint32_t> lists,
+                             const Visit& visit) const {
+  const compute::IvfLayout layout = compute::IvfLayout::of(work_.model.shape, run.positions);
+  const auto fetch = [&](std::size_t at, std::uint32_t first, std::uint32_t count) {
+    std::vector<std::uint32_t> values(count);
+    check(cudaMemcpyAsync(values.data(), address(run.bytes) + at + first * sizeof(std::uint32_t),
+                          count * sizeof(std::uint32_t), cudaMemcpyDefault, lane_.stream()),
+          "fetching a list");
+    lane_.wait(work_.cancellation);
+    return values;
+  };
+  for (const std::uint32_t list : lists) {
+    if (list == kNoList) continue;
+    const std::vector<std::uint32_t> ends = fetch(layout.begins, list, 2);
+    for (const std::uint32_t ordinal : fetch(layout.ordinals, ends[0], ends[1] - ends[0])) {
+      if (ordinal != compute::kNoOrdinal) visit(ordinal);
+    }
+  }
+}
+
+}  // namespace warplite::gpu

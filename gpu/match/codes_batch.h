@@ -1,0 +1,46 @@
+// Some queries of a search over columns of codes (compute/codes.h), as they are sent: their items,
+// and the ranges of these in some tiles.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "compute/codes.h"
+#include "gpu/match/codes.h"
+#include "gpu/match/tiles.h"
+#include "gpu/runtime/lane.h"
+
+namespace warplite::gpu {
+
+class CodeBatch {
+ public:
+  // Takes room in the plan.
+  CodeBatch(const compute::CodeWork& work, std::span<const std::uint32_t> queries,
+            std::span<const MatchTiles::Place> tiles, Plan& plan);
+
+  // Writes everything to where the plan says in `host`.
+  void write(std::byte* host) const;
+  // Says where it is once it was sent to `device`.
+  void describe(const std::byte* device, CodeSearchView& search) const;
+
+  std::span<const std::uint32_t> queries() const { return queries_; }
+
+ private:
+  // Queries that follow each other have their items in one piece.
+  template <typename Visit>
+  void for_pieces(const Visit& visit) const;
+  void write_columns(std::byte* host) const;
+
+  const compute::CodeWork& work_;
+  std::span<const std::uint32_t> queries_;
+  std::span<const MatchTiles::Place> tiles_;
+  std::size_t items_ = 0;  // of the queries
+  std::size_t begins_at_, items_at_, ranges_at_, columns_at_;
+};
+
+// Rows of a tile. Nothing is known of its rowids (a null pointer) where it has no columns: no row
+// matches anything.
+TileRows rows_of(const compute::CodeWork& work, std::size_t tile);
+
+}  // namespace warplite::gpu

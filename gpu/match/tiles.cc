@@ -1,0 +1,124 @@
+#include "gpu/match/tiles.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "gpu/runtime/threads.h"
+
+namespace warplite::gpu {
+namespace {
+
+// Hits that are worth a thread of their own.
+constexpr std::size_t kHitsPerThread = 24 << 10;
+
+MatchTiles::Place place_of(const TileRows& tile) {
+  const RowIdView& rowids = tile.rowids;
+  if (rowids.list == nullptr) return {tile, rowids[0], rowids[tile.rows - 1], true};
+  const MatchRowids::Extent extent = tile.known->extent(rowids.list, tile.rows);
+  return {tile, extent.least, extent.greatest, extent.ascending};
+}
+
+}  // namespace
+
+MatchTiles::MatchTiles(std::span<const TileRows> tiles) {
+  places_.reserve(tiles.size());
+  for (const TileRows& tile : tiles) places_.push_back(place_of(tile));
+  std::sort(places_.begin(), places_.end(),
+            [](const Place& a, const Place& b) { return a.least < b.least; });
+  for (std::size_t t = 0; t < places_.size(); ++t) {
+    ascending_ &= places_[t].ascending && (t == 0 || places_[t - 1].greatest < places_[t].least);
+  }
+}
+
+TileTable::TileTable(std::span<const MatchTiles::Place> tiles, bool ascending, Plan& plan)
+    : tiles_(tiles), ascending_(ascending),
+      views_at_(plan.add(tiles.size() * sizeof(MatchTileView))) {
+  live_at_.reserve(tiles.size());
+  for (const MatchTiles::Place& place : tiles) {
+    live_at_.push_back(plan.add(place.tile.live_bytes()));
+  }
+}
+
+MatchTileView* TileTable::write(Lane& lane, std::byte* host, const std::byte* device) const {
+  auto* const views = reinterpret_cast<MatchTileView*>(host + views_at_);
+  for (std::size_t t = 0; t < tiles_.size(); ++t) {
+    const TileRows& tile = tiles_[t].tile;
+    MatchTileView& view = views[t];
+    view = {};
+    view.first_rowid = tile.rowids.first;
+    view.rows = tile.rows;
+    view.ascending = tiles_[t].ascending ? 1 : 0;
+    view.after = first_after(tiles_[t].greatest);
+    // Where they do not ascend, somebody will ask for them.
+    if (!ascending_ && tile.rowids.list != nullptr) {
+      view.rowids = tile.known->resident(tile.rowids.list, tile.rows, lane);
+    }
+    if (tile.live == nullptr) continue;
+    std::memcpy(host + live_at_[t], tile.live, tile.live_bytes());
+    view.live = reinterpret_cast<const std::uint64_t*>(device + live_at_[t]);
+  }
+  return views;
+}
+
+std::uint32_t TileTable::first_after(RowId rowid) const {
+  const auto after =
+      std::partition_point(tiles_.begin(), tiles_.end(), [rowid](const MatchTiles::Place& other) {
+        return other.least <= rowid;
+      });
+  return static_cast<std::uint32_t>(after - tiles_.begin());
+}
+
+std::size_t TileTable::kept_rows(std::uint32_t strip_rows, std::size_t k) const {
+  std::size_t rows = 0;
+  for (const MatchTiles::Place& place : tiles_) {
+    for (std::uint32_t first = 0; first < place.tile.rows; first += strip_rows) {
+      rows += std::min<std::size_t>(k, std::min(strip_rows, place.tile.rows - first));
+    }
+  }
+  return rows;
+}
+
+void TileTable::take(const MatchSearchView& search, const MatchResultsView& results,
+                     std::span<const std::uint32_t> queries, compute::HitTable& best) const {
+  std::size_t found = 0;
+  for (std::size_t i = 0; i < queries.size(); ++i) found += results.found[i];
+  in_parallel(queries.size(), found / kHitsPerThread, [&](std::size_t i) {
+    take_query(search, results.out + i * results.room, results.found[i], best.row(queries[i]));
+  });
+}
+
+void TileTable::take_query(const MatchSearchView& search, const std::uint64_t* keys,
+                           std::uint32_t found, TopK& nearest) const {
+  // Rowids lie here and there: the machine fetches several at a time.
+  for (std::uint32_t f = 0; f < found; ++f) {
+    const MatchKey key = take_match_key(search.key_bits, keys[f]);
+    const RowIdView& rowids = tiles_[key.tile].tile.rowids;
+    if (rowids.list != nullptr) __builtin_prefetch(rowids.list + key.row);
+  }
+  for (std::uint32_t f = 0; f < found; ++f) {
+    const MatchKey key = take_match_key(search.key_bits, keys[f]);
+    const TileRows& tile = tiles_[key.tile].tile;
+    nearest.push({-static_cast<double>(key.count), tile.rowids[key.row], tile.id, key.row});
+  }
+}
+
+MatchResults::MatchResults(Lane& lane, std::size_t queries, std::size_t room) {
+  Plan plan;
+  const std::size_t one_at = plan.add(sizeof(std::uint32_t));
+  const std::size_t found_at = plan.add(queries * sizeof(std::uint32_t));
+  const std::size_t out_at = plan.add(queries * room * sizeof(std::uint64_t));
+  std::byte* const memory = lane.incoming(plan.size());
+  one_ = reinterpret_cast<std::uint32_t*>(memory + one_at);
+  view_ = {reinterpret_cast<std::uint64_t*>(memory + out_at),
+           reinterpret_cast<std::uint32_t*>(memory + found_at), static_cast<std::uint32_t>(room)};
+}
+
+std::uint64_t match_floor(TopK& best, std::uint32_t least) {
+  best.sorted();
+  const double floor = std::ceil(-best.threshold());
+  if (floor > static_cast<double>(kMostCount)) return kMostCount + 1;
+  return std::max<std::uint64_t>(least, floor > 0 ? static_cast<std::uint64_t>(floor) : 0);
+}
+
+}  // namespace warplite::gpu

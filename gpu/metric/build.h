@@ -1,0 +1,61 @@
+// Making the metric indexes that a search has found to be worth it.
+// Threads: one search.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+#include "compute/ops.h"
+#include "core/error.h"
+#include "gpu/metric/index.h"
+#include "gpu/runtime/threads.h"
+
+namespace warplite::gpu {
+
+// Those that the search is to make. They are free again unless they come about.
+class MetricClaims {
+ public:
+  MetricClaims() = default;
+  MetricClaims(const MetricClaims&) = delete;
+  MetricClaims& operator=(const MetricClaims&) = delete;
+  ~MetricClaims() {
+    for (std::size_t i = made_; i < indexes_.size(); ++i) indexes_[i]->give_up();
+  }
+
+  void reserve(std::size_t count) { indexes_.reserve(count); }
+  void add(MetricIndexes& indexes) { indexes_.push_back(&indexes); }
+
+  // `build(i)` computes the i-th on the host, on any thread; it is then sent with
+  // finish(indexes, built). Where there is no room for them they do not come about. Throws
+  // Error{kInterrupted}.
+  template <typename Build, typename Finish>
+  void make(compute::Cancellation* cancellation, const Build& build, const Finish& finish) {
+    try {
+      while (made_ < indexes_.size()) make_some(cancellation, build, finish);
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kNoMemory) throw;
+    }
+  }
+
+ private:
+  template <typename Build, typename Finish>
+  void make_some(compute::Cancellation* cancellation, const Build& build, const Finish& finish) {
+    constexpr std::size_t kAtOnce = 16;  // between questions whether to go on
+    if (cancellation != nullptr && cancellation->requested()) {
+      throw Error(ErrorKind::kInterrupted, "interrupted");
+    }
+    const std::size_t count = std::min(kAtOnce, indexes_.size() - made_);
+    std::vector<decltype(build(std::size_t{0}))> built(count);
+    in_parallel(count, count, [&](std::size_t i) { built[i] = build(made_ + i); });
+    for (const auto& one : built) {
+      finish(*indexes_[made_], *one);
+      ++made_;
+    }
+  }
+
+  std::vector<MetricIndexes*> indexes_;
+  std::size_t made_ = 0;
+};
+
+}  // namespace warplite::gpu

@@ -1,0 +1,75 @@
+// All rows within a radius of many queries through metric indexes (metric.h): the rows that
+// ScanSearch finds, from fewer distances.
+#pragma once
+
+#include <cstdint>
+#include <future>
+#include <span>
+#include <vector>
+
+#include "compute/device.h"
+#include "gpu/metric/metric.h"
+#include "gpu/runtime/lane.h"
+#include "gpu/runtime/row_set.h"
+
+namespace warplite::gpu {
+
+// Which blocks of a workload have an index.
+struct MetricBlocks {
+  std::vector<compute::Block> indexed, plain;
+};
+
+class MetricSearch {
+ public:
+  // Whether it is faster than ScanSearch, as far as that is known before.
+  static bool suits(const compute::Workload& work);
+  // Makes the indexes that have become worth it; `host` computes their distances. Throws
+  // Error{kInterrupted}.
+  static MetricBlocks blocks(compute::Device& host, Lane& lane, const compute::Workload& work);
+  // Adds what comparing every row with every query evaluates.
+  static void count_all(const compute::Workload& work, compute::SearchCounters& counters);
+
+  // All blocks of the set have an index; `table` was uploaded on the lane.
+  MetricSearch(Lane& lane, const compute::Workload& work, const RowSet& rows,
+               const RowTable& table, compute::SearchCounters& counters);
+
+  // Returns the queries that it left out, since their distances have no bounds.
+  std::vector<std::uint32_t> within(compute::HitLists& out);
+
+ private:
+  struct Pieces;
+  struct Waiting;
+  using Queries = std::span<const std::uint32_t>;
+
+  // Returns the number of hits, more than `room`: not all of them are there.
+  std::uint64_t run(Queries queries, std::uint64_t room);
+  void search_group(Queries queries, std::uint64_t room, compute::HitLists& out);
+  Pieces lay_out(std::size_t queries, std::uint64_t room) const;
+  void fill(Queries queries, const Pieces& at, std::byte* host) const;
+  void fill_tile(Queries queries, float* points) const;
+  MetricSearchView view_of(std::size_t queries, const Pieces& at, std::byte* base,
+                           std::uint64_t room) const;
+  // Fetches the hits of the last run, and has them taken by another thread.
+  void take_hits(Queries queries, compute::HitLists& out);
+  void take_many(std::uint32_t query, std::size_t total, compute::HitLists& out);
+  void take(std::uint32_t query, std::span<const Candidate> hits, compute::HitLists& out) const;
+  // Waits for that thread; throws what it threw.
+  void finish_taking();
+
+  Lane& lane_;
+  const compute::Workload& work_;
+  const RowSet& rows_;
+  const RowTable& table_;
+  compute::SearchCounters& counters_;
+  const compute::MetricSpace space_;
+  const double radius_;
+  std::vector<MetricBlockView> views_;
+  bool pivots_ = false, clusters_ = false;  // some block has them
+  // What the last run found.
+  std::vector<std::uint32_t> begins_;
+  const Candidate* sorted_ = nullptr;  // device memory
+  // Takes the hits of a run before, which are in the lane's incoming memory.
+  std::future<void> taking_;
+};
+
+}  // namespace warplite::gpu

@@ -1,0 +1,48 @@
+#include "gpu/runtime/cuda_buffer.h"
+
+namespace warplite::gpu {
+
+CudaBuffer::CudaBuffer(Gpu& gpu, cudaStream_t stream, const compute::HostBytes& bytes,
+                       std::atomic<std::size_t>& used)
+    : gpu_(gpu), used_(used), size_(bytes.size), memory_(bytes.size, gpu.pool(), stream) {
+  check(cudaMemcpyAsync(memory_.data(), bytes.data, size_, cudaMemcpyHostToDevice, stream),
+        "sending vectors");
+  check(cudaStreamSynchronize(stream), "sending vectors");
+  data_ = memory_.data();
+  used_ += size_;
+}
+
+CudaBuffer::CudaBuffer(Mapped, Gpu& gpu, compute::HostBytes bytes, std::atomic<std::size_t>& used)
+    : gpu_(gpu), used_(used), size_(bytes.size), host_(std::move(bytes)) {
+  // Read-only for the device; CUDA wants a pointer to non-const all the same.
+  void* address = const_cast<std::byte*>(host_.data);
+  const cudaError_t pinned =
+      cudaHostRegister(address, size_, cudaHostRegisterMapped | cudaHostRegisterPortable);
+  if (pinned == cudaErrorHostMemoryAlreadyRegistered) {
+    cudaGetLastError();
+    throw Error(ErrorKind::kLimit, "somebody else has pinned these vectors");
+  }
+  check(pinned, "pinning vectors");
+  void* mapped = nullptr;
+  const cudaError_t code = cudaHostGetDevicePointer(&mapped, address, 0);
+  if (code != cudaSuccess) cudaHostUnregister(address);
+  check(code, "mapping pinned vectors");
+  data_ = static_cast<const std::byte*>(mapped);
+}
+
+CudaBuffer::~CudaBuffer() {
+  // Freeing must reach the right device from whatever thread lets go of the buffer. On a device
+  // that was lost these calls fail, and there is nothing left to free.
+  try {
+    ending_.emplace(gpu_.ordinal());
+  } catch (const Error&) {
+    return;
+  }
+  if (mapped()) {
+    cudaHostUnregister(const_cast<std::byte*>(host_.data));
+  } else {
+    used_ -= size_;
+  }
+}
+
+}  // namespace warplite::gpu

@@ -1,0 +1,48 @@
+// Vectors on a GPU: a copy in its memory, or the host's bytes, pinned and read over the bus.
+// Threads: any; the bytes never change.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <optional>
+
+#include "compute/device.h"
+#include "core/derived_store.h"
+#include "gpu/runtime/lane.h"
+
+namespace warplite::gpu {
+
+class CudaBuffer : public compute::Buffer {
+ public:
+  // Copies the bytes. `used` counts the device's bytes.
+  CudaBuffer(Gpu& gpu, cudaStream_t stream, const compute::HostBytes& bytes, std::atomic<std::size_t>& used);
+  // Pins the host's bytes for as long as it lives.
+  struct Mapped {};
+  CudaBuffer(Mapped, Gpu& gpu, compute::HostBytes bytes, std::atomic<std::size_t>& used);
+  ~CudaBuffer() override;
+
+  std::size_t size() const override { return size_; }
+  const std::byte* data() const { return data_; }  // an address that kernels may read
+  bool mapped() const { return host_.owner != nullptr; }
+
+  // What searches made of it. Things of this device's memory; `used()` counts their bytes.
+  DerivedStore& derived() const { return derived_; }
+  Gpu& gpu() const { return gpu_; }
+  std::atomic<std::size_t>& used() const { return used_; }
+
+  static const CudaBuffer& of(const compute::Buffer* buffer) {
+    return *static_cast<const CudaBuffer*>(buffer);
+  }
+
+ private:
+  std::optional<CurrentDevice> ending_;  // the first member goes last
+  Gpu& gpu_;
+  std::atomic<std::size_t>& used_;
+  std::size_t size_ = 0;
+  const std::byte* data_ = nullptr;
+  DeviceBytes memory_;
+  compute::HostBytes host_;
+  mutable DerivedStore derived_;
+};
+
+}  // namespace warplite::gpu

@@ -1,0 +1,114 @@
+// One search's way through a GPU: a stream, scratch memory on the device, and pinned memory for
+// what goes there and comes back. Lanes are few and kept, so that a search allocates nothing.
+// Threads: a lane belongs to one search at a time; Gpu::lane() may be called from any thread.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "compute/ops.h"
+#include "gpu/runtime/cuda_raii.h"
+
+namespace warplite::gpu {
+
+// Parts of one allocation, each on 256 bytes.
+class Plan {
+ public:
+  std::size_t add(std::size_t bytes) {
+    const std::size_t at = size_;
+    size_ += (bytes + 255) / 256 * 256;
+    return at;
+  }
+  std::size_t size() const { return size_; }
+
+ private:
+  std::size_t size_ = 0;
+};
+
+// Between steps on the host. Throws Error{kInterrupted}.
+void ask(compute::Cancellation* cancellation);
+
+class Lane {
+ public:
+  explicit Lane(cudaMemPool_t pool) : pool_(pool) {}
+
+  cudaStream_t stream() const { return stream_; }
+  cudaMemPool_t pool() const { return pool_; }
+
+  // At least `size` bytes, whose contents are lost with the next call.
+  std::byte* scratch(std::size_t size) { return grow(scratch_, size); }
+  // A second piece of device memory, for what outlives several passes.
+  std::byte* table(std::size_t size) { return grow(table_, size); }
+  // Pinned memory: what is sent with the table and with queries, and what kernels write for the
+  // host to read. What was sent may be overwritten after wait().
+  std::byte* outgoing_table(std::size_t size) { return grow(outgoing_table_, size); }
+  std::byte* outgoing(std::size_t size) { return grow(outgoing_, size); }
+  std::byte* incoming(std::size_t size) { return grow(incoming_, size); }
+
+  // Waits for all work on the stream. Throws Error{kInterrupted} when cancelled; the work that was
+  // launched ends first, so launch no more at a time than a few milliseconds of it.
+  void wait(compute::Cancellation* cancellation);
+
+  // Gives memory back that only a large search needed.
+  void trim();
+
+ private:
+  std::byte* grow(DeviceBytes& bytes, std::size_t size);
+  std::byte* grow(PinnedBytes& bytes, std::size_t size);
+
+  cudaMemPool_t pool_;
+  Stream stream_;
+  DeviceBytes scratch_, table_;
+  PinnedBytes outgoing_table_, outgoing_, incoming_;
+};
+
+// A CUDA device. Constructed with it as the thread's current device; calls into CUDA are made while a
+// CurrentDevice lives.
+class Gpu {
+ public:
+  explicit Gpu(int ordinal);
+
+  int ordinal() const { return ordinal_; }
+  const std::string& model() const { return model_; }
+  std::size_t memory_total() const { return memory_total_; }
+  unsigned multiprocessors() const { return multiprocessors_; }
+  // 10 · major + minor.
+  int capability() const { return capability_; }
+  std::size_t shared_memory() const { return shared_memory_; }  // that a thread block may have
+  cudaMemPool_t pool() const { return pool_; }
+
+  // A free lane, once there is one. It comes back by itself. Throws Error{kInterrupted}.
+  class Return;
+  using Borrowed = std::unique_ptr<Lane, Return>;
+  Borrowed lane(compute::Cancellation* cancellation);
+
+ private:
+  void give_back(Lane* lane);
+
+  const int ordinal_;
+  std::string model_;
+  std::size_t memory_total_ = 0;
+  unsigned multiprocessors_ = 0;
+  int capability_ = 0;
+  std::size_t shared_memory_ = 0;
+  MemoryPool pool_;
+  std::mutex mutex_;
+  std::condition_variable freed_;
+  std::vector<std::unique_ptr<Lane>> free_;
+  unsigned made_ = 0;
+};
+
+class Gpu::Return {
+ public:
+  explicit Return(Gpu* gpu = nullptr) : gpu_(gpu) {}
+  void operator()(Lane* lane) const { gpu_->give_back(lane); }
+
+ private:
+  Gpu* gpu_;
+};
+
+}  // namespace warplite::gpu

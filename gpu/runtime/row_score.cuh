@@ -1,0 +1,314 @@
+// The canonical distance of one stored row to up to kScanQueries queries (compute/reference.h),
+// computed by four neighbouring lanes: of the sixteen float64 accumulators each lane keeps four,
+// so that a lane's 16-byte load of float32 feeds its own accumulators in order, and a warp reads
+// eight rows at once. Nothing is fused: the intrinsics round every operation.
+#pragma once
+
+#include <cuda_fp16.h>
+
+#include <cstdint>
+
+#include "gpu/runtime/row_table.h"
+
+namespace warplite::gpu {
+
+inline constexpr unsigned kWholeWarp = 0xffffffffu;
+inline constexpr unsigned kLanesPerRow = 4;
+
+// The index of the block that holds a row.
+__device__ inline std::uint32_t block_of_row(const RowTable& table, std::uint32_t ordinal) {
+  std::uint32_t low = 0, high = table.block_count;
+  while (high - low > 1) {
+    const std::uint32_t middle = (low + high) / 2;
+    (table.blocks[middle].first_ordinal <= ordinal ? low : high) = middle;
+  }
+  return low;
+}
+
+__device__ inline double shuffle_down(double value, int lanes) {
+  return __shfl_down_sync(kWholeWarp, value, lanes, kLanesPerRow);
+}
+
+// Folds the accumulators of four lanes; the first lane has the sum.
+__device__ inline double fold(double (&a)[4]) {
+#pragma unroll
+  for (int j = 0; j < 4; ++j) a[j] = __dadd_rn(a[j], shuffle_down(a[j], 2));
+#pragma unroll
+  for (int j = 0; j < 4; ++j) a[j] = __dadd_rn(a[j], shuffle_down(a[j], 1));
+  return __dadd_rn(__dadd_rn(a[0], a[2]), __dadd_rn(a[1], a[3]));
+}
+
+__device__ inline int fold(int value) {
+  value += __shfl_down_sync(kWholeWarp, value, 2, kLanesPerRow);
+  return value + __shfl_down_sync(kWholeWarp, value, 1, kLanesPerRow);
+}
+
+__device__ inline double negated(double sum) { return sum == 0 ? 0.0 : -sum; }
+
+__device__ inline double cosine_of_sums(double dot, double xx, double yy) {
+  if (xx == 0 || yy == 0) return 1;
+  const double cosine = __ddiv_rn(dot, __dsqrt_rn(__dmul_rn(xx, yy)));
+  const double distance = __dsub_rn(1.0, cosine);
+  return distance < 0 ? 0.0 : distance;
+}
+
+// Four consecutive elements, as stored.
+template <ElementType kType>
+struct Quad;
+
+template <>
+struct Quad<ElementType::kFloat32> {
+  float4 raw;
+  template <bool kAligned>
+  __device__ void load(const std::byte* row, std::uint32_t i, std::uint32_t dim) {
+    const float* at = reinterpret_cast<const float*>(row) + i;
+    if constexpr (kAligned) {
+      raw = i < dim ? __ldcs(reinterpret_cast<const float4*>(at)) : float4{0, 0, 0, 0};
+    } else {
+      raw = {i < dim ? at[0] : 0, i + 1 < dim ? at[1] : 0, i + 2 < dim ? at[2] : 0,
+             i + 3 < dim ? at[3] : 0};
+    }
+  }
+  __device__ void unpack(double (&x)[4]) const {
+    x[0] = raw.x, x[1] = raw.y, x[2] = raw.z, x[3] = raw.w;
+  }
+};
+
+template <>
+struct Quad<ElementType::kFloat16> {
+  uint2 raw;
+  template <bool kAligned>
+  __device__ void load(const std::byte* row, std::uint32_t i, std::uint32_t dim) {
+    const auto* at = reinterpret_cast<const std::uint16_t*>(row) + i;
+    if constexpr (kAligned) {
+      raw = i < dim ? __ldcs(reinterpret_cast<const uint2*>(at)) : uint2{0, 0};
+    } else {
+      const auto part = [&](std::uint32_t j) { return i + j < dim ? std::uint32_t{at[j]} : 0u; };
+      raw = {part(0) | part(1) << 16, part(2) | part(3) << 16};
+    }
+  }
+  __device__ void unpack(double (&x)[4]) const {
+    const auto element = [](std::uint32_t bits) {
+      return static_cast<double>(__half2float(__ushort_as_half(static_cast<unsigned short>(bits))));
+    };
+    x[0] = element(raw.x & 0xffff), x[1] = element(raw.x >> 16);
+    x[2] = element(raw.y & 0xffff), x[3] = element(raw.y >> 16);
+  }
+};
+
+// All lanes of the warp call this; lanes of rows that are not `active` read nothing. The first
+// lane of the row receives the distances.
+template <ElementType kType, Distance kDistance, int kQueries>
+struct RowScore {
+  static __device__ void run(const RowTable& table, const QueryTerms& queries,
+                             const std::byte* row, bool active, double (&out)[kQueries]) {
+    double sums[kQueries][4] = {};
+    double xx[4] = {};
+    if (active) {
+      if (table.aligned) {
+        accumulate<true, 8>(table.dim, queries, row, sums, xx);
+      } else {
+        accumulate<false, 1>(table.dim, queries, row, sums, xx);
+      }
+    }
+    __syncwarp();
+    finish(queries, sums, xx, out);
+  }
+
+ private:
+  // kAhead: loads in flight.
+  template <bool kAligned, int kAhead>
+  static __device__ void accumulate(std::uint32_t dim, const QueryTerms& queries,
+                                    const std::byte* row, double (&sums)[kQueries][4],
+                                    double (&xx)[4]) {
+    const std::uint32_t first = threadIdx.x % kLanesPerRow * 4;
+    const std::uint32_t end = (dim + 15) / 16 * 16;
+    for (std::uint32_t at = 0; at < end; at += 16 * kAhead) {
+      Quad<kType> quads[kAhead];
+#pragma unroll
+      for (int u = 0; u < kAhead; ++u) {
+        quads[u].template load<kAligned>(row, at + u * 16 + first, dim);
+      }
+#pragma unroll
+      for (int u = 0; u < kAhead; ++u) {
+        if (at + u * 16 < end) add(quads[u], queries, at + u * 16 + first, sums, xx);
+      }
+    }
+  }
+
+  static __device__ void add(const Quad<kType>& quad, const QueryTerms& queries, std::uint32_t i,
+                             double (&sums)[kQueries][4], double (&xx)[4]) {
+    double x[4];
+    quad.unpack(x);
+#pragma unroll
+    for (int q = 0; q < kQueries; ++q) {
+      const auto* y2 = reinterpret_cast<const double2*>(
+          queries.real + std::size_t{queries.slots[q]} * queries.padded + i);
+      const double2 low = __ldg(y2), high = __ldg(y2 + 1);
+      const double y[4] = {low.x, low.y, high.x, high.y};
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        if constexpr (kDistance == Distance::kL2) {
+          const double t = __dsub_rn(y[j], x[j]);
+          sums[q][j] = __dadd_rn(sums[q][j], __dmul_rn(t, t));
+        } else if constexpr (kDistance == Distance::kL1) {
+          sums[q][j] = __dadd_rn(sums[q][j], fabs(__dsub_rn(y[j], x[j])));
+        } else {
+          sums[q][j] = __dadd_rn(sums[q][j], __dmul_rn(y[j], x[j]));
+        }
+      }
+    }
+    if constexpr (kDistance == Distance::kCosine) {
+#pragma unroll
+      for (int j = 0; j < 4; ++j) xx[j] = __dadd_rn(xx[j], __dmul_rn(x[j], x[j]));
+    }
+  }
+
+  static __device__ void finish(const QueryTerms& queries, double (&sums)[kQueries][4],
+                                double (&xx)[4], double (&out)[kQueries]) {
+    const double norm = kDistance == Distance::kCosine ? fold(xx) : 0;
+#pragma unroll
+    for (int q = 0; q < kQueries; ++q) {
+      const double sum = fold(sums[q]);
+      if constexpr (kDistance == Distance::kL2) {
+        out[q] = __dsqrt_rn(sum);
+      } else if constexpr (kDistance == Distance::kL1) {
+        out[q] = sum;
+      } else if constexpr (kDistance == Distance::kInnerProduct) {
+        out[q] = negated(sum);
+      } else {
+        out[q] = cosine_of_sums(sum, norm, __ldg(queries.squares + queries.slots[q]));
+      }
+    }
+  }
+};
+
+// Sixteen bytes of a row from `i` on; zeros behind its end.
+__device__ inline uint4 load_bytes(const std::byte* row, std::uint32_t i, std::uint32_t size,
+                                   bool aligned) {
+  if (i >= size) return {0, 0, 0, 0};
+  if (aligned) return __ldcs(reinterpret_cast<const uint4*>(row + i));
+  std::uint32_t words[4] = {};
+  const std::uint32_t end = min(size - i, 16u);
+#pragma unroll
+  for (std::uint32_t j = 0; j < 16; ++j) {
+    if (j < end) words[j / 4] |= static_cast<std::uint32_t>(row[i + j]) << (j % 4 * 8);
+  }
+  return {words[0], words[1], words[2], words[3]};
+}
+
+// INT8 and BIT: integer sums, exact in any order; with 65,536 elements at most they fit 32 bits.
+template <Distance kDistance, int kQueries>
+struct RowScore<ElementType::kInt8, kDistance, kQueries> {
+  static __device__ void run(const RowTable& table, const QueryTerms& queries,
+                             const std::byte* row, bool active, double (&out)[kQueries]) {
+    constexpr int kAhead = 4;
+    const std::uint32_t lane = threadIdx.x % kLanesPerRow;
+    const std::uint32_t size = active ? table.stride : 0;
+    int sums[kQueries] = {};
+    int xx = 0;
+    for (std::uint32_t at = lane * 16; at < size; at += 64 * kAhead) {
+      uint4 x[kAhead];
+#pragma unroll
+      for (int u = 0; u < kAhead; ++u) x[u] = load_bytes(row, at + u * 64, size, table.aligned);
+#pragma unroll
+      for (int u = 0; u < kAhead; ++u) {
+        if (at + u * 64 >= size) break;
+        add(x[u], queries, at + u * 64, sums, xx);
+      }
+    }
+    finish(queries, sums, xx, out);
+  }
+
+ private:
+  static constexpr bool kNeedsSquares =
+      kDistance == Distance::kL2 || kDistance == Distance::kCosine;
+
+  static __device__ void add(const uint4& x, const QueryTerms& queries, std::uint32_t at,
+                             int (&sums)[kQueries], int& xx) {
+    const int a[4] = {static_cast<int>(x.x), static_cast<int>(x.y), static_cast<int>(x.z),
+                      static_cast<int>(x.w)};
+#pragma unroll
+    for (int q = 0; q < kQueries; ++q) {
+      const int4 y = __ldg(
+          reinterpret_cast<const int4*>(queries.bytes + std::size_t{queries.slots[q]} * queries.padded + at));
+      const int b[4] = {y.x, y.y, y.z, y.w};
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        if constexpr (kDistance == Distance::kL1) {
+          sums[q] += static_cast<int>(
+              __vsads4(static_cast<unsigned>(a[j]), static_cast<unsigned>(b[j])));
+        } else {
+          sums[q] = __dp4a(a[j], b[j], sums[q]);
+        }
+      }
+    }
+    if constexpr (kNeedsSquares) {
+#pragma unroll
+      for (int j = 0; j < 4; ++j) xx = __dp4a(a[j], a[j], xx);
+    }
+  }
+
+  static __device__ void finish(const QueryTerms& queries, int (&sums)[kQueries], int xx,
+                                double (&out)[kQueries]) {
+    const double norm = kNeedsSquares ? fold(xx) : 0;
+#pragma unroll
+    for (int q = 0; q < kQueries; ++q) {
+      const double sum = fold(sums[q]);
+      if constexpr (kDistance == Distance::kL2) {
+        out[q] = __dsqrt_rn(norm - 2 * sum + __ldg(queries.squares + queries.slots[q]));
+      } else if constexpr (kDistance == Distance::kL1) {
+        out[q] = sum;
+      } else if constexpr (kDistance == Distance::kInnerProduct) {
+        out[q] = negated(sum);
+      } else {
+        out[q] = cosine_of_sums(sum, norm, __ldg(queries.squares + queries.slots[q]));
+      }
+    }
+  }
+};
+
+template <Distance kDistance, int kQueries>
+struct RowScore<ElementType::kBit, kDistance, kQueries> {
+  static __device__ void run(const RowTable& table, const QueryTerms& queries,
+                             const std::byte* row, bool active, double (&out)[kQueries]) {
+    const std::uint32_t lane = threadIdx.x % kLanesPerRow;
+    const std::uint32_t size = active ? table.stride : 0;
+    int sums[kQueries] = {};
+    for (std::uint32_t at = lane * 16; at < size; at += 64) {
+      const uint4 x = load_bytes(row, at, size, table.aligned);
+#pragma unroll
+      for (int q = 0; q < kQueries; ++q) {
+        const uint4 y = __ldg(
+            reinterpret_cast<const uint4*>(queries.bytes + std::size_t{queries.slots[q]} * queries.padded + at));
+        sums[q] += __popc(x.x ^ y.x) + __popc(x.y ^ y.y) + __popc(x.z ^ y.z) + __popc(x.w ^ y.w);
+      }
+    }
+#pragma unroll
+    for (int q = 0; q < kQueries; ++q) out[q] = fold(sums[q]);
+  }
+};
+
+// Calls `visit.template operator()<kType, kDistance>()` for the pair at hand.
+template <typename Visit>
+void for_kernel(ElementType type, Distance distance, const Visit& visit) {
+  const auto with_distance = [&]<ElementType kType>() {
+    switch (distance) {
+      case Distance::kL2: visit.template operator()<kType, Distance::kL2>(); break;
+      case Distance::kL1: visit.template operator()<kType, Distance::kL1>(); break;
+      case Distance::kInnerProduct:
+        visit.template operator()<kType, Distance::kInnerProduct>();
+        break;
+      default: visit.template operator()<kType, Distance::kCosine>();
+    }
+  };
+  switch (type) {
+    case ElementType::kFloat32: with_distance.template operator()<ElementType::kFloat32>(); break;
+    case ElementType::kFloat16: with_distance.template operator()<ElementType::kFloat16>(); break;
+    case ElementType::kInt8: with_distance.template operator()<ElementType::kInt8>(); break;
+    case ElementType::kBit:
+      visit.template operator()<ElementType::kBit, Distance::kHamming>();
+  }
+}
+
+}  // namespace warplite::gpu

@@ -1,0 +1,57 @@
+// The rows of a workload as kernels see them: builds a RowTable in a lane's table memory, and
+// turns ordinals back into hits.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "compute/ops.h"
+#include "gpu/runtime/cuda_buffer.h"
+#include "gpu/runtime/lane.h"
+#include "gpu/runtime/row_table.h"
+
+namespace warplite::gpu {
+
+class RowSet {
+ public:
+  // Rows that one set may hold: their distances to kScanQueries queries lie in scratch memory.
+  static constexpr std::uint32_t kMostRows = std::uint32_t{1} << 27;
+
+  // Takes blocks of `work` from `first` on while they fit; `first` moves past them.
+  RowSet(const compute::Workload& work, std::size_t& first);
+  // Takes all blocks, those without rows to search too, so that ordinals are what the caller
+  // counts them to be, and so more rows than a scan may. Throws Error{kUnsupported} when ordinals do
+  // not suffice.
+  explicit RowSet(const compute::Workload& work);
+
+  std::uint32_t rows() const { return rows_; }
+  std::uint32_t live_rows() const { return live_rows_; }
+  bool all_live() const { return live_rows_ == rows_; }
+  bool mapped() const { return mapped_; }  // some of them are read over the bus
+  const std::vector<const compute::Block*>& blocks() const { return blocks_; }
+  std::uint32_t first_ordinal(std::size_t block) const { return first_ordinals_[block]; }
+
+  // Sends the table on its way; usable by what is launched on the lane's stream from now on.
+  RowTable upload(Lane& lane);
+  // Per block, the device address of its live bits; null where all rows live. After upload().
+  const std::vector<const std::uint64_t*>& live() const { return live_; }
+
+  Hit hit(const Candidate& candidate) const {
+    const compute::Block& block = *blocks_[candidate.block];
+    return {candidate.distance, block.rowids[candidate.row], block.id, candidate.row};
+  }
+
+ private:
+  void add(const compute::Block& block);
+
+  const compute::Workload& work_;
+  std::vector<const compute::Block*> blocks_;
+  std::vector<std::uint32_t> first_ordinals_;
+  std::vector<const std::uint64_t*> live_;
+  std::uint32_t rows_ = 0;
+  std::uint32_t live_rows_ = 0;
+  bool mapped_ = false;
+};
+
+}  // namespace warplite::gpu

@@ -1,0 +1,237 @@
+#include "gpu/scan/scan_search.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include "gpu/batch/shadow.h"
+#include "gpu/runtime/sort.h"
+#include "gpu/scan/scan.h"
+
+namespace warplite::gpu {
+namespace {
+
+// What pick() is asked for; beyond, sorting all rows is cheaper.
+constexpr std::size_t kMostPicked = 1024;
+constexpr std::uint32_t kPickRoom = 8192;
+// Bytes that one launch compares: over the bus, and of the GPU's own.
+constexpr std::size_t kMappedAtOnce = std::size_t{512} << 20;
+constexpr std::size_t kResidentAtOnce = std::size_t{4} << 30;
+// Hits of a query that are fetched at a time: pinned memory is scarce.
+constexpr std::size_t kFetchedAtOnce = std::size_t{1} << 20;
+
+// The queries of one pass.
+std::span<const std::uint32_t> group_of(std::span<const std::uint32_t> queries,
+                                        std::size_t first) {
+  return queries.subspan(first, std::min<std::size_t>(kScanQueries, queries.size() - first));
+}
+
+}  // namespace
+
+// Where the pieces of one pass lie in scratch memory.
+struct ScanSearch::Pass {
+  unsigned width;  // queries that the kernel compares: 1 or kScanQueries
+  double* distances;
+  float* least;
+  std::uint32_t* chosen;
+  std::uint32_t* count;
+  // For sorting.
+  double* sorted;
+  std::uint32_t* ordinals;
+  std::byte* sort_scratch;
+  std::size_t sort_bytes;
+};
+
+// Compares the queries with all rows.
+ScanSearch::Pass ScanSearch::start(std::span<const std::uint32_t> queries, bool sorts) {
+  const MatrixView& all = work_.queries;
+  const std::size_t stride = all.stride();
+  Pass pass{};
+  pass.width = queries.size() == 1 ? 1 : kScanQueries;
+  pass.sort_bytes = sorts ? sort_scratch_bytes(table_.rows) : 0;
+  const std::uint32_t padded = padded_query(all.type, all.dim);
+  const std::size_t n = pass.width;
+
+  Plan plan;
+  const std::size_t raw_at = plan.add(n * stride);
+  const std::size_t real_at = plan.add(n * padded * sizeof(double));
+  const std::size_t squares_at = plan.add(n * sizeof(double));
+  const std::size_t distances_at = plan.add(n * table_.rows * sizeof(double));
+  const std::size_t least_at = plan.add(n * table_.groups * sizeof(float));
+  const std::size_t chosen_at = plan.add(n * table_.groups * sizeof(std::uint32_t));
+  const std::size_t count_at = plan.add(sizeof(std::uint32_t));
+  const std::size_t rows = sorts ? table_.rows : 0;
+  const std::size_t sorted_at = plan.add(rows * sizeof(double));
+  const std::size_t ordinals_at = plan.add(rows * sizeof(std::uint32_t));
+  const std::size_t sort_at = plan.add(pass.sort_bytes);
+  std::byte* base = lane_.scratch(plan.size());
+
+  pass.distances = reinterpret_cast<double*>(base + distances_at);
+  pass.least = reinterpret_cast<float*>(base + least_at);
+  pass.chosen = reinterpret_cast<std::uint32_t*>(base + chosen_at);
+  pass.count = reinterpret_cast<std::uint32_t*>(base + count_at);
+  pass.sorted = reinterpret_cast<double*>(base + sorted_at);
+  pass.ordinals = reinterpret_cast<std::uint32_t*>(base + ordinals_at);
+  pass.sort_scratch = base + sort_at;
+
+  std::byte* raw = lane_.outgoing(n * stride);
+  for (std::size_t i = 0; i < n; ++i) {
+    const std::uint32_t query = queries[std::min(i, queries.size() - 1)];
+    std::memcpy(raw + i * stride, all.row(query), stride);
+  }
+  check(cudaMemcpyAsync(base + raw_at, raw, n * stride, cudaMemcpyHostToDevice, lane_.stream()),
+        "sending queries");
+  PreparedQueries prepared{};
+  prepared.real = reinterpret_cast<double*>(base + real_at);
+  prepared.bytes = base + real_at;
+  prepared.squares = reinterpret_cast<double*>(base + squares_at);
+  launch_prepare({all.type, work_.distance, all.dim, pass.width, 0, 0}, base + raw_at,
+                 prepared, lane_.stream());
+
+  Bounds bounds{work_.range.low, work_.range.high, work_.range.low_open, work_.range.high_open};
+  if (work_.has_after && work_.after_distance > bounds.low) {
+    bounds.low = work_.after_distance;  // rows at that distance: the host looks at their rowids
+    bounds.low_open = false;
+  }
+  compare({table_,
+           all.type,
+           work_.distance,
+           bounds,
+           pass.width,
+           {prepared.real, prepared.bytes, prepared.squares, padded},
+           pass.distances,
+           pass.least,
+           0,
+           table_.groups});
+  return pass;
+}
+
+// As many rows at a time as are read in some milliseconds.
+void ScanSearch::compare(Scan scan) {
+  const std::size_t group_bytes = std::size_t{table_.group_rows} * table_.stride;
+  const std::size_t bytes = rows_.mapped() ? kMappedAtOnce : kResidentAtOnce;
+  const std::size_t most = std::max<std::size_t>(1, bytes / group_bytes);
+  for (std::uint32_t first = 0; first < table_.groups; first += scan.groups) {
+    scan.first_group = first;
+    scan.groups = static_cast<std::uint32_t>(std::min<std::size_t>(table_.groups - first, most));
+    launch_scan(scan, lane_.stream());
+    if (first + scan.groups != table_.groups) lane_.wait(work_.cancellation);
+  }
+}
+
+void ScanSearch::nearest(std::span<const std::uint32_t> queries, compute::HitTable& best) {
+  const bool sorts = best.k() > kMostPicked || work_.has_after || table_.groups > kMostGroups;
+  for (std::size_t first = 0; first < queries.size(); first += kScanQueries) {
+    const auto now = group_of(queries, first);
+    if (!sorts) {
+      pick(start(now, false), now, best);
+      continue;
+    }
+    const Pass pass = start(now, true);
+    for (unsigned i = 0; i < now.size(); ++i) sort(pass, i, best.row(now[i]));
+  }
+}
+
+void ScanSearch::pick(const Pass& pass, std::span<const std::uint32_t> queries,
+                      compute::HitTable& best) {
+  const auto count = static_cast<unsigned>(queries.size());
+  Plan plan;
+  const std::size_t candidates_at = plan.add(count * kPickRoom * sizeof(Candidate));
+  const std::size_t found_at = plan.add(count * sizeof(std::uint32_t));
+  std::byte* incoming = lane_.incoming(plan.size());
+  auto* candidates = reinterpret_cast<Candidate*>(incoming + candidates_at);
+  auto* found = reinterpret_cast<std::uint32_t*>(incoming + found_at);
+  launch_pick({table_, count, static_cast<std::uint32_t>(best.k()), pass.distances, pass.least,
+               pass.chosen, kPickRoom, candidates, found},
+              lane_.stream());
+  lane_.wait(work_.cancellation);
+  std::vector<std::uint32_t> crowded;
+  for (unsigned i = 0; i < count; ++i) {
+    if (found[i] > kPickRoom) {
+      crowded.push_back(queries[i]);
+      continue;
+    }
+    TopK& nearest = best.row(queries[i]);
+    for (std::uint32_t c = 0; c < found[i]; ++c) {
+      nearest.push(rows_.hit(candidates[i * std::size_t{kPickRoom} + c]));
+    }
+  }
+  // Too many rows at about the same distance: in order, then.
+  for (const std::uint32_t query : crowded) {
+    sort(start({&query, 1}, true), 0, best.row(query));
+  }
+}
+
+// Takes rows in ascending distance until k are found and no tie is left.
+void ScanSearch::sort(const Pass& pass, unsigned slot, TopK& best) {
+  const std::uint32_t rows = table_.rows;
+  launch_sort(pass.distances + std::size_t{slot} * rows, rows, pass.sort_scratch,
+              pass.sort_bytes, pass.sorted, pass.ordinals, lane_.stream());
+  std::size_t taken = 0;
+  double last = 0;
+  const auto reserve = static_cast<std::uint32_t>(std::min<std::size_t>(rows, best.k() + 1024));
+  for (std::uint32_t begin = 0, end = reserve; begin < rows;
+       begin = end, end += std::min(rows - end, reserve)) {
+    const std::uint32_t n = end - begin;
+    auto* candidates = reinterpret_cast<Candidate*>(lane_.incoming(n * sizeof(Candidate)));
+    launch_locate(pass.sorted + begin, pass.ordinals + begin, n, table_, candidates,
+                  lane_.stream());
+    lane_.wait(work_.cancellation);
+    for (std::uint32_t i = 0; i < n; ++i) {
+      const double distance = candidates[i].distance;
+      if (distance == std::numeric_limits<double>::infinity()) return;
+      if (taken >= best.k() && distance > last) return;
+      const Hit hit = rows_.hit(candidates[i]);
+      if (!work_.admits(hit)) continue;
+      best.push(hit);
+      last = distance;
+      ++taken;
+    }
+  }
+}
+
+void ScanSearch::within(std::span<const std::uint32_t> queries, compute::HitLists& out) {
+  for (std::size_t first = 0; first < queries.size(); first += kScanQueries) {
+    const auto now = group_of(queries, first);
+    const Pass pass = start(now, false);
+    for (unsigned i = 0; i < now.size(); ++i) {
+      collect(pass, i, out[now[i]]);
+    }
+  }
+}
+
+// Counts, then emits into memory of just that size.
+void ScanSearch::collect(const Pass& pass, unsigned slot, std::vector<Hit>& out) {
+  const double* distances = pass.distances + std::size_t{slot} * table_.rows;
+  const auto clear = [&] {
+    check(cudaMemsetAsync(pass.count, 0, sizeof *pass.count, lane_.stream()), "counting rows");
+  };
+  auto* count = reinterpret_cast<std::uint32_t*>(lane_.incoming(sizeof(std::uint32_t)));
+  clear();
+  launch_count(distances, table_.rows, pass.count, lane_.stream());
+  check(cudaMemcpyAsync(count, pass.count, sizeof *count, cudaMemcpyDeviceToHost, lane_.stream()),
+        "counting rows");
+  lane_.wait(work_.cancellation);
+  const std::size_t found = *count;
+  if (found == 0) return;
+  const DeviceBytes emitted(found * sizeof(Candidate), lane_.pool(), lane_.stream());
+  clear();
+  launch_emit(distances, table_, emitted.as<Candidate>(), pass.count, lane_.stream());
+  out.reserve(out.size() + found);
+  for (std::size_t first = 0; first < found; first += kFetchedAtOnce) {
+    const std::size_t some = std::min(kFetchedAtOnce, found - first);
+    const std::size_t bytes = some * sizeof(Candidate);
+    auto* candidates = reinterpret_cast<Candidate*>(lane_.incoming(bytes));
+    check(cudaMemcpyAsync(candidates, emitted.as<Candidate>() + first, bytes,
+                          cudaMemcpyDeviceToHost, lane_.stream()),
+          "fetching rows");
+    lane_.wait(work_.cancellation);
+    for (std::size_t i = 0; i < some; ++i) {
+      const Hit hit = rows_.hit(candidates[i]);
+      if (work_.admits(hit)) out.push_back(hit);
+    }
+  }
+}
+
+}  // namespace warplite::gpu

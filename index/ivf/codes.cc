@@ -1,0 +1,296 @@
+#include "index/ivf/codes.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "compute/parallel.h"
+#include "index/ivf/model_space.h"
+#include "index/ivf/nearest_list.h"
+#include "index/ivf/pq.h"
+
+namespace warplite::index {
+namespace {
+
+constexpr std::uint32_t kMagic = 0x43465649u;  // "IVFC"
+constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kMostNarrowLists = 65535;
+// Rows coded at once, which bounds the memory in model space.
+constexpr std::size_t kChunk = 16384;
+constexpr std::size_t kGrainElements = std::size_t{1} << 15;
+
+using Header = std::array<std::uint32_t, 4>;
+
+[[noreturn]] void corrupt(const std::string& what) {
+  throw Error(ErrorKind::kCorrupt, "codes of the index: " + what);
+}
+
+// Codes one a byte, to and from what a block holds.
+void pack(const compute::IvfShape& shape, const std::uint8_t* codes, std::byte* to) {
+  if (shape.bits == 8) {
+    std::memcpy(to, codes, shape.m);
+    return;
+  }
+  for (std::uint32_t s = 0; s < shape.m; s += 2) {
+    const unsigned high = s + 1 < shape.m ? codes[s + 1] : 0;
+    to[s / 2] = static_cast<std::byte>(codes[s] | high << 4);
+  }
+}
+
+void unpack(const compute::IvfShape& shape, const std::byte* from, std::uint8_t* codes) {
+  for (std::uint32_t s = 0; s < shape.m; ++s) {
+    codes[s] = shape.bits == 8 ? static_cast<std::uint8_t>(from[s])
+                               : (static_cast<std::uint8_t>(from[s / 2]) >> (s % 2 * 4)) & 15;
+  }
+}
+
+void decode_residual(const IvfCoder& coder, const std::uint8_t* codes, float* out) {
+  const compute::IvfShape& shape = coder.shape;
+  decode_codes(coder.codebooks, shape.m, shape.codewords(), shape.sub_dim(), codes, out);
+}
+
+float finite(double value) {
+  constexpr double kMost = std::numeric_limits<float>::max();
+  return static_cast<float>(std::clamp(value, -kMost, kMost));
+}
+
+// ‖r̂‖² + 2(C − μ)·r̂; 0 for ip.
+float bias_of(const IvfCoder& coder, const float* centroid, const float* residual) {
+  if (coder.distance == Distance::kInnerProduct) return 0;
+  double square = 0, product = 0;
+  for (std::uint32_t i = 0; i < coder.shape.dim; ++i) {
+    const double r = residual[i];
+    square += r * r;
+    product += (static_cast<double>(centroid[i]) - static_cast<double>(coder.mean[i])) * r;
+  }
+  return finite(square + 2 * product);
+}
+
+// Zeros behind a header.
+void begin_block(std::uint32_t rows, Bytes& block) {
+  const Header header{kMagic, kVersion, rows, 0};
+  std::memset(block.data(), 0, block.size());
+  std::memcpy(block.data(), header.data(), sizeof header);
+}
+
+// Fills a block chunk by chunk.
+class Encoder {
+ public:
+  Encoder(const IvfCoder& coder, compute::Device& device, compute::Cancellation* cancellation,
+          std::uint32_t rows)
+      : coder_(coder),
+        device_(device),
+        cancellation_(cancellation),
+        nearest_list_(device, coder.centroids, coder.shape.lists, coder.shape.dim),
+        at_(coder.shape, rows),
+        block_(at_.size()) {
+    begin_block(rows, block_);
+    for (std::uint32_t row = 0; row < rows; ++row) {
+      at_.put_list(block_.data(), row, CodesView::kNoList);
+    }
+  }
+
+  // `rows[i]` is the row of the block that vectors.row(i) is.
+  void add(const MatrixView& vectors, const std::uint32_t* rows) {
+    const std::size_t count = vectors.rows, dim = coder_.shape.dim;
+    model_.resize(count * dim);
+    to_model_space(vectors, coder_.distance, coder_.rotation, model_.data());
+    nearest_.resize(count);
+    nearest_list_.find(model_.data(), count, cancellation_, nearest_.data());
+    for (std::size_t i = 0; i < count; ++i) at_.put_list(block_.data(), rows[i], nearest_[i].list);
+    if (coder_.shape.m != 0) code(count, rows);
+  }
+
+  Bytes take() { return std::move(block_); }
+
+ private:
+  const float* centroid(std::size_t i) const {
+    return coder_.centroids + std::size_t{nearest_[i].list} * coder_.shape.dim;
+  }
+
+  template <typename Body>
+  void for_each(std::size_t count, const Body& body) const {
+    const std::size_t grain = std::max<std::size_t>(1, kGrainElements / coder_.shape.dim);
+    compute::in_parallel(count, grain, count / grain, [&](std::size_t first, std::size_t last) {
+      body(first, last);
+    });
+  }
+
+  void code(std::size_t count, const std::uint32_t* rows) {
+    const compute::IvfShape& shape = coder_.shape;
+    for_each(count, [&](std::size_t first, std::size_t last) {
+      for (std::size_t i = first; i < last; ++i) {
+        float* row = model_.data() + i * shape.dim;
+        for (std::uint32_t d = 0; d < shape.dim; ++d) row[d] -= centroid(i)[d];
+      }
+    });
+    codes_.resize(count * shape.m);
+    compute::PqAssignWork work;
+    work.rows = model_.data();
+    work.count = count;
+    work.dim = shape.dim;
+    work.m = shape.m;
+    work.codewords = shape.codewords();
+    work.codebooks = coder_.codebooks;
+    work.out = codes_.data();
+    work.cancellation = cancellation_;
+    device_.pq_assign(work).raise();
+    for_each(count, [&](std::size_t first, std::size_t last) {
+      std::vector<float> residual(shape.dim);
+      for (std::size_t i = first; i < last; ++i) {
+        const std::uint8_t* codes = codes_.data() + i * shape.m;
+        decode_residual(coder_, codes, residual.data());
+        const float bias = bias_of(coder_, centroid(i), residual.data());
+        std::memcpy(block_.data() + at_.bias_at() + rows[i] * sizeof bias, &bias, sizeof bias);
+        pack(shape, codes, at_.code(block_.data(), rows[i]));
+      }
+    });
+  }
+
+  const IvfCoder& coder_;
+  compute::Device& device_;
+  compute::Cancellation* cancellation_;
+  NearestList nearest_list_;
+  CodesView at_;
+  Bytes block_;
+  std::vector<float> model_;
+  std::vector<Nearest> nearest_;
+  std::vector<std::uint8_t> codes_;
+};
+
+// The vectors of `rows`, side by side.
+MatrixView gather(const MatrixView& vectors, const std::uint32_t* rows, std::size_t count,
+                  std::vector<std::byte>* staging) {
+  const std::size_t stride = vectors.stride();
+  MatrixView gathered = vectors;
+  gathered.rows = count;
+  gathered.data = vectors.row(rows[0]);
+  if (rows[count - 1] - rows[0] + 1 == count) return gathered;
+  staging->resize(count * stride);
+  for (std::size_t i = 0; i < count; ++i) {
+    std::memcpy(staging->data() + i * stride, vectors.row(rows[i]), stride);
+  }
+  gathered.data = staging->data();
+  return gathered;
+}
+
+}  // namespace
+
+CodesView::CodesView(const compute::IvfShape& shape, std::uint32_t rows)
+    : narrow_(shape.lists <= kMostNarrowLists),
+      code_size_(shape.m == 0      ? 0
+                 : shape.bits == 8 ? shape.m
+                                   : (shape.m + 1) / 2) {
+  const std::size_t n = rows;
+  bias_at_ = (lists_at() + n * (narrow_ ? 2 : 4) + 3) / 4 * 4;
+  codes_at_ = bias_at_ + (shape.m == 0 ? 0 : n * sizeof(float));
+  size_ = codes_at_ + n * code_size_;
+}
+
+Bytes encode_block(const IvfCoder& coder, compute::Device& device, const MatrixView& vectors,
+                   const Bitmap* present, compute::Cancellation* cancellation) {
+  std::vector<std::uint32_t> rows;
+  rows.reserve(vectors.rows);
+  for (std::uint32_t row = 0; row < vectors.rows; ++row) {
+    if (present == nullptr || present->test(row)) rows.push_back(row);
+  }
+  Encoder encoder(coder, device, cancellation, static_cast<std::uint32_t>(vectors.rows));
+  std::vector<std::byte> staging;
+  for (std::size_t first = 0; first < rows.size(); first += kChunk) {
+    const std::size_t count = std::min(kChunk, rows.size() - first);
+    encoder.add(gather(vectors, rows.data() + first, count, &staging), rows.data() + first);
+  }
+  return encoder.take();
+}
+
+void check_block(const compute::IvfShape& shape, std::span<const std::byte> codes,
+                 std::uint32_t rows) {
+  const CodesView at(shape, rows);
+  if (codes.size() != at.size()) {
+    corrupt(std::to_string(codes.size()) + " bytes, expected " + std::to_string(at.size()));
+  }
+  Header header;
+  std::memcpy(header.data(), codes.data(), sizeof header);
+  if (header != Header{kMagic, kVersion, rows, 0}) corrupt("an unknown header");
+  for (std::uint32_t row = 0; row < rows; ++row) {
+    const std::uint32_t list = at.list(codes.data(), row);
+    if (list != CodesView::kNoList && list >= shape.lists) {
+      corrupt("list " + std::to_string(list) + " of " + std::to_string(shape.lists));
+    }
+    if (shape.m == 0) continue;
+    if (!std::isfinite(at.bias(codes.data(), row))) corrupt("a bias that is not finite");
+    if (shape.bits == 4 && shape.m % 2 != 0) {
+      const std::byte last = at.code(codes.data(), row)[at.code_size() - 1];
+      if ((last & std::byte{0xf0}) != std::byte{0}) corrupt("a code too many");
+    }
+  }
+}
+
+void decode_rows(const IvfCoder& coder, const CodedBlock& block, RowRange rows, std::byte* out,
+                 Bitmap* present) {
+  const compute::IvfShape& shape = coder.shape;
+  const CodesView at(shape, block.rows);
+  const std::byte* const codes = block.codes.data();
+  const auto has_vector = [&](std::uint32_t i) {
+    return at.list(codes, rows.first + i) != CodesView::kNoList;
+  };
+  if (present != nullptr) *present = Bitmap(rows.count);
+  const std::size_t stride = bytes_per_vector(coder.type, shape.dim);
+  const std::size_t grain = std::max<std::size_t>(1, kGrainElements / shape.dim);
+  std::vector<float> model(std::min<std::size_t>(kChunk, rows.count) * shape.dim);
+  for (std::uint32_t begin = 0; begin < rows.count; begin += kChunk) {
+    const std::size_t count = std::min<std::size_t>(kChunk, rows.count - begin);
+    compute::in_parallel(count, grain, count / grain, [&](std::size_t first, std::size_t last) {
+      std::vector<std::uint8_t> unpacked(shape.m);
+      for (std::size_t i = first; i < last; ++i) {
+        const std::uint32_t row = rows.first + begin + static_cast<std::uint32_t>(i);
+        float* const vector = model.data() + i * shape.dim;
+        const std::uint32_t list = at.list(codes, row);
+        if (list == CodesView::kNoList) {
+          std::fill_n(vector, shape.dim, 0.0f);
+          continue;
+        }
+        unpack(shape, at.code(codes, row), unpacked.data());
+        decode_residual(coder, unpacked.data(), vector);
+        const float* centroid = coder.centroids + std::size_t{list} * shape.dim;
+        for (std::uint32_t d = 0; d < shape.dim; ++d) vector[d] += centroid[d];
+      }
+    });
+    std::byte* const to = out + begin * stride;
+    from_model_space(model.data(), count, shape.dim, coder.type, coder.distance, coder.rotation,
+                     to);
+    for (std::uint32_t i = 0; i < count; ++i) {
+      if (!has_vector(begin + i)) {
+        std::memset(to + i * stride, 0, stride);
+      } else if (present != nullptr) {
+        present->set(begin + i);
+      }
+    }
+  }
+}
+
+Bytes gather_rows(const compute::IvfShape& shape, std::span<const CodedRow> rows) {
+  const auto count = static_cast<std::uint32_t>(rows.size());
+  const CodesView to(shape, count);
+  Bytes gathered(to.size());
+  begin_block(count, gathered);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    if (rows[i].block == nullptr) {
+      to.put_list(gathered.data(), i, CodesView::kNoList);
+      continue;
+    }
+    const CodesView from(shape, rows[i].block->rows);
+    const std::byte* const codes = rows[i].block->codes.data();
+    const float bias = from.bias(codes, rows[i].row);
+    to.put_list(gathered.data(), i, from.list(codes, rows[i].row));
+    std::memcpy(gathered.data() + to.bias_at() + i * sizeof bias, &bias, sizeof bias);
+    std::memcpy(to.code(gathered.data(), i), from.code(codes, rows[i].row), to.code_size());
+  }
+  return gathered;
+}
+
+}  // namespace warplite::index

@@ -1,0 +1,189 @@
+#include "index/ivf/model.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <string>
+
+#include "index/ivf/codes.h"
+#include "index/ivf/model_space.h"
+#include "index/ivf/run.h"
+
+namespace warplite::index {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "stored bytes are little-endian");
+
+constexpr std::uint64_t kMagic = 0x6c65646f4d465649u;  // "IVFModel"
+constexpr std::uint32_t kVersion = 1;
+
+struct Header {
+  std::uint64_t magic;
+  std::uint32_t version;
+  std::uint32_t dim, lists, m, bits;
+  std::uint8_t distance, type, opq, zero;
+  std::uint64_t trained_on, table_rows;
+  std::uint64_t zeros[2];
+};
+static_assert(sizeof(Header) == 64);
+
+[[noreturn]] void corrupt(const std::string& what) {
+  throw Error(ErrorKind::kCorrupt, "the model of the index " + what);
+}
+
+// Where things lie, in floats behind the header. Sizes are the header's, which may be anything.
+struct ModelLayout {
+  std::size_t mean = 0, codebooks = 0, rotation = 0, end = 0;
+
+  ModelLayout(const compute::IvfShape& shape, bool opq) {
+    const std::size_t dim = shape.dim;
+    mean = shape.lists * dim;
+    codebooks = mean + (shape.m == 0 ? 0 : dim);
+    rotation = codebooks + (shape.m == 0 ? 0 : shape.codewords() * dim);
+    end = rotation + (opq ? dim * dim : 0);
+  }
+  std::size_t size() const { return sizeof(Header) + end * sizeof(float); }
+};
+
+class IvfModel : public InvertedModel {
+ public:
+  // REQUIRES: check() of them.
+  explicit IvfModel(Bytes bytes) : bytes_(std::move(bytes)) {
+    std::memcpy(&header_, bytes_.data(), sizeof header_);
+    shape_ = {header_.dim, header_.lists, header_.m, header_.bits};
+    const ModelLayout at(shape_, header_.opq != 0);
+    const float* floats = reinterpret_cast<const float*>(bytes_.data() + sizeof header_);
+    parts_ = {shape_, static_cast<ElementType>(header_.type),
+              static_cast<Distance>(header_.distance), floats, floats + at.mean,
+              floats + at.codebooks, header_.opq != 0 ? floats + at.rotation : nullptr};
+  }
+
+  const compute::IvfShape& shape() const override { return shape_; }
+  const float* centroids() const override { return parts_.centroids; }
+  const float* codebooks() const override { return shape_.m == 0 ? nullptr : parts_.codebooks; }
+  const float* mean() const override { return shape_.m == 0 ? nullptr : parts_.mean; }
+  std::span<const std::byte> bytes() const override { return {bytes_.data(), bytes_.size()}; }
+  std::uint64_t trained_on() const override { return header_.trained_on; }
+  std::uint64_t table_rows() const override { return header_.table_rows; }
+
+  void to_model_space(const MatrixView& vectors, float* out) const override {
+    index::to_model_space(vectors, parts_.distance, parts_.rotation, out);
+  }
+  Bytes encode(compute::Device& device, const MatrixView& vectors, const Bitmap* present,
+               compute::Cancellation* cancellation) const override {
+    return encode_block(parts_, device, vectors, present, cancellation);
+  }
+  double coding_bytes() const override {
+    return static_cast<double>(shape_.lists) * shape_.dim * sizeof(float);
+  }
+  void check_codes(std::span<const std::byte> codes, std::uint32_t rows) const override {
+    check_block(shape_, codes, rows);
+  }
+  Run make_run(std::span<const CodedBlock> blocks) const override {
+    return make_ivf_run(shape_, blocks);
+  }
+  void decode(const CodedBlock& block, RowRange rows, std::byte* out,
+              Bitmap* present) const override {
+    decode_rows(parts_, block, rows, out, present);
+  }
+  Bytes gather(std::span<const CodedRow> rows) const override {
+    return gather_rows(shape_, rows);
+  }
+
+ private:
+  Bytes bytes_;
+  Header header_;
+  compute::IvfShape shape_;
+  IvfCoder parts_;
+};
+
+void check(std::span<const std::byte> bytes, const ColumnShape& column, const IvfOptions& options) {
+  Header header;
+  if (bytes.size() < sizeof header) corrupt("has " + std::to_string(bytes.size()) + " bytes");
+  std::memcpy(&header, bytes.data(), sizeof header);
+  if (header.magic != kMagic) corrupt("does not begin as a model does");
+  if (header.version != kVersion) {
+    corrupt("has version " + std::to_string(header.version) + ", expected " +
+            std::to_string(kVersion));
+  }
+  if (header.dim != column.dim || header.type != static_cast<std::uint8_t>(column.type) ||
+      header.distance != static_cast<std::uint8_t>(column.distance)) {
+    corrupt("is for another column");
+  }
+  const std::uint32_t bits = options.m == 0 ? 8 : options.bits;
+  if (header.m != options.m || header.bits != bits || header.opq != (options.opq ? 1 : 0) ||
+      header.zero != 0 || header.zeros[0] != 0 || header.zeros[1] != 0) {
+    corrupt("is for other parameters");
+  }
+  if (header.lists == 0 || (options.lists != 0 && header.lists > options.lists)) {
+    corrupt("has " + std::to_string(header.lists) + " lists");
+  }
+  const compute::IvfShape shape{header.dim, header.lists, header.m, header.bits};
+  const ModelLayout layout(shape, header.opq != 0);
+  if (bytes.size() != layout.size()) {
+    corrupt("has " + std::to_string(bytes.size()) + " bytes, expected " +
+            std::to_string(layout.size()));
+  }
+  for (std::size_t i = 0; i < layout.end; ++i) {
+    float value;
+    std::memcpy(&value, bytes.data() + sizeof header + i * sizeof value, sizeof value);
+    if (!std::isfinite(value)) corrupt("holds a number that is not finite");
+  }
+}
+
+// What would be refused when it is opened must not be kept, and vectors given up for it.
+void require_finite(const IvfParts& parts) {
+  for (const auto* values : {&parts.centroids, &parts.mean, &parts.codebooks, &parts.rotation}) {
+    if (std::all_of(values->begin(), values->end(), [](float x) { return std::isfinite(x); })) {
+      continue;
+    }
+    throw Error(ErrorKind::kInvalid,
+                "the vectors are too large to learn from: float32 cannot hold what follows");
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<const Model> make_ivf_model(const ColumnShape& column, const IvfParts& parts) {
+  require_finite(parts);
+  const compute::IvfShape& shape = parts.shape;
+  const bool opq = !parts.rotation.empty();
+  const Header header{kMagic,
+                      kVersion,
+                      shape.dim,
+                      shape.lists,
+                      shape.m,
+                      shape.bits,
+                      static_cast<std::uint8_t>(column.distance),
+                      static_cast<std::uint8_t>(column.type),
+                      static_cast<std::uint8_t>(opq),
+                      0,
+                      parts.trained_on,
+                      parts.table_rows,
+                      {0, 0}};
+  const ModelLayout layout(shape, opq);
+  Bytes bytes(layout.size());
+  std::memcpy(bytes.data(), &header, sizeof header);
+  const auto put = [&](std::size_t at, const std::vector<float>& values, std::size_t end) {
+    WARP_CHECK(values.size() == end - at);
+    if (values.empty()) return;
+    std::memcpy(bytes.data() + sizeof header + at * sizeof(float), values.data(),
+                values.size() * sizeof(float));
+  };
+  put(0, parts.centroids, layout.mean);
+  put(layout.mean, parts.mean, layout.codebooks);
+  put(layout.codebooks, parts.codebooks, layout.rotation);
+  put(layout.rotation, parts.rotation, layout.end);
+  return std::make_shared<IvfModel>(std::move(bytes));
+}
+
+std::shared_ptr<const Model> open_ivf_model(std::span<const std::byte> bytes,
+                                            const ColumnShape& column, const IvfOptions& options) {
+  check(bytes, column, options);
+  Bytes copy(bytes.size());
+  std::memcpy(copy.data(), bytes.data(), bytes.size());
+  return std::make_shared<IvfModel>(std::move(copy));
+}
+
+}  // namespace warplite::index

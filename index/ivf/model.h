@@ -1,0 +1,32 @@
+// What an inverted file has learnt, as engine/ keeps it. Little-endian:
+//   header     64 bytes, see ivf_model.cc: version, shape, column, what it learnt from
+//   centroids  float[lists][dim]
+// and with codes (m != 0):
+//   mean       float[dim]
+//   codebooks  float[m][codewords][dim / m]
+//   rotation   float[dim][dim], only with opq
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "index/ivf/options.h"
+#include "index/trained.h"
+
+namespace warplite::index {
+
+// What training found.
+struct IvfParts {
+  compute::IvfShape shape;
+  std::uint64_t trained_on = 0, table_rows = 0;
+  std::vector<float> centroids, mean, codebooks, rotation;
+};
+
+std::shared_ptr<const Model> make_ivf_model(const ColumnShape& column, const IvfParts& parts);
+
+// Throws Error{kCorrupt} unless the bytes are of a model for these options and this column.
+std::shared_ptr<const Model> open_ivf_model(std::span<const std::byte> bytes,
+                                            const ColumnShape& column, const IvfOptions& options);
+
+}  // namespace warplite::index

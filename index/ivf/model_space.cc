@@ -1,0 +1,111 @@
+#include "index/ivf/model_space.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include "compute/parallel.h"
+#include "core/half.h"
+#include "index/ivf/matrix.h"
+
+namespace warplite::index {
+namespace {
+
+constexpr std::size_t kGrainElements = std::size_t{1} << 15;
+
+void convert(ElementType type, const std::byte* from, std::size_t n, float* to) {
+  switch (type) {
+    case ElementType::kFloat32: std::memcpy(to, from, n * sizeof(float)); return;
+    case ElementType::kFloat16:
+      for (std::size_t i = 0; i < n; ++i) {
+        std::uint16_t half;
+        std::memcpy(&half, from + i * sizeof half, sizeof half);
+        to[i] = half_to_float(half);
+      }
+      return;
+    case ElementType::kInt8:
+      for (std::size_t i = 0; i < n; ++i) to[i] = static_cast<std::int8_t>(from[i]);
+      return;
+    case ElementType::kBit: return;
+  }
+}
+
+// Divides by the norm; zeros stay so.
+void normalise(float* row, std::uint32_t dim) {
+  double square = 0;
+  for (std::uint32_t i = 0; i < dim; ++i) square += static_cast<double>(row[i]) * row[i];
+  if (square == 0) return;
+  const double norm = std::sqrt(square);
+  for (std::uint32_t i = 0; i < dim; ++i) row[i] = static_cast<float>(row[i] / norm);
+}
+
+// The factor that brings a unit vector's largest element to the end of INT8's range.
+float scale_for(const float* row, std::uint32_t dim, ElementType type, Distance distance) {
+  if (type != ElementType::kInt8 || distance != Distance::kCosine) return 1;
+  float largest = 0;
+  for (std::uint32_t i = 0; i < dim; ++i) largest = std::max(largest, std::fabs(row[i]));
+  return largest > 0 ? 127 / largest : 1;
+}
+
+void store(const float* row, std::uint32_t dim, ElementType type, float scale, std::byte* to) {
+  constexpr float kLargestHalf = 65504;
+  constexpr float kLargest = std::numeric_limits<float>::max();
+  for (std::uint32_t i = 0; i < dim; ++i) {
+    const float value = std::clamp(row[i] * scale, -kLargest, kLargest);
+    if (type == ElementType::kFloat32) {
+      std::memcpy(to + i * sizeof value, &value, sizeof value);
+    } else if (type == ElementType::kFloat16) {
+      const std::uint16_t half = float_to_half(std::clamp(value, -kLargestHalf, kLargestHalf));
+      std::memcpy(to + i * sizeof half, &half, sizeof half);
+    } else {
+      to[i] = static_cast<std::byte>(
+          static_cast<std::int8_t>(std::lround(std::clamp(value, -128.0f, 127.0f))));
+    }
+  }
+}
+
+}  // namespace
+
+void to_model_space(const MatrixView& vectors, Distance distance, const float* rotation,
+                    float* out) {
+  const std::uint32_t dim = vectors.dim;
+  std::vector<float> straight(rotation != nullptr ? vectors.rows * dim : 0);
+  float* converted = rotation != nullptr ? straight.data() : out;
+  const std::size_t grain = std::max<std::size_t>(1, kGrainElements / dim);
+  compute::in_parallel(vectors.rows, grain, vectors.rows / grain,
+                       [&](std::size_t first, std::size_t last) {
+    convert(vectors.type, vectors.row(first), (last - first) * dim, converted + first * dim);
+    if (distance != Distance::kCosine) return;
+    for (std::size_t i = first; i < last; ++i) normalise(converted + i * dim, dim);
+  });
+  if (rotation == nullptr) return;
+  multiply(converted, vectors.rows, dim, rotation, dim, out);
+  // Of the largest numbers a sum may be infinite, and no list is near to it.
+  constexpr float kLargest = std::numeric_limits<float>::max();
+  for (std::size_t i = 0; i < vectors.rows * dim; ++i) {
+    out[i] = std::clamp(out[i], -kLargest, kLargest);
+  }
+}
+
+void from_model_space(const float* rows, std::size_t count, std::uint32_t dim, ElementType type,
+                      Distance distance, const float* rotation, std::byte* out) {
+  std::vector<float> straight;
+  if (rotation != nullptr) {
+    straight.resize(count * dim);
+    const std::vector<float> back = transpose(rotation, dim, dim);
+    multiply(rows, count, dim, back.data(), dim, straight.data());
+    rows = straight.data();
+  }
+  const std::size_t stride = bytes_per_vector(type, dim);
+  const std::size_t grain = std::max<std::size_t>(1, kGrainElements / dim);
+  compute::in_parallel(count, grain, count / grain, [&](std::size_t first, std::size_t last) {
+    for (std::size_t i = first; i < last; ++i) {
+      const float* row = rows + i * dim;
+      store(row, dim, type, scale_for(row, dim, type, distance), out + i * stride);
+    }
+  });
+}
+
+}  // namespace warplite::index

@@ -1,0 +1,129 @@
+#include "index/ivf/options.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <string>
+#include <string_view>
+
+namespace warplite::index {
+namespace {
+
+constexpr std::uint32_t kMostLists = 1u << 20;
+constexpr std::uint32_t kMostRefine = 10000;
+constexpr std::uint32_t kDefaultRefine = 8;  // where vectors are kept
+constexpr std::uint64_t kRowsPerList = 32;  // at least, where the lists are ours to choose
+
+[[noreturn]] void fail(const Spec& spec, const std::string& what) {
+  throw Error(ErrorKind::kInvalid, "index=" + spec.kind + " " + what);
+}
+
+// Takes parameters out of a spec; those that are left are unknown.
+class Parameters {
+ public:
+  explicit Parameters(const Spec& spec) : spec_(spec), left_(spec.parameters) {}
+
+  // The number of `name`, which `accept` takes; `otherwise` when it is not given.
+  template <typename Accept>
+  std::uint32_t number(const std::string& name, std::uint32_t otherwise,
+                       const std::string& expected, const Accept& accept) {
+    known_ += (known_.empty() ? "" : ", ") + name;
+    const auto given = left_.find(name);
+    if (given == left_.end()) return otherwise;
+    const std::string text = given->second;
+    left_.erase(given);
+    std::uint32_t value = 0;
+    const char* end = text.data() + text.size();
+    const auto result = std::from_chars(text.data(), end, value);
+    if (result.ec != std::errc() || result.ptr != end || !accept(value)) {
+      fail(spec_, "expects " + name + "=" + expected + ", but \"" + text + "\" was given");
+    }
+    return value;
+  }
+  std::uint32_t between(const std::string& name, std::uint32_t low, std::uint32_t high,
+                        std::uint32_t otherwise) {
+    return number(name, otherwise, std::to_string(low) + " to " + std::to_string(high),
+                  [=](std::uint32_t value) { return value >= low && value <= high; });
+  }
+  void finish() const {
+    if (left_.empty()) return;
+    fail(spec_, "takes the parameters " + known_ + ", but \"" + left_.begin()->first +
+                    "\" was given");
+  }
+
+ private:
+  const Spec& spec_;
+  std::map<std::string, std::string> left_;
+  std::string known_;
+};
+
+void check_column(const Spec& spec, const ColumnShape& column) {
+  if (column.type == ElementType::kBit) {
+    fail(spec, "needs FLOAT, FLOAT16 or INT8 vectors, but the column holds BIT");
+  }
+  if (column.distance != Distance::kL2 && column.distance != Distance::kCosine &&
+      column.distance != Distance::kInnerProduct) {
+    fail(spec, "needs distance=l2, cosine or ip, but distance=" +
+                   std::string(info(column.distance).name) + " was given");
+  }
+}
+
+void parse_lists(Parameters& parameters, IvfOptions* options) {
+  options->lists = parameters.between("lists", 1, kMostLists, 0);
+  const std::uint32_t most = options->lists == 0 ? kMostLists : options->lists;
+  options->nprobe = parameters.between("nprobe", 1, most, 0);
+}
+
+// Of the divisors of dim, the one whose sub-spaces are nearest in size to the wanted.
+std::uint32_t default_m(std::uint32_t dim, std::uint32_t bits) {
+  const double wanted = (dim <= 256 ? 4.0 : 8.0) * bits / 8;
+  std::uint32_t best = dim;
+  for (std::uint32_t m = dim; m >= 1; --m) {
+    if (dim % m != 0) continue;
+    const auto off = [&](std::uint32_t n) { return std::fabs(std::log(dim / wanted / n)); };
+    if (off(m) < off(best)) best = m;
+  }
+  return best;
+}
+
+}  // namespace
+
+IvfOptions parse_ivfflat(const Spec& spec, const ColumnShape& column) {
+  check_column(spec, column);
+  IvfOptions options;
+  Parameters parameters(spec);
+  parse_lists(parameters, &options);
+  parameters.finish();
+  return options;
+}
+
+IvfOptions parse_ivfpq(const Spec& spec, const ColumnShape& column) {
+  check_column(spec, column);
+  IvfOptions options;
+  Parameters parameters(spec);
+  parse_lists(parameters, &options);
+  const std::uint32_t dim = column.dim;
+  options.bits = parameters.number("bits", 8, "8 or 4",
+                                   [](std::uint32_t bits) { return bits == 8 || bits == 4; });
+  options.m = parameters.number("m", default_m(dim, options.bits),
+                                "a divisor of " + std::to_string(dim),
+                                [=](std::uint32_t m) { return m != 0 && dim % m == 0; });
+  options.opq = parameters.between("opq", 0, 1, 0) != 0;
+  const bool kept = !column.codes_only;
+  options.refine = parameters.between("refine", 0, kMostRefine, kept ? kDefaultRefine : 0);
+  if (!kept && options.refine != 0) {
+    fail(spec, "expects refine=0 with store=codes, which keeps no vectors to refine with, but "
+               "refine=" + std::to_string(options.refine) + " was given");
+  }
+  parameters.finish();
+  return options;
+}
+
+std::uint32_t lists_for(const IvfOptions& options, std::uint64_t rows) {
+  if (options.lists != 0) return options.lists;
+  const double wanted = std::round(4 * std::sqrt(static_cast<double>(rows)));
+  const std::uint64_t most = std::clamp<std::uint64_t>(rows / kRowsPerList, 1, kMostLists);
+  return static_cast<std::uint32_t>(std::clamp<double>(wanted, 1, static_cast<double>(most)));
+}
+
+}  // namespace warplite::index

@@ -1,0 +1,199 @@
+#include "index/ivf/run.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "compute/parallel.h"
+#include "index/ivf/codes.h"
+
+namespace warplite::index {
+namespace {
+
+constexpr std::size_t kPieceRows = std::size_t{1} << 14;
+constexpr std::size_t kMostPieces = 64;
+constexpr std::size_t kGrainGroups = 256;  // of kFastScanRows rows
+
+class Sort {
+ public:
+  Sort(const compute::IvfShape& shape, std::span<const CodedBlock> blocks)
+      : shape_(shape), blocks_(blocks), fast_scan_(shape.m != 0 && shape.bits == 4) {
+    for (const CodedBlock& block : blocks) {
+      first_ordinals_.push_back(rows_);
+      rows_ += block.rows;
+    }
+    const std::size_t least = std::max<std::size_t>(kPieceRows, 2 * std::size_t{shape.lists});
+    pieces_ = std::clamp<std::size_t>(rows_ / least, 1, kMostPieces);
+  }
+
+  Run run() {
+    count();
+    place();
+    run_.bytes = Bytes(at_.size);
+    std::memcpy(run_.bytes.data() + at_.begins, begins_.data(),
+                begins_.size() * sizeof(begins_[0]));
+    if (fast_scan_) row_codes_ = Bytes(std::size_t{run_.positions} * shape_.code_stride());
+    clear_between();
+    clear_padding();
+    for_pieces([this](std::size_t piece) { write(piece); });
+    if (fast_scan_) interleave();
+    return std::move(run_);
+  }
+
+ private:
+  template <typename Body>
+  void for_pieces(const Body& body) const {
+    compute::in_parallel(pieces_, 1, pieces_, [&](std::size_t first, std::size_t last) {
+      for (std::size_t piece = first; piece < last; ++piece) body(piece);
+    });
+  }
+
+  // Calls visit(block, its codes' place, row, ordinal) for the rows of a piece.
+  template <typename Visit>
+  void for_rows(std::size_t piece, const Visit& visit) const {
+    std::size_t ordinal = rows_ * piece / pieces_;
+    const std::size_t end = rows_ * (piece + 1) / pieces_;
+    auto block = std::upper_bound(first_ordinals_.begin(), first_ordinals_.end(), ordinal);
+    for (auto i = static_cast<std::size_t>(block - first_ordinals_.begin()) - 1; ordinal < end;
+         ++i) {
+      const CodesView at(shape_, blocks_[i].rows);
+      const std::size_t last = std::min<std::size_t>(end, first_ordinals_[i] + blocks_[i].rows);
+      for (; ordinal < last; ++ordinal) {
+        const auto row = static_cast<std::uint32_t>(ordinal - first_ordinals_[i]);
+        visit(blocks_[i].codes.data(), at, row, static_cast<std::uint32_t>(ordinal));
+      }
+    }
+  }
+
+  std::uint32_t* places(std::size_t piece) { return places_.data() + piece * shape_.lists; }
+
+  void count() {
+    places_.assign(pieces_ * shape_.lists, 0);
+    for_pieces([this](std::size_t piece) {
+      std::uint32_t* counts = places(piece);
+      for_rows(piece, [&](const std::byte* block, const CodesView& at, std::uint32_t row,
+                          std::uint32_t) {
+        const std::uint32_t list = at.list(block, row);
+        if (list != CodesView::kNoList) ++counts[list];
+      });
+    });
+  }
+
+  // Counts become the place of a piece's first row in each list.
+  void place() {
+    const std::uint32_t unit = fast_scan_ ? compute::kFastScanRows : 1;
+    begins_.resize(std::size_t{shape_.lists} + 1);
+    ends_.resize(shape_.lists);
+    std::uint64_t position = 0;
+    for (std::uint32_t list = 0; list < shape_.lists; ++list) {
+      begins_[list] = static_cast<std::uint32_t>(position);
+      for (std::size_t piece = 0; piece < pieces_; ++piece) {
+        std::uint32_t& place = places(piece)[list];
+        const std::uint32_t count = place;
+        place = static_cast<std::uint32_t>(position);
+        position += count;
+      }
+      ends_[list] = static_cast<std::uint32_t>(position);
+      position = (position + unit - 1) / unit * unit;
+      run_.longest = std::max(run_.longest, static_cast<std::uint32_t>(position) - begins_[list]);
+    }
+    WARP_CHECK(position <= std::numeric_limits<std::uint32_t>::max());
+    begins_[shape_.lists] = run_.positions = static_cast<std::uint32_t>(position);
+    at_ = compute::IvfLayout::of(shape_, run_.positions);
+  }
+
+  void zero(std::size_t from, std::size_t to) {
+    std::memset(run_.bytes.data() + from, 0, to - from);
+  }
+
+  // What lies between arrays, so that equal runs are equal bytes.
+  void clear_between() {
+    const std::size_t n = run_.positions;
+    zero(begins_.size() * sizeof(begins_[0]), at_.ordinals);
+    zero(at_.ordinals + n * 4, at_.bias);
+    if (shape_.m == 0) return;
+    zero(at_.bias + n * 4, at_.codes);
+    zero(at_.codes + (fast_scan_ ? n / compute::kFastScanRows * shape_.m * 16
+                                 : n * shape_.code_stride()),
+         at_.size);
+  }
+
+  void clear_padding() {
+    const std::size_t stride = shape_.code_stride();
+    for (std::uint32_t list = 0; list < shape_.lists; ++list) {
+      for (std::uint32_t p = ends_[list]; p < begins_[list + 1]; ++p) {
+        put(at_.ordinals, p, compute::kNoOrdinal);
+        put(at_.bias, p, 0.0f);
+        std::memset(row_codes_.data() + p * stride, 0, stride);
+      }
+    }
+  }
+
+  template <typename T>
+  void put(std::size_t array, std::uint32_t position, T value) {
+    std::memcpy(run_.bytes.data() + array + std::size_t{position} * sizeof value, &value,
+                sizeof value);
+  }
+
+  void write(std::size_t piece) {
+    const std::size_t stride = shape_.code_stride();
+    std::byte* codes = fast_scan_ ? row_codes_.data() : run_.bytes.data() + at_.codes;
+    std::uint32_t* next = places(piece);
+    for_rows(piece, [&](const std::byte* block, const CodesView& at, std::uint32_t row,
+                        std::uint32_t ordinal) {
+      const std::uint32_t list = at.list(block, row);
+      if (list == CodesView::kNoList) return;
+      const std::uint32_t position = next[list]++;
+      put(at_.ordinals, position, ordinal);
+      if (shape_.m == 0) return;
+      put(at_.bias, position, at.bias(block, row));
+      std::byte* to = codes + position * stride;
+      std::memcpy(to, at.code(block, row), at.code_size());
+      std::memset(to + at.code_size(), 0, stride - at.code_size());
+    });
+  }
+
+  // Codes of kFastScanRows rows, two a byte, become sixteen bytes a sub-space.
+  void interleave() {
+    const std::size_t stride = shape_.code_stride(), m = shape_.m;
+    const std::size_t groups = run_.positions / compute::kFastScanRows;
+    compute::in_parallel(groups, kGrainGroups, groups / kGrainGroups,
+                         [&](std::size_t first, std::size_t last) {
+      for (std::size_t g = first; g < last; ++g) {
+        const std::byte* from = row_codes_.data() + g * compute::kFastScanRows * stride;
+        std::byte* to = run_.bytes.data() + at_.codes + g * m * 16;
+        for (std::size_t s = 0; s < m; ++s) {
+          for (std::size_t i = 0; i < 16; ++i) {
+            const auto low = std::to_integer<unsigned>(from[i * stride + s / 2]);
+            const auto high = std::to_integer<unsigned>(from[(i + 16) * stride + s / 2]);
+            const unsigned shift = s % 2 * 4;
+            to[s * 16 + i] =
+                static_cast<std::byte>(((low >> shift) & 15) | ((high >> shift) & 15) << 4);
+          }
+        }
+      }
+    });
+  }
+
+  const compute::IvfShape& shape_;
+  std::span<const CodedBlock> blocks_;
+  const bool fast_scan_;
+  std::vector<std::size_t> first_ordinals_;
+  std::size_t rows_ = 0;
+  std::size_t pieces_ = 1;
+  std::vector<std::uint32_t> places_;         // [piece][list]
+  std::vector<std::uint32_t> begins_, ends_;  // of lists; padding lies between
+  compute::IvfLayout at_;
+  Run run_;
+  Bytes row_codes_;  // [positions][code_stride], before they are interleaved
+};
+
+}  // namespace
+
+Run make_ivf_run(const compute::IvfShape& shape, std::span<const CodedBlock> blocks) {
+  return Sort(shape, blocks).run();
+}
+
+}  // namespace warplite::index

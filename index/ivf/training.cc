@@ -1,0 +1,149 @@
+#include "index/ivf/training.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "index/ivf/kmeans.h"
+#include "index/ivf/matrix.h"
+#include "index/ivf/model_space.h"
+#include "index/ivf/nearest_list.h"
+#include "index/ivf/opq.h"
+#include "index/ivf/pq.h"
+
+namespace warplite::index {
+namespace {
+
+constexpr std::size_t kSampleRowsPerList = 256;
+constexpr std::size_t kMostSampleRows = std::size_t{1} << 20;
+constexpr std::size_t kRotationRows = 16384;
+
+// Rows of the sample in random order, in model space but not rotated.
+class Sample {
+ public:
+  Sample(const MatrixView& all, Distance distance, std::size_t wanted) : dim_(all.dim) {
+    const std::vector<std::size_t> order = random_order(all.rows, wanted);
+    std::vector<std::byte> picked(order.size() * all.stride());
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      std::memcpy(picked.data() + i * all.stride(), all.row(order[i]), all.stride());
+    }
+    rows_.resize(order.size() * dim_);
+    const MatrixView view{picked.data(), order.size(), dim_, all.type};
+    to_model_space(view, distance, nullptr, rows_.data());
+  }
+
+  SampleView view() const { return {rows_.data(), rows_.size() / dim_, dim_}; }
+
+  std::vector<float> mean() const {
+    std::vector<double> sums(dim_);
+    const SampleView rows = view();
+    for (std::size_t i = 0; i < rows.rows; ++i) {
+      for (std::uint32_t d = 0; d < dim_; ++d) sums[d] += static_cast<double>(rows.row(i)[d]);
+    }
+    std::vector<float> mean(dim_);
+    for (std::uint32_t d = 0; d < dim_; ++d) {
+      mean[d] = static_cast<float>(sums[d] / static_cast<double>(rows.rows));
+    }
+    return mean;
+  }
+
+ private:
+  std::uint32_t dim_;
+  std::vector<float> rows_;
+};
+
+std::vector<float> residuals(const TrainingTask& task, const SampleView& sample,
+                             const IvfParts& parts) {
+  std::vector<Nearest> nearest(sample.rows);
+  NearestList(task.device(), parts.centroids.data(), parts.shape.lists, sample.dim)
+      .find(sample.data, sample.rows, task.cancellation(), nearest.data());
+  std::vector<float> out(sample.data, sample.data + sample.rows * sample.dim);
+  for (std::size_t i = 0; i < sample.rows; ++i) {
+    const float* centroid = parts.centroids.data() + std::size_t{nearest[i].list} * sample.dim;
+    for (std::uint32_t d = 0; d < sample.dim; ++d) out[i * sample.dim + d] -= centroid[d];
+  }
+  return out;
+}
+
+void rotate(const std::vector<float>& rotation, std::uint32_t dim, std::vector<float>* rows) {
+  std::vector<float> rotated(rows->size());
+  multiply(rows->data(), rows->size() / dim, dim, rotation.data(), dim, rotated.data());
+  rows->swap(rotated);
+}
+
+// Leaves out rows that are far from all others: each would get a codeword of its own, and the
+// tables of a query would be stretched to hold it.
+void drop_outliers(std::uint32_t dim, std::vector<float>* rows) {
+  constexpr double kFar = 25;  // times the median of the squared norms
+  const std::size_t count = rows->size() / dim;
+  std::vector<double> squares(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    for (std::uint32_t d = 0; d < dim; ++d) {
+      const double x = (*rows)[i * dim + d];
+      squares[i] += x * x;
+    }
+  }
+  std::vector<double> sorted = squares;
+  const auto median = sorted.begin() + static_cast<std::ptrdiff_t>(count / 2);
+  std::nth_element(sorted.begin(), median, sorted.end());
+  if (!(*median > 0)) return;
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (squares[i] > kFar * *median) continue;
+    std::copy_n(rows->begin() + static_cast<std::ptrdiff_t>(i * dim), dim,
+                rows->begin() + static_cast<std::ptrdiff_t>(kept++ * dim));
+  }
+  rows->resize(kept * dim);
+}
+
+// Everything but the lists.
+void train_codes(const TrainingTask& task, const IvfOptions& options, const Sample& sample,
+                 IvfParts* parts) {
+  const std::uint32_t dim = parts->shape.dim;
+  parts->mean = sample.mean();
+  std::vector<float> rows = residuals(task, sample.view().first(kCodebookRows), *parts);
+  drop_outliers(dim, &rows);
+  if (options.opq) {
+    const SampleView view = SampleView{rows.data(), rows.size() / dim, dim}.first(kRotationRows);
+    parts->rotation = train_rotation(task.part(0, 0.6), view, options.m, options.codewords());
+    rotate(parts->rotation, dim, &rows);
+    rotate(parts->rotation, dim, &parts->centroids);
+    rotate(parts->rotation, dim, &parts->mean);
+  }
+  const SampleView view{rows.data(), rows.size() / dim, dim};
+  const TrainingTask rest = options.opq ? task.part(0.6, 1) : task;
+  parts->codebooks = train_codebooks(rest, view, options.m, options.codewords()).values;
+}
+
+}  // namespace
+
+std::size_t training_rows(const IvfOptions& options, std::uint64_t rows) {
+  std::size_t wanted = lists_for(options, rows) * kSampleRowsPerList;
+  if (options.m != 0) wanted = std::max(wanted, kCodebookRows);
+  return static_cast<std::size_t>(std::min<std::uint64_t>(std::min(wanted, kMostSampleRows), rows));
+}
+
+IvfParts train_ivf(const TrainingTask& task, const IvfOptions& options, const ColumnShape& column,
+                   const MatrixView& sample, std::uint64_t table_rows) {
+  const std::uint32_t lists = lists_for(options, std::max<std::uint64_t>(table_rows, sample.rows));
+  if (sample.rows < lists) {
+    throw Error(ErrorKind::kInvalid,
+                "training lists=" + std::to_string(lists) +
+                    " needs at least as many rows with a vector, but there are " +
+                    std::to_string(sample.rows));
+  }
+  IvfParts parts;
+  parts.trained_on = sample.rows;
+  parts.table_rows = table_rows;
+  const std::size_t used = std::max(lists * kKmeansRows, options.m != 0 ? kCodebookRows : 0);
+  const Sample rows(sample, column.distance, used);
+  const bool coded = options.m != 0;
+  parts.centroids = kmeans(coded ? task.part(0, 0.5) : task,
+                           rows.view(), lists);
+  const auto found = static_cast<std::uint32_t>(parts.centroids.size() / column.dim);
+  parts.shape = {column.dim, found, options.m, coded ? options.bits : 8};
+  if (coded) train_codes(task.part(0.5, 1), options, rows, &parts);
+  return parts;
+}
+
+}  // namespace warplite::index

@@ -1,0 +1,21 @@
+// How a model is learnt from a sample: which rows of it each part uses, and in which order the
+// parts come. papers/faiss-gpu-2017 §2.
+//   lists      k-means (kmeans.h) on up to kKmeansRows rows per list
+//   rotation   (opq) on the residuals of up to kRotationRows rows
+//   codebooks  on those of up to kCodebookRows rows
+#pragma once
+
+#include "index/ivf/model.h"
+#include "index/ivf/options.h"
+#include "index/ivf/training_task.h"
+
+namespace warplite::index {
+
+// Rows that training can use, of a table of `rows`.
+std::size_t training_rows(const IvfOptions& options, std::uint64_t rows);
+
+// Throws Error{kInvalid} when there are fewer rows than lists, or none.
+IvfParts train_ivf(const TrainingTask& task, const IvfOptions& options, const ColumnShape& column,
+                   const MatrixView& sample, std::uint64_t table_rows);
+
+}  // namespace warplite::index

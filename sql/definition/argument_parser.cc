@@ -1,0 +1,316 @@
+#include "sql/definition/argument_parser.h"
+
+#include <charconv>
+#include <utility>
+
+namespace warplite::sql {
+
+struct VectorName {
+  std::string_view name;
+  ElementType type;
+};
+namespace {
+
+constexpr std::uint32_t kMaxDimension = 65536;
+constexpr std::uint32_t kMostBuckets = 1u << 20;
+
+struct PlainName {
+  std::string_view name;
+  PlainType type;
+  const char* declared;
+};
+constexpr PlainName kPlainNames[] = {
+    {"text", PlainType::kText, "TEXT"},          {"varchar", PlainType::kText, "TEXT"},
+    {"integer", PlainType::kInteger, "INTEGER"}, {"int", PlainType::kInteger, "INTEGER"},
+    {"bigint", PlainType::kInteger, "INTEGER"},  {"int64", PlainType::kInteger, "INTEGER"},
+    {"real", PlainType::kReal, "REAL"},          {"float", PlainType::kReal, "REAL"},
+    {"double", PlainType::kReal, "REAL"},        {"float64", PlainType::kReal, "REAL"},
+    {"bool", PlainType::kBoolean, "BOOLEAN"},    {"boolean", PlainType::kBoolean, "BOOLEAN"},
+};
+
+constexpr VectorName kVectorNames[] = {
+    {"float", ElementType::kFloat32},   {"f32", ElementType::kFloat32},
+    {"float32", ElementType::kFloat32}, {"float16", ElementType::kFloat16},
+    {"f16", ElementType::kFloat16},     {"int8", ElementType::kInt8},
+    {"i8", ElementType::kInt8},         {"bit", ElementType::kBit},
+};
+
+constexpr std::string_view kTypesExpected =
+    "a type: FLOAT[n], FLOAT16[n], INT8[n], BIT[n], INTEGER, REAL, TEXT or BOOLEAN";
+
+template <typename Row, std::size_t n>
+const Row* lookup(const Row (&rows)[n], std::string_view name) {
+  for (const Row& row : rows) {
+    if (row.name == name) return &row;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+void ArgumentParser::table_option(TableDefinition& definition) {
+  const std::string option = ascii_lower(take().text);
+  take();
+  const bool names = option == "content" || option == "content_rowid";
+  const std::string given =
+      names && token().kind == Token::Kind::kBracket ? take().text : value("a value");
+  if (option == "content" && token().is('.')) {
+    fail("a content table is one of the index's own schema; expected its name alone");
+  }
+  if (token().kind != Token::Kind::kEnd) expected("the end");
+  if (option == "chunk_size") {  // of vec0 tables; segments have a size of their own here
+    std::uint32_t rows = 0;
+    const char* end = given.data() + given.size();
+    const auto result = std::from_chars(given.data(), end, rows);
+    if (result.ec != std::errc() || result.ptr != end || rows == 0) {
+      fail("chunk_size must be a positive integer, got \"" + given + "\"");
+    }
+  } else if (option == "store") {
+    if (ascii_lower(given) != "codes") {
+      fail("store= takes codes, got \"" + given + "\"");
+    }
+    definition.codes_only = true;
+  } else if (names) {
+    if (given.empty()) fail(option + "= must name a " + (option == "content" ? "table" : "column"));
+    (option == "content" ? definition.content.table : definition.content.rowid) = given;
+  } else if (option == "sync") {
+    const std::string lower = ascii_lower(given);
+    if (lower != "triggers" && lower != "manual") {
+      fail("sync= takes triggers or manual, got \"" + given + "\"");
+    }
+    definition.content.triggers = lower == "triggers";
+  } else {
+    fail("unknown table option \"" + option +
+         "\"; expected a column, chunk_size=, store=, content=, content_rowid= or sync=");
+  }
+}
+
+ColumnDefinition ArgumentParser::column() {
+  ColumnDefinition column;
+  const bool aux = accept('+');
+  column.name = name();
+  if (aux) {
+    aux_type(column);
+    if (token().kind != Token::Kind::kEnd) expected("the end: +columns have no options");
+    return column;
+  }
+  type(column);
+  while (token().kind != Token::Kind::kEnd) option(column);
+  if (column.kind == ColumnKind::kTextKey && has_collation_) {
+    fail("a TEXT PRIMARY KEY is BINARY; expected no COLLATE");
+  }
+  if (column.kind != ColumnKind::kVector && has_index_) check_plain_index(column);
+  if (column.kind == ColumnKind::kVector) {
+    check_index(column);
+  } else if (column.index.kind == "match") {
+    check_match_index(column);
+  } else if (index::is_text_index(column.index.kind)) {
+    text_index(column);
+  } else if (column.text.by_edits() && !column.index.parameters.empty()) {
+    fail("index=flat takes no parameters");
+  }
+  return column;
+}
+
+std::string ArgumentParser::name() {
+  const Token::Kind kind = token().kind;
+  if (kind != Token::Kind::kWord && kind != Token::Kind::kQuoted &&
+      kind != Token::Kind::kBracket) {
+    expected("a column name");
+  }
+  std::string result = take().text;
+  if (result.empty()) fail("a column name must not be empty");
+  if (result.find('\0') != std::string::npos) fail("a column name must not contain NUL");
+  return result;
+}
+
+std::string ArgumentParser::value(std::string_view what) {
+  const Token::Kind kind = token().kind;
+  if (kind != Token::Kind::kWord && kind != Token::Kind::kQuoted &&
+      kind != Token::Kind::kNumber) {
+    expected(what);
+  }
+  return take().text;
+}
+
+void ArgumentParser::type(ColumnDefinition& column) {
+  if (token().kind != Token::Kind::kWord) expected(kTypesExpected);
+  const std::string word = ascii_lower(token().text);
+  const VectorName* vector = lookup(kVectorNames, word);
+  const PlainName* plain = lookup(kPlainNames, word);
+  if (vector != nullptr && (tokens_[at_ + 1].kind == Token::Kind::kBracket || plain == nullptr)) {
+    take();
+    vector_type(column, *vector);
+    return;
+  }
+  if (plain == nullptr) expected(kTypesExpected);
+  take();
+  column.plain = plain->type;
+  column.declared = plain->declared;
+}
+
+void ArgumentParser::aux_type(ColumnDefinition& column) {
+  column.kind = ColumnKind::kAux;
+  if (token().kind == Token::Kind::kEnd) return;
+  const std::string word = ascii_lower(token().text);
+  const PlainName* plain = lookup(kPlainNames, word);
+  if (token().kind != Token::Kind::kWord || (plain == nullptr && word != "blob")) {
+    expected("a type for a +column: INTEGER, REAL, TEXT, BOOLEAN, BLOB or none");
+  }
+  take();
+  column.declared = plain != nullptr ? plain->declared : "BLOB";
+}
+
+void ArgumentParser::vector_type(ColumnDefinition& column, const VectorName& type) {
+  column.kind = ColumnKind::kVector;
+  column.declared = "BLOB";
+  column.element = type.type;
+  column.distance = default_distance(type.type);
+  if (token().kind != Token::Kind::kBracket) expected("a dimension in brackets, as FLOAT[768]");
+  const std::string digits = take().text;
+  const char* end = digits.data() + digits.size();
+  const auto result = std::from_chars(digits.data(), end, column.dim);
+  if (result.ec != std::errc() || result.ptr != end || column.dim == 0 ||
+      column.dim > kMaxDimension) {
+    fail("expected a dimension from 1 to " + std::to_string(kMaxDimension) + ", got \"" + digits +
+         "\"");
+  }
+  if (type.type == ElementType::kBit && column.dim % 8 != 0) {
+    fail("the dimension of a BIT column must be a multiple of 8, got " + digits);
+  }
+}
+
+void ArgumentParser::option(ColumnDefinition& column) {
+  if (token().is_word("primary")) {
+    key(column, column.plain == PlainType::kText ? ColumnKind::kTextKey : ColumnKind::kRowId);
+  } else if (token().is_word("partition")) {
+    key(column, ColumnKind::kPartition);
+  } else if (token().is_word("distance") || token().is_word("distance_metric")) {
+    distance(column);
+  } else if (token().is_word("index")) {
+    index(column);
+  } else if (token().is_word("collate")) {
+    collate(column);
+  } else {
+    expected("PRIMARY KEY, PARTITION KEY, COLLATE, distance= or index=");
+  }
+}
+
+// Of comparisons; searches have rules of their own.
+void ArgumentParser::collate(ColumnDefinition& column) {
+  take();
+  const std::string given = ascii_lower(value("BINARY, NOCASE or RTRIM"));
+  if (given != "binary" && given != "nocase" && given != "rtrim") {
+    fail("COLLATE takes BINARY, NOCASE or RTRIM, got \"" + given + "\"");
+  }
+  if (column.kind == ColumnKind::kVector || column.plain != PlainType::kText) {
+    fail("COLLATE applies to TEXT columns");
+  }
+  if (std::exchange(has_collation_, true)) fail("a column has one collation");
+  if (given != "binary") column.declared += " COLLATE " + given;
+}
+
+void ArgumentParser::key(ColumnDefinition& column, ColumnKind kind) {
+  const std::string words = ascii_lower(take().text) == "primary" ? "PRIMARY KEY" : "PARTITION KEY";
+  if (!token().is_word("key")) expected(words);
+  take();
+  if (column.kind == ColumnKind::kVector) fail("a vector column cannot be " + words);
+  if (column.kind != ColumnKind::kPlain) fail("a column can be a key only once");
+  if (kind == ColumnKind::kRowId && column.plain != PlainType::kInteger) {
+    fail("PRIMARY KEY needs type INTEGER or TEXT, got " + column.declared);
+  }
+  column.kind = kind;
+}
+
+void ArgumentParser::distance(ColumnDefinition& column) {
+  const std::string option = take().text;
+  if (!accept('=')) expected("\"=\" after " + option);
+  if (std::exchange(has_distance_, true)) fail("a column has one distance");
+  std::string known;
+  for (const DistanceInfo& row : kDistances) {
+    if (column.kind == ColumnKind::kVector && !applies(row.distance, column.element)) continue;
+    known += (known.empty() ? "" : ", ") + std::string(row.name);
+  }
+  const std::string given = value("a distance: " + known);
+  if (column.kind != ColumnKind::kVector) {
+    if (column.plain != PlainType::kText || ascii_lower(given) != "edit") {
+      fail("distance= applies to vector columns, and distance=edit to TEXT");
+    }
+    column.text.kind = index::TextIndex::Kind::kEdit;
+    return;
+  }
+  const auto found = distance_by_name(ascii_lower(given));
+  if (!found || !applies(*found, column.element)) {
+    fail("expected a distance for this type of vector: " + known + "; got \"" + given + "\"");
+  }
+  column.distance = *found;
+}
+
+void ArgumentParser::index(ColumnDefinition& column) {
+  take();
+  if (!accept('=')) expected("\"=\" after index");
+  if (std::exchange(has_index_, true)) fail("a column has one index");
+  column.index.kind = ascii_lower(value("an index kind, as flat"));
+  if (accept('(')) {
+    while (!accept(')')) {
+      const std::string parameter = ascii_lower(value("a parameter, as lists=1024"));
+      if (!accept('=')) expected("\"=\" after " + parameter);
+      if (!column.index.parameters.emplace(parameter, value("a value for " + parameter)).second) {
+        fail("parameter " + parameter + " is given twice");
+      }
+      if (!token().is(')') && !accept(',')) expected("\",\" or \")\"");
+    }
+  }
+}
+
+// Whether there is such an index of what is no vector; options come in any order.
+void ArgumentParser::check_plain_index(const ColumnDefinition& column) const {
+  const std::string& kind = column.index.kind;
+  const bool text = column.plain == PlainType::kText && index::is_text_index(kind);
+  const bool flat = column.text.by_edits() && kind == "flat";
+  if (kind == "match" || text || flat) return;
+  fail("index=" + kind + " on a column that holds no vectors is not available in this version",
+       ErrorKind::kUnsupported);
+}
+
+// Of a plain column. Match counts read its blocks, so that there is nothing to build.
+void ArgumentParser::check_match_index(const ColumnDefinition& column) const {
+  if (column.kind == ColumnKind::kRowId || column.kind == ColumnKind::kTextKey) {
+    fail("index=match on a PRIMARY KEY, of which every value is another");
+  }
+  for (const auto& [parameter, given] : column.index.parameters) {
+    if (parameter != "buckets") fail("index=match takes buckets=, not " + parameter + "=");
+    if (column.plain == PlainType::kText) fail("buckets= applies to columns of numbers");
+    std::uint32_t buckets = 0;
+    const char* end = given.data() + given.size();
+    const auto result = std::from_chars(given.data(), end, buckets);
+    if (result.ec != std::errc() || result.ptr != end || buckets == 0 || buckets > kMostBuckets) {
+      fail("buckets= must be an integer from 1 to " + std::to_string(kMostBuckets) + ", got \"" +
+           given + "\"");
+    }
+  }
+}
+
+void ArgumentParser::text_index(ColumnDefinition& column) const {
+  const std::string& kind = column.index.kind;
+  const bool by_edits = column.text.by_edits();
+  if (by_edits && kind == "words") fail("index=words does not go with distance=edit");
+  if (!by_edits && index::is_text_metric(kind)) {
+    fail("index=" + kind + " on a TEXT column needs distance=edit");
+  }
+  try {
+    column.text = index::parse_text_index(column.index);
+  } catch (const Error& error) {
+    fail(error.what(), error.kind());
+  }
+}
+
+void ArgumentParser::check_index(const ColumnDefinition& column) const {
+  try {
+    index::make_index(column.index, {column.element, column.dim, column.distance});
+  } catch (const Error& error) {
+    fail(error.what(), error.kind());
+  }
+}
+
+}  // namespace warplite::sql

@@ -1,0 +1,195 @@
+#include "sql/definition/definition.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "core/error.h"
+#include "sql/definition/argument_parser.h"
+#include "sql/host/statement.h"
+
+namespace warplite::sql {
+namespace {
+
+constexpr std::string_view kHiddenNames[] = {"distance", "k", "nprobe", "matches"};
+
+// What can only be checked once the other columns are known; gives the column its slot.
+class TableBuilder {
+ public:
+  explicit TableBuilder(TableDefinition& definition) : definition_(definition) {}
+
+  void add(ColumnDefinition column, const ArgumentParser& parser) {
+    const std::string lower = ascii_lower(column.name);
+    if (std::find(std::begin(kHiddenNames), std::end(kHiddenNames), lower) !=
+        std::end(kHiddenNames)) {
+      parser.fail("the name \"" + lower + "\" belongs to a hidden column of every warp table");
+    }
+    if (lower == ascii_lower(definition_.table)) {
+      parser.fail("a column cannot have its table's name, which belongs to the hidden column "
+                  "that takes commands");
+    }
+    if (definition_.find(column.name) != nullptr) {
+      parser.fail("there is already a column named " + column.name);
+    }
+    if (column.kind == ColumnKind::kRowId || column.kind == ColumnKind::kTextKey) {
+      if (std::exchange(has_key_, true)) parser.fail("there is already a PRIMARY KEY");
+    }
+    place(column);
+    definition_.columns.push_back(std::move(column));
+  }
+
+ private:
+  void place(ColumnDefinition& column) {
+    switch (column.kind) {
+      case ColumnKind::kRowId:
+        definition_.rowid_column = static_cast<int>(definition_.columns.size());
+        break;
+      case ColumnKind::kVector: column.slot = vectors_++; break;
+      case ColumnKind::kAux: column.slot = aux_++; break;
+      case ColumnKind::kTextKey:
+      case ColumnKind::kPlain:
+      case ColumnKind::kPartition: column.slot = plains_++; break;
+    }
+  }
+
+  TableDefinition& definition_;
+  int vectors_ = 0, plains_ = 0, aux_ = 0;
+  bool has_key_ = false;
+};
+
+// Every vector column has codes to keep, and an index that asks for nothing else.
+void check_codes_only(const TableDefinition& definition) {
+  bool any = false;
+  for (const ColumnDefinition& column : definition.columns) {
+    if (column.kind != ColumnKind::kVector) continue;
+    any = true;
+    const std::string place = definition.table + "." + column.name + ": ";
+    if (!index::codes_suffice(column.index.kind)) {
+      throw Error(ErrorKind::kInvalid, place + "store=codes needs index=" +
+                                           index::kinds_with_codes() +
+                                           ", but the column has index=" + column.index.kind);
+    }
+    try {
+      index::make_index(column.index, {column.element, column.dim, column.distance, true});
+    } catch (const Error& error) {
+      throw Error(error.kind(), place + error.what());
+    }
+  }
+  if (any) return;
+  throw Error(ErrorKind::kInvalid,
+              definition.table + ": store=codes needs a vector column with index=" +
+                  index::kinds_with_codes());
+}
+
+// What goes with rows that are another table's.
+void check_content(const TableDefinition& definition) {
+  const auto refuse = [&](const std::string& why) {
+    throw Error(ErrorKind::kInvalid, definition.table + ": " + why);
+  };
+  const ContentOptions& content = definition.content;
+  if (!definition.has_content()) {
+    if (!content.rowid.empty()) refuse("content_rowid= needs content=, which names a table");
+    if (!content.triggers) refuse("sync= needs content=, which names a table");
+    return;
+  }
+  if (definition.codes_only) {
+    refuse("store=codes has no use with content=: the vectors are those of " + content.table +
+           ", and the file gets nothing but their codes as it is");
+  }
+  for (const ColumnDefinition& column : definition.columns) {
+    if (column.kind != ColumnKind::kTextKey) continue;
+    refuse("column " + column.name + " cannot be a TEXT PRIMARY KEY with content=: its rows are "
+           "known by the rowid of " + content.table);
+  }
+}
+
+}  // namespace
+
+std::string TableDefinition::declaration() const {
+  std::string sql = "CREATE TABLE x(";
+  for (const ColumnDefinition& column : columns) {
+    sql += quoted_name(column.name) + ' ' + column.declared;
+    if (column.kind == ColumnKind::kRowId) sql += " PRIMARY KEY";
+    sql += ", ";
+  }
+  return sql + "distance REAL HIDDEN, k INTEGER HIDDEN, nprobe INTEGER HIDDEN, "
+               "matches INTEGER HIDDEN, " + quoted_name(table) + " HIDDEN)";
+}
+
+engine::TableOptions TableDefinition::options() const {
+  engine::TableOptions options;
+  Layout& layout = options.layout;
+  for (const ColumnDefinition& column : columns) {
+    switch (column.kind) {
+      case ColumnKind::kRowId: options.rowid_name = column.name; break;
+      case ColumnKind::kVector:
+        layout.vectors.push_back({column.element, column.dim});
+        options.vectors.push_back({column.name, column.distance, column.index});
+        break;
+      case ColumnKind::kAux: layout.aux += has_content() ? 0 : 1; break;
+      case ColumnKind::kTextKey: layout.text_key = column.slot; [[fallthrough]];
+      case ColumnKind::kPlain:
+      case ColumnKind::kPartition:
+        if (column.kind == ColumnKind::kPartition) layout.partitions.push_back(column.slot);
+        layout.plains.push_back(column.plain);
+        layout.match.push_back(column.index.kind == "match");
+        options.plain_names.push_back(column.name);
+        break;
+    }
+  }
+  layout.codes_only = codes_only;
+  layout.content = has_content();
+  layout.segment_rows = default_segment_rows(layout);
+  return options;
+}
+
+const ColumnDefinition* TableDefinition::find(std::string_view name) const {
+  const std::string lower = ascii_lower(name);
+  for (const ColumnDefinition& column : columns) {
+    if (ascii_lower(column.name) == lower) return &column;
+  }
+  return nullptr;
+}
+
+void check_table_name(const TableDefinition& definition, const std::string& table) {
+  const std::string lower = ascii_lower(table);
+  for (std::string_view hidden : kHiddenNames) {
+    if (lower == hidden) {
+      throw Error(ErrorKind::kInvalid, "a warp table cannot be named " + lower +
+                                           ", which is a hidden column of every warp table");
+    }
+  }
+  if (definition.find(table) != nullptr) {
+    throw Error(ErrorKind::kInvalid, definition.table + ": a warp table cannot be named " + table +
+                                         " because it has a column of that name");
+  }
+}
+
+TableDefinition parse_definition(const std::string& schema, const std::string& table,
+                                 const std::vector<std::string>& arguments) {
+  TableDefinition definition;
+  definition.schema = schema;
+  definition.table = table;
+  check_table_name(definition, table);
+  TableBuilder builder(definition);
+  std::set<std::string> options;
+  for (const std::string& argument : arguments) {
+    ArgumentParser parser(table, argument);
+    if (parser.is_table_option()) {
+      parser.table_option(definition);
+      const std::string option = parser.table_option_name();
+      if (!options.insert(option).second) parser.fail(option + "= is given twice");
+    } else {
+      builder.add(parser.column(), parser);
+    }
+  }
+  if (definition.columns.empty()) {
+    throw Error(ErrorKind::kInvalid,
+                table + ": expected at least one column, as warp(embedding FLOAT[768])");
+  }
+  check_content(definition);
+  if (definition.codes_only) check_codes_only(definition);
+  return definition;
+}
+
+}  // namespace warplite::sql

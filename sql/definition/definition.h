@@ -1,0 +1,72 @@
+// CREATE VIRTUAL TABLE … USING warp(…): the columns as written, checked.
+// The grammar is a superset of the one of vec0 tables (DESIGN §1.1).
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/collection.h"
+#include "index/text/text_index.h"
+
+namespace warplite::sql {
+
+enum class ColumnKind { kRowId, kTextKey, kVector, kPlain, kPartition, kAux };
+
+struct ColumnDefinition {
+  std::string name;
+  ColumnKind kind = ColumnKind::kPlain;
+  int slot = -1;          // index into Layout::vectors, ::plains (plain, partition, text key) or of the aux columns
+  std::string declared;   // type for sqlite3_declare_vtab: "INTEGER", "TEXT COLLATE nocase", "" …
+  ElementType element = ElementType::kFloat32;  // kVector
+  std::uint32_t dim = 0;                        // kVector
+  Distance distance = Distance::kL2;            // kVector
+  index::Spec index;                            // kVector
+  PlainType plain = PlainType::kInteger;        // kPlain, kPartition, kTextKey
+  index::TextIndex text;                        // of a TEXT column
+
+  // Of what answers MATCH. (index=match serves match counts, and no search by edit distance.)
+  const std::string& index_name() const {
+    static const std::string kFlat = "flat";
+    const bool every_text = text.kind == index::TextIndex::Kind::kEdit && text.metric == nullptr;
+    return every_text ? kFlat : index.kind;
+  }
+};
+
+// Hidden columns follow the declared ones, in this order; then one named as the
+// table itself, for commands.
+enum HiddenColumn { kDistance, kK, kNprobe, kMatches, kCommand, kHiddenCount };
+
+// content=: the rows are those of another table.
+struct ContentOptions {
+  std::string table;     // empty: they are not
+  std::string rowid;     // content_rowid=, or empty
+  bool triggers = true;  // sync=triggers, or manual
+};
+
+struct TableDefinition {
+  std::string schema;
+  std::string table;
+  std::vector<ColumnDefinition> columns;  // in declared order
+  int rowid_column = -1;                  // the INTEGER PRIMARY KEY, or -1
+  bool codes_only = false;                // store=codes
+  ContentOptions content;
+
+  int hidden(HiddenColumn column) const { return static_cast<int>(columns.size()) + column; }
+  // For sqlite3_declare_vtab.
+  std::string declaration() const;
+  // With content=, +columns are none of the engine's, and the source is left to the caller.
+  engine::TableOptions options() const;
+  const ColumnDefinition* find(std::string_view name) const;  // ASCII case-insensitive
+  bool has_content() const { return !content.table.empty(); }
+};
+
+// `arguments` as xCreate receives them from index 3 on. Throws Error{kInvalid} that quotes the argument and
+// says what was expected, Error{kUnsupported} for an index kind that is not available.
+TableDefinition parse_definition(const std::string& schema, const std::string& table,
+                                 const std::vector<std::string>& arguments);
+
+// Throws Error{kInvalid} when a hidden column or a column of the table has that name.
+void check_table_name(const TableDefinition& definition, const std::string& table);
+
+}  // namespace warplite::sql

@@ -1,0 +1,137 @@
+#include "sql/definition/json_vector.h"
+
+#include <cmath>
+#include <cstring>
+#include <string>
+
+#include "core/error.h"
+#include "core/half.h"
+#include "sql/host/json_reader.h"
+
+namespace warplite::sql {
+namespace {
+
+class VectorParser {
+ public:
+  VectorParser(std::string_view text, ElementType type)
+      : text_(text), reader_(text), type_(type) {
+    result_.bytes.reserve(bytes_per_vector(type, text.size() / 4 / 8 * 8));
+  }
+
+  // False: problem() says what came.
+  bool parse() try {
+    if (const JsonToken token = reader_.next(); token != JsonToken::kListBegin) {
+      return unexpected(words(token), " instead of an array");
+    }
+    for (JsonToken token; (token = reader_.next()) != JsonToken::kListEnd;) {
+      if (token != JsonToken::kNumber) return misfit(words(token));
+      if (!add(reader_.number())) return false;
+    }
+    return reader_.next() == JsonToken::kEnd;
+  } catch (const JsonError& error) {
+    return unexpected(error.what(), "");
+  }
+
+  const std::string& problem() const { return problem_; }
+  JsonVector take() { return std::move(result_); }
+
+ private:
+  static std::string words(JsonToken token) {
+    switch (token) {
+      case JsonToken::kNull: return "null";
+      case JsonToken::kFalse: return "false";
+      case JsonToken::kTrue: return "true";
+      case JsonToken::kText: return "a string";
+      case JsonToken::kListBegin: return "an array";
+      case JsonToken::kObjectBegin: return "an object";
+      default: return "a number";
+    }
+  }
+
+  bool unexpected(const std::string& what, const std::string& where) {
+    problem_ = "got " + what + where;
+    return false;
+  }
+  bool misfit(const std::string& what) {
+    return unexpected(what, " as element [" + std::to_string(result_.count) + "]");
+  }
+  bool misfit() { return misfit(written()); }
+  // The number as it is in the text.
+  std::string written() const {
+    return std::string(text_.substr(reader_.begin(), reader_.end() - reader_.begin()));
+  }
+
+  bool add(const Cell& number) {
+    const double value = number.kind == CellKind::kInteger ? static_cast<double>(number.integer)
+                                                           : number.real;
+    if (std::isinf(value)) {
+      return unexpected("a number that is too large at byte " + std::to_string(reader_.end()),
+                        ": " + written());
+    }
+    switch (type_) {
+      case ElementType::kFloat32: {
+        const float narrow = static_cast<float>(value);
+        if (!std::isfinite(narrow)) return misfit();
+        return append(&narrow, sizeof narrow);
+      }
+      case ElementType::kFloat16: {
+        const std::uint16_t narrow = float_to_half(static_cast<float>(value));
+        if ((narrow & 0x7c00u) == 0x7c00u) return misfit();
+        return append(&narrow, sizeof narrow);
+      }
+      case ElementType::kInt8: {
+        if (value != std::trunc(value) || value < -128 || value > 127) return misfit();
+        const std::int8_t narrow = static_cast<std::int8_t>(value);
+        return append(&narrow, sizeof narrow);
+      }
+      case ElementType::kBit:
+        if (value != 0 && value != 1) return misfit();
+        return append_bit(value != 0);
+    }
+    return false;
+  }
+
+  bool append(const void* element, std::size_t size) {
+    const std::byte* bytes = static_cast<const std::byte*>(element);
+    result_.bytes.insert(result_.bytes.end(), bytes, bytes + size);
+    ++result_.count;
+    return true;
+  }
+
+  bool append_bit(bool bit) {
+    const std::size_t shift = result_.count % 8;
+    if (shift == 0) result_.bytes.push_back(std::byte{0});
+    if (bit) result_.bytes.back() |= std::byte{1} << shift;
+    ++result_.count;
+    return true;
+  }
+
+  std::string_view text_;
+  JsonReader reader_;
+  ElementType type_;
+  JsonVector result_;
+  std::string problem_;
+};
+
+const char* element_words(ElementType type) {
+  switch (type) {
+    case ElementType::kFloat32: return "numbers in the range of float32";
+    case ElementType::kFloat16: return "numbers in the range of float16 (below 65520)";
+    case ElementType::kInt8: return "integers from -128 to 127";
+    case ElementType::kBit: return "zeros and ones";
+  }
+  return "numbers";
+}
+
+}  // namespace
+
+JsonVector parse_json_vector(std::string_view text, ElementType type, const Place& where) {
+  VectorParser parser(text, type);
+  if (!parser.parse()) {
+    throw Error(ErrorKind::kInvalid, where.text() + ": expected a JSON array of " +
+                                         element_words(type) + ", " + parser.problem());
+  }
+  return parser.take();
+}
+
+}  // namespace warplite::sql

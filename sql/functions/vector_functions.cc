@@ -1,0 +1,253 @@
+#include "sql/functions/vector_functions.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <iterator>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "compute/reference.h"
+#include "core/error.h"
+#include "core/half.h"
+#include "sql/definition/values.h"
+
+namespace warplite::sql {
+namespace {
+
+[[noreturn]] void refuse(const char* function, const std::string& message) {
+  throw Error(ErrorKind::kInvalid, std::string(function) + ": " + message);
+}
+
+// "float32[4]".
+std::string shape(const VectorInput& vector) {
+  return std::string(type_name(vector.type)) + "[" + std::to_string(vector.dim) + "]";
+}
+
+void result(sqlite3_context* context, const VectorInput& vector) {
+  result_vector(context, vector.type, vector.data, vector.size);
+}
+
+// Floats as a vector of `type`, FLOAT or FLOAT16. Refuses what became infinite.
+void result_floats(sqlite3_context* context, const char* function, ElementType type,
+                   const std::vector<float>& values) {
+  std::vector<std::uint16_t> halves;
+  const bool half = type == ElementType::kFloat16;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (half) halves.push_back(float_to_half(values[i]));
+    if (!std::isfinite(half ? half_to_float(halves[i]) : values[i])) {
+      refuse(function, "element [" + std::to_string(i) + "] of the result does not fit " +
+                           type_name(type));
+    }
+  }
+  if (half) {
+    result_vector(context, type, halves.data(), halves.size() * sizeof(std::uint16_t));
+  } else {
+    result_vector(context, type, values.data(), values.size() * sizeof(float));
+  }
+}
+
+// --- constructors and properties -------------------------------------------
+
+template <ElementType kType>
+void construct(sqlite3_context* context, sqlite3_value** arguments) {
+  const char* name = kType == ElementType::kFloat32   ? "vec_f32"
+                     : kType == ElementType::kFloat16 ? "vec_f16"
+                     : kType == ElementType::kInt8    ? "vec_int8"
+                                                      : "vec_bit";
+  if constexpr (kType == ElementType::kFloat16) {
+    if (sqlite3_value_subtype(arguments[0]) == kSubtypeFloat32) {
+      return result_floats(context, name, kType, floats_of(vector_argument(arguments[0], name)));
+    }
+  }
+  result(context, vector_of_type(arguments[0], kType, name));
+}
+
+void length(sqlite3_context* context, sqlite3_value** arguments) {
+  sqlite3_result_int64(context, vector_argument(arguments[0], "vec_length").dim);
+}
+
+void type(sqlite3_context* context, sqlite3_value** arguments) {
+  const VectorInput vector = vector_argument(arguments[0], "vec_type");
+  sqlite3_result_text(context, type_name(vector.type), -1, SQLITE_STATIC);
+}
+
+void to_json(sqlite3_context* context, sqlite3_value** arguments) {
+  constexpr unsigned kSubtypeJson = 'J';
+  const VectorInput vector = vector_argument(arguments[0], "vec_to_json");
+  const std::string json = vector_to_json(vector.type, vector.dim, vector.data);
+  sqlite3_result_text64(context, json.data(), json.size(), SQLITE_TRANSIENT, SQLITE_UTF8);
+  sqlite3_result_subtype(context, kSubtypeJson);
+}
+
+// --- two vectors -----------------------------------------------------------
+
+struct Pair {
+  VectorInput x, y;
+};
+
+Pair read_pair(sqlite3_value** arguments, const char* function) {
+  Pair pair{vector_argument(arguments[0], function), vector_argument(arguments[1], function)};
+  if (pair.x.type != pair.y.type || pair.x.dim != pair.y.dim) {
+    refuse(function, "expected two vectors of one type and dimension, got " + shape(pair.x) +
+                         " and " + shape(pair.y));
+  }
+  return pair;
+}
+
+template <Distance kDistance>
+void distance(sqlite3_context* context, sqlite3_value** arguments) {
+  static const std::string name = "vec_distance_" + std::string(info(kDistance).name);
+  const Pair pair = read_pair(arguments, name.c_str());
+  const ElementType type = pair.x.type;
+  if (!applies(kDistance, type)) {
+    refuse(name.c_str(), std::string("expected ") +
+                             (info(kDistance).bits ? "bit" : "float32, float16 or int8") +
+                             " vectors, got " + type_name(type));
+  }
+  const double value = compute::canonical_distance(kDistance, type, pair.x.dim, pair.x.data,
+                                                   pair.y.data);
+  if (kDistance == Distance::kCosine) {
+    const auto zero = [](const VectorInput& vector) {
+      const std::vector<float> values = floats_of(vector);
+      return std::all_of(values.begin(), values.end(), [](float v) { return v == 0; });
+    };
+    if (value == 1 && (zero(pair.x) || zero(pair.y))) return sqlite3_result_null(context);
+  }
+  if (kDistance == Distance::kL1 && type == ElementType::kInt8) {
+    return sqlite3_result_int64(context, static_cast<sqlite3_int64>(value));
+  }
+  sqlite3_result_double(context, value);
+}
+
+// Element by element; INT8 wraps around, as bytes do.
+template <typename Operation>
+void combine(sqlite3_context* context, sqlite3_value** arguments, const char* function,
+             Operation operation) {
+  const Pair pair = read_pair(arguments, function);
+  if (pair.x.type == ElementType::kBit) {
+    refuse(function, "expected float32, float16 or int8 vectors, got bit");
+  }
+  if (pair.x.type == ElementType::kInt8) {
+    std::vector<std::uint8_t> sums(pair.x.dim);
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+      sums[i] = static_cast<std::uint8_t>(operation(static_cast<int>(pair.x.data[i]),
+                                                    static_cast<int>(pair.y.data[i])));
+    }
+    return result_vector(context, ElementType::kInt8, sums.data(), sums.size());
+  }
+  std::vector<float> x = floats_of(pair.x);
+  const std::vector<float> y = floats_of(pair.y);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = operation(x[i], y[i]);
+  result_floats(context, function, pair.x.type, x);
+}
+
+void add(sqlite3_context* context, sqlite3_value** arguments) {
+  combine(context, arguments, "vec_add", [](auto a, auto b) { return a + b; });
+}
+
+void sub(sqlite3_context* context, sqlite3_value** arguments) {
+  combine(context, arguments, "vec_sub", [](auto a, auto b) { return a - b; });
+}
+
+// --- one vector ------------------------------------------------------------
+
+VectorInput float_argument(sqlite3_value* value, const char* function) {
+  VectorInput vector = vector_argument(value, function);
+  if (vector.type != ElementType::kFloat32 && vector.type != ElementType::kFloat16) {
+    refuse(function, "expected a float32 or float16 vector, got " + shape(vector));
+  }
+  return vector;
+}
+
+// A zero vector has no direction: NULL.
+void normalize(sqlite3_context* context, sqlite3_value** arguments) {
+  const VectorInput vector = float_argument(arguments[0], "vec_normalize");
+  std::vector<float> values = floats_of(vector);
+  double square = 0;
+  for (float value : values) square += static_cast<double>(value) * static_cast<double>(value);
+  if (square == 0) return sqlite3_result_null(context);
+  const double norm = std::sqrt(square);
+  for (float& value : values) value = static_cast<float>(static_cast<double>(value) / norm);
+  result_floats(context, "vec_normalize", vector.type, values);
+}
+
+void slice(sqlite3_context* context, sqlite3_value** arguments) {
+  constexpr const char* kName = "vec_slice";
+  const VectorInput vector = vector_argument(arguments[0], kName);
+  const sqlite3_int64 start = sqlite3_value_int64(arguments[1]);
+  const sqlite3_int64 end = sqlite3_value_int64(arguments[2]);
+  if (start < 0 || start >= end || end > vector.dim) {
+    refuse(kName, "expected 0 <= start < end <= " + std::to_string(vector.dim) + " for " +
+                      shape(vector) + ", got start " + std::to_string(start) + " and end " +
+                      std::to_string(end));
+  }
+  if (vector.type == ElementType::kBit && (start % 8 != 0 || end % 8 != 0)) {
+    refuse(kName, "expected start and end to be multiples of 8 for a bit vector, got " +
+                      std::to_string(start) + " and " + std::to_string(end));
+  }
+  const std::size_t from = bytes_per_vector(vector.type, static_cast<std::size_t>(start));
+  const std::size_t to = bytes_per_vector(vector.type, static_cast<std::size_t>(end));
+  result_vector(context, vector.type, vector.data + from, to - from);
+}
+
+// −1 … 1 in 255 steps of 2/255, as float32, become −128 … 127; what is outside is clamped.
+void quantize_int8(sqlite3_context* context, sqlite3_value** arguments) {
+  constexpr const char* kName = "vec_quantize_int8";
+  constexpr float kStep = 2.0f / 255.0f;
+  const Cell mode = cell_of(arguments[1]);
+  if (mode.kind != CellKind::kText || mode.bytes != "unit") {
+    refuse(kName, "expected 'unit' as the second argument, got " + describe(mode));
+  }
+  const std::vector<float> values = floats_of(float_argument(arguments[0], kName));
+  std::vector<std::int8_t> codes(values.size());
+  for (std::size_t i = 0; i < codes.size(); ++i) {
+    const double code = (static_cast<double>(values[i]) + 1.0) / static_cast<double>(kStep) - 128.0;
+    codes[i] = static_cast<std::int8_t>(std::clamp(code, -128.0, 127.0));
+  }
+  result_vector(context, ElementType::kInt8, codes.data(), codes.size());
+}
+
+// One bit an element, set where it is positive, least significant bit first.
+void quantize_binary(sqlite3_context* context, sqlite3_value** arguments) {
+  constexpr const char* kName = "vec_quantize_binary";
+  const VectorInput vector = vector_argument(arguments[0], kName);
+  if (vector.type == ElementType::kBit || vector.dim % 8 != 0) {
+    refuse(kName,
+           "expected a float32, float16 or int8 vector whose dimension is a multiple of 8, got " +
+               shape(vector));
+  }
+  const std::vector<float> values = floats_of(vector);
+  std::vector<std::uint8_t> bits(vector.dim / 8);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (values[i] > 0) bits[i / 8] = static_cast<std::uint8_t>(bits[i / 8] | 1u << (i % 8));
+  }
+  result_vector(context, ElementType::kBit, bits.data(), bits.size());
+}
+
+}  // namespace
+
+const ScalarFunction kVectorFunctions[] = {
+    {"vec_f32", 1, construct<ElementType::kFloat32>},
+    {"vec_f16", 1, construct<ElementType::kFloat16>},
+    {"vec_int8", 1, construct<ElementType::kInt8>},
+    {"vec_bit", 1, construct<ElementType::kBit>},
+    {"vec_length", 1, length},
+    {"vec_type", 1, type},
+    {"vec_to_json", 1, to_json},
+    {"vec_distance_l2", 2, distance<Distance::kL2>},
+    {"vec_distance_cosine", 2, distance<Distance::kCosine>},
+    {"vec_distance_l1", 2, distance<Distance::kL1>},
+    {"vec_distance_ip", 2, distance<Distance::kInnerProduct>},
+    {"vec_distance_hamming", 2, distance<Distance::kHamming>},
+    {"vec_add", 2, add},
+    {"vec_sub", 2, sub},
+    {"vec_normalize", 1, normalize},
+    {"vec_slice", 3, slice},
+    {"vec_quantize_int8", 2, quantize_int8},
+    {"vec_quantize_binary", 1, quantize_binary},
+};
+const int kVectorFunctionCount = static_cast<int>(std::size(kVectorFunctions));
+
+}  // namespace warplite::sql

@@ -1,0 +1,72 @@
+// How one scan of a warp table is answered: xBestIndex makes a plan, idxStr carries it as
+// readable text (EXPLAIN QUERY PLAN shows it), xFilter reads it back.
+//
+//   knn(embedding flat) filter(year>=,venue IN) distance<= k nprobe limit offset
+//   range(embedding flat) filter(…) distance<=     every row within the distance
+//   match_count(scan) filter(…) matches>= k limit   MATCH on the table's own name
+//   scan filter(…, s LIKE overloaded)               rows that pass, in ascending rowid
+//   rowid=                                          one row
+//   key(doi)                                        one row, by the TEXT PRIMARY KEY
+//   refused: …                                      no rows: the cursor fails with this reason
+//
+// xFilter's arguments: one for each filter, the query, one for each bound (on distance, then on
+// matches), then k, nprobe, limit and offset. Names that are not plain
+// identifiers are quoted.
+// Threads: as the connection. Errors: thrown.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/value.h"
+#include "engine/filter/filter.h"
+#include "sql/definition/definition.h"
+#include "sql/plan/pattern_probe.h"
+#include "storage/sqlite_api.h"
+
+namespace warplite::sql {
+
+struct Plan {
+  // The lower bits of idxNum.
+  enum class Access { kScan, kKnn, kRange, kRowId, kKey, kRefused, kCount };
+  struct Term {
+    int column = engine::Predicate::kRowId;  // index into TableDefinition::columns, or kRowId
+    engine::Comparison op = engine::Comparison::kEqual;
+    Collation collation = Collation::kBinary;
+    bool overloaded = false;  // LIKE or GLOB, which is not known to be SQLite's own
+  };
+
+  Access access = Access::kScan;
+  int column = -1;  // kKnn, kRange: the vector column; kKey: the key column
+  std::vector<Term> filters;
+  std::vector<engine::Comparison> bounds;  // on distance
+  std::vector<engine::Comparison> match_bounds;  // on matches; kCount
+  bool k = false, nprobe = false, limit = false, offset = false;
+  std::string refusal;  // kRefused: why
+
+  bool searches() const { return access == Access::kKnn || access == Access::kRange; }  // vectors
+  std::string text(const TableDefinition& table) const;
+  // REQUIRES: made by text() for the same table; throws Error{kInvalid} otherwise.
+  static Plan parse(std::string_view text, const TableDefinition& table);
+};
+
+// In idxNum, of an index with content=: a scan from which no column is read that is indexed; and
+// +columns are read.
+inline constexpr int kShowsNoValues = 16;
+inline constexpr int kShowsAux = 32;
+
+// What planning remembers from call to call: was the table offered with a MATCH? A table of one
+// FROM is known by the statement being prepared and its colUsed; OR branches come after the whole.
+struct SearchMemo {
+  const sqlite3_stmt* statement = nullptr;
+  sqlite3_uint64 columns = 0;
+  bool searched = false;
+  PatternProbe* probe = nullptr;  // set while it is the probe's statement that is prepared
+};
+
+// xBestIndex. Returns SQLITE_OK or SQLITE_CONSTRAINT; throws for what can never work.
+int best_index(sqlite3* db, const TableDefinition& table, SearchMemo& memo,
+               sqlite3_index_info* info);
+
+}  // namespace warplite::sql

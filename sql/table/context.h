@@ -1,0 +1,103 @@
+// What the modules and functions of one connection share: its warp tables by name.
+// Ownership: created by registration, freed with the module (sql/host/entry.h).
+// Threads: as the connection.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compute/ops.h"
+#include "engine/collection.h"
+#include "engine/search/search_report.h"
+#include "sql/definition/definition.h"
+#include "storage/sqlite_api.h"
+
+namespace warplite::sql {
+
+class ContentTable;
+
+// A connected warp table; the virtual table owns it, cursors of table-valued functions share it.
+struct OpenTable {
+  std::vector<std::string> arguments;  // as SQLite hands them over: schema, table, columns
+  TableDefinition definition;
+  std::shared_ptr<ContentTable> content;  // null without content=; the collection reads it
+  std::shared_ptr<engine::Collection> collection;
+};
+
+struct QualifiedName {
+  std::string schema;  // empty when none was written
+  std::string table;
+};
+
+// "papers" or "schema.papers", either part perhaps "quoted", [quoted] or `quoted`.
+// Throws Error{kInvalid}.
+QualifiedName parse_name(const std::string& name);
+
+// The schema that has a table or view of this name: the one that was written, whether it has
+// one or not; else temp, main, then the attached ones.
+std::optional<std::string> locate(sqlite3* db, const QualifiedName& name);
+
+class Context {
+ public:
+  explicit Context(sqlite3* db) : db_(db) {}
+  sqlite3* db() const { return db_; }
+
+  void add(const std::shared_ptr<OpenTable>& table);
+  void remove(const OpenTable& table);
+
+  // The table of these arguments where an earlier connection of it is still held, by a transaction or
+  // by a cursor, and it is what the schema has under their name by now. A schema that is rolled back,
+  // or a rename, makes SQLite connect tables anew: both connections must see the same pending rows,
+  // and the old one the same shadow tables.
+  std::shared_ptr<OpenTable> still_open(const std::vector<std::string>& arguments);
+
+  // "papers" or "schema.papers" (either part may be "quoted", [quoted] or `quoted`); ASCII
+  // case-insensitive; without a schema: temp, main, then the attached ones. Connects the table when
+  // this connection has not used it yet, and notices what other connections did to the schema.
+  // Throws Error{kInvalid} "no such warp table: …", or that says what the name is instead.
+  std::shared_ptr<OpenTable> find(const std::string& name);
+
+  // Writes the rows that the transaction's tables hold in memory.
+  void write_all();
+
+  // Of a search that begins, which is the last one from now on.
+  std::shared_ptr<engine::SearchReport> new_report(const TableDefinition& table,
+                                                   const ColumnDefinition& column);
+  // Null: nothing was searched.
+  const std::shared_ptr<engine::SearchReport>& last_report() const { return last_report_; }
+
+  int nested_queries = 0;  // query_sql of joins that run, one within another
+
+ private:
+  std::shared_ptr<OpenTable> lookup(const std::string& schema, const std::string& table);
+  // Makes SQLite connect the table, and notice what other connections did to the schema.
+  void connect(const std::string& schema, const std::string& table);
+
+  sqlite3* db_;
+  // By schema and table as they were connected, in lower case. The last one of a name is what SQLite
+  // has now, others are held from earlier.
+  struct Known {
+    std::string schema, table;
+    std::weak_ptr<OpenTable> open;
+  };
+  std::vector<Known> tables_;
+  std::shared_ptr<engine::SearchReport> last_report_;
+};
+
+// sqlite3_interrupt(), and progress handlers, as long work asks for them: by stepping a statement,
+// which fails with SQLITE_INTERRUPT, and during which SQLite calls the handler. (To ask SQLite
+// whether it was interrupted would leave handlers waiting.) Once a millisecond at most.
+class Interrupt : public compute::Cancellation {
+ public:
+  explicit Interrupt(sqlite3* db);
+  ~Interrupt() override;
+  bool requested() override;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace warplite::sql

@@ -1,0 +1,249 @@
+#include "sql/table/match_source.h"
+
+#include <algorithm>
+#include <optional>
+#include <string_view>
+#include <unordered_set>
+
+#include "core/interruption.h"
+#include "engine/filter/content_hits.h"
+#include "engine/match/match_count.h"
+#include "engine/search/search.h"
+#include "engine/text/edit_search.h"
+#include "engine/text/sequences.h"
+#include "sql/table/match_rows.h"
+
+namespace warplite::sql {
+namespace {
+
+void remove_rows(std::vector<Hit>& hits, const std::vector<Hit>& which) {
+  std::unordered_set<RowId> rowids;
+  rowids.reserve(which.size());
+  for (const Hit& hit : which) rowids.insert(hit.rowid);
+  std::erase_if(hits, [&](const Hit& hit) { return rowids.contains(hit.rowid); });
+}
+
+// Where the first rows are approximate, batch after batch looks farther, until every row is
+// compared: what an earlier batch missed comes with a later one. Where they are exact, the rest is
+// what comes after the last one.
+class VectorSource final : public MatchSource {
+ public:
+  VectorSource(const MatchQuestion& question, const engine::View& view,
+               const engine::Selection& selection, const index::Index& index,
+               compute::Cancellation& cancellation)
+      : view_(view), selection_(selection), index_(index) {
+    request_.column = question.column;
+    request_.distance = question.distance;
+    request_.queries = {question.query.data(), 1, question.dim, question.type};
+    request_.range = question.range;
+    request_.nprobe = question.nprobe.value_or(0);
+    request_.cancellation = &cancellation;
+    request_.report = question.report.get();
+  }
+
+  std::vector<Hit> first(std::size_t k) override {
+    // Now, since the view may lose its model while the cursor is open.
+    approximate_ = !engine::is_exact(view_, index_, request_);
+    batch_ = k;
+    return nearest();
+  }
+  std::vector<Hit> all() override { return within(request_); }
+  Batch next(const std::vector<Hit>& come) override {
+    if (!approximate_) return MatchSource::next(come);
+    constexpr std::uint32_t kGrowth = 4;
+    batch_ *= kGrowth;
+    request_.farther *= kGrowth;
+    const bool part = engine::looks_at_part(view_, selection_, index_, request_, batch_);
+    Batch batch{part ? nearest() : all(), !part};
+    remove_rows(batch.hits, come);
+    return batch;
+  }
+
+ private:
+  std::vector<Hit> rest(const Hit& last) override {
+    engine::SearchRequest search = request_;
+    search.has_after = true;
+    search.after_distance = last.distance;
+    search.after_rowid = last.rowid;
+    return within(search);
+  }
+  std::vector<Hit> nearest() const {
+    return engine::nearest(view_, selection_, index_, request_, batch_).sorted(0);
+  }
+  std::vector<Hit> within(const engine::SearchRequest& search) const {
+    return std::move(engine::within(view_, selection_, index_, search)[0]);
+  }
+
+  const engine::View& view_;
+  const engine::Selection& selection_;
+  const index::Index& index_;
+  engine::SearchRequest request_;
+  std::size_t batch_ = 0;     // rows of the last one, those that had come included
+  bool approximate_ = false;  // what first() has found
+};
+
+class CountSource final : public MatchSource {
+ public:
+  CountSource(const MatchQuestion& question, const engine::View& view,
+              const engine::Selection& selection, compute::Cancellation& cancellation)
+      : question_(question), view_(view), selection_(selection), cancellation_(cancellation) {}
+
+  std::vector<Hit> first(std::size_t k) override {
+    engine::CountRequest request;
+    request.range = question_.counts;
+    request.cancellation = &cancellation_;
+    return engine::most_matches(view_, selection_, {&question_.items, 1}, k, request).sorted(0);
+  }
+  std::vector<Hit> all() override { return matches({}); }
+
+ private:
+  std::vector<Hit> rest(const Hit& last) override { return matches(last); }
+  std::vector<Hit> matches(const std::optional<Hit>& after) const {
+    return engine::all_matches(view_, selection_, question_.items, question_.counts, after,
+                               &cancellation_);
+  }
+
+  const MatchQuestion& question_;
+  const engine::View& view_;
+  const engine::Selection& selection_;
+  compute::Cancellation& cancellation_;
+};
+
+class TextSource : public MatchSource {
+ public:
+  TextSource(const MatchQuestion& question, const engine::View& view,
+             const engine::Selection& selection, compute::Cancellation& cancellation)
+      : question_(question), view_(view), selection_(selection), query_(question.query_text()),
+        request_{question.column, question.text, {}, &cancellation} {}
+
+ protected:
+  const MatchQuestion& question_;
+  const engine::View& view_;
+  const engine::Selection& selection_;
+  const std::string_view query_;
+  const engine::TextRequest request_;
+};
+
+// By edit distance.
+class SequenceSource final : public TextSource {
+ public:
+  using TextSource::TextSource;
+
+  std::vector<Hit> first(std::size_t k) override {
+    const DistanceRange& range = question_.range;
+    // Those that are too near would take the places of others.
+    if (range.low > 0 || (range.low == 0 && range.low_open)) {
+      std::vector<Hit> within = all();
+      engine::erase_vanished(view_, within);
+      return nearest_of(std::move(within), k);
+    }
+    std::vector<Hit> hits;
+    const std::vector<engine::Sequences> answers =
+        engine::nearest_sequences(view_, selection_, request_, {&query_, 1}, k);
+    for (const engine::Sequence& sequence : answers[0].nearest) {
+      if (range.contains(sequence.hit.distance)) hits.push_back(sequence.hit);
+    }
+    return hits;
+  }
+  std::vector<Hit> all() override {
+    return engine::all_sequences(view_, selection_, request_, query_, question_.range);
+  }
+
+ private:
+  std::vector<Hit> rest(const Hit& last) override {
+    return engine::all_sequences(view_, selection_, request_, query_, question_.range, last);
+  }
+  static std::vector<Hit> nearest_of(std::vector<Hit> hits, std::size_t k) {
+    interruptible_sort(hits.begin(), hits.end());
+    hits.resize(std::min(k, hits.size()));
+    return hits;
+  }
+};
+
+// By edit distance, compared with every text that a metric index does not pass over.
+class EditSource final : public MatchSource {
+ public:
+  EditSource(const MatchQuestion& question, const engine::View& view,
+             const engine::Selection& selection, compute::Cancellation& cancellation)
+      : view_(view), selection_(selection), queries_(1) {
+    request_.column.column = question.column;
+    request_.metric = question.text.metric;
+    request_.cancellation = &cancellation;
+    request_.report = question.report.get();
+    request_.range = question.range;
+    request_.column.read(question.query_text(), queries_[0]);
+  }
+
+  std::vector<Hit> first(std::size_t k) override {
+    const auto search = [&](const engine::Selection& rows) {
+      compute::HitTable best(
+          1, static_cast<std::size_t>(std::min<std::uint64_t>(k, rows.count())));
+      if (best.k() != 0) engine::nearest_texts(view_, rows, request_, queries_, best);
+      return best;
+    };
+    return engine::nearest_present(view_, selection_, search).sorted(0);
+  }
+  std::vector<Hit> all() override { return within(std::nullopt); }
+
+ private:
+  std::vector<Hit> rest(const Hit& last) override { return within(last); }
+  std::vector<Hit> within(const std::optional<Hit>& after) const {
+    return std::move(engine::texts_within(view_, selection_, request_, queries_, after)[0]);
+  }
+
+  const engine::View& view_;
+  const engine::Selection& selection_;
+  engine::EditRequest request_;
+  std::vector<CodePoints> queries_;
+};
+
+// By words in common; the distance is how many of the query's are missing.
+class WordSource final : public TextSource {
+ public:
+  using TextSource::TextSource;
+
+  std::vector<Hit> first(std::size_t k) override {
+    std::vector<Hit> hits = most_common(question_.range.unbounded() ? k : every_row());
+    std::erase_if(hits, [&](const Hit& hit) { return !question_.range.contains(hit.distance); });
+    hits.resize(std::min(k, hits.size()));
+    return hits;
+  }
+  std::vector<Hit> all() override { return first(every_row()); }
+
+ private:
+  std::vector<Hit> rest(const Hit& last) override {
+    std::vector<Hit> hits = all();
+    std::erase_if(hits, [&](const Hit& hit) { return !(last < hit); });
+    return hits;
+  }
+  std::size_t every_row() const { return static_cast<std::size_t>(selection_.count()); }
+  std::vector<Hit> most_common(std::size_t k) {
+    std::vector<Hit> hits =
+        engine::most_common(view_, selection_, request_, {&query_, 1}, k).sorted(0);
+    for (Hit& hit : hits) hit.distance += static_cast<double>(question_.words);
+    return hits;
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<MatchSource> make_source(const MatchQuestion& question, const engine::View& view,
+                                         const engine::Selection& selection,
+                                         const index::Index* index,
+                                         compute::Cancellation& cancellation) {
+  if (question.text.kind == index::TextIndex::Kind::kNgram) {
+    return std::make_unique<SequenceSource>(question, view, selection, cancellation);
+  }
+  if (question.text.kind == index::TextIndex::Kind::kWords) {
+    return std::make_unique<WordSource>(question, view, selection, cancellation);
+  }
+  if (question.text.kind == index::TextIndex::Kind::kEdit) {
+    return std::make_unique<EditSource>(question, view, selection, cancellation);
+  }
+  if (index == nullptr) {
+    return std::make_unique<CountSource>(question, view, selection, cancellation);
+  }
+  return std::make_unique<VectorSource>(question, view, selection, *index, cancellation);
+}
+
+}  // namespace warplite::sql

@@ -1,0 +1,782 @@
+// Every device against the reference, with metric indexes and without: hits must be equal, bit for bit and in order. A
+// device is a line in conformance_devices.cc; everything else knows compute/ only.
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <doctest/doctest.h>
+#include <limits>
+#include <memory>
+#include <random>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "compute/device.h"
+#include "compute/reference.h"
+#include "core/bytes.h"
+#include "core/half.h"
+#include "cpu/cpu_device.h"
+#include "cpu/runtime/targets.h"
+#include "index/flat.h"
+#include "index/metric/list_of_clusters.h"
+#include "index/metric/metric_index.h"
+#include "index/metric/sss.h"
+#include "tests/support/conformance_devices.h"
+#include "tests/support/sql_session.h"
+
+using namespace warplite;
+using namespace warplite::compute;
+using warplite::testing::Candidate;
+using warplite::testing::conformance_devices;
+using warplite::testing::Restore;
+
+namespace {
+
+enum class Data {
+  kRandom, kFewValues, kZeros, kHuge, kTiny, kNearTies, kOffset, kMixedScales, kIdentical,
+  kLeastSquares, kLeastNormal, kLargest, kAllOrNothing, kBiased, kCount
+};
+
+const char* name_of(Data data) {
+  constexpr const char* kNames[] = {"random",    "few values", "zeros",        "huge",     "tiny",
+                                    "near ties", "offset",     "mixed scales", "identical",
+                                    "squares that vanish", "the least normal numbers",
+                                    "the largest numbers", "all elements or none",
+                                    "sums that are biased"};
+  return kNames[static_cast<int>(data)];
+}
+
+// Rows, times queries, that all cases together searched through a metric index.
+std::uint64_t indexed = 0;
+
+// Is worth it for any search.
+class EagerBuilder : public VectorMetricBuilder {
+ public:
+  explicit EagerBuilder(const VectorMetricBuilder& builder) : builder_(builder) {}
+  MetricSpace space() const override { return builder_.space(); }
+  double cost(std::size_t) const override { return 0; }
+  std::shared_ptr<const VectorMetric> build(Device& host, MatrixView rows,
+                                            Cancellation* cancellation) const override {
+    return builder_.build(host, rows, cancellation);
+  }
+
+ private:
+  const VectorMetricBuilder& builder_;
+};
+
+using Random = std::mt19937_64;
+
+double uniform(Random& random) { return std::uniform_real_distribution<double>(-1, 1)(random); }
+
+// One row as real numbers; `base` is common to all rows of the case.
+std::vector<double> make_row(Data data, const std::vector<double>& base, Random& random) {
+  std::vector<double> row(base.size());
+  const double scale = std::pow(10.0, 15 * uniform(random));
+  const bool empty = random() % 3 == 0;
+  const bool alike = random() % 8 == 0, half = random() % 2 == 0;
+  const double bias = uniform(random);
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    const double noise = uniform(random);
+    switch (data) {
+      case Data::kFewValues: row[i] = static_cast<double>(random() % 2); break;
+      case Data::kZeros: row[i] = empty || random() % 2 == 0 ? 0.0 : noise; break;
+      case Data::kHuge: row[i] = noise * (random() % 4 == 0 ? 3.3e38 : 1e18); break;
+      case Data::kTiny: row[i] = noise * (random() % 2 == 0 ? 1e-38 : 1e-43); break;
+      case Data::kNearTies:
+        row[i] = base[i] * (1 + static_cast<double>(random() % 3) * 0x1p-23);
+        break;
+      case Data::kOffset: row[i] = 1e6 + noise; break;
+      case Data::kMixedScales: row[i] = noise * scale; break;
+      case Data::kIdentical: row[i] = base[i]; break;
+      case Data::kLeastSquares: row[i] = (alike ? 1.0 : noise) * 0x1p-75; break;
+      case Data::kLeastNormal: row[i] = (alike ? 1.0 : noise) * 0x1p-126; break;
+      case Data::kLargest: row[i] = (alike ? 1.0 : noise) * 3.3e38; break;
+      case Data::kAllOrNothing: row[i] = half ? 3.4e-21 : 0; break;
+      // Equal terms: what adding them loses grows with their number, and is another for each row.
+      case Data::kBiased: row[i] = alike ? 1.1 : bias * 0x1p-43; break;
+      default: row[i] = noise;
+    }
+  }
+  return row;
+}
+
+// The finite element nearest to `value`, or one of that spirit.
+void put(ElementType type, double value, std::size_t i, std::byte* to) {
+  if (type == ElementType::kFloat32) {
+    const float element = static_cast<float>(std::clamp(value, -3.4e38, 3.4e38));
+    std::memcpy(to + i * 4, &element, 4);
+  } else if (type == ElementType::kFloat16) {
+    const std::uint16_t element =
+        float_to_half(static_cast<float>(std::clamp(value, -65504.0, 65504.0)));
+    std::memcpy(to + i * 2, &element, 2);
+  } else if (type == ElementType::kInt8) {
+    to[i] = static_cast<std::byte>(
+        static_cast<std::int8_t>(std::clamp(std::round(value * 127), -128.0, 127.0)));
+  } else if (value > 0.5) {
+    to[i / 8] |= static_cast<std::byte>(1u << (i % 8));
+  }
+}
+
+// What a case is; everything is derived from it and the seed.
+struct Shape {
+  ElementType type;
+  Distance distance;
+  std::uint32_t dim;
+  Data data;
+  std::vector<std::uint32_t> block_rows;
+  std::size_t queries;
+  std::size_t k;
+  int filter = 0;      // 0: none; n: about one row in n lives; −1: none lives
+  int range = 0;       // 0: none; 1: high; 2: low and high, open; 3: low
+  bool after = false;  // one query only
+  std::uint32_t huge = 0;  // rows of every block whose squares are beyond float32
+  std::uint64_t seed = 1;
+};
+
+struct BlockData {
+  std::shared_ptr<std::vector<std::byte>> bytes;
+  std::vector<RowId> rowids;
+  std::vector<std::uint64_t> live;
+  std::uint32_t live_rows;
+  std::size_t offset;  // of the first vector: rows need no alignment
+};
+
+class Case {
+ public:
+  explicit Case(const Shape& shape) : shape_(shape), random_(shape.seed) {
+    base_.resize(shape.dim);
+    for (double& value : base_) value = uniform(random_);
+    for (std::uint32_t rows : shape.block_rows) make_block(rows);
+    make_queries();
+    make_range();
+  }
+
+  // Runs `nearest` and `within` on a device and compares.
+  void check(const Candidate& candidate, bool metric = true) {
+    candidate.prepare();
+    make_resident(*candidate.device);
+    REQUIRE(candidate.device->supports(shape_.type, shape_.distance));
+    index_ = index::flat_kind().make({}, {shape_.type, shape_.dim, shape_.distance});
+    check_nearest(*candidate.device);
+    check_within(*candidate.device);
+    // A quarter of all combinations of cases and CPUs' settings, which takes as long as the rest.
+    static int turns = 0;
+    if (!metric) return;
+    if (candidate.asks == 0 || ++turns % 4 == 0) check_metric(*candidate.device);
+  }
+
+  // Both results by the reference, once for all devices.
+  void expect() {
+    compute::HitTable best(shape_.queries, shape_.k);
+    reference_nearest(work_, host_, best);
+    for (std::size_t q = 0; q < shape_.queries; ++q) nearest_.push_back(best.sorted(q));
+    within_.resize(shape_.queries);
+    reference_within(work_, host_, within_);
+    for (auto& hits : within_) std::sort(hits.begin(), hits.end());
+  }
+
+ private:
+  void make_resident(Device& device) {
+    buffers_.resize(blocks_.size());
+    for (std::size_t b = 0; b < blocks_.size(); ++b) {
+      const BlockData& data = blocks_[b];
+      HostBytes bytes{data.bytes, data.bytes->data() + data.offset,
+                      data.bytes->size() - data.offset};
+      REQUIRE(device.make_resident(bytes, &buffers_[b]).ok());
+      host_[b].block.vectors = buffers_[b].get();
+    }
+  }
+
+  void make_block(std::uint32_t rows) {
+    const std::size_t stride = bytes_per_vector(shape_.type, shape_.dim);
+    BlockData data;
+    data.offset = shape_.seed % 4;
+    data.bytes = std::make_shared<std::vector<std::byte>>(rows * stride + data.offset);
+    for (std::uint32_t row = 0; row < rows; ++row) {
+      const std::vector<double> values = make_row(shape_.data, base_, random_);
+      std::byte* to = data.bytes->data() + data.offset + row * stride;
+      const double scale = row % 7 == 3 && row / 7 < shape_.huge ? 1e30 : 1;
+      for (std::size_t i = 0; i < values.size(); ++i) put(shape_.type, values[i] * scale, i, to);
+      data.rowids.push_back(static_cast<RowId>(1000000 * blocks_.size() + row * 3));
+    }
+    if (blocks_.size() % 2 == 1) std::shuffle(data.rowids.begin(), data.rowids.end(), random_);
+    data.live.assign((rows + 63) / 64, 0);
+    data.live_rows = 0;
+    for (std::uint32_t row = 0; row < rows; ++row) {
+      if (shape_.filter < 0 || (shape_.filter > 0 && random_() % shape_.filter != 0)) continue;
+      data.live[row / 64] |= std::uint64_t{1} << (row % 64);
+      ++data.live_rows;
+    }
+    blocks_.push_back(std::move(data));
+    add_host_block(rows);
+  }
+
+  void add_host_block(std::uint32_t rows) {
+    BlockData& data = blocks_.back();
+    HostBlock host;
+    host.block.rows = rows;
+    host.block.id = static_cast<std::uint32_t>(7 + blocks_.size());
+    host.block.rowids.list = data.rowids.data();
+    if (blocks_.size() % 2 == 0) {
+      host.block.rowids = {-1000000 * static_cast<RowId>(blocks_.size()), nullptr};
+    }
+    host.block.live = shape_.filter == 0 ? nullptr : data.live.data();
+    host.block.live_rows = shape_.filter == 0 ? rows : data.live_rows;
+    host.vectors = data.bytes->data() + data.offset;
+    host_.push_back(host);
+  }
+
+  void make_queries() {
+    const std::size_t stride = bytes_per_vector(shape_.type, shape_.dim);
+    queries_.resize(shape_.queries * stride);
+    for (std::size_t q = 0; q < shape_.queries; ++q) {
+      std::byte* to = queries_.data() + q * stride;
+      if (q % 5 == 1 && host_[0].block.rows > 0) {
+        std::memcpy(to, host_[0].vectors + random_() % host_[0].block.rows * stride, stride);
+        continue;
+      }
+      const std::vector<double> values = make_row(shape_.data, base_, random_);
+      for (std::size_t i = 0; i < values.size(); ++i) put(shape_.type, values[i], i, to);
+    }
+    work_.distance = shape_.distance;
+    work_.queries = {queries_.data(), shape_.queries, shape_.dim, shape_.type};
+  }
+
+  // Bounds that are distances of rows, so that being open or closed matters.
+  void make_range() {
+    if (shape_.range == 0 && !shape_.after) return;
+    std::vector<Hit> all;
+    for (const HostBlock& host : host_) {
+      for (std::uint32_t row = 0; row < host.block.rows; ++row) {
+        all.push_back({canonical_distance(shape_.distance, shape_.type, shape_.dim,
+                                          queries_.data(),
+                                          host.vectors + row * work_.queries.stride()),
+                       host.block.rowids[row], 0, row});
+      }
+    }
+    if (all.empty()) return;
+    std::sort(all.begin(), all.end());
+    if (shape_.range == 1 || shape_.range == 2) work_.range.high = all[all.size() / 3].distance;
+    if (shape_.range >= 2) work_.range.low = all[all.size() / 10].distance;
+    work_.range.low_open = work_.range.high_open = shape_.range == 2;
+    if (!shape_.after) return;
+    work_.has_after = true;
+    work_.after_distance = all[all.size() / 4].distance;
+    work_.after_rowid = all[all.size() / 4].rowid;
+  }
+
+  void set_blocks(std::size_t begin, std::size_t end) {
+    given_.clear();
+    for (std::size_t b = begin; b < end; ++b) given_.push_back(host_[b].block);
+    work_.blocks = given_;
+  }
+
+  // The same through metric indexes, which know no more than the blocks' bytes.
+  void check_metric(Device& device) {
+    if (shape_.type == ElementType::kBit || shape_.distance == Distance::kInnerProduct) return;
+    static const testing::SqlSession session(":memory:");  // registers the device that builders ask
+    constexpr std::uint32_t kMostRows = 2048;  // small clusters of more take long to make
+    for (HostBlock& host : host_) {
+      if (host.block.rows > kMostRows) return;
+      host.block.host = host.vectors;
+    }
+    const std::string size = std::to_string(1 + shape_.seed * 5 % 37);
+    const std::string alpha = shape_.seed % 2 == 0 ? "0.2" : "0.5";
+    const std::pair<index::Kind, index::Spec> indexes[] = {
+        {index::list_of_clusters_kind(), {"list_of_clusters", {{"size", size}}}},
+        {index::sss_kind(), {"sss", {{"alpha", alpha}}}}};
+    for (const auto& [kind, spec] : indexes) {
+      INFO(spec.kind);
+      make_resident(device);  // which forgets the index before
+      const auto made = kind.make(spec, {shape_.type, shape_.dim, shape_.distance});
+      const EagerBuilder builder(static_cast<const index::MetricIndex&>(*made).builder());
+      SearchCounters counters;
+      work_.counters = &counters;
+      work_.metric = &builder;
+      check_nearest(device);
+      check_within(device);
+      indexed += counters.indexed;
+    }
+    work_.counters = nullptr;
+    work_.metric = nullptr;
+  }
+
+  // The blocks in two calls, as one table: thresholds carry over.
+  void check_nearest(Device& device) {
+    compute::HitTable best(shape_.queries, shape_.k);
+    const std::size_t half = blocks_.size() / 2;
+    for (auto [begin, end] : {std::pair(std::size_t{0}, half), std::pair(half, blocks_.size())}) {
+      set_blocks(begin, end);
+      const Status status = index_->nearest(device, work_, best);
+      REQUIRE_MESSAGE(status.ok(), status.message);
+    }
+    for (std::size_t q = 0; q < shape_.queries; ++q) compare(nearest_[q], best.sorted(q), q);
+  }
+
+  void check_within(Device& device) {
+    HitLists lists(shape_.queries);
+    set_blocks(0, blocks_.size());
+    const Status status = index_->within(device, work_, lists);
+    REQUIRE_MESSAGE(status.ok(), status.message);
+    for (std::size_t q = 0; q < shape_.queries; ++q) {
+      std::sort(lists[q].begin(), lists[q].end());
+      compare(within_[q], lists[q], q);
+    }
+  }
+
+  void compare(const std::vector<Hit>& expected, const std::vector<Hit>& found, std::size_t query) {
+    REQUIRE(expected.size() == found.size());
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      const Hit &a = expected[i], &b = found[i];
+      if (std::bit_cast<std::uint64_t>(a.distance) == std::bit_cast<std::uint64_t>(b.distance) &&
+          a.rowid == b.rowid && a.block == b.block && a.row == b.row) {
+        continue;
+      }
+      FAIL("query ", query, " hit ", i, " expected ", a.distance, " row ", a.rowid, " found ",
+           b.distance, " row ", b.rowid);
+    }
+  }
+
+  Shape shape_;
+  Random random_;
+  std::vector<double> base_;
+  std::vector<BlockData> blocks_;
+  std::vector<HostBlock> host_;
+  std::vector<std::byte> queries_;
+  Workload work_;
+  std::vector<Block> given_;
+  std::vector<std::vector<Hit>> nearest_;
+  HitLists within_;
+  std::vector<std::shared_ptr<const Buffer>> buffers_;
+  std::unique_ptr<index::Index> index_;
+};
+
+std::string describe(const Shape& shape) {
+  std::ostringstream text;
+  text << info(shape.distance).name << " type " << static_cast<int>(shape.type) << " dim "
+       << shape.dim << " data " << name_of(shape.data) << " rows";
+  for (std::uint32_t rows : shape.block_rows) text << " " << rows;
+  text << " queries " << shape.queries << " k " << shape.k << " filter " << shape.filter
+       << " range " << shape.range << (shape.after ? " after" : "") << " seed " << shape.seed;
+  return text.str();
+}
+
+void check_everywhere(const Shape& shape) {
+  const std::string description = describe(shape);
+  Case current(shape);
+  current.expect();
+  for (const Candidate& candidate : conformance_devices()) {
+    INFO(candidate.name, ": ", description);
+    current.check(candidate);
+  }
+}
+
+struct Pair {
+  ElementType type;
+  Distance distance;
+};
+
+std::vector<Pair> all_pairs() {
+  std::vector<Pair> pairs;
+  for (auto type : {ElementType::kFloat32, ElementType::kFloat16, ElementType::kInt8,
+                    ElementType::kBit}) {
+    for (const DistanceInfo& row : kDistances) {
+      if (applies(row.distance, type)) pairs.push_back({type, row.distance});
+    }
+  }
+  return pairs;
+}
+
+// Values that take turns, so that many combinations occur without all being run.
+template <class T>
+T turn(std::initializer_list<T> values, std::uint64_t n) {
+  return values.begin()[n % values.size()];
+}
+
+}  // namespace
+
+TEST_CASE("devices: every dimension gives the reference's bits") {
+  const Restore restore;
+  std::vector<std::uint32_t> dims;
+  for (std::uint32_t dim = 1; dim <= 70; dim += 1 + dim / 24) dims.push_back(dim);
+  for (std::uint32_t dim : {64u, 96u, 100u, 128u, 384u, 768u, 1000u}) dims.push_back(dim);
+  std::uint64_t n = 0;
+  for (const Pair& pair : all_pairs()) {
+    for (std::uint32_t dim : dims) {
+      ++n;
+      Shape shape{pair.type, pair.distance, pair.type == ElementType::kBit ? dim * 8 : dim,
+                  static_cast<Data>(n % static_cast<std::uint64_t>(Data::kCount)),
+                  {turn<std::uint32_t>({63, 64, 65, 127, 128, 130, 255, 257}, n),
+                   turn<std::uint32_t>({1, 15, 16, 17, 33, 0}, n)},
+                  turn<std::size_t>({1, 2, 5, 17, 7}, n), turn<std::size_t>({1, 10, 3, 1000}, n)};
+      shape.filter = turn({0, 0, 2, 3}, n / 5);
+      shape.range = turn({0, 1, 0, 2, 0, 3}, n / 7);
+      shape.after = shape.queries == 1 && n % 3 == 0;
+      shape.seed = n;
+      check_everywhere(shape);
+    }
+  }
+}
+
+TEST_CASE("devices: every kind of data in batches") {
+  const Restore restore;
+  std::uint64_t n = 0;
+  for (const Pair& pair : all_pairs()) {
+    for (int data = 0; data < static_cast<int>(Data::kCount); ++data) {
+      for (std::size_t queries : {1, 3, 33, 100}) {
+        ++n;
+        Shape shape{pair.type, pair.distance, turn<std::uint32_t>({24, 40, 72, 8}, n),
+                    static_cast<Data>(data),
+                    {turn<std::uint32_t>({300, 511, 513, 200}, n), 190},
+                    queries, turn<std::size_t>({1, 10, 5}, n)};
+        shape.filter = turn({0, 2, 0, 20, 0}, n);
+        shape.range = turn({0, 0, 0, 1, 2, 3}, n);
+        shape.seed = 1000 + n;
+        check_everywhere(shape);
+      }
+    }
+  }
+  CHECK(indexed > 100000);  // so that all this says something of metric indexes
+}
+
+TEST_CASE("devices: tables large enough for several threads") {
+  const Restore restore;
+  std::uint64_t n = 0;
+  for (const Pair& pair : all_pairs()) {
+    for (std::size_t queries : {1, 40}) {
+      ++n;
+      Shape shape{pair.type, pair.distance, turn<std::uint32_t>({96, 128}, n),
+                  turn<Data>({Data::kRandom, Data::kNearTies, Data::kFewValues}, n),
+                  queries == 1 ? std::vector<std::uint32_t>{5000, 4096, 3000}
+                               : std::vector<std::uint32_t>{1500, 700},
+                  queries, turn<std::size_t>({10, 100, 1}, n)};
+      shape.filter = turn({0, 3}, n / 2);
+      shape.seed = 5000 + n;
+      check_everywhere(shape);
+    }
+  }
+  for (Distance distance : {Distance::kL2, Distance::kCosine, Distance::kInnerProduct}) {
+    Shape shape{ElementType::kFloat32, distance, 20, Data::kRandom, {3000, 2000, 1}, 300, 100};
+    shape.range = 1;
+    shape.seed = 6000;
+    check_everywhere(shape);
+    shape.data = Data::kOffset;
+    shape.queries = 20;
+    check_everywhere(shape);
+  }
+}
+
+TEST_CASE("devices: nothing lives, nothing is there, k of zero") {
+  const Restore restore;
+  for (const Pair& pair : all_pairs()) {
+    for (std::size_t queries : {std::size_t{1}, std::size_t{20}}) {
+      Shape shape{pair.type, pair.distance, 16, Data::kRandom, {100, 200}, queries, 10};
+      shape.filter = -1;
+      check_everywhere(shape);
+      shape.filter = 0;
+      shape.block_rows = {0, 0};
+      check_everywhere(shape);
+      shape.block_rows = {70, 50};
+      shape.k = 0;
+      check_everywhere(shape);
+    }
+  }
+}
+
+TEST_CASE("devices: long vectors at the ends of what float32 holds") {
+  const Restore restore;
+  struct Long {
+    std::uint32_t dim;
+    Data data;
+    Distance distance;
+    std::size_t k;
+  };
+  constexpr Long kLong[] = {{20000, Data::kAllOrNothing, Distance::kL2, 3},
+                            {20000, Data::kMixedScales, Distance::kL2, 3},
+                            {65536, Data::kAllOrNothing, Distance::kL2, 3},
+                            {65536, Data::kLeastSquares, Distance::kL2, 3},
+                            {65536, Data::kBiased, Distance::kL2, 60},
+                            {65536, Data::kLeastNormal, Distance::kInnerProduct, 3},
+                            {65536, Data::kLargest, Distance::kCosine, 3}};
+  std::uint64_t n = 7000;
+  for (const Long& one : kLong) {
+    Shape shape{ElementType::kFloat32, one.distance, one.dim, one.data, {400}, 12, one.k};
+    shape.seed = ++n;
+    Case current(shape);
+    current.expect();
+    // They take long: GPUs, and the CPU as it is.
+    for (const Candidate& candidate : conformance_devices()) {
+      if (candidate.asks != 0 && &candidate != &conformance_devices().front()) continue;
+      INFO(candidate.name, ": ", describe(shape));
+      current.check(candidate, false);
+    }
+  }
+}
+
+TEST_CASE("devices: vectors of 65,536 elements do not overflow integer sums") {
+  const Restore restore;
+  for (const Pair& pair : all_pairs()) {
+    Shape shape{pair.type, pair.distance, 65536, Data::kFewValues, {5, 4}, 2, 3};
+    check_everywhere(shape);
+  }
+}
+
+namespace {
+
+// Bytes that look like floats from −1 to 1, made faster than by a generator of the library.
+std::shared_ptr<Bytes> floats(std::size_t count) {
+  auto bytes = std::make_shared<Bytes>(count * sizeof(float));
+  std::uint64_t state = 88172645463325252u;
+  for (std::size_t i = 0; i < count; ++i) {
+    state ^= state << 13;
+    state ^= state >> 7;
+    state ^= state << 17;
+    const float value = static_cast<float>(static_cast<std::int32_t>(state >> 32)) * 0x1p-31f;
+    std::memcpy(bytes->data() + i * sizeof value, &value, sizeof value);
+  }
+  return bytes;
+}
+
+// GPUs alone: a case that says nothing of the CPU, or would take long there.
+std::vector<Candidate> gpus() {
+  std::vector<Candidate> found;
+  for (const Candidate& candidate : conformance_devices()) {
+    if (candidate.asks == 0) found.push_back(candidate);
+  }
+  return found;
+}
+
+Workload work_of(std::span<const Block> blocks, const std::byte* queries, std::size_t count,
+                 std::uint32_t dim) {
+  Workload work;
+  work.queries = {queries, count, dim, ElementType::kFloat32};
+  work.blocks = blocks;
+  return work;
+}
+
+Block block_of(const std::shared_ptr<const Buffer>& buffer, std::uint32_t rows) {
+  return {buffer.get(), nullptr, rows, 1, {}, nullptr, rows};
+}
+
+}  // namespace
+
+TEST_CASE("devices: a few rows of any size do not keep a batch from the product") {
+  const Restore restore;
+  Shape shape{ElementType::kFloat32, Distance::kL2, 64, Data::kRandom, {3000}, 100, 10};
+  for (Distance distance : {Distance::kL2, Distance::kCosine, Distance::kInnerProduct}) {
+    shape.distance = distance;
+    shape.huge = 5;
+    shape.seed = 8000;
+    check_everywhere(shape);
+  }
+}
+
+TEST_CASE("devices: what cannot be pinned is refused, and the device goes on") {
+  constexpr std::uint32_t kRows = 1000, kDim = 64;
+  const auto bytes = floats(kRows * kDim);
+  for (const Candidate& candidate : gpus()) {
+    Device& device = *candidate.device;
+    std::shared_ptr<const Buffer> first, second, odd, copy;
+    REQUIRE(device.map_host({bytes, bytes->data(), bytes->size()}, &first).ok());
+    CHECK(device.map_host({bytes, bytes->data(), bytes->size()}, &second).kind ==
+          ErrorKind::kLimit);
+    CHECK(device.map_host({bytes, bytes->data() + 4, bytes->size() - 4}, &odd).kind ==
+          ErrorKind::kLimit);
+    CHECK(device.usable());
+    REQUIRE(device.make_resident({bytes, bytes->data(), bytes->size()}, &copy).ok());
+    for (const auto& buffer : {first, copy}) {
+      const Block block = block_of(buffer, kRows);
+      HitTable best(7, 5);
+      const Status status = device.nearest(work_of({&block, 1}, bytes->data(), 7, kDim), best);
+      REQUIRE_MESSAGE(status.ok(), status.message);
+      for (std::size_t q = 0; q < 7; ++q) CHECK(best.sorted(q)[0].row == q);
+    }
+  }
+}
+
+TEST_CASE("devices: rows that are read over the bus come some at a time") {
+  constexpr std::uint32_t kRows = 300000, kDim = 1024;  // 1.2 GB
+  if (gpus().empty()) return;
+  const auto bytes = floats(std::size_t{kRows} * kDim);
+  for (const Candidate& candidate : gpus()) {
+    Device& device = *candidate.device;
+    std::shared_ptr<const Buffer> mapped, copy;
+    REQUIRE(device.map_host({bytes, bytes->data(), bytes->size()}, &mapped).ok());
+    REQUIRE(device.make_resident({bytes, bytes->data(), bytes->size()}, &copy).ok());
+    std::vector<std::vector<Hit>> found;
+    for (const auto& buffer : {mapped, copy}) {
+      const Block block = block_of(buffer, kRows);
+      HitTable best(2, 10);
+      testing::CountingCancellation cancellation(1000);
+      Workload work = work_of({&block, 1}, bytes->data() + 4000, 2, kDim);
+      work.cancellation = &cancellation;
+      REQUIRE(device.nearest(work, best).ok());
+      CHECK(cancellation.asked() >= (buffer == mapped ? 3 : 1));
+      for (std::size_t q = 0; q < 2; ++q) found.push_back(best.sorted(q));
+    }
+    for (std::size_t i = 0; i < 10; ++i) {
+      for (std::size_t q = 0; q < 2; ++q) {
+        CHECK(found[q][i].row == found[q + 2][i].row);
+        CHECK(found[q][i].distance == found[q + 2][i].distance);
+      }
+    }
+  }
+}
+
+TEST_CASE("devices: millions of rows within a radius") {
+  constexpr std::uint32_t kRows = 2500000;
+  if (gpus().empty()) return;
+  const auto bytes = floats(kRows);
+  for (const Candidate& candidate : gpus()) {
+    std::shared_ptr<const Buffer> buffer;
+    REQUIRE(candidate.device->make_resident({bytes, bytes->data(), bytes->size()}, &buffer).ok());
+    const Block block = block_of(buffer, kRows);
+    HitLists lists(1);
+    REQUIRE(candidate.device->within(work_of({&block, 1}, bytes->data(), 1, 1), lists).ok());
+    std::sort(lists[0].begin(), lists[0].end(),
+              [](const Hit& a, const Hit& b) { return a.row < b.row; });
+    REQUIRE(lists[0].size() == kRows);
+    std::uint32_t wrong = 0;
+    for (std::uint32_t row = 0; row < kRows; ++row) {
+      const double distance = canonical_distance(Distance::kL2, ElementType::kFloat32, 1,
+                                                 bytes->data(), bytes->data() + row * 4);
+      wrong += lists[0][row].row != row || lists[0][row].distance != distance;
+    }
+    CHECK(wrong == 0);
+  }
+}
+
+TEST_CASE("devices: whoever waits for the searches of others can be interrupted") {
+  constexpr std::uint32_t kRows = 200000, kDim = 256;
+  if (gpus().empty()) return;
+  const auto bytes = floats(std::size_t{kRows} * kDim);
+  for (const Candidate& candidate : gpus()) {
+    std::shared_ptr<const Buffer> buffer;
+    REQUIRE(candidate.device->make_resident({bytes, bytes->data(), bytes->size()}, &buffer).ok());
+    const Block block = block_of(buffer, kRows);
+    struct Flag : Cancellation {
+      std::atomic<bool> set{false}, asked{false};
+      bool requested() override {
+        asked = true;
+        return set;
+      }
+    } stop;
+    std::vector<std::thread> others;
+    for (int i = 0; i < 6; ++i) {
+      others.emplace_back([&] {
+        Workload work = work_of({&block, 1}, bytes->data(), 100000, kDim);
+        work.range.high = 0;
+        work.cancellation = &stop;
+        HitLists lists(work.queries.rows);
+        static_cast<void>(candidate.device->within(work, lists));
+      });
+    }
+    while (!stop.asked) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    testing::CountingCancellation cancellation(2);
+    Workload work = work_of({&block, 1}, bytes->data(), 1, kDim);
+    work.range.high = 0;
+    work.cancellation = &cancellation;
+    HitLists lists(1);
+    const auto begin = std::chrono::steady_clock::now();
+    const Status status = candidate.device->within(work, lists);
+    const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
+    CHECK(status.kind == ErrorKind::kInterrupted);
+    CHECK(time.count() < 0.05);
+    stop.set = true;
+    for (std::thread& other : others) other.join();
+  }
+}
+
+TEST_CASE("devices: the caller's current GPU stays so") {
+  if (gpus().empty()) return;
+  void* const driver = dlopen("libcuda.so.1", RTLD_NOW);
+  REQUIRE(driver != nullptr);
+  using Get = int (*)(void**);
+  const auto current = reinterpret_cast<Get>(dlsym(driver, "cuCtxGetCurrent"));
+  REQUIRE((current != nullptr));
+  std::thread([&] {  // which has used none
+    constexpr std::uint32_t kRows = 1000, kDim = 16;
+    const auto bytes = floats(kRows * kDim);
+    const auto none = [&] {
+      void* context = nullptr;
+      return current(&context) == 0 && context == nullptr;
+    };
+    for (const Candidate& candidate : gpus()) {
+      CHECK(none());
+      std::shared_ptr<const Buffer> buffer;
+      REQUIRE(candidate.device->make_resident({bytes, bytes->data(), bytes->size()}, &buffer).ok());
+      CHECK(none());
+      const Block block = block_of(buffer, kRows);
+      HitTable best(7, 5);
+      REQUIRE(candidate.device->nearest(work_of({&block, 1}, bytes->data(), 7, kDim), best).ok());
+      CHECK(none());
+      buffer.reset();
+      CHECK(none());
+    }
+  }).join();
+}
+
+TEST_CASE("devices: a cancelled search ends soon and says so") {
+  const Restore restore;
+  constexpr std::uint32_t kRows = 20000, kDim = 256;
+  auto bytes = std::make_shared<std::vector<std::byte>>(kRows * kDim * 4);
+  Random random(3);
+  for (std::size_t i = 0; i < kRows * kDim; ++i) {
+    put(ElementType::kFloat32, uniform(random), i, bytes->data());
+  }
+  for (const Candidate& candidate : conformance_devices()) {
+    INFO(candidate.name);
+    candidate.prepare();
+    std::shared_ptr<const Buffer> buffer;
+    REQUIRE(candidate.device->make_resident({bytes, bytes->data(), bytes->size()}, &buffer).ok());
+    const Block block{buffer.get(), nullptr, kRows, 1, {}, nullptr, kRows};
+    for (Distance distance : {Distance::kL2, Distance::kL1}) {
+      testing::CountingCancellation cancellation(candidate.asks);
+      Workload work;
+      work.distance = distance;
+      work.queries = {bytes->data(), 10000, kDim, ElementType::kFloat32};
+      work.blocks = {&block, 1};
+      work.cancellation = &cancellation;
+      compute::HitTable best(work.queries.rows, 10);
+      const auto begin = std::chrono::steady_clock::now();
+      const Status status = candidate.device->nearest(work, best);
+      const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
+      CHECK(status.kind == ErrorKind::kInterrupted);
+      CHECK(status.message == "interrupted");
+      CHECK(cancellation.asked() == candidate.asks + 1);
+      CHECK(time.count() < 2.0);
+    }
+  }
+}
+
+TEST_CASE("devices: each SIMD target can be forced, and unknown ones are refused") {
+  const Restore restore;
+  REQUIRE(!cpu::simd_targets().empty());
+  const std::unique_ptr<Device> device = cpu::make_cpu_device();
+  for (const std::string& target : cpu::simd_targets()) {
+    cpu::force_simd_target(target);
+    CHECK(cpu::simd_target() == target);
+    CHECK(device->describe().description.starts_with(target + ","));
+  }
+  CHECK_THROWS_AS(cpu::force_simd_target("MMX"), Error);
+}
+
+TEST_CASE("devices: buffers are counted while they live and share the host's bytes") {
+  const std::unique_ptr<Device> device = cpu::make_cpu_device();
+  auto bytes = std::make_shared<std::vector<std::byte>>(1000);
+  std::shared_ptr<const Buffer> buffer;
+  REQUIRE(device->make_resident({bytes, bytes->data(), bytes->size()}, &buffer).ok());
+  CHECK(buffer->size() == 1000);
+  CHECK(device->describe().memory_used == 1000);
+  CHECK(bytes.use_count() == 2);
+  buffer.reset();
+  CHECK(device->describe().memory_used == 0);
+  CHECK(bytes.use_count() == 1);
+}

@@ -1,0 +1,549 @@
+// Tables whose indexes learn, against exact searches of the same view: with all lists probed and
+// all candidates refined, a search through the index gives the same rows and distances, whatever
+// was written, taken back, rewritten or trained before.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "engine/residency/residency.h"
+#include "tests/support/ivf_table.h"
+
+namespace warplite::engine {
+namespace {
+
+using Session = IvfSession;
+
+std::vector<std::string> faults_of(Session& session) {
+  return session.table().integrity_check();
+}
+
+void check_integrity(Session& session) {
+  for (const std::string& fault : faults_of(session)) FAIL_CHECK(fault);
+}
+
+TEST_CASE("rows of a table are searched exactly until its index is trained") {
+  TemporaryFile file;
+  Session session(file.path(), ivf_options(), true);
+  std::mt19937 random(1);
+  session.begin();
+  session.insert_many(random, 200);
+  session.commit();
+  const auto before = session.table().view();
+  SearchRequest request;
+  CHECK(is_exact(*before, session.table().index(0), request));
+  CHECK(before->model(0).is_null());
+  const Hits exact = ask(*before, session.table(), {.exact = true});
+  CHECK(ask(*before, session.table(), {.nprobe = 1}) == exact);
+
+  session.begin();
+  session.train();
+  session.commit();
+  const auto after = session.table().view();
+  CHECK(has_codes(*after, 0));
+  CHECK(has_codes(*after, 1));
+  CHECK(after->model(2).is_null());
+  CHECK(!is_exact(*after, session.table().index(0), request));
+  request.column = 2;
+  CHECK(is_exact(*after, session.table().index(2), request));
+  request.column = 0;
+  request.exact = true;
+  CHECK(is_exact(*after, session.table().index(0), request));
+  request.exact = false;
+  request.has_after = true;
+  CHECK(is_exact(*after, session.table().index(0), request));
+  request.has_after = false;
+  request.range.high = 3;
+  CHECK(is_exact(*after, session.table().index(0), request));
+  for (const std::size_t column : {0u, 1u}) {
+    for (unsigned seed = 1; seed < 20; ++seed) {
+      compare(*after, session.table(), {.column = column, .k = seed * 3, .seed = seed});
+      compare(*after, session.table(),
+              {.column = column, .k = seed, .seed = seed, .below = 3 * seed});
+    }
+  }
+  check_integrity(session);
+}
+
+TEST_CASE("an index that is probed little finds most, and never too few") {
+  TemporaryFile file;
+  Session session(file.path(), ivf_options(512), true);
+  std::mt19937 random(7);
+  session.begin();
+  session.insert_many(random, 3000);
+  session.commit();
+  session.begin();
+  session.train();
+  session.insert_many(random, 30);
+  session.table().erase(17);
+  const auto view = session.table().view();
+  REQUIRE(has_codes(*view, 0));
+  std::size_t found = 0, wanted = 0;
+  bool differs = false;
+  for (unsigned seed = 1; seed < 30; ++seed) {
+    for (const std::size_t column : {0u, 1u}) {
+      Question question{.column = column, .k = 20, .queries = 3, .seed = seed, .nprobe = 1};
+      const Hits exact = ask(*view, session.table(), exactly(question));
+      const Hits got = ask(*view, session.table(), question);
+      for (std::size_t i = 0; i < exact.size(); ++i) {
+        REQUIRE(got[i].size() == exact[i].size());
+        for (const auto& hit : got[i]) {
+          found += static_cast<std::size_t>(std::count(exact[i].begin(), exact[i].end(), hit));
+        }
+        wanted += exact[i].size();
+        differs |= got[i] != exact[i];
+      }
+      // All rows, and all rows that a filter leaves.
+      question.k = 5000;
+      question.queries = 1;
+      CHECK(ask(*view, session.table(), question).front().size() ==
+            ask(*view, session.table(), exactly(question)).front().size());
+      question.below = seed;
+      CHECK(ask(*view, session.table(), question).front().size() ==
+            ask(*view, session.table(), exactly(question)).front().size());
+      question.below = 40;
+      question.k = 900;
+      CHECK(ask(*view, session.table(), question).front().size() == 900);
+    }
+  }
+  CHECK(differs);  // it was no exact search
+  CHECK(static_cast<double>(found) > 0.8 * static_cast<double>(wanted));
+  session.rollback();
+}
+
+TEST_CASE("distances of codes alone, without vectors") {
+  TemporaryFile file;
+  Session session(file.path(), ivf_options(256), true);
+  std::mt19937 random(5);
+  session.begin();
+  session.insert_many(random, 1000);
+  session.commit();
+  session.begin();
+  session.train();
+  session.commit();
+  const auto view = session.table().view();
+  for (unsigned seed = 1; seed < 10; ++seed) {
+    Question question{.column = 1, .k = 50, .seed = seed, .nprobe = 3, .refine = 0};
+    const Hits coded = ask(*view, session.table(), question);
+    const Hits exact = ask(*view, session.table(), exactly(question));
+    for (std::size_t i = 0; i < coded.size(); ++i) {
+      REQUIRE(coded[i].size() == exact[i].size());
+      CHECK(coded[i].back().first == doctest::Approx(exact[i].back().first).epsilon(0.3));
+    }
+  }
+}
+
+TEST_CASE("an index learns by itself once there are rows enough") {
+  TemporaryFile file;
+  Session session(file.path(), ivf_options(128), true);
+  std::mt19937 random(3);
+  session.begin();
+  session.insert_many(random, 700);
+  session.commit();
+  CHECK(session.table().view()->model(0).is_null());
+  session.begin();
+  session.insert_many(random, 900);
+  session.rollback();
+  session.begin();
+  session.insert_many(random, 900);
+  session.commit();
+  const auto view = session.table().view();
+  const Stamp model = view->model(0);
+  CHECK(!model.is_null());
+  CHECK(has_codes(*view, 0));
+  CHECK(has_codes(*view, 1));
+  compare(*view, session.table(), {.k = 30});
+  // New segments get codes as they are sealed, of the same model.
+  session.begin();
+  session.insert_many(random, 500);
+  session.commit();
+  const auto later = session.table().view();
+  CHECK(later->model(0) == model);
+  std::uint32_t uncoded = 0;
+  for (std::size_t i = 0; i < later->parts(); ++i) {
+    if (later->part(i).codes(0, model).is_null()) uncoded += later->part(i).live_rows();
+  }
+  CHECK(uncoded < 10);
+  compare(*later, session.table(), {.k = 30});
+  check_integrity(session);
+}
+
+TEST_CASE("too few rows are no reason to fail, unless training was asked for") {
+  TemporaryFile file;
+  TableOptions options = ivf_options();
+  Session session(file.path(), options, true);
+  std::mt19937 random(3);
+  session.begin();
+  session.insert_many(random, 2);
+  thrown(ErrorKind::kInvalid, [&] { session.train(); });
+  session.insert_many(random, 2);
+  session.table().rebuild();
+  session.commit();
+  CHECK(ask(*session.table().view(), session.table(), {.column = 2, .k = 9}).front().size() > 1);
+
+  TemporaryFile other;
+  options.vectors = {options.vectors[2], options.vectors[2], options.vectors[2]};
+  Session plain(other.path(), options, true);
+  plain.begin();
+  plain.insert_many(random, 100);
+  CHECK(thrown(ErrorKind::kInvalid, [&] { plain.train(); }).find("t: no column has") == 0);
+  plain.commit();
+}
+
+// Says that it is to end from the n-th question on.
+class EndsAfter : public compute::Cancellation {
+ public:
+  explicit EndsAfter(int questions) : left_(questions) {}
+  bool requested() override { return --left_ < 0; }
+  bool has_ended() const { return left_ < 0; }
+
+ private:
+  int left_;
+};
+
+// Rows of segments that have no codes.
+std::uint32_t uncoded_rows(Session& session, std::size_t column) {
+  const auto view = session.table().view();
+  const Stamp model = view->model(column);
+  std::uint32_t rows = 0;
+  for (std::size_t i = 0; i < view->parts(); ++i) {
+    const Part& part = view->part(i);
+    const bool coded = !model.is_null() && !part.codes(column, model).is_null();
+    if (part.segment() != 0 && !coded) rows += part.live_rows();
+  }
+  return rows;
+}
+
+// The first column with 16 lists: enough rows for them come in one transaction.
+TableOptions options_that_train(bool codes_only) {
+  TableOptions options = ivf_options();
+  options.vectors[0].index = {"ivfpq", {{"lists", "16"}, {"m", "4"}}};
+  options.layout.codes_only = codes_only;
+  if (!codes_only) return options;
+  for (auto& column : options.vectors) column.index = {"ivfpq", {{"lists", "16"}, {"m", "4"}}};
+  return options;
+}
+
+TEST_CASE("a transaction whose end is interrupted while it trains or codes keeps its rows") {
+  for (const bool codes_only : {false, true}) {
+    bool ended = true, coding_waited = false;
+    for (int questions = 0; ended; questions += 1 + questions / 8) {
+      CAPTURE(codes_only);
+      CAPTURE(questions);
+      TemporaryFile file;
+      Session session(file.path(), options_that_train(codes_only), true);
+      std::mt19937 random(7);
+      session.begin();
+      session.insert_many(random, 1500);
+      EndsAfter cancellation(questions);
+      session.table().sync(&cancellation, {});
+      session.db().run("COMMIT");
+      session.table().commit();
+      ended = cancellation.has_ended();
+      CHECK((ended || uncoded_rows(session, 0) == 0));
+      coding_waited |= !session.table().view()->model(0).is_null() && uncoded_rows(session, 0) > 0;
+      CHECK(session.table().view()->live_rows() == 1500);
+      check_integrity(session);
+
+      session.reopen();
+      session.begin();
+      session.insert(random);
+      session.commit();
+      CHECK(uncoded_rows(session, 0) == 0);
+      CHECK(session.table().view()->live_rows() == 1501);
+      check_integrity(session);
+    }
+    CHECK(coding_waited);
+  }
+}
+
+TEST_CASE("what an interrupt left without codes is coded by train, optimize and rebuild") {
+  using Command = void (*)(Session&);
+  for (const Command command : {Command([](Session& it) { it.train(); }),
+                                Command([](Session& it) { it.table().optimize(); }),
+                                Command([](Session& it) { it.table().rebuild(); })}) {
+    TemporaryFile file;
+    Session session(file.path(), options_that_train(false), true);
+    std::mt19937 random(8);
+    session.begin();
+    session.insert_many(random, 1500);
+    session.commit();
+    session.begin();
+    session.insert_many(random, 200);
+    EndsAfter at_once(0);
+    session.table().sync(&at_once, {});
+    session.db().run("COMMIT");
+    session.table().commit();
+    CHECK(uncoded_rows(session, 0) > 0);
+    const Question question{.k = 30, .nprobe = 16, .refine = kAllOf};
+    const Hits exact = ask(*session.table().view(), session.table(), exactly(question));
+    CHECK(ask(*session.table().view(), session.table(), question) == exact);
+    session.begin();
+    command(session);
+    CHECK(uncoded_rows(session, 0) == 0);
+    session.commit();
+    CHECK(ask(*session.table().view(), session.table(), question) == exact);
+    check_integrity(session);
+  }
+}
+
+TEST_CASE("a view keeps its answers while the table is trained, rewritten and emptied") {
+  TemporaryFile file;
+  Session session(file.path(), ivf_options(), true);
+  std::mt19937 random(11);
+  session.begin();
+  session.insert_many(random, 300);
+  session.train();
+  session.commit();
+  const Question question{.k = 40, .queries = 3};
+  using Change = void (*)(Session&);
+  const Change changes[] = {[](Session& it) { it.train(); },
+                            [](Session& it) { it.table().optimize(); },
+                            [](Session& it) { it.table().rebuild(); },
+                            [](Session& it) {
+                              for (RowId id = 1; id < 1000; ++id) it.table().erase(id);
+                            }};
+  for (const Change change : changes) {
+    const auto view = session.table().view();
+    const auto unread = session.table().view();
+    const Hits exact = ask(*view, session.table(), exactly(question));
+    Residency::instance().clear();
+    session.begin();
+    change(session);
+    session.table().sync();
+    Residency::instance().clear();
+    CHECK(ask(*view, session.table(), fully(question)) == exact);
+    CHECK(ask(*view, session.table(), exactly(question)) == exact);
+    session.rollback();
+    CHECK(ask(*view, session.table(), fully(question)) == exact);
+    CHECK(ask(*unread, session.table(), fully(question)) == exact);
+    const auto again = session.table().view();
+    CHECK(has_codes(*again, 0));
+    CHECK(ask(*again, session.table(), fully(question)) == exact);
+  }
+  check_integrity(session);
+}
+
+// Random statements on two connections.
+class Machine {
+ public:
+  explicit Machine(unsigned seed)
+      : random_(seed), mine_(file_.path(), ivf_options(), true),
+        other_(file_.path(), ivf_options(), false) {
+    if (seed % 2 == 0) mine_.db().run("PRAGMA journal_mode = WAL");
+  }
+  ~Machine() { held_ = nullptr; }
+
+  void step() {
+    act(pick(100));
+    Question question{.column = static_cast<std::size_t>(pick(2)),
+                      .k = static_cast<std::size_t>(1 + pick(30)),
+                      .seed = next_seed()};
+    if (pick(3) == 0) question.below = pick(50);
+    const auto view = mine_.table().view();
+    compare(*view, mine_.table(), question);
+    coded_ += has_codes(*view, question.column) ? 1 : 0;
+    if (held_ != nullptr) {
+      CHECK(ask(*held_, mine_.table(), fully(held_question_)) == held_hits_);
+    }
+    if (pick(4) == 0) compare_other(question);
+  }
+
+  void finish() {
+    mine_.commit();
+    check_integrity(mine_);
+    CHECK(coded_ > 20);
+  }
+
+ private:
+  int pick(int n) { return std::uniform_int_distribution<int>(0, n - 1)(random_); }
+  RowId any() { return 1 + pick(250); }
+  unsigned next_seed() { return static_cast<unsigned>(random_()); }
+
+  void act(int action) {
+    if (action < 90) mine_.begin();
+    if (action < 25) {
+      mine_.insert_many(random_, pick(4) == 0 ? pick(60) : 1 + pick(3));
+    } else if (action < 35) {
+      mine_.update(random_, any());
+    } else if (action < 45) {
+      for (int n = pick(4) == 0 ? pick(60) : 1; n > 0; --n) mine_.table().erase(any());
+    } else if (action < 55) {
+      savepoint();
+    } else if (action < 65) {
+      rollback_to();
+    } else if (action < 70) {
+      train();
+    } else if (action < 75) {
+      mine_.table().optimize();
+    } else if (action < 78) {
+      mine_.table().rebuild();
+    } else if (action < 90) {
+      savepoints_ = 0;
+      pick(4) == 0 ? mine_.rollback() : mine_.commit();
+    } else {
+      rare(action);
+    }
+  }
+
+  void rare(int action) {
+    if (action < 94) {
+      Residency::instance().clear();
+    } else if (action < 96 && !mine_.in_transaction()) {
+      held_ = nullptr;
+      mine_.reopen();
+    } else {
+      held_ = mine_.table().view();
+      held_question_ = {.column = static_cast<std::size_t>(pick(2)), .k = 12, .seed = next_seed()};
+      held_hits_ = ask(*held_, mine_.table(), exactly(held_question_));
+      // What was written by a transaction that is taken back is not readable after that.
+      if (mine_.in_transaction()) held_ = nullptr;
+    }
+  }
+
+  void savepoint() {
+    mine_.db().run("SAVEPOINT s" + std::to_string(savepoints_));
+    mine_.table().savepoint(savepoints_++);
+  }
+  void rollback_to() {
+    if (savepoints_ == 0) return;
+    const int n = pick(savepoints_);
+    mine_.db().run("ROLLBACK TO s" + std::to_string(n));
+    mine_.table().rollback_to(n);
+    savepoints_ = n + 1;
+  }
+  void train() {
+    const auto rows = mine_.table().view()->live_rows();
+    if (rows > 30) mine_.train();
+  }
+  void compare_other(const Question& question) {
+    other_.db().run("BEGIN");
+    const auto view = other_.table().view();
+    compare(*view, other_.table(), question);
+    other_.db().run("COMMIT");
+  }
+
+  std::mt19937 random_;
+  TemporaryFile file_;
+  Session mine_, other_;
+  int savepoints_ = 0;
+  int coded_ = 0;
+  std::shared_ptr<const View> held_;
+  Question held_question_;
+  Hits held_hits_;
+};
+
+TEST_CASE("searches by codes agree with exact ones, through transactions and savepoints") {
+  for (unsigned seed = 1; seed <= 6; ++seed) {
+    INFO("seed " << seed);
+    Machine machine(seed);
+    for (int step = 0; step < 300; ++step) {
+      INFO("step " << step);
+      machine.step();
+    }
+    machine.finish();
+  }
+}
+
+TEST_CASE("an index is searched group by group when memory is short") {
+  TemporaryFile file;
+  Session session(file.path(), ivf_options(128), true);
+  std::mt19937 random(13);
+  session.begin();
+  session.insert_many(random, 3000);
+  session.train();
+  session.commit();
+  const auto view = session.table().view();
+  const Question question{.k = 33, .queries = 3};
+  const Hits exact = ask(*view, session.table(), exactly(question));
+  Residency::instance().clear();
+  Residency::instance().set_limit(40000);
+  const Hits got = ask(*view, session.table(), fully(question));
+  const std::size_t used = Residency::instance().used();
+  Residency::instance().set_limit(0);
+  CHECK(got == exact);
+  CHECK(used < 200000);
+}
+
+// Changes blobs that `where` names at some places; searching and checking must notice.
+void damage(Session& session, const std::string& id, std::size_t column) {
+  const std::string good = session.db().value("SELECT data FROM t_blocks WHERE id = " + id);
+  REQUIRE(!good.empty());
+  const auto noticed = [&](const std::string& bad) {
+    session.db().put("UPDATE t_blocks SET data = ? WHERE id = " + id, bad);
+    Residency::instance().clear();
+    session.reopen();
+    const auto view = session.table().view();
+    thrown(ErrorKind::kCorrupt, [&] { ask(*view, session.table(), {.column = column}); });
+    // An exact search needs neither model nor codes.
+    ask(*view, session.table(), {.column = column, .exact = true});
+    CHECK(!faults_of(session).empty());
+  };
+  const std::size_t step = good.size() / 50 + 1;
+  for (std::size_t i = 0; i < good.size(); i += step) {
+    std::string bad = good;
+    bad[i] = static_cast<char>(bad[i] ^ (1 << (i % 8)));
+    noticed(bad);
+  }
+  noticed(good.substr(0, good.size() / 2));
+  noticed(good + '\0');
+  noticed("");
+  session.db().put("UPDATE t_blocks SET data = ? WHERE id = " + id, good);
+  session.reopen();
+  check_integrity(session);
+}
+
+TEST_CASE("damage of a model and of codes is reported") {
+  TemporaryFile file;
+  Session session(file.path(), ivf_options(128), true);
+  std::mt19937 random(17);
+  session.begin();
+  session.insert_many(random, 600);
+  session.train();
+  session.commit();
+  damage(session, "0", 0);                            // the model of column 0
+  damage(session, "1", 1);
+  damage(session, std::to_string(4096 + 2 + 4), 0);   // codes of segment 1
+  damage(session, std::to_string(4096 + 2 + 5), 1);
+
+  // Codes that were changed under a right checksum: impossible ones, then wrong ones.
+  for (const bool possible : {false, true}) {
+    session.begin();
+    storage::Store store(session.db().get(), "main", "t", session.table().options().layout);
+    storage::State state = store.read_state();
+    std::vector<storage::SegmentInfo> segments = store.read_segments();
+    const storage::OpaqueBlock block = store.load_codes(segments[1], 0);
+    std::vector<std::byte> forged(block.payload.begin(), block.payload.end());
+    std::byte& list = forged[16 + 2 * 5];  // of the sixth row
+    list = possible ? (list == std::byte{0} ? std::byte{1} : std::byte{0}) : std::byte{77};
+    store.write_codes(segments[1], 0, state.models[0], forged);
+    store.write_entry(segments[1]);
+    state.directory = {};
+    for (const storage::SegmentInfo& segment : segments) state.directory.add(segment);
+    store.write_state(state);
+    const auto view = session.table().view();
+    if (!possible) {
+      thrown(ErrorKind::kCorrupt, [&] { ask(*view, session.table(), {.column = 0}); });
+    }
+    const std::vector<std::string> faults = faults_of(session);
+    REQUIRE(faults.size() == 1);
+    CHECK(faults[0] == "t: segment " + std::to_string(segments[1].id) +
+                           ": codes of vector column 0 are not those of its vectors");
+    session.rollback();
+  }
+
+  // Training and rebuilding repair it.
+  for (const bool rebuild : {false, true}) {
+    session.db().run("UPDATE t_blocks SET data = zeroblob(100) WHERE id < 4096");
+    Residency::instance().clear();
+    session.reopen();
+    CHECK(!faults_of(session).empty());
+    session.begin();
+    rebuild ? session.table().rebuild() : session.train();
+    session.commit();
+    check_integrity(session);
+    compare(*session.table().view(), session.table(), {.column = 1, .k = 40});
+  }
+}
+
+}  // namespace
+}  // namespace warplite::engine

@@ -1,0 +1,91 @@
+// Several threads, each with its own connection to one file: the process-wide caches and the
+// worker threads are shared, snapshots are not.
+#include <doctest/doctest.h>
+#include <sqlite3.h>
+
+#include <atomic>
+#include <filesystem>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <unistd.h>
+
+#include "tests/support/sql_session.h"
+
+namespace warplite::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kRows = 1500;
+
+// Every transaction gives all rows one new version, in their vectors, filters and notes.
+void write_versions(const std::string& path, int versions, std::atomic<bool>& done) {
+  const SqlSession session(path);
+  session.must_run("PRAGMA busy_timeout = 30000");
+  for (int version = 1; version <= versions; ++version) {
+    const std::string v = std::to_string(version);
+    session.must_run("BEGIN IMMEDIATE; UPDATE t SET e = '[' || id || ',' || " + v + " || ']', v = " + v +
+                     ", note = 'n" + v + "';" +
+                     (version % 5 == 0 ? "INSERT INTO t(t) VALUES ('optimize');" : "") + "COMMIT");
+  }
+  done = true;
+}
+
+// "" or what a snapshot showed that no transaction wrote.
+std::string snapshot_fault(const SqlSession& session) {
+  session.must_run("BEGIN");
+  const auto scan = session.must_run("SELECT count(*), count(DISTINCT v), max(v), count(DISTINCT note) FROM t");
+  const auto version = session.must_run("SELECT max(v) FROM t")[0];
+  const auto hits = session.must_run("SELECT count(*), count(DISTINCT v), min(distance) FROM t WHERE e MATCH '[1," +
+                                     version + "]' AND k = 100");
+  const auto again = session.must_run("SELECT count(*), count(DISTINCT v), max(v), count(DISTINCT note) FROM t");
+  session.must_run("COMMIT");
+  if (scan[0] != std::to_string(kRows) + "|1|" + version + "|1") return "scan: " + scan[0];
+  if (hits[0] != "100|1|0.0") return "search: " + hits[0] + " at version " + version;
+  if (again != scan) return "the snapshot moved: " + again[0];
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("threads with their own connections see whole snapshots") {
+  std::string directory = (fs::temp_directory_path() / "warplite-threads-XXXXXX").string();
+  REQUIRE(mkdtemp(directory.data()) != nullptr);
+  const std::string path = directory + "/test.db";
+  {
+    const SqlSession session(path);
+    session.must_run("PRAGMA journal_mode = wal; PRAGMA synchronous = off;"
+                     "CREATE VIRTUAL TABLE t USING warp(id INTEGER PRIMARY KEY, e FLOAT[2], v INTEGER, +note);"
+                     "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < " +
+                     std::to_string(kRows) + ") INSERT INTO t SELECT x, '[' || x || ',0]', 0, 'n0' FROM c");
+  }
+  std::atomic<bool> done{false};
+  std::vector<std::string> faults(3);
+  std::vector<int> looks(3);
+  std::vector<std::thread> readers;
+  for (std::size_t i = 0; i < faults.size(); ++i) {
+    readers.emplace_back([&, i] {
+      try {
+        const SqlSession session(path);
+        session.must_run("PRAGMA busy_timeout = 30000");
+        while (!done && faults[i].empty()) {
+          faults[i] = snapshot_fault(session);
+          ++looks[i];
+        }
+      } catch (const std::exception& error) {
+        faults[i] = error.what();
+      }
+    });
+  }
+  write_versions(path, 25, done);
+  for (std::thread& reader : readers) reader.join();
+  for (std::size_t i = 0; i < faults.size(); ++i) {
+    CHECK(faults[i] == "");
+    CHECK(looks[i] > 0);
+  }
+  fs::remove_all(directory);
+}
+
+}  // namespace warplite::testing

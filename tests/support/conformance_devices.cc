@@ -1,0 +1,50 @@
+#include "tests/support/conformance_devices.h"
+
+#include <doctest/doctest.h>
+
+#include "compute/plugin.h"
+#include "cpu/runtime/targets.h"
+
+namespace warplite::testing {
+namespace {
+
+// Of the plug-in that was built with the tests; none where there is no GPU.
+std::vector<compute::Device*> gpus() {
+  std::vector<compute::Device*> found;
+#ifdef WARPLITE_CUDA_PLUGIN
+  const std::string why =
+      compute::open_plugin(WARPLITE_CUDA_PLUGIN, WARPLITE_VERSION,
+                           [&](compute::Device* device) { found.push_back(device); });
+  if (found.empty()) MESSAGE("skipped on the GPU: ", why);
+#else
+  MESSAGE("skipped on the GPU: warplite_cuda.so is not built here");
+#endif
+  return found;
+}
+
+std::vector<Candidate> find_devices() {
+  std::vector<Candidate> all;
+  const std::shared_ptr<compute::Device> cpu = cpu::make_cpu_device();
+  for (const std::string& target : cpu::simd_targets()) {
+    for (unsigned threads : {1u, 2u, 3u}) {
+      all.push_back({"cpu " + target + " threads=" + std::to_string(threads), cpu, [=] {
+                       cpu::force_simd_target(target);
+                       compute::set_thread_count(threads);
+                     }});
+    }
+  }
+  for (compute::Device* gpu : gpus()) {
+    all.push_back({gpu->describe().name,
+                   std::shared_ptr<compute::Device>(gpu, [](compute::Device*) {}), [] {}, 0});
+  }
+  return all;
+}
+
+}  // namespace
+
+const std::vector<Candidate>& conformance_devices() {
+  static const std::vector<Candidate> all = find_devices();
+  return all;
+}
+
+}  // namespace warplite::testing

@@ -1,0 +1,106 @@
+#include "tests/support/failing_allocator.h"
+
+#include <sqlite3.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdlib>
+#include <new>
+
+namespace warplite::testing {
+namespace {
+
+constexpr long kNever = -1;
+
+struct Plan {
+  std::atomic<long> remaining{kNever};  // allocations until the one that fails
+  std::atomic<bool> forever{false};
+  std::atomic<bool> fired{false};
+
+  bool fails() {
+    if (remaining.load(std::memory_order_relaxed) == kNever) return false;
+    if (remaining.fetch_sub(1) > 0) return false;
+    // The one that fails leaves 0 behind for `forever`, or turns the plan off.
+    remaining.store(forever.load() ? 0 : kNever);
+    fired.store(true);
+    return true;
+  }
+};
+
+Plan sqlite_plan;
+Plan cpp_plan;
+sqlite3_mem_methods original;
+
+void* failing_malloc(int size) { return sqlite_plan.fails() ? nullptr : original.xMalloc(size); }
+void* failing_realloc(void* memory, int size) {
+  return sqlite_plan.fails() ? nullptr : original.xRealloc(memory, size);
+}
+
+Plan& plan_of(Allocator allocator) {
+  return allocator == Allocator::kSqlite ? sqlite_plan : cpp_plan;
+}
+
+Plan* active = nullptr;
+
+}  // namespace
+
+void install_failing_allocator() {
+  sqlite3_config(SQLITE_CONFIG_GETMALLOC, &original);
+  sqlite3_mem_methods methods = original;
+  methods.xMalloc = failing_malloc;
+  methods.xRealloc = failing_realloc;
+  sqlite3_config(SQLITE_CONFIG_MALLOC, &methods);
+}
+
+AllocationFault::AllocationFault(Allocator allocator, long nth, bool forever) {
+  active = &plan_of(allocator);
+  active->forever = forever;
+  active->fired = false;
+  active->remaining = nth;
+}
+
+AllocationFault::~AllocationFault() {
+  active->remaining = kNever;
+  active->forever = false;
+}
+
+bool AllocationFault::fired() const { return active->fired; }
+
+namespace {
+
+void* allocate(std::size_t size, std::size_t alignment) {
+  if (cpp_plan.fails()) return nullptr;
+  if (alignment <= alignof(std::max_align_t)) return std::malloc(size == 0 ? 1 : size);
+  return std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+}
+
+void* allocate_or_throw(std::size_t size, std::size_t alignment) {
+  void* memory = allocate(size, alignment);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+
+}  // namespace
+}  // namespace warplite::testing
+
+using warplite::testing::allocate;
+using warplite::testing::allocate_or_throw;
+
+void* operator new(std::size_t size) { return allocate_or_throw(size, 1); }
+void* operator new[](std::size_t size) { return allocate_or_throw(size, 1); }
+void* operator new(std::size_t size, std::align_val_t alignment) {
+  return allocate_or_throw(size, static_cast<std::size_t>(alignment));
+}
+void* operator new[](std::size_t size, std::align_val_t alignment) {
+  return allocate_or_throw(size, static_cast<std::size_t>(alignment));
+}
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept { return allocate(size, 1); }
+void* operator new[](std::size_t size, const std::nothrow_t&) noexcept { return allocate(size, 1); }
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete[](void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }

@@ -1,0 +1,361 @@
+#include "tests/support/fault_scenarios.h"
+
+#include <fstream>
+#include <iterator>
+
+namespace warplite::testing {
+namespace {
+
+// Of a set-up: x counts from 1 to n.
+std::string counting(int n) {
+  return "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < " +
+         std::to_string(n) + ") ";
+}
+
+std::string file_text(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+const std::vector<Scenario> kRows{
+    {"search",
+     {"SELECT word, distance, note FROM t WHERE e MATCH '[9,0,0,0]' AND n IN (1, 2) AND k = 7"}},
+    {"stream",
+     {"SELECT count(*), max(distance) FROM t WHERE e MATCH '[9,0,0,0]' AND s LIKE '%9%'",
+      "SELECT word FROM t WHERE e MATCH '[9,0,0,0]' AND n % 2 = 1 ORDER BY distance LIMIT 3 OFFSET "
+      "2"}},
+    {"range",
+     {"SELECT word, distance FROM t WHERE e MATCH '[9,0,0,0]' AND distance <= 3.5",
+      "SELECT word FROM t WHERE e MATCH '[9,0,0,0]' AND distance > 2 AND distance < 5 ORDER BY "
+      "distance DESC"}},
+    {"filters",
+     {"SELECT count(*) FROM t WHERE n > 1 AND s GLOB 's[1-3]*' AND note IS NOT NULL",
+      "SELECT word FROM t WHERE e MATCH '[9,0,0,0]' AND rowid IN (SELECT rowid FROM t WHERE n = 2) "
+      "AND k = 3",
+      "SELECT count(*) FROM t WHERE s BETWEEN 's10' AND 's20' OR s IS NULL OR n IN (1, 3)"}},
+    {"joins",
+     {"SELECT q.id, t.word FROM q JOIN t ON t.e MATCH q.e AND t.k = 2",
+      "SELECT t.word FROM t JOIN q ON q.id = t.n WHERE t.e MATCH '[1,0,0,0]' ORDER BY distance "
+      "LIMIT 3",
+      "SELECT q.id, s.rowid, s.rank FROM q, warp_knn_search('t', 'e', q.e, 2) s"}},
+    {"functions",
+     {"SELECT rowid, distance, rank FROM warp_knn_search('t', 'e', '[1,1,1,1]', 5)",
+      "SELECT rowid FROM warp_range_search('t', 'e', '[1,1,1,1]', 5, '{\"device\":\"cpu\"}')"}},
+    {"function joins",
+     {"SELECT * FROM warp_knn_join('t', 'e', 'SELECT rowid, e FROM t WHERE n = 7', 3)",
+      "SELECT * FROM warp_range_join('t', 'e', 'SELECT id, e FROM q', 3)"}},
+    {"graph", {"SELECT count(*), sum(neighbor) FROM warp_knn_graph('t', 'e', 2)"}},
+    {"clusters", {"SELECT cluster, hex(centroid), size FROM warp_kmeans('t', 'e', 3)"}},
+    {"insert",
+     {"INSERT INTO t VALUES ('a', '[1,1,1,1]', 1, 'a', 'a'), ('b', '[2,2,2,2]', 2, 'b', 'b')",
+      "INSERT OR REPLACE INTO t VALUES ('w70', '[0,0,0,1]', 0, 'new', 'new')",
+      "INSERT OR IGNORE INTO t VALUES ('w70', '[0,0,0,1]', 0, 'new', 'new')"}},
+    {"change",
+     {"UPDATE t SET e = '[3,3,3,3]', note = 'moved' WHERE word = 'w3'", "DELETE FROM t WHERE n = 4",
+      "UPDATE t SET word = 'other' WHERE word = 'late'"}},
+    {"transaction",
+     {"BEGIN", "DELETE FROM t WHERE n = 1", "SAVEPOINT s",
+      "INSERT INTO t SELECT word || 'x', e, n, s, note FROM t WHERE n = 2", "ROLLBACK TO s",
+      "INSERT INTO t(word, e) VALUES ('last', '[0,0,0,0]')", "COMMIT"}},
+    {"savepoints",
+     {"SAVEPOINT a", "INSERT INTO t(word, e) VALUES ('one', '[0,0,0,0]')", "SAVEPOINT b",
+      "UPDATE t SET n = n + 1 WHERE n = 7", "INSERT INTO t(t) VALUES ('optimize')", "ROLLBACK TO b",
+      "RELEASE a"}},
+    {"optimize", {"INSERT INTO t(t) VALUES ('optimize')"}},
+    {"rebuild", {"INSERT INTO t(t) VALUES ('rebuild')"}},
+    {"check", {"INSERT INTO t(t) VALUES ('integrity-check')"}},
+    {"rename", {"ALTER TABLE t RENAME TO u", "ALTER TABLE u RENAME TO t"}},
+    {"tables",
+     {"CREATE VIRTUAL TABLE v USING warp(e FLOAT[2], s TEXT COLLATE NOCASE, +n)",
+      "INSERT INTO v VALUES ('[1,2]', 'x', 1)", "DROP TABLE v"}},
+    {"introspection",
+     {"SELECT word FROM t WHERE e MATCH '[1,1,1,1]' AND k = 1",
+      "SELECT count(*) > 0 FROM warp_devices()", "SELECT count(*) >= 0 FROM warp_residency()",
+      "SELECT count(*) FROM warp_explain()", "SELECT warp_config('threads') >= 0",
+      "SELECT warp_config('progress', 0)",
+      "EXPLAIN QUERY PLAN SELECT * FROM t WHERE e MATCH '[1,1,1,1]' AND n = 3"}},
+};
+
+const std::vector<Scenario> kVectors{
+    {"ivfflat",
+     {"SELECT id, distance FROM t WHERE a MATCH '[30,0,0,1]' AND k = 5",
+      "SELECT id FROM t WHERE a MATCH '[30,0,0,1]' AND n = 2 ORDER BY distance LIMIT 5"}},
+    {"ivfpq",
+     {"SELECT id, distance FROM t WHERE b MATCH '[3,1,1,1]' AND nprobe = 2 AND k = 5",
+      "SELECT rowid FROM warp_ivfpq_search('t', 'b', '[3,1,1,1]', 4, 2, '{\"refine\":2}')",
+      "SELECT rowid FROM warp_knn_search('t', 'b', '[3,1,1,1]', 4, '{\"exact\":1}')"}},
+    {"ivf joins",
+     {"SELECT * FROM warp_knn_join('t', 'a', 'SELECT id, a FROM t WHERE id < 9', 3)",
+      "SELECT count(*) FROM warp_knn_graph('t', 'b', 2)"}},
+    {"flat kinds",
+     {"SELECT id, distance FROM t WHERE c MATCH vec_int8('[5,0,1,2]') AND k = 3",
+      "SELECT id, distance FROM t WHERE d MATCH vec_bit(x'41') AND k = 3",
+      "SELECT id, distance FROM t WHERE i MATCH '[9,1]' AND p = 'odd' AND k = 3"}},
+    {"lsh",
+     {"SELECT id, distance FROM t WHERE f MATCH '[30,1,3,1]' AND k = 5",
+      "SELECT id FROM t WHERE f MATCH '[30,1,3,1]' AND n <> 2 ORDER BY distance LIMIT 4"}},
+    {"metric",
+     {"SELECT id FROM t WHERE g MATCH '[3,3]' AND distance < 2",
+      "SELECT id FROM t WHERE h MATCH '[3,3]' AND distance < 3",
+      "SELECT count(*) FROM warp_range_join('t', 'g', 'SELECT id, g FROM t', 1.5)",
+      "SELECT count(*) FROM warp_range_join('t', 'h', 'SELECT id, h FROM t', 1.5)"}},
+    {"codes",
+     {"SELECT rowid, distance FROM coded WHERE e MATCH '[30,0,0,1]' AND k = 5",
+      "SELECT rowid, hex(e) FROM coded WHERE n = 7",
+      "SELECT count(*) FROM coded WHERE e MATCH '[30,0,0,1]' AND distance < 9",
+      "UPDATE coded SET n = 8 WHERE n = 7", "INSERT INTO coded(coded) VALUES ('optimize')"}},
+    {"create",
+     {"CREATE VIRTUAL TABLE v USING warp(a FLOAT[4] index=ivfflat, b FLOAT[8] distance=ip "
+      "index=ivfpq(lists=2, bits=4), "
+      "c FLOAT[4] index=lsh(family=e2lsh, m=8), d FLOAT[4] distance=cosine "
+      "index=lsh(family=simhash, m=64), "
+      "e FLOAT[2] index=sss(alpha=0.3), f text partition key, chunk_size=1024)",
+      "DROP TABLE v"}},
+    {"write",
+     {"INSERT INTO t SELECT id + 1000, a, b, c, d, f, g, h, i, p, n FROM t WHERE id < 60",
+      "UPDATE t SET g = '[0,0]', p = 'even' WHERE id = 3",
+      "DELETE FROM t WHERE p = 'odd' AND id > 90"}},
+    {"train", {"INSERT INTO t(t) VALUES ('train')"}},
+    {"optimize", {"INSERT INTO t(t) VALUES ('optimize')"}},
+    {"rebuild", {"INSERT INTO t(t) VALUES ('rebuild')"}},
+    {"check",
+     {"INSERT INTO t(t) VALUES ('integrity-check')",
+      "INSERT INTO coded(coded) VALUES ('integrity-check')"}},
+    {"scalars",
+     {"SELECT vec_to_json(vec_normalize(vec_add('[1,2]', '[3,4]'))), vec_to_json(vec_sub('[1,2]', "
+      "'[3,4]'))",
+      "SELECT hex(vec_f32('[1,2]')), hex(vec_f16('[1,2]')), hex(vec_int8('[1,2]')), "
+      "hex(vec_bit(x'41'))",
+      "SELECT vec_length('[1,2]'), vec_type(vec_int8('[1,2]')), vec_to_json(vec_slice('[1,2,3]', "
+      "1, 2))",
+      "SELECT vec_distance_l2('[1,2]', '[3,4]'), vec_distance_cosine('[1,2]', '[3,4]'), "
+      "vec_distance_l1('[1,2]', '[3,4]'), "
+      "vec_distance_ip('[1,2]', '[3,4]'), vec_distance_hamming(vec_bit(x'41'), vec_bit(x'42'))",
+      "SELECT hex(vec_quantize_int8('[0.5,-1]', 'unit')), "
+      "hex(vec_quantize_binary('[1,-1,1,-1,1,-1,1,-1]'))",
+      "SELECT edit_distance('kitten', 'sitting'), warp_version() IS NOT NULL",
+      "SELECT rowid, value FROM vec_each('[1,2,3]')"}},
+};
+
+const std::vector<Scenario> kTexts{
+    {"edit",
+     {"SELECT id, distance FROM t WHERE a MATCH 'word12' AND k = 4",
+      "SELECT id FROM t WHERE a MATCH 'word12' AND n = 2 ORDER BY distance LIMIT 3",
+      "SELECT rowid, distance FROM warp_range_search('t', 'a', 'word3', 1)"}},
+    {"clusters",
+     {"SELECT id, distance FROM t WHERE b MATCH 'ab12' AND distance <= 1",
+      "SELECT count(*) FROM warp_range_join('t', 'b', 'SELECT id, b FROM t', 1)"}},
+    {"pivots",
+     {"SELECT id, distance FROM t WHERE c MATCH 'cd12' AND k = 3",
+      "SELECT count(*) FROM warp_range_join('t', 'c', 'SELECT id, c FROM t', 1)"}},
+    {"ngrams",
+     {"SELECT id, distance, matches FROM t WHERE g MATCH 'grams of 12' AND k = 3",
+      "SELECT rowid, distance, certified FROM warp_sequence_search('t', 'g', 'grams 77', 2)",
+      "SELECT rowid FROM warp_sequence_search('t', 'g', 'grams 77', 2, 50)"}},
+    {"sequence join",
+     {"SELECT query_id, rowid FROM warp_sequence_join('t', 'g', 'SELECT id, g FROM t WHERE id < "
+      "9', 2)"}},
+    {"words",
+     {"SELECT id, matches FROM t WHERE w MATCH 'number 7 and' AND matches >= 2",
+      "SELECT rowid, matches FROM warp_document_search('t', 'w', 'words 7', 3)",
+      "SELECT rowid, score FROM warp_document_search('t', 'w', 'words 7', 3, '{\"idf\":1}')"}},
+    {"document join",
+     {"SELECT query_id, rowid FROM warp_document_join('t', 'w', 'SELECT id, w FROM t WHERE id < "
+      "9', 2)"}},
+    {"match",
+     {"SELECT rowid, matches FROM m WHERE m MATCH '{\"year\":[1995,2000], "
+      "\"venue\":[\"v1\",\"v2\"], \"o\":true}' AND k = 5",
+      "SELECT rowid, matches FROM m WHERE m MATCH '{\"r\":[[1,2],[5,null]], \"city\":\"c1\"}' AND "
+      "o = 1 AND matches >= 1 LIMIT 9"}},
+    {"match functions",
+     {"SELECT rowid, matches FROM warp_match_count('m', '{\"year\":[1995,2000], "
+      "\"venue\":{\"value\":\"v1\",\"weight\":3}}', 4)",
+      "SELECT query_id, rowid FROM warp_match_join('m', 'SELECT rowid, json_object(''year'', year, "
+      "''venue'', venue) FROM m WHERE rowid < 20', 2)"}},
+    {"create",
+     {"CREATE VIRTUAL TABLE v USING warp(a TEXT index=ngram, b TEXT index=words, "
+      "c TEXT distance=edit index=sss(alpha=0.5), d INTEGER index=match(buckets=4))",
+      "DROP TABLE v"}},
+    {"write",
+     {"INSERT INTO t SELECT id + 1000, a, b, c, g, w, n FROM t WHERE id < 60",
+      "UPDATE t SET a = 'other', g = 'other' WHERE id = 3", "DELETE FROM t WHERE n = 2",
+      "UPDATE m SET city = 'c2' WHERE venue = 'v3'", "DELETE FROM m WHERE o"}},
+    {"optimize", {"INSERT INTO t(t) VALUES ('optimize')", "INSERT INTO m(m) VALUES ('optimize')"}},
+    {"rebuild", {"INSERT INTO t(t) VALUES ('rebuild')", "INSERT INTO m(m) VALUES ('rebuild')"}},
+    {"check",
+     {"INSERT INTO t(t) VALUES ('integrity-check')",
+      "INSERT INTO m(m) VALUES ('integrity-check')"}},
+};
+
+const std::vector<Scenario> kContent{
+    {"search",
+     {"SELECT rowid, distance, note FROM x WHERE e MATCH '[30,0]' AND k = 4",
+      "SELECT rowid FROM x WHERE e MATCH '[30,0]' AND y = 2 ORDER BY distance LIMIT 3",
+      "SELECT rowid FROM hand WHERE e MATCH '[30,0]' AND k = 4"}},
+    {"texts",
+     {"SELECT rowid, distance FROM x WHERE s MATCH 's12' AND k = 4",
+      "SELECT rowid FROM hand WHERE s MATCH 's12' AND distance <= 1"}},
+    {"scans",
+     {"SELECT count(*) FROM x", "SELECT rowid, note FROM x WHERE y = 3",
+      "SELECT x.rowid, c.note FROM x JOIN c ON c.id = x.rowid WHERE x.rowid < 9",
+      "SELECT count(*), max(s) FROM hand"}},
+    {"write",
+     {"INSERT INTO c VALUES (600, 600, '[1,2]', 'new', 1, 'n'), (601, 601, '[1,3]', 'new', 1, 'n')",
+      "UPDATE c SET e = '[0,0]', s = 'moved' WHERE y = 3", "DELETE FROM c WHERE y = 4",
+      "INSERT OR REPLACE INTO c(id, code, e) VALUES (602, 6, '[1,1]')"}},
+    {"transaction",
+     {"BEGIN", "UPDATE c SET y = y + 1", "SAVEPOINT s", "DELETE FROM c WHERE id < 20",
+      "ROLLBACK TO s", "COMMIT"}},
+    {"create",
+     {"CREATE VIRTUAL TABLE z USING warp(content=c, e FLOAT[2], y INTEGER, +code)",
+      "DROP TABLE z"}},
+    {"rename",
+     {"ALTER TABLE x RENAME TO z", "ALTER TABLE z RENAME TO x", "ALTER TABLE c RENAME TO d",
+      "ALTER TABLE d RENAME TO c"}},
+    {"rebuild",
+     {"INSERT INTO x(x) VALUES ('rebuild')", "INSERT INTO hand(hand) VALUES ('rebuild')"}},
+    {"optimize", {"INSERT INTO x(x) VALUES ('optimize')", "INSERT INTO x(x) VALUES ('train')"}},
+    {"check", {"INSERT INTO x(x) VALUES ('integrity-check')"}},
+    {"follow", {"INSERT INTO x(rowid) VALUES (3)", "INSERT INTO hand(rowid) VALUES (500)"}},
+};
+
+}  // namespace
+
+World rows_world() {
+  return {"rows",
+          "CREATE VIRTUAL TABLE t USING warp(word TEXT PRIMARY KEY, e FLOAT[4], n INTEGER, s TEXT, "
+          "+note);" +
+              counting(300) +
+              "INSERT INTO t SELECT 'w' || x, '[' || x || ',0,0,1]', x % 5, 's' || x, 'note' || x "
+              "FROM c;"
+              "INSERT INTO t(t) VALUES ('optimize');"
+              "DELETE FROM t WHERE n = 4 AND rowid < 100;"
+              "INSERT INTO t VALUES ('late', '[0,0,0,0]', 7, 'tail', 'x');"
+              "CREATE TABLE q(id INTEGER PRIMARY KEY, e); INSERT INTO q VALUES (1, '[9,0,0,0]'), "
+              "(2, '[70,0,0,0]')",
+          "SELECT count(*), sum(n), group_concat(substr(word, 1, 2)) FROM t;"
+          "SELECT word, distance, note FROM t WHERE e MATCH '[0,0,0,0]' AND k = 12;"
+          "SELECT word, note FROM t WHERE word = 'w70';"
+          "SELECT count(*) FROM t WHERE e MATCH '[0,0,0,0]' AND n = 3",
+          "BEGIN; INSERT INTO t VALUES ('next', '[0,0,0,0]', 1, 's', 'n');"
+          "UPDATE t SET n = 99 WHERE word = 'next'; DELETE FROM t WHERE word = 'next'; COMMIT;"
+          "INSERT INTO t(t) VALUES ('integrity-check')",
+          kRows};
+}
+
+World vectors_world() {
+  return {
+      "vectors",
+      "CREATE VIRTUAL TABLE t USING warp(id INTEGER PRIMARY KEY, a FLOAT[4] index=ivfflat(lists=2, "
+      "nprobe=1), "
+      "b FLOAT16[4] distance=cosine index=ivfpq(lists=2, m=2, nprobe=1, opq=1), c INT8[4] "
+      "distance=ip, "
+      "d BIT[8], f FLOAT[4] distance=l1 index=lsh(m=16), g FLOAT[2] "
+      "index=list_of_clusters(size=8), "
+      "h FLOAT[2] distance=l1 index=sss, i FLOAT[2], p TEXT PARTITION KEY, n INTEGER);" +
+          counting(160) +
+          "INSERT INTO t SELECT x, '[' || x || ',0,0,1]', '[' || (x % 40 - 9) || ',1,' || (x % 7) "
+          "|| ',1]', "
+          "vec_int8('[' || (x % 99) || ',0,1,2]'), vec_bit(CAST(char(32 + x % 90) AS BLOB)), "
+          "'[' || x || ',1,' || (x % 9) || ',1]', '[' || (x % 13) || ',' || (x / 13) || ']', "
+          "'[' || (x % 11) || ',' || (x / 11) || ']', iif(x % 3, '[' || x || ',1]', NULL), "
+          "iif(x % 2, 'odd', 'even'), x % 5 FROM c;"
+          "INSERT INTO t(t) VALUES ('train');"
+          "DELETE FROM t WHERE id % 20 = 0;"
+          "INSERT INTO t(id, a, b, p) VALUES (500, '[1,1,1,1]', '[1,1,1,1]', 'late');"
+          "CREATE VIRTUAL TABLE coded USING warp(e FLOAT[4] index=ivfpq(lists=2, m=2), n INTEGER, "
+          "store=codes);" +
+          counting(80) +
+          "INSERT INTO coded SELECT '[' || x || ',0,0,1]', x FROM c;"
+          "INSERT INTO coded(coded) VALUES ('train'); INSERT INTO coded VALUES ('[500,0,0,1]', "
+          "500)",
+      "SELECT count(*), sum(n), sum(id), group_concat(DISTINCT p) FROM t;"
+      "SELECT id, hex(a), hex(b), hex(c), hex(d), hex(f), hex(g), hex(i) FROM t WHERE id % 31 = 1 "
+      "OR id > 490;"
+      "SELECT id FROM t WHERE a MATCH '[0,0,0,0]' AND distance < 9;"
+      "SELECT count(*), sum(n) FROM coded",
+      "BEGIN; INSERT INTO t(id, a, p, n) VALUES (1000, '[1,1,1,1]', 'odd', 1);"
+      "UPDATE t SET n = 2, b = '[1,0,0,0]' WHERE id = 1000; DELETE FROM t WHERE id = 1000; COMMIT;"
+      "INSERT INTO t(t) VALUES ('integrity-check'); INSERT INTO coded(coded) VALUES "
+      "('integrity-check');"
+      "SELECT id FROM t WHERE a MATCH '[1,1,1,1]' AND k = 3; SELECT id FROM t WHERE b MATCH "
+      "'[1,1,1,1]' AND k = 3;"
+      "SELECT id FROM t WHERE f MATCH '[1,1,1,1]' AND k = 3; SELECT rowid FROM coded WHERE e MATCH "
+      "'[1,1,1,1]' AND k = 3",
+      kVectors};
+}
+
+World texts_world() {
+  return {
+      "texts",
+      "CREATE VIRTUAL TABLE t USING warp(id INTEGER PRIMARY KEY, a TEXT distance=edit, "
+      "b TEXT distance=edit index=list_of_clusters(size=8), c TEXT distance=edit index=sss, "
+      "g TEXT index=ngram(n=2, fold=1), w TEXT index=words(normalize=nfkc), n INTEGER);" +
+          counting(120) +
+          "INSERT INTO t SELECT x, 'word' || x, 'ab' || (x * 7919 % 997), 'cd' || (x * 6007 % "
+          "991), "
+          "'Grams of ' || (x * 4099 % 1009), 'words number ' || x || ' and ' || (x % 7), x % 5 "
+          "FROM c;"
+          "INSERT INTO t(t) VALUES ('optimize');"
+          "DELETE FROM t WHERE id % 30 = 0; INSERT INTO t VALUES (500, 'word', 'ab1', 'cd1', "
+          "'Grams', 'words', 1);"
+          "CREATE VIRTUAL TABLE m USING warp(year INTEGER index=match(buckets=8), venue TEXT, r "
+          "REAL, o BOOLEAN, city TEXT PARTITION KEY);" +
+          counting(120) +
+          "INSERT INTO m SELECT 1990 + x % 30, 'v' || (x % 9), x / 4.0, x % 2, 'c' || (x % 3) FROM "
+          "c;"
+          "INSERT INTO m(m) VALUES ('optimize'); INSERT INTO m VALUES (2000, 'v1', NULL, 1, 'c1')",
+      "SELECT count(*), sum(n), group_concat(a || b || c || g || w) FROM t;"
+      "SELECT count(*), sum(year), group_concat(venue || city) FROM m",
+      "BEGIN; INSERT INTO t VALUES (1000, 'word', 'ab1', 'cd1', 'Grams', 'words', 1);"
+      "INSERT INTO m VALUES (2000, 'v1', NULL, 1, 'next'); UPDATE t SET g = 'gram' WHERE id = 1000;"
+      "DELETE FROM t WHERE id = 1000; DELETE FROM m WHERE city = 'next'; COMMIT;"
+      "INSERT INTO t(t) VALUES ('integrity-check'); INSERT INTO m(m) VALUES ('integrity-check');"
+      "SELECT id FROM t WHERE g MATCH 'grams 12' AND k = 2; SELECT id FROM t WHERE b MATCH 'ab12' "
+      "AND k = 2;"
+      "SELECT rowid FROM m WHERE m MATCH '{\"year\":2000}' AND k = 2",
+      kTexts};
+}
+
+World content_world() {
+  const std::string rows = "id INTEGER PRIMARY KEY, code UNIQUE, e, s TEXT, y INTEGER, note";
+  return {"content",
+          "CREATE TABLE c(" + rows + ");" + counting(120) +
+              "INSERT INTO c SELECT x, x, '[' || x || ',0]', 's' || (x * 7919 % 997), x % 5, "
+              "'note' || x FROM c;"
+              "CREATE TABLE parent(id INTEGER PRIMARY KEY);"
+              "CREATE VIRTUAL TABLE x USING warp(content=c, content_rowid=id, e FLOAT[2] "
+              "index=ivfflat(lists=2), s TEXT index=ngram(n=2), y INTEGER, +note);"
+              "INSERT INTO x(x) VALUES ('train');"
+              "CREATE VIRTUAL TABLE hand USING warp(content=c, sync=manual, e FLOAT[2], s TEXT "
+              "distance=edit);"
+              "INSERT INTO hand(hand) VALUES ('rebuild');"
+              "INSERT INTO c VALUES (500, 500, '[1,1]', 'late', 1, 'x'); DELETE FROM c WHERE id % "
+              "40 = 0",
+          "SELECT count(*), sum(y), group_concat(s || coalesce(note, '')), sum(code) FROM c;"
+          "SELECT count(*), sum(y), group_concat(s) FROM x;"
+          "SELECT rowid FROM x WHERE e MATCH '[9,0]' AND distance < 4;"
+          "SELECT name, tbl_name, sql FROM sqlite_schema WHERE type = 'trigger' ORDER BY name",
+          "BEGIN; INSERT INTO c(id, e, s) VALUES (1000, '[1,1]', 'next'); UPDATE c SET s = 'other' "
+          "WHERE id = 1000;"
+          "DELETE FROM c WHERE id = 1000; COMMIT; INSERT INTO x(x) VALUES ('integrity-check');"
+          "SELECT rowid FROM x WHERE e MATCH '[1,1]' AND k = 3; SELECT rowid FROM x WHERE s MATCH "
+          "'s12' AND k = 3;"
+          "SELECT count(*) FROM hand",
+          kContent};
+}
+
+World imports_world() {
+  return {"imports",
+          file_text(std::string(WARPLITE_SOURCE_DIR) + "/tests/vec0/docs.sql"),
+          "SELECT count(*) FROM sqlite_schema WHERE type = 'table'",
+          "SELECT 1",
+          {{"import",
+            {"SELECT warp_import_vec0('docs')", "SELECT count(*) FROM docs_warp",
+             "DROP TABLE docs_warp"}},
+           {"vectors",
+            {"SELECT rowid, length(vector) FROM warp_vectors_file('" +
+             std::string(WARPLITE_SOURCE_DIR) + "/examples/data/glove10k.fvecs') LIMIT 3"}}}};
+}
+
+}  // namespace warplite::testing
