@@ -10,13 +10,14 @@
 
 #include "core/bitmap.h"
 #include "core/value.h"
+#include "engine/filter/number_ranges.h"
 #include "engine/table/view.h"
 
 namespace warplite::engine {
 
 enum class Comparison : std::uint8_t {
   kEqual, kNotEqual, kLess, kLessEqual, kGreater, kGreaterEqual,
-  kIs, kIsNot, kIsNull, kIsNotNull, kIn, kLike, kGlob,
+  kIs, kIsNot, kIsNull, kIsNotNull, kIn, kLike, kGlob, kWithin,
 };
 
 // A test that only the host can make: of what it prints numbers as, and by functions that an
@@ -36,7 +37,8 @@ struct Predicate {
   static constexpr int kRowId = -1;
   int column = kRowId;  // index into Layout::plains, or kRowId
   Comparison op = Comparison::kEqual;
-  std::vector<Value> operands;  // one; any number for kIn; none for kIsNull, kIsNotNull
+  std::vector<Value> operands;  // one; any number for kIn; none for kIsNull, kIsNotNull, kWithin
+  std::shared_ptr<const NumberRanges> ranges = nullptr;  // of kWithin: merged, of the column's type
   Collation collation = Collation::kBinary;
   std::shared_ptr<HostTest> host = nullptr;  // when set, it says what passes, and nothing else does
 };

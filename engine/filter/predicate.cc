@@ -44,17 +44,22 @@ CompiledPredicate::Verdict judge_set(const std::vector<T>& sorted, T low, T high
   return low == high ? Verdict::kAll : Verdict::kSome;
 }
 
-// Sets that come to this many intervals at most are tested one interval after another.
-constexpr std::size_t kFewRuns = 4;
+template <typename T>
+CompiledPredicate::Verdict judge_ranges(const std::vector<Interval<T>>& ranges, T low, T high) {
+  const auto at = first_range_from(ranges, low);
+  if (at == ranges.end()) return CompiledPredicate::Verdict::kNone;
+  return judge_interval(*at, low, high);
+}
 
 // Sorted values as intervals without gaps; none when those are too many.
 template <typename T, typename Follows>
-std::vector<Interval<T>> few_runs(const std::vector<T>& sorted, const Follows& follows) {
+std::vector<Interval<T>> few_runs(const std::vector<T>& sorted, std::size_t most,
+                                  const Follows& follows) {
   std::vector<Interval<T>> runs;
   for (const T& value : sorted) {
     if (!runs.empty() && follows(runs.back().high, value)) {
       runs.back().high = value;
-    } else if (runs.size() == kFewRuns) {
+    } else if (runs.size() == most) {
       return {};
     } else {
       runs.push_back({value, value});
@@ -103,6 +108,7 @@ void CompiledPredicate::compile(const Predicate& predicate) {
     host_ = predicate.host;
     return;
   }
+  if (op_ == Comparison::kWithin) return compile_ranges(predicate.ranges);
   if (op_ == Comparison::kIn) return compile_in(predicate.operands);
   const bool null_operand = predicate.operands.empty() || predicate.operands[0].is_null();
   if (op_ == Comparison::kIsNull || (op_ == Comparison::kIs && null_operand)) {
@@ -148,6 +154,22 @@ void CompiledPredicate::compile_text(Comparison op, const Cell& operand) {
   text_ = operand.bytes;
 }
 
+void CompiledPredicate::compile_ranges(const std::shared_ptr<const NumberRanges>& ranges) {
+  const auto& integers = ranges->integers();
+  const auto& reals = ranges->reals();
+  if (integers.size() + reals.size() == 0) return decide(false);
+  if (integers.size() == 1) {
+    test_ = Test::kIntegers;
+    integers_ = integers[0];
+  } else if (reals.size() == 1) {
+    test_ = Test::kReals;
+    reals_ = reals[0];
+  } else {
+    test_ = reals.empty() ? Test::kIntegerRanges : Test::kRealRanges;
+    ranges_ = ranges;
+  }
+}
+
 void CompiledPredicate::compile_in(const std::vector<Value>& operands) {
   switch (type_) {
     case PlainType::kText: return compile_text_set(operands);
@@ -175,7 +197,7 @@ void CompiledPredicate::compile_real_set(const std::vector<Value>& operands) {
   }
   if (sorted_reals_.empty()) return decide(false);
   interruptible_sort(sorted_reals_.begin(), sorted_reals_.end());
-  real_runs_ = few_runs(sorted_reals_, [](double a, double b) { return a == b; });
+  real_runs_ = few_runs(sorted_reals_, kFewRuns, [](double a, double b) { return a == b; });
   if (real_runs_.empty()) sieve_ = make_sieve(sorted_reals_);
 }
 
@@ -189,7 +211,7 @@ void CompiledPredicate::compile_integer_set(const std::vector<Value>& operands) 
   sorted_.erase(std::unique(sorted_.begin(), sorted_.end()), sorted_.end());
   integer_set_ = std::make_unique<IntegerSet>(sorted_);
   // Ascending and distinct: what comes after `a` is more than it.
-  integer_runs_ = few_runs(sorted_, [](std::int64_t a, std::int64_t b) { return a == b - 1; });
+  integer_runs_ = few_runs(sorted_, kFewRuns, [](std::int64_t a, std::int64_t b) { return a == b - 1; });
   if (integer_runs_.empty()) sieve_ = make_sieve(sorted_);
 }
 
@@ -239,6 +261,12 @@ CompiledPredicate::Verdict CompiledPredicate::judge_values(const storage::ZoneMa
       break;
     case Test::kReals:
       verdict = judge_interval(reals_, low.real, high.real);
+      break;
+    case Test::kIntegerRanges:
+      verdict = judge_ranges(ranges_->integers(), low.integer, high.integer);
+      break;
+    case Test::kRealRanges:
+      verdict = judge_ranges(ranges_->reals(), low.real, high.real);
       break;
     case Test::kIntegerSet:
       verdict = judge_set(sorted_, low.integer, high.integer);

@@ -67,6 +67,8 @@ class CompiledPredicate {
     kEverything,
     kIntegers,
     kReals,
+    kIntegerRanges,
+    kRealRanges,
     kIntegerSet,
     kRealSet,
     kTextCompare,
@@ -74,6 +76,9 @@ class CompiledPredicate {
     kPattern,
     kHost
   };
+
+  // Sets that come to this many intervals at most are tested one interval after another.
+  static constexpr std::size_t kFewRuns = 4;
 
   struct TextHash {
     using is_transparent = void;
@@ -85,6 +90,7 @@ class CompiledPredicate {
   void compile(const Predicate& predicate);
   void compile_numeric(Comparison op, const Cell& operand);
   void compile_text(Comparison op, const Cell& operand);
+  void compile_ranges(const std::shared_ptr<const NumberRanges>& ranges);
   void compile_in(const std::vector<Value>& operands);
   void compile_text_set(const std::vector<Value>& operands);
   void compile_real_set(const std::vector<Value>& operands);
@@ -110,6 +116,7 @@ class CompiledPredicate {
   Test test_ = Test::kNothing;
   Interval<std::int64_t> integers_{0, -1};
   Interval<double> reals_{0, -1};
+  std::shared_ptr<const NumberRanges> ranges_;  // of kIntegerRanges, kRealRanges
   std::vector<std::int64_t> sorted_;  // of kIntegerSet
   std::unique_ptr<IntegerSet> integer_set_;
   std::vector<double> sorted_reals_;       // of kRealSet

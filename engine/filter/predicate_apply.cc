@@ -113,6 +113,12 @@ void length_run(const std::vector<std::uint32_t>& text_ends, const Run& run, std
   if (run.rest() != 0) one_by_one(whole, run.rest());
 }
 
+template <typename T>
+bool is_within(const std::vector<Interval<T>>& ranges, T value) {
+  const auto at = first_range_from(ranges, value);
+  return at != ranges.end() && at->contains(value);
+}
+
 // Keeps the bits first ≤ row < last, or all but those.
 void cut_range(Bitmap& rows, std::size_t first, std::size_t last, bool inverted) {
   cut_words(all_words(rows), [&](std::size_t begin, std::size_t count) {
@@ -160,6 +166,16 @@ struct CompiledPredicate::Passes {
       intervals_run(values, run, intervals, masks);
     });
   }
+  // REQUIRES: merged ones.
+  template <typename T>
+  void cut_by_ranges(const RowWords& rows, const T* values,
+                     const std::vector<Interval<T>>& ranges) const {
+    if (ranges.size() <= kFewRuns) return cut_by_intervals(rows, values, std::span(ranges));
+    cut_words(rows, [&](std::size_t first, std::size_t) {
+      const auto test = [&](std::size_t row) { return is_within(ranges, values[row]); };
+      return (*this)(tested(rows.bits[first / 64], first, test), first / 64);
+    });
+  }
   // Which rows are in a set cannot be foreseen, but few get through the sieve.
   template <typename T, typename Has>
   void cut_by_set(const RowWords& rows, const T* values, const Sieve& sieve, const Has& has) const {
@@ -185,6 +201,10 @@ void CompiledPredicate::apply(const Column& column, const RowWords& rows) const 
       return passes.cut_by_intervals(rows, integers, std::span(&integers_, 1));
     case Test::kReals:
       return passes.cut_by_intervals(rows, reals, std::span(&reals_, 1));
+    case Test::kIntegerRanges:
+      return passes.cut_by_ranges(rows, integers, ranges_->integers());
+    case Test::kRealRanges:
+      return passes.cut_by_ranges(rows, reals, ranges_->reals());
     case Test::kIntegerSet:
       if (!integer_runs_.empty()) {
         return passes.cut_by_intervals(rows, integers, std::span(integer_runs_));
@@ -325,6 +345,9 @@ void CompiledPredicate::apply_to_rowids(const Part& part, Bitmap& out) const {
       poll_interruption();
       return tested(out.words()[first / 64], first, passes);
     });
+  }
+  if (test_ == Test::kIntegerRanges) {
+    return row_mask([&](RowId rowid) { return is_within(ranges_->integers(), rowid); });
   }
   if (rowids.list != nullptr) {
     return row_mask([&](RowId rowid) { return integers_.contains(rowid); });

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/column.h"
+#include "core/interruption.h"
 #include "engine/filter/predicate.h"
 
 namespace warplite::engine {
@@ -21,6 +22,19 @@ void add_interval(const std::vector<T>& values, std::size_t count, const Interva
   if (first == last) return;
   out.push_back({static_cast<std::size_t>(first - values.begin()),
                  static_cast<std::size_t>(last - values.begin()) - 1});
+}
+
+template <class T>
+void add_ranges(const std::vector<T>& values, std::size_t count,
+                const std::vector<Interval<T>>& ranges,
+                std::vector<CompiledPredicate::Places>& out) {
+  if (count == 0) return;
+  SparsePoll poll;
+  for (auto at = first_range_from(ranges, values[0]);
+       at != ranges.end() && at->low <= values[count - 1]; ++at) {
+    poll();
+    add_interval(values, count, *at, out);
+  }
 }
 
 void add_text(const Column& values, std::size_t count, std::string_view text,
@@ -48,6 +62,10 @@ bool CompiledPredicate::find_places(const Column& ascending, std::size_t count,
     case Test::kNothing: return true;
     case Test::kIntegers: add_interval(ascending.integers(), count, integers_, out); return true;
     case Test::kReals: add_interval(ascending.reals(), count, reals_, out); return true;
+    case Test::kIntegerRanges:
+      add_ranges(ascending.integers(), count, ranges_->integers(), out);
+      return true;
+    case Test::kRealRanges: add_ranges(ascending.reals(), count, ranges_->reals(), out); return true;
     case Test::kTextCompare:
       if (op_ != Comparison::kEqual || !binary) return false;
       add_text(ascending, count, text_, out);

@@ -15,10 +15,20 @@ void append(std::string& key, const T& value) {
   key.append(reinterpret_cast<const char*>(&value), sizeof value);
 }
 
+template <typename T>
+void append_all(std::string& key, const std::vector<Interval<T>>& ranges) {
+  append(key, ranges.size());
+  key.append(reinterpret_cast<const char*>(ranges.data()), ranges.size() * sizeof(Interval<T>));
+}
+
 void append(std::string& key, const Predicate& predicate) {
   append(key, predicate.column);
   append(key, predicate.op);
   append(key, predicate.collation);
+  if (predicate.ranges != nullptr) {
+    append_all(key, predicate.ranges->integers());
+    append_all(key, predicate.ranges->reals());
+  }
   append(key, predicate.operands.size());
   for (const Value& operand : predicate.operands) {
     const Cell cell = operand.cell();

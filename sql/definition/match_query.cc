@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/error.h"
+#include "core/interruption.h"
 #include "sql/definition/argument_lexer.h"
 #include "sql/definition/values.h"
 #include "sql/host/json.h"
@@ -72,8 +73,8 @@ class QueryParser {
   static std::vector<Filter> alternatives(const Column& column, const Json& value);
   static std::vector<Filter> texts(const Column& column, const Json& value);
   static std::vector<Filter> numbers(const Column& column, const Json& value);
-  static Filter number_or_range(const Column& column, const Json& value);
-  static Filter range(const Column& column, const Json& value);
+  static void add_number(const Column& column, const Json& value, engine::NumberRanges& ranges);
+  static void add_range(const Column& column, const Json& value, engine::NumberRanges& ranges);
   static Cell number(const Column& column, const Json& value);
 
   static Predicate predicate(const Column& column, Comparison op) {
@@ -203,37 +204,45 @@ std::vector<Filter> QueryParser::texts(const Column& column, const Json& value) 
 // A list with a list in it is one of alternatives; any other is a range.
 std::vector<Filter> QueryParser::numbers(const Column& column, const Json& value) {
   const bool several = value.is_list() && std::ranges::any_of(value.list(), &Json::is_list);
-  if (!several) return {number_or_range(column, value)};
-  std::vector<Filter> any_of;
-  for (const Json& one : value.list()) {
-    any_of.push_back(one.is_null() ? Filter{predicate(column, Comparison::kIsNull)}
-                                   : number_or_range(column, one));
+  auto ranges = std::make_shared<engine::NumberRanges>(column.type);
+  bool null = false;
+  if (!several) {
+    add_number(column, value, *ranges);
+  } else {
+    SparsePoll poll;
+    for (const Json& one : value.list()) {
+      poll();
+      null = null || one.is_null();
+      if (!one.is_null()) add_number(column, one, *ranges);
+    }
   }
+  ranges->merge();
+  Predicate within = predicate(column, Comparison::kWithin);
+  within.ranges = std::move(ranges);
+  std::vector<Filter> any_of{{std::move(within)}};
+  if (null) any_of.push_back({predicate(column, Comparison::kIsNull)});
   return any_of;
 }
 
-Filter QueryParser::number_or_range(const Column& column, const Json& value) {
-  if (value.is_list()) return range(column, value);
-  return {predicate(column, Comparison::kEqual, number(column, value))};
+void QueryParser::add_number(const Column& column, const Json& value,
+                             engine::NumberRanges& ranges) {
+  if (value.is_list()) return add_range(column, value, ranges);
+  const Cell equal = number(column, value);
+  ranges.add(equal, equal);
 }
 
-Filter QueryParser::range(const Column& column, const Json& value) {
+void QueryParser::add_range(const Column& column, const Json& value,
+                            engine::NumberRanges& ranges) {
   const Json::List& ends = value.list();
   if (ends.size() != 2) {
     expected(column, std::string(kNumbersExpected) + " (a range has two ends)", value);
   }
-  Filter filter;
-  if (!ends[0].is_null()) {
-    filter.push_back(predicate(column, Comparison::kGreaterEqual, number(column, ends[0])));
-  }
-  if (!ends[1].is_null()) {
-    filter.push_back(predicate(column, Comparison::kLessEqual, number(column, ends[1])));
-  }
-  if (filter.size() == 2 && is_less(filter[1].operands[0].cell(), filter[0].operands[0].cell())) {
+  const Cell low = ends[0].is_null() ? Cell::null() : number(column, ends[0]);
+  const Cell high = ends[1].is_null() ? Cell::null() : number(column, ends[1]);
+  if (!low.is_null() && !high.is_null() && is_less(high, low)) {
     expected(column, "a range with its lower end first", value);
   }
-  if (filter.empty()) filter.push_back(predicate(column, Comparison::kIsNotNull));
-  return filter;
+  ranges.add(low, high);
 }
 
 Cell QueryParser::number(const Column& column, const Json& value) {
