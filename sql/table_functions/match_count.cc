@@ -19,21 +19,21 @@ std::unique_ptr<Rows> run(Call& call) {
   const engine::RelationalQuery query =
       MatchQueryReader(table->definition).read(cell_of(call.value(Input::kQuery)));
   const std::size_t k = static_cast<std::size_t>(call.count(Input::kK));
-  compute::HitTable hits = run_match_count(call, *table, {&query, 1}, k, Input::kOptions);
+  compute::HitTable hits = MatchCounts(call, *table, Input::kOptions).best({&query, 1}, k);
   return Neighbors::rows(hits.sorted(0), Score::kMatches);
 }
 
 }  // namespace
 
-compute::HitTable run_match_count(const Call& call, const OpenTable& table,
-                                  std::span<const engine::RelationalQuery> queries, std::size_t k,
-                                  int options) {
-  Interrupt interrupt(call.context().db());
-  const std::shared_ptr<const engine::View> view = table.collection->view();
-  engine::CountRequest request;
-  request.device = device_option(call, options);
-  request.cancellation = &interrupt;
-  return engine::most_matches(*view, engine::Selection(*view, {}), queries, k, request);
+MatchCounts::MatchCounts(const Call& call, const OpenTable& table, int options)
+    : interrupt_(call.context().db()), view_(table.collection->view()), all_(*view_, {}) {
+  request_.device = device_option(call, options);
+  request_.cancellation = &interrupt_;
+}
+
+compute::HitTable MatchCounts::best(std::span<const engine::RelationalQuery> queries,
+                                    std::size_t k) const {
+  return engine::most_matches(*view_, all_, queries, k, request_);
 }
 
 const TableFunction kMatchCount{

@@ -1,17 +1,29 @@
 // What the functions of match counts have in common.
+// Threads: as the connection.
 #pragma once
 
+#include <memory>
 #include <span>
-#include <vector>
 
 #include "engine/match/match_count.h"
 #include "sql/table_functions/table_function.h"
 
 namespace warplite::sql {
 
-// The k rows that match most of each query. `options`: a parameter; the only key is device.
-compute::HitTable run_match_count(const Call& call, const OpenTable& table,
-                                  std::span<const engine::RelationalQuery> queries, std::size_t k,
-                                  int options);
+// Counts the rows of a table as it is when this is made.
+class MatchCounts {
+ public:
+  // `options`: a parameter; the only key is device.
+  MatchCounts(const Call& call, const OpenTable& table, int options);
+
+  // The k rows that match most of each query.
+  compute::HitTable best(std::span<const engine::RelationalQuery> queries, std::size_t k) const;
+
+ private:
+  Interrupt interrupt_;
+  const std::shared_ptr<const engine::View> view_;
+  const engine::Selection all_;
+  engine::CountRequest request_;
+};
 
 }  // namespace warplite::sql

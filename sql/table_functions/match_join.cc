@@ -1,5 +1,6 @@
 // warp_match_join(table, query_sql, k [, options]): for every row (id, query_json) of query_sql, the
-// k rows that match most of its items, counted as one batch.
+// k rows that match most of its items, counted many at a time: what queries are made of takes more
+// memory than what they are answered with.
 #include "sql/definition/match_query.h"
 #include "sql/table_functions/functions.h"
 #include "sql/table_functions/match_counts.h"
@@ -13,21 +14,55 @@ struct Input {
   enum : int { kTable, kQuerySql, kK, kOptions };
 };
 
+// Queries that are counted together, and items of theirs.
+constexpr std::size_t kQueriesOfBatch = 8192;
+constexpr std::size_t kItemsOfBatch = std::size_t{1} << 17;
+
+class Join {
+ public:
+  Join(const Call& call, const OpenTable& table, std::size_t k)
+      : counts_(call, table, Input::kOptions), k_(k) {}
+
+  void add(const Cell& id, engine::RelationalQuery query) {
+    items_ += query.size();
+    queries_.push_back(std::move(query));
+    ids_.emplace_back(id);
+    if (queries_.size() == kQueriesOfBatch || items_ >= kItemsOfBatch) answer();
+  }
+  std::unique_ptr<Rows> rows() {
+    answer();
+    compute::HitTable hits(best_.size(), k_);
+    for (std::size_t i = 0; i < best_.size(); ++i) hits.row(i) = std::move(best_[i]);
+    return JoinedNeighbors::rows(std::move(ids_), std::move(hits), Score::kMatches);
+  }
+
+ private:
+  void answer() {
+    if (queries_.empty()) return;
+    compute::HitTable hits = counts_.best(queries_, k_);
+    for (std::size_t i = 0; i < queries_.size(); ++i) best_.push_back(std::move(hits.row(i)));
+    queries_.clear();
+    items_ = 0;
+  }
+
+  const MatchCounts counts_;
+  std::vector<Value> ids_;
+  const std::size_t k_;
+  std::vector<TopK> best_;  // of those that are answered
+  // Those that are not answered yet.
+  std::vector<engine::RelationalQuery> queries_;
+  std::size_t items_ = 0;
+};
+
 std::unique_ptr<Rows> run(Call& call) {
   const std::shared_ptr<OpenTable> table = call.table(Input::kTable);
   const std::size_t k = static_cast<std::size_t>(call.count(Input::kK));
-  device_option(call, Input::kOptions);  // wrong ones are errors even if there is no query
   MatchQueryReader reader(table->definition);
-  std::vector<Value> ids;
-  std::vector<engine::RelationalQuery> queries;
-  each_query(call, Input::kQuerySql, "query_json",
-             [&](const Cell& id, sqlite3_value* query) {
-               queries.push_back(reader.read(cell_of(query)));
-               ids.emplace_back(id);
-             });
-  if (ids.empty()) return nullptr;
-  compute::HitTable hits = run_match_count(call, *table, queries, k, Input::kOptions);
-  return JoinedNeighbors::rows(std::move(ids), std::move(hits), Score::kMatches);
+  Join join(call, *table, k);
+  each_query(call, Input::kQuerySql, "query_json", [&](const Cell& id, sqlite3_value* query) {
+    join.add(id, reader.read(cell_of(query)));
+  });
+  return join.rows();
 }
 
 }  // namespace
