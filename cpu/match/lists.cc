@@ -12,12 +12,26 @@ using compute::MatchItem;
 constexpr std::size_t kMostSlices = 16384;
 // Sums of bitmaps are bytes.
 constexpr std::size_t kMostBitmaps = 255;
+// Items that are looked for at a time.
+constexpr std::size_t kItemsAtOnce = 16384;
 // Counts stay below 2³¹ (MatchWork).
 constexpr std::uint64_t kMostCount = std::numeric_limits<std::int32_t>::max();
 
 }  // namespace
 
-std::uint64_t MatchLists::find(const MatchTileView& view, std::span<const MatchItem> items) {
+std::uint64_t MatchLists::find(const MatchTileView& view, std::span<const MatchItem> items,
+                               const std::function<void()>& check) {
+  met_.clear();
+  std::uint64_t bound = 0;
+  for (std::size_t i = 0; i < items.size(); i += kItemsAtOnce) {
+    if (i != 0) check();
+    bound += find_some(view, items.subspan(i, std::min(items.size() - i, kItemsAtOnce)));
+  }
+  return std::min(bound, kMostCount);
+}
+
+// Adds to met_, and returns by how much the bound is higher.
+std::uint64_t MatchLists::find_some(const MatchTileView& view, std::span<const MatchItem> items) {
   const std::size_t n = items.size();
   ends_.resize(2 * n);
   found_.resize(2 * n);
@@ -30,7 +44,6 @@ std::uint64_t MatchLists::find(const MatchTileView& view, std::span<const MatchI
   });
   view.lower_bounds(ends_.data(), n, found_.data());
   if (ranges) view.lower_bounds(ends_.data() + n, n, found_.data() + n);
-  met_.clear();
   std::uint64_t bound = 0;
   for (std::size_t i = 0; i < n; ++i) {
     const std::uint32_t first = found_[i];

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -23,8 +24,10 @@ class MatchLists {
     std::uint32_t first, end, weight;
   };
 
-  // Of a query's items. Returns what no row counts more than.
-  std::uint64_t find(const MatchTileView& view, std::span<const compute::MatchItem> items);
+  // Of a query's items. Returns what no row counts more than. `check` is called about every
+  // millisecond, and may throw.
+  std::uint64_t find(const MatchTileView& view, std::span<const compute::MatchItem> items,
+                     const std::function<void()>& check);
   const std::vector<Met>& met() const { return met_; }
   // Fills what follows. `lists` are those of the same tile.
   void take(const MatchTileView& view, const LongLists& lists);
@@ -36,10 +39,11 @@ class MatchLists {
   bool whole() const { return whole_; }
 
  private:
+  std::uint64_t find_some(const MatchTileView& view, std::span<const compute::MatchItem> items);
   void take_list(const MatchTileView& view, const LongLists& lists, std::uint32_t keyword,
                  std::uint32_t weight);
 
-  std::vector<compute::Keyword> ends_;  // of the items
+  std::vector<compute::Keyword> ends_;  // of some items
   std::vector<std::uint32_t> found_;    // by ends_
   std::vector<Met> met_;
   std::vector<Slice> slices_;

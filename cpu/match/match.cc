@@ -60,7 +60,8 @@ class Counter {
   void count(const MatchTile& tile, const MatchTileView& view, const LongLists& lists,
              std::size_t q) {
     const std::size_t begin = work_.begins[q], end = work_.begins[q + 1];
-    const std::uint64_t bound = lists_.find(view, work_.items.subspan(begin, end - begin));
+    const std::uint64_t bound = lists_.find(view, work_.items.subspan(begin, end - begin),
+                                             [this] { loop_.check(thread_); });
     if (bound < results_.bar(q).floor) return;
     lists_.take(view, lists);
     const Place at{tile, view.rows(), q, bound};

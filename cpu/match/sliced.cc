@@ -72,7 +72,8 @@ bool SlicedCounter::worthwhile(const Tile& at, std::size_t first, std::size_t en
   double met = 0;
   std::size_t sampled = 0;
   for (std::size_t q = first; q < end; q += std::max<std::size_t>(queries / kSampled, 1)) {
-    lists_.find(at.view, work_.items.subspan(work_.begins[q], work_.begins[q + 1] - work_.begins[q]));
+    lists_.find(at.view, work_.items.subspan(work_.begins[q], work_.begins[q + 1] - work_.begins[q]),
+                [this] { loop_.check(thread_); });
     for (const MatchLists::Met& some : lists_.met()) {
       met += std::min(at.view.begin(some.end) - at.view.begin(some.first), most);
     }
@@ -150,7 +151,7 @@ std::uint64_t SlicedCounter::find(const Tile& at, std::size_t q) {
       want(keyword, keyword == at.view.keywords() ? keyword : keyword + 1);
       continue;
     }
-    lists_.find(at.view, {&item, 1});
+    lists_.find(at.view, {&item, 1}, {});
     for (const MatchLists::Met& some : lists_.met()) want(some.first, some.end);
   }
   return weighted ? kMostCount + 1 : bound;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "compute/parallel.h"
+#include "core/interruption.h"
 #include "engine/filter/content_hits.h"
 #include "engine/match/tile_search.h"
 #include "engine/residency/common_cancellation.h"
@@ -26,9 +27,20 @@ struct Items {
     std::vector<compute::Keyword> keywords;
     for (const std::string_view query : queries) {
       encoder.encode(query, keywords);
-      for (const compute::Keyword keyword : keywords) items.push_back({keyword, keyword, 1});
+      add(keywords);
       begins.push_back(static_cast<std::uint32_t>(items.size()));
       hashed.push_back(std::any_of(keywords.begin(), keywords.end(), index::is_hashed));
+    }
+  }
+
+ private:
+  void add(const std::vector<compute::Keyword>& keywords) {
+    const std::size_t size = items.size() + keywords.size();
+    if (size > items.capacity()) items.reserve(std::max(size, 2 * items.capacity()));
+    SparsePoll poll;
+    for (const compute::Keyword keyword : keywords) {
+      poll();
+      items.push_back({keyword, keyword, 1});
     }
   }
 };
@@ -56,7 +68,11 @@ void weigh(const View& view, const TextRequest& request, const TileMaker& maker,
   for_tiles(view, maker, parts, request.cancellation, [&](const std::vector<Tile>& tiles) {
     for (const Tile& tile : tiles) {
       rows += view.part(tile.part).rows();
-      for (std::size_t i = 0; i < having.size(); ++i) having[i] += rows_with(tile, items[i].low);
+      SparsePoll poll(4096);
+      for (std::size_t i = 0; i < having.size(); ++i) {
+        poll();
+        having[i] += rows_with(tile, items[i].low);
+      }
     }
   });
   for (std::size_t i = 0; i < having.size(); ++i) {

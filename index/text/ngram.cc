@@ -1,7 +1,6 @@
 #include "index/text/ngram.h"
 
 #include <algorithm>
-#include <bit>
 #include <span>
 
 #include "core/error.h"
@@ -17,26 +16,29 @@ constexpr std::uint32_t kGramBits = 56, kPointBits = 21;
 
 using Gram = std::span<const std::uint32_t>;
 
-std::vector<Gram> sorted_grams(const CodePoints& points, std::uint32_t n) {
-  std::vector<Gram> grams;
-  for (std::size_t i = 0; i + n <= points.size(); ++i) grams.emplace_back(&points[i], n);
-  interruptible_sort(grams.begin(), grams.end(), [](const Gram& a, const Gram& b) {
-    return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end());
-  });
-  return grams;
+bool is_before(const Gram& a, const Gram& b) {
+  return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end());
 }
 
-// Many new ones: memory that comes anew takes its time.
-template <typename Slot>
-void clear(std::vector<Slot>& slots, std::size_t count) {
-  constexpr std::size_t kStep = std::size_t{1} << 18;
-  slots.clear();
-  slots.reserve(count);
-  while (slots.size() < count) {
-    poll_interruption();
-    slots.resize(std::min(count, slots.size() + kStep));
+// The different grams of a text in order, and how often each occurs.
+struct GramCounts {
+  std::vector<Gram> grams;
+  std::vector<std::uint32_t> counts;
+
+  GramCounts(const CodePoints& points, std::uint32_t n) {
+    for (std::size_t i = 0; i + n <= points.size(); ++i) grams.emplace_back(&points[i], n);
+    interruptible_sort(grams.begin(), grams.end(), is_before);
+    std::size_t different = 0;
+    for (const Gram& gram : grams) {
+      if (different == 0 || is_before(grams[different - 1], gram)) {
+        grams[different++] = gram;
+        counts.push_back(0);
+      }
+      ++counts.back();
+    }
+    grams.resize(different);
   }
-}
+};
 
 }  // namespace
 
@@ -45,42 +47,36 @@ NgramEncoder::NgramEncoder(const NgramOptions& options)
   WARP_CHECK(options.n >= 1);
 }
 
+// Grams become keywords where they are: a query may be long.
 void NgramEncoder::encode(std::string_view text, std::vector<Keyword>& out) {
   read_characters(text, options_.fold, options_.normalization, points_);
-  collect_grams();
-  clear(occurrences_, std::bit_ceil(2 * grams_.size() + 1));
+  collect_grams(out);
+  interruptible_sort(out.begin(), out.end());
   const unsigned number_bits = 63 - options_.n * bits_;
-  out.clear();
-  out.reserve(grams_.size());
+  std::uint64_t last = 0, number = 0;  // of those like it that came before
   SparsePoll poll;
-  for (const std::uint64_t gram : grams_) {
+  for (std::size_t i = 0; i < out.size(); ++i) {
     poll();
-    const std::uint64_t number = number_of(gram);
+    const std::uint64_t gram = out[i];
+    number = i != 0 && gram == last ? number + 1 : 0;
+    last = gram;
     if (!is_hashed(gram) && number >> number_bits == 0) {
-      out.push_back(gram << number_bits | number);
+      out[i] = gram << number_bits | number;
       continue;
     }
     KeywordHash hash;
     hash.add(gram);
     hash.add(number);
-    out.push_back(hash.keyword());
+    out[i] = hash.keyword();
   }
 }
 
-// How many like it came before.
-std::uint64_t NgramEncoder::number_of(std::uint64_t gram) {
-  const std::size_t mask = occurrences_.size() - 1;
-  std::size_t slot = (gram * 0x9e3779b97f4a7c15u >> 32) & mask;
-  while (occurrences_[slot].count != 0 && occurrences_[slot].gram != gram) slot = (slot + 1) & mask;
-  occurrences_[slot].gram = gram;
-  return occurrences_[slot].count++;
-}
-
 // Packed, or hashed where a character has more than bits_.
-void NgramEncoder::collect_grams() {
+void NgramEncoder::collect_grams(std::vector<std::uint64_t>& grams) const {
   const std::size_t n = options_.n;
   const std::uint64_t mask = (std::uint64_t{1} << (n * bits_)) - 1;
-  grams_.clear();
+  grams.clear();
+  if (points_.size() >= n) grams.reserve(points_.size() - n + 1);
   std::uint64_t packed = 0;
   std::size_t fitting = 0;  // characters that fit, up to this one
   SparsePoll poll;
@@ -88,7 +84,7 @@ void NgramEncoder::collect_grams() {
     poll();
     packed = (packed << bits_ | points_[i]) & mask;
     fitting = points_[i] >> bits_ == 0 ? fitting + 1 : 0;
-    if (i + 1 >= n) grams_.push_back(fitting >= n ? packed : hash_of(i + 1 - n));
+    if (i + 1 >= n) grams.push_back(fitting >= n ? packed : hash_of(i + 1 - n));
   }
 }
 
@@ -99,20 +95,22 @@ std::uint64_t NgramEncoder::hash_of(std::size_t first) const {
 }
 
 std::uint32_t common_ngrams(std::string_view a, std::string_view b, const NgramOptions& options) {
-  CodePoints points_a, points_b;
-  read_characters(a, options.fold, options.normalization, points_a);
-  read_characters(b, options.fold, options.normalization, points_b);
-  const std::vector<Gram> x = sorted_grams(points_a, options.n);
-  const std::vector<Gram> y = sorted_grams(points_b, options.n);
+  CodePoints shorter, longer;
+  read_characters(a, options.fold, options.normalization, shorter);
+  read_characters(b, options.fold, options.normalization, longer);
+  if (shorter.size() > longer.size()) shorter.swap(longer);
+  GramCounts left(shorter, options.n);
   std::uint32_t common = 0;
-  SparsePoll poll;
-  for (std::size_t i = 0, j = 0; i < x.size() && j < y.size();) {
+  SparsePoll poll(1024);
+  for (std::size_t i = 0; i + options.n <= longer.size(); ++i) {
     poll();
-    const auto order = std::lexicographical_compare_three_way(x[i].begin(), x[i].end(),
-                                                              y[j].begin(), y[j].end());
-    common += order == 0 ? 1 : 0;
-    i += order <= 0 ? 1 : 0;
-    j += order >= 0 ? 1 : 0;
+    const Gram gram(&longer[i], options.n);
+    const auto at = std::lower_bound(left.grams.begin(), left.grams.end(), gram, is_before);
+    if (at == left.grams.end() || is_before(gram, *at)) continue;
+    std::uint32_t& count = left.counts[static_cast<std::size_t>(at - left.grams.begin())];
+    if (count == 0) continue;
+    --count;
+    ++common;
   }
   return common;
 }

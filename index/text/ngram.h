@@ -35,20 +35,12 @@ class NgramEncoder {
   std::size_t length() const { return points_.size(); }
 
  private:
-  void collect_grams();
+  void collect_grams(std::vector<std::uint64_t>& grams) const;
   std::uint64_t hash_of(std::size_t first) const;
-  std::uint64_t number_of(std::uint64_t gram);
-
-  // How often a gram occurred so far. Of a hash table; free while that is 0.
-  struct Occurrences {
-    std::uint64_t gram, count;
-  };
 
   NgramOptions options_;
   unsigned bits_;  // of a character
   CodePoints points_;
-  std::vector<std::uint64_t> grams_;
-  std::vector<Occurrences> occurrences_;
 };
 
 // The match count of two texts, from their characters.

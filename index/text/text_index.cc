@@ -105,7 +105,8 @@ std::uint32_t common_keywords(const TextIndex& index, std::string_view a, std::s
 }
 
 std::uint32_t count_keywords(const TextIndex& index, std::string_view text) {
-  return common_keywords(index, text, text);
+  return index.kind == TextIndex::Kind::kWords ? count_words(text, index.words)
+                                               : common_ngrams(text, text, index.ngram);
 }
 
 void comparable(const TextIndex& index, std::string_view text, CodePoints& out) {

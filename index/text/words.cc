@@ -1,7 +1,7 @@
 #include "index/text/words.h"
 
 #include <algorithm>
-#include <set>
+#include <cstring>
 #include <span>
 
 #include "core/interruption.h"
@@ -55,11 +55,19 @@ void read(std::string_view text, const WordOptions& options, CodePoints& points)
   read_characters(text, true, options.normalization, points);
 }
 
-std::set<CodePoints> word_set(std::string_view text, const WordOptions& options) {
-  CodePoints points;
-  read(text, options, points);
-  std::set<CodePoints> words;
-  for_each_word(points, [&](Word word) { words.emplace(word.begin(), word.end()); });
+// Any order will do that is quick to tell.
+bool is_before(const Word& a, const Word& b) {
+  if (a.size() != b.size()) return a.size() < b.size();
+  return std::memcmp(a.data(), b.data(), a.size_bytes()) < 0;
+}
+
+// The different words, in that order.
+std::vector<Word> different_words(const CodePoints& points) {
+  std::vector<Word> words;
+  for_each_word(points, [&](Word word) { words.push_back(word); });
+  interruptible_sort(words.begin(), words.end(), is_before);
+  const auto same = [](const Word& a, const Word& b) { return !is_before(a, b); };  // ascending
+  words.erase(std::unique(words.begin(), words.end(), same), words.end());
   return words;
 }
 
@@ -74,13 +82,24 @@ void WordEncoder::encode(std::string_view text, std::vector<Keyword>& out) {
 }
 
 std::uint32_t common_words(std::string_view a, std::string_view b, const WordOptions& options) {
-  const std::set<CodePoints> x = word_set(a, options), y = word_set(b, options);
-  SparsePoll poll;
-  return static_cast<std::uint32_t>(
-      std::count_if(x.begin(), x.end(), [&](const CodePoints& word) {
-        poll();
-        return y.contains(word);
-      }));
+  CodePoints shorter, longer;
+  read(a, options, shorter);
+  read(b, options, longer);
+  if (shorter.size() > longer.size()) shorter.swap(longer);
+  const std::vector<Word> words = different_words(shorter);
+  std::vector<bool> found(words.size());
+  for_each_word(longer, [&](Word word) {
+    const auto at = std::lower_bound(words.begin(), words.end(), word, is_before);
+    if (at == words.end() || is_before(word, *at)) return;
+    found[static_cast<std::size_t>(at - words.begin())] = true;
+  });
+  return static_cast<std::uint32_t>(std::count(found.begin(), found.end(), true));
+}
+
+std::uint32_t count_words(std::string_view text, const WordOptions& options) {
+  CodePoints points;
+  read(text, options, points);
+  return static_cast<std::uint32_t>(different_words(points).size());
 }
 
 }  // namespace warplite::index

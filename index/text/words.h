@@ -35,4 +35,7 @@ class WordEncoder {
 // The match count of two texts, from their characters.
 std::uint32_t common_words(std::string_view a, std::string_view b, const WordOptions& options);
 
+// Different words of a text.
+std::uint32_t count_words(std::string_view text, const WordOptions& options);
+
 }  // namespace warplite::index
