@@ -56,7 +56,7 @@ struct Block {
   std::uint32_t live_rows = 0;           // bits set in `live`, or rows
 };
 
-// How nearest() tells the k nearest rows from the rest; index/threshold_select.h knows which is
+// How nearest() tells the k nearest rows from the rest; compute/select_policy.h knows which is
 // faster where. The result is the same.
 enum class Select : std::uint8_t { kAuto, kDefault, kThreshold };
 

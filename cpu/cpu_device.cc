@@ -6,7 +6,7 @@
 #include <unistd.h>
 #endif
 
-#include "compute/guarded.h"
+#include "compute/devices/guarded.h"
 #include "cpu/edit.h"
 #include "cpu/ivf/assign.h"
 #include "cpu/ivf/pq_assign.h"

@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include "compute/device.h"
+#include "compute/devices/plugin.h"
 #include "compute/parallel.h"
-#include "compute/plugin.h"
 #include "cpu/cpu_device.h"
 #include "cpu/runtime/thread_pool.h"
 #include "engine/trained/ivf_search.h"

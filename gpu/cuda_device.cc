@@ -5,8 +5,8 @@
 #include <numeric>
 #include <utility>
 
-#include "compute/gatherer.h"
-#include "compute/guarded.h"
+#include "compute/devices/gatherer.h"
+#include "compute/devices/guarded.h"
 #include "gpu/batch/batch_search.h"
 #include "gpu/batch/threshold_search.h"
 #include "gpu/edit_search.h"

@@ -1,5 +1,5 @@
-// What warplite.so finds in warplite_cuda.so (compute/plugin.h).
-#include "compute/plugin.h"
+// What warplite.so finds in warplite_cuda.so (compute/devices/plugin.h).
+#include "compute/devices/plugin.h"
 
 #include <algorithm>
 #include <atomic>

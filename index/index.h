@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "compute/device.h"
+#include "compute/select_policy.h"
 #include "core/cache_key.h"
 #include "core/distance.h"
-#include "index/threshold_select.h"
 
 namespace warplite::index {
 
@@ -55,7 +55,7 @@ class Index {
   // better. The nearest are selected as work.select says.
   virtual Status nearest(compute::Device& device, const compute::Workload& work,
                          compute::HitTable& best) const {
-    return nearest_selected(device, work, best);
+    return compute::nearest_selected(device, work, best);
   }
   virtual Status within(compute::Device& device, const compute::Workload& work,
                         compute::HitLists& out) const {

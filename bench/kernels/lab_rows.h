@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "compute/device.h"
-#include "compute/plugin.h"
+#include "compute/devices/plugin.h"
 #include "core/utf8.h"
 
 namespace warplite::bench {

@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "bench/kernels/lab_rows.h"
+#include "compute/select_policy.h"
 #include "cpu/cpu_device.h"
-#include "index/threshold_select.h"
 
 using namespace warplite;
 using namespace warplite::bench;
@@ -129,7 +129,7 @@ class Lab {
     const Cost cost = cost_of(options_.rounds, [&] {
       HitTable best(options_.queries, k);
       if (sample.empty()) {
-        index::nearest_selected(device_, work, best).raise();
+        compute::nearest_selected(device_, work, best).raise();
       } else {
         device_.nearest(work, best).raise();
       }

@@ -6,7 +6,7 @@
 #include <thread>
 #include <utility>
 
-#include "compute/guarded.h"
+#include "compute/devices/guarded.h"
 #include "core/process.h"
 #include "engine/residency/common_cancellation.h"
 #include "engine/search/device_set.h"

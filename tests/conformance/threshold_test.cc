@@ -15,9 +15,9 @@
 
 #include "compute/device.h"
 #include "compute/reference.h"
+#include "compute/select_policy.h"
 #include "core/half.h"
 #include "core/min_max_heap.h"
-#include "index/threshold_select.h"
 #include "tests/support/conformance_devices.h"
 
 using namespace warplite;
@@ -103,7 +103,7 @@ class Case {
     Status status;
     if (shape_.sample == Sample::kChosen) {
       work.select = Select::kThreshold;
-      status = index::nearest_selected(device, work, best);
+      status = compute::nearest_selected(device, work, best);
     } else {
       work.sample = sample_;
       status = device.nearest(work, best);
@@ -311,9 +311,9 @@ TEST_CASE("sample: live rows, each once, from everywhere, and none where they ar
     work.blocks = blocks;
     const std::size_t k = 1 + random() % 200;
     const auto cpu = cpu::make_cpu_device();
-    const std::size_t size = index::sample_size(*cpu, rows, k);
+    const std::size_t size = compute::sample_size(*cpu, rows, k);
     CHECK(size == (k > rows / 16 ? 0 : std::clamp(rows / 64, 8 * k, 32 * k)));
-    const std::vector<SampleRow> sample = index::choose_sample(work, size);
+    const std::vector<SampleRow> sample = compute::choose_sample(work, size);
     REQUIRE(sample.size() == size);
     if (size == 0) continue;
     std::size_t half = 0, before = 0;
@@ -431,9 +431,9 @@ TEST_CASE("threshold: several calls add to one table") {
       block.rowids.first = 5000 * (3 - part);
       work.blocks = {&block, 1};
       work.select = Select::kDefault;
-      REQUIRE(index::nearest_selected(*candidate.device, work, plain).ok());
+      REQUIRE(compute::nearest_selected(*candidate.device, work, plain).ok());
       work.select = Select::kThreshold;
-      REQUIRE(index::nearest_selected(*candidate.device, work, best).ok());
+      REQUIRE(compute::nearest_selected(*candidate.device, work, best).ok());
     }
     for (std::size_t q = 0; q < 50; ++q) {
       const std::vector<Hit>&a = plain.sorted(q), &b = best.sorted(q);

@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "compute/gatherer.h"
+#include "compute/devices/gatherer.h"
 #include "tests/support/failing_allocator.h"
 
 using namespace warplite;

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "compute/plugin.h"
+#include "compute/devices/plugin.h"
 
 namespace warplite::compute {
 namespace {

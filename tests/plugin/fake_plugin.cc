@@ -8,7 +8,7 @@
 #include <string>
 #include <thread>
 
-#include "compute/plugin.h"
+#include "compute/devices/plugin.h"
 #include "tests/support/fake_gpu.h"
 
 #define WARPLITE_EXPORT extern "C" __attribute__((visibility("default")))

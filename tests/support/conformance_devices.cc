@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "compute/plugin.h"
+#include "compute/devices/plugin.h"
 #include "cpu/runtime/targets.h"
 
 namespace warplite::testing {

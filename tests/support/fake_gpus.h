@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "compute/startup.h"
+#include "compute/devices/startup.h"
 #include "tests/support/fake_gpu.h"
 
 namespace warplite::testing {

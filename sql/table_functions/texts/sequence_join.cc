@@ -1,7 +1,7 @@
 // warp_sequence_join(table, column, query_sql, k [, candidates [, options]]): for every row
 // (id, text) of query_sql, the k texts nearest to it, as warp_sequence_search has them.
 #include "sql/table_functions/functions.h"
-#include "sql/table_functions/sequences.h"
+#include "sql/table_functions/texts/sequences.h"
 
 namespace warplite::sql {
 namespace {

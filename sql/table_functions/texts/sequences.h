@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "sql/table_functions/text_rows.h"
+#include "sql/table_functions/texts/text_rows.h"
 
 namespace warplite::sql {
 

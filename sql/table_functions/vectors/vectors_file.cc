@@ -2,7 +2,7 @@
 // the neighbours in ground-truth files do.
 #include "sql/functions/config.h"
 #include "sql/table_functions/functions.h"
-#include "sql/table_functions/vector_file.h"
+#include "sql/table_functions/vectors/vector_file.h"
 
 namespace warplite::sql {
 namespace {

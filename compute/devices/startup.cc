@@ -1,4 +1,4 @@
-#include "compute/startup.h"
+#include "compute/devices/startup.h"
 
 #include <algorithm>
 #include <cstdlib>

@@ -1,4 +1,4 @@
-#include "compute/plugin.h"
+#include "compute/devices/plugin.h"
 
 #include <array>
 #include <cstdlib>

@@ -1,4 +1,4 @@
-#include "sql/table_functions/documents.h"
+#include "sql/table_functions/texts/documents.h"
 
 #include <algorithm>
 #include <utility>

@@ -3,8 +3,8 @@
 // edit distance.
 #include "sql/table_functions/functions.h"
 #include "sql/table_functions/query_batch.h"
-#include "sql/table_functions/text_range.h"
-#include "sql/table_functions/text_rows.h"
+#include "sql/table_functions/texts/text_range.h"
+#include "sql/table_functions/texts/text_rows.h"
 
 namespace warplite::sql {
 namespace {

@@ -1,7 +1,7 @@
 // warp_document_join(table, column, query_sql, k [, options]): for every row (id, text) of
 // query_sql, the k texts that have most words in common with it, as warp_document_search has them.
-#include "sql/table_functions/documents.h"
 #include "sql/table_functions/functions.h"
+#include "sql/table_functions/texts/documents.h"
 
 namespace warplite::sql {
 namespace {

@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "sql/table_functions/search_target.h"
-#include "sql/table_functions/text_rows.h"
+#include "sql/table_functions/texts/text_rows.h"
 
 namespace warplite::sql {
 

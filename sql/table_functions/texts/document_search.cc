@@ -1,7 +1,7 @@
 // warp_document_search(table, column, text, k [, options]): the k texts that have most words in
 // common with one. With the option {"idf":1} rare words count more; `score` tells how much.
-#include "sql/table_functions/documents.h"
 #include "sql/table_functions/functions.h"
+#include "sql/table_functions/texts/documents.h"
 
 namespace warplite::sql {
 namespace {

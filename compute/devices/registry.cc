@@ -10,8 +10,8 @@
 #endif
 
 #include "compute/device.h"
-#include "compute/guarded.h"
-#include "compute/startup.h"
+#include "compute/devices/guarded.h"
+#include "compute/devices/startup.h"
 
 namespace warplite::compute {
 namespace {

@@ -1,4 +1,4 @@
-#include "sql/table_functions/npy_header.h"
+#include "sql/table_functions/vectors/npy_header.h"
 
 #include <charconv>
 

@@ -2,7 +2,7 @@
 // vector, or of a text under edit distance.
 #include "sql/table_functions/functions.h"
 #include "sql/table_functions/search_target.h"
-#include "sql/table_functions/text_range.h"
+#include "sql/table_functions/texts/text_range.h"
 
 namespace warplite::sql {
 namespace {

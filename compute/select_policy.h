@@ -10,7 +10,7 @@
 
 #include "compute/device.h"
 
-namespace warplite::index {
+namespace warplite::compute {
 
 // Rows of a sample that is worth it: 8k or more. 0 when even that many are more than half of the
 // rows, so that nothing is won; then only the default selection will do.
@@ -27,4 +27,4 @@ bool threshold_wins(const compute::Device& device, const compute::Workload& work
 Status nearest_selected(compute::Device& device, const compute::Workload& work,
                         compute::HitTable& best);
 
-}  // namespace warplite::index
+}  // namespace warplite::compute

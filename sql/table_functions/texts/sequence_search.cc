@@ -2,7 +2,7 @@
 // one under edit distance, by way of the n-grams they have in common. Without candidates the answer
 // is exact; with them so many rows are compared, and `certified` tells whether that was enough.
 #include "sql/table_functions/functions.h"
-#include "sql/table_functions/sequences.h"
+#include "sql/table_functions/texts/sequences.h"
 
 namespace warplite::sql {
 namespace {

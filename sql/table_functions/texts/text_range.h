@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "compute/ops.h"
-#include "sql/table_functions/text_target.h"
+#include "sql/table_functions/texts/text_target.h"
 
 namespace warplite::sql {
 

@@ -1,4 +1,4 @@
-#include "sql/table_functions/sequences.h"
+#include "sql/table_functions/texts/sequences.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "sql/table_functions/vector_file.h"
+#include "sql/table_functions/vectors/vector_file.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 #include "core/error.h"
 #include "sql/definition/values.h"
-#include "sql/table_functions/npy_header.h"
+#include "sql/table_functions/vectors/npy_header.h"
 
 namespace warplite::sql {
 namespace {

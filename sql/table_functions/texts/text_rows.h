@@ -15,7 +15,7 @@
 #include "core/value.h"
 #include "engine/filter/filter.h"
 #include "sql/table_functions/table_function.h"
-#include "sql/table_functions/text_target.h"
+#include "sql/table_functions/texts/text_target.h"
 
 namespace warplite::sql {
 

@@ -1,4 +1,4 @@
-#include "compute/gatherer.h"
+#include "compute/devices/gatherer.h"
 
 #include <chrono>
 #include <cstring>
@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "compute/guarded.h"
+#include "compute/devices/guarded.h"
 
 namespace warplite::compute {
 namespace {

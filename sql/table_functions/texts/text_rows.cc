@@ -1,4 +1,4 @@
-#include "sql/table_functions/text_rows.h"
+#include "sql/table_functions/texts/text_rows.h"
 
 #include <algorithm>
 #include <utility>

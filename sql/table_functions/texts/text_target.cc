@@ -1,4 +1,4 @@
-#include "sql/table_functions/text_target.h"
+#include "sql/table_functions/texts/text_target.h"
 
 #include <string>
 

@@ -1,4 +1,4 @@
-#include "sql/table_functions/text_range.h"
+#include "sql/table_functions/texts/text_range.h"
 
 #include <algorithm>
 

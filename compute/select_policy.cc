@@ -1,10 +1,10 @@
-#include "index/threshold_select.h"
+#include "compute/select_policy.h"
 
 #include <algorithm>
 #include <bit>
 #include <cstdint>
 
-namespace warplite::index {
+namespace warplite::compute {
 namespace {
 
 using compute::Block;
@@ -128,4 +128,4 @@ Status nearest_selected(compute::Device& device, const compute::Workload& work,
   return device.nearest(sampled, best);
 }
 
-}  // namespace warplite::index
+}  // namespace warplite::compute
