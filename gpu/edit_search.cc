@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <numeric>
 #include <system_error>
@@ -40,13 +39,32 @@ unsigned shift_for(std::uint32_t longest_query) {
 
 }  // namespace
 
-// Where the pieces lie in scratch memory, and up to `sent` in the host's; from there on the host's
-// has those that kernels write for it.
+// What lies in scratch memory, and up to `sent` in the host's, those from `counts` on up to there 0;
+// from there on the host's has what kernels write for it.
 struct EditSearch::Pieces {
-  std::size_t metrics, begins, points, thresholds, counts, stop, found, totals, sent;
-  std::size_t tallies, device_begins, states, hits, sorted, size;
-  std::size_t one, all_found, all_totals, all_begins, last_thresholds, host_size;
-  std::size_t warps;  // of a long query
+  std::size_t queries, metric_tiles, length, bins;
+  std::size_t warps, state;  // of a long query, and words of each
+  std::uint64_t room;
+  Plan plan{};
+  Slot<MetricTextsView> metrics{plan, metric_tiles};
+  Slot<std::uint32_t> begins{plan, queries + 1};
+  Slot<std::uint32_t> points{plan, length};
+  Slot<std::uint32_t> thresholds{plan, queries};
+  Slot<std::uint32_t> counts{plan, queries};
+  Slot<std::uint32_t> stop{plan, 1};
+  Slot<unsigned long long> found{plan, 1};
+  Slot<MetricTotals> totals{plan, 1};
+  Plan sent = plan, host = plan;
+  Slot<std::uint32_t> tallies{plan, queries * bins};
+  Slot<std::uint32_t> device_begins{plan, queries + 1};
+  Slot<std::uint32_t> states{plan, warps * state};
+  Slot<std::uint64_t> hits{plan, room};
+  Slot<std::uint64_t> sorted{plan, room};
+  Slot<std::uint32_t> one{host, 1};
+  Slot<unsigned long long> all_found{host, 1};
+  Slot<MetricTotals> all_totals{host, 1};
+  Slot<std::uint32_t> all_begins{host, queries + 1};
+  Slot<std::uint32_t> last_thresholds{host, queries};
 };
 
 // Waits for who takes hits, also when an error ends the search.
@@ -206,10 +224,11 @@ void EditSearch::search_group(std::span<Query> queries, std::uint32_t words, std
   }
 }
 
-void EditSearch::fill(std::span<const Query> queries, const Pieces& at, std::byte* host) const {
-  auto* const begins = reinterpret_cast<std::uint32_t*>(host + at.begins);
-  auto* const points = reinterpret_cast<std::uint32_t*>(host + at.points);
-  auto* const thresholds = reinterpret_cast<std::uint32_t*>(host + at.thresholds);
+void EditSearch::fill(std::span<const Query> queries, const Pieces& at,
+                      const Staging& host) const {
+  const std::span<std::uint32_t> begins = host[at.begins];
+  const std::span<std::uint32_t> thresholds = host[at.thresholds];
+  std::uint32_t* const points = host[at.points].data();
   begins[0] = 0;
   for (std::size_t i = 0; i < queries.size(); ++i) {
     std::copy_n(work_.points.data() + work_.begins[queries[i].number], queries[i].length,
@@ -217,125 +236,91 @@ void EditSearch::fill(std::span<const Query> queries, const Pieces& at, std::byt
     begins[i + 1] = begins[i] + queries[i].length;
     thresholds[i] = queries[i].threshold;
   }
-  std::memset(host + at.counts, 0, at.sent - at.counts);
-  auto* const metrics = reinterpret_cast<MetricTextsView*>(host + at.metrics);
-  for (std::size_t t = 0; indexed_ && t < sent_.size(); ++t) metrics[t] = metric_of(*sent_[t]);
+  host.clear(at.counts, at.sent);
+  const std::span<MetricTextsView> metrics = host[at.metrics];
+  for (std::size_t t = 0; t < metrics.size(); ++t) metrics[t] = metric_of(*sent_[t]);
 }
 
 EditSearchView EditSearch::view_of(std::span<const Query> queries, const Pieces& at,
-                                   std::byte* base, std::size_t k, std::uint64_t room) const {
-  const auto numbers = [base](std::size_t begin) {
-    return reinterpret_cast<std::uint32_t*>(base + begin);
-  };
+                                   const Arena& arena, std::size_t k) const {
   EditSearchView view{};
   view.tiles = table_.views;
   view.queries = static_cast<std::uint32_t>(queries.size());
-  view.begins = numbers(at.begins);
-  view.points = numbers(at.points);
+  view.begins = arena[at.begins];
+  view.points = arena[at.points];
   view.least = least_;
   view.k = static_cast<std::uint32_t>(std::min<std::size_t>(k, 0xffffffffu));
-  view.thresholds = numbers(at.thresholds);
-  view.tallies = numbers(at.tallies);
+  view.thresholds = arena[at.thresholds];
+  view.tallies = arena[at.tallies];
   view.shift = shift_for(queries.back().length);
   view.distance_bits = queries.back().length > kMostShortQuery ? 32 : 16;
-  view.stop = numbers(at.stop);
-  view.hits = reinterpret_cast<std::uint64_t*>(base + at.hits);
-  view.room = room;
-  view.found = reinterpret_cast<unsigned long long*>(base + at.found);
-  if (work_.counters != nullptr) {
-    view.compared = &reinterpret_cast<MetricTotals*>(base + at.totals)->distances;
-  }
-  view.states = numbers(at.states);
+  view.stop = arena[at.stop];
+  view.hits = arena[at.hits];
+  view.room = at.room;
+  view.found = arena[at.found];
+  if (work_.counters != nullptr) view.compared = &arena[at.totals]->distances;
+  view.states = arena[at.states];
   view.state_warps = static_cast<std::uint32_t>(at.warps);
   return view;
 }
 
 EditSearch::Pieces EditSearch::lay_out(std::span<const Query> queries, std::uint32_t words,
                                        std::size_t k, std::uint64_t room) const {
-  const std::size_t count = queries.size();
   std::size_t length = 0;
   for (const Query& query : queries) length += query.length;
-  const std::size_t state = words == 0 ? (length + 31) / 32 * 64 * sizeof(std::uint32_t) : 0;
+  const std::size_t state = words == 0 ? (length + 31) / 32 * 64 : 0;
+  const std::size_t fit = words == 0 ? kStateMemory / (state * sizeof(std::uint32_t)) : 0;
   const std::size_t most_warps = kStateWarps * gpu_.multiprocessors();
-  Plan plan;
-  Pieces at{};
-  at.warps = words == 0 ? std::clamp<std::size_t>(kStateMemory / state, 1, most_warps) : 0;
-  at.metrics = plan.add(indexed_ ? sent_.size() * sizeof(MetricTextsView) : 0);
-  at.begins = plan.add((count + 1) * sizeof(std::uint32_t));
-  at.points = plan.add(length * sizeof(std::uint32_t));
-  at.thresholds = plan.add(count * sizeof(std::uint32_t));
-  at.counts = plan.add(count * sizeof(std::uint32_t));
-  at.stop = plan.add(sizeof(std::uint32_t));
-  at.found = plan.add(sizeof(std::uint64_t));
-  at.totals = plan.add(sizeof(MetricTotals));
-  at.sent = plan.size();
-  Plan host = plan;
-  at.tallies = plan.add(k == 0 ? 0 : count * kEditBins * sizeof(std::uint32_t));
-  at.device_begins = plan.add((count + 1) * sizeof(std::uint32_t));
-  at.states = plan.add(at.warps * state);
-  at.hits = plan.add(room * sizeof(std::uint64_t));
-  at.sorted = plan.add(room * sizeof(std::uint64_t));
-  at.size = plan.size();
-  at.one = host.add(sizeof(std::uint32_t));
-  at.all_found = host.add(sizeof(std::uint64_t));
-  at.all_totals = host.add(sizeof(MetricTotals));
-  at.all_begins = host.add((count + 1) * sizeof(std::uint32_t));
-  at.last_thresholds = host.add(count * sizeof(std::uint32_t));
-  at.host_size = host.size();
-  return at;
+  return {queries.size(), indexed_ ? sent_.size() : 0, length, k == 0 ? 0 : kEditBins,
+          words == 0 ? std::clamp<std::size_t>(fit, 1, most_warps) : 0, state, room};
 }
 
 std::uint64_t EditSearch::run(std::span<Query> queries, std::uint32_t words, std::size_t k,
                               std::uint64_t room, bool prime) {
   const Pieces at = lay_out(queries, words, k, room);
-  std::byte* const base = lane_.scratch(at.size);
-  std::byte* const host = lane_.outgoing(at.host_size);
+  const Arena arena = lane_.scratch(at.plan);
+  const Staging host = lane_.outgoing(at.host);
   fill(queries, at, host);
-  check(cudaMemcpyAsync(base, host, at.sent, cudaMemcpyHostToDevice, lane_.stream()),
-        "sending queries");
-  const EditSearchView view = view_of(queries, at, base, k, room);
+  host.send(at.sent, arena, lane_.stream(), "sending queries");
+  const EditSearchView view = view_of(queries, at, arena, k);
   if (k != 0) {
-    check(cudaMemsetAsync(view.tallies, 0, at.device_begins - at.tallies, lane_.stream()),
+    check(cudaMemsetAsync(view.tallies, 0, at.tallies.bytes(), lane_.stream()),
           "comparing texts");
   }
   if (by_metric_) {
-    const MetricTextSearch metric = metric_view(view, at, base);
+    const MetricTextSearch metric = metric_view(view, at, arena);
     launch_metric_text_clusters(metric, words, lane_.stream());
     launch_metric_text_pivots(metric, words, lane_.stream());
   } else {
     launch(view, words, prime && k != 0);
   }
-  const auto numbers = [](std::byte* begin) { return reinterpret_cast<std::uint32_t*>(begin); };
-  const EditSortView sort{numbers(base + at.counts), numbers(base + at.device_begins),
-                          reinterpret_cast<std::uint64_t*>(base + at.sorted),
-                          numbers(host + at.all_begins),
-                          reinterpret_cast<unsigned long long*>(host + at.all_found)};
+  const EditSortView sort{arena[at.counts], arena[at.device_begins], arena[at.sorted],
+                          host[at.all_begins].data(), host[at.all_found].data()};
   launch_edit_sort(view, sort, lane_.stream());
-  check(cudaMemcpyAsync(host + at.last_thresholds, view.thresholds,
-                        queries.size() * sizeof(std::uint32_t), cudaMemcpyDeviceToHost,
-                        lane_.stream()),
-        "fetching thresholds");
-  auto* const totals = reinterpret_cast<MetricTotals*>(host + at.all_totals);
-  check(cudaMemcpyAsync(totals, base + at.totals, sizeof *totals, cudaMemcpyDeviceToHost,
-                        lane_.stream()),
-        "fetching counters");
-  Stop stop(cancellation(), numbers(base + at.stop), numbers(host + at.one));
+  const auto fetch = [&](auto to, const auto* from, const char* what) {
+    check(cudaMemcpyAsync(to.data(), from, to.size_bytes(), cudaMemcpyDeviceToHost,
+                          lane_.stream()),
+          what);
+  };
+  fetch(host[at.last_thresholds], arena[at.thresholds], "fetching thresholds");
+  fetch(host[at.all_totals], arena[at.totals], "fetching counters");
+  Stop stop(cancellation(), arena[at.stop], host[at.one].data());
   lane_.wait(&stop);
-  count(*totals, queries.size());
+  count(host[at.all_totals].front(), queries.size());
   begins_.assign(sort.begins, sort.begins + queries.size() + 1);
   sorted_ = sort.sorted;
   for (std::size_t i = 0; i < queries.size(); ++i) {
-    queries[i].threshold = numbers(host + at.last_thresholds)[i];
+    queries[i].threshold = host[at.last_thresholds][i];
   }
   return *sort.found;
 }
 
 MetricTextSearch EditSearch::metric_view(const EditSearchView& view, const Pieces& at,
-                                         std::byte* base) const {
+                                         const Arena& arena) const {
   MetricTextSearch search{};
   search.search = view;
-  search.metrics = reinterpret_cast<const MetricTextsView*>(base + at.metrics);
-  search.totals = reinterpret_cast<MetricTotals*>(base + at.totals);
+  search.metrics = arena[at.metrics];
+  search.totals = arena[at.totals];
   search.tiles = static_cast<std::uint32_t>(sent_.size());
   search.symbols = 32;
   for (const EditTile* tile : sent_) {
@@ -368,8 +353,7 @@ void EditSearch::take_hits(std::span<const Query> queries, const Take& take) {
   finish_taking();
   const std::size_t total = begins_.back();
   if (total == 0) return;
-  auto* const hits =
-      reinterpret_cast<std::uint64_t*>(lane_.incoming(total * sizeof(std::uint64_t)));
+  auto* const hits = lane_.incoming<std::uint64_t>(total);
   check(cudaMemcpyAsync(hits, sorted_, total * sizeof(std::uint64_t), cudaMemcpyDeviceToHost,
                         lane_.stream()),
         "fetching hits");

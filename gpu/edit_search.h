@@ -51,13 +51,14 @@ class EditSearch {
   // worth it; returns those that are left.
   std::span<Query> search_by_metric(std::span<Query> queries, std::uint32_t words,
                                     const Take& take);
-  MetricTextSearch metric_view(const EditSearchView& view, const Pieces& at, std::byte* base) const;
+  MetricTextSearch metric_view(const EditSearchView& view, const Pieces& at,
+                               const Arena& arena) const;
   void count(const MetricTotals& totals, std::size_t queries);
   Pieces lay_out(std::span<const Query> queries, std::uint32_t words, std::size_t k,
                  std::uint64_t room) const;
-  EditSearchView view_of(std::span<const Query> queries, const Pieces& at, std::byte* base,
-                         std::size_t k, std::uint64_t room) const;
-  void fill(std::span<const Query> queries, const Pieces& at, std::byte* host) const;
+  EditSearchView view_of(std::span<const Query> queries, const Pieces& at, const Arena& arena,
+                         std::size_t k) const;
+  void fill(std::span<const Query> queries, const Pieces& at, const Staging& host) const;
   // Fetches the hits of the last run, and has them taken by another thread.
   void take_hits(std::span<const Query> queries, const Take& take);
   // Waits for that thread; throws what it threw.

@@ -71,6 +71,25 @@ std::uint32_t round_up(std::size_t value, std::uint32_t unit) {
   return static_cast<std::uint32_t>((value + unit - 1) / unit * unit);
 }
 
+// What some queries have in scratch memory; `raw` comes from the host.
+struct GroupPieces {
+  std::size_t queries, tile_queries, stride, padded, padded_halves, capacity, extra_bytes;
+  Plan plan{};
+  Slot<std::byte> raw{plan, queries * stride};
+  Plan sent = plan;
+  Slot<double> real{plan, queries * padded};
+  Slot<double> squares{plan, queries};
+  Slot<std::uint16_t> halves{plan, tile_queries * padded_halves};
+  Slot<float> norms{plan, queries};
+  Slot<float> residuals{plan, queries};
+  Slot<float> extremes{plan, 4};
+  Slot<float> limits{plan, tile_queries};
+  Slot<std::uint32_t> counts{plan, queries};
+  Slot<float2> bounds{plan, queries * capacity};
+  Slot<std::uint32_t> ordinals{plan, queries * capacity};
+  Slot<std::byte> extra{plan, extra_bytes};
+};
+
 }  // namespace
 
 bool BatchSearch::suits(const Gpu& gpu, const compute::Workload& work, std::size_t k,
@@ -207,32 +226,14 @@ void BatchSearch::add_tiles(const CompactRows& rows, std::vector<RowTile>& tiles
 }
 
 Nominate BatchSearch::start_group(std::size_t first, std::size_t count, std::size_t k,
-                                  std::uint32_t capacity, std::size_t extra) {
+                                  std::uint32_t capacity, const Plan& extra) {
   const MatrixView& all = work_.queries;
   const auto queries = static_cast<std::uint32_t>(count);
   const std::uint32_t tile_queries = round_up(count, shape_.queries);
-  const std::size_t raw_bytes = count * all.stride();
-
-  Plan plan;
-  const std::size_t raw_at = plan.add(raw_bytes);
-  const std::size_t real_at =
-      plan.add(count * padded_query(all.type, all.dim) * sizeof(double));
-  const std::size_t squares_at = plan.add(count * sizeof(double));
-  const std::size_t halves_at =
-      plan.add(std::size_t{tile_queries} * padded_elements(all.dim) * sizeof(std::uint16_t));
-  const std::size_t norms_at = plan.add(count * sizeof(float));
-  const std::size_t residuals_at = plan.add(count * sizeof(float));
-  const std::size_t extremes_at = plan.add(4 * sizeof(float));
-  const std::size_t limits_at = plan.add(tile_queries * sizeof(float));
-  const std::size_t counts_at = plan.add(count * sizeof(std::uint32_t));
-  const std::size_t bounds_at = plan.add(count * capacity * sizeof(float2));
-  const std::size_t ordinals_at = plan.add(count * capacity * sizeof(std::uint32_t));
-  const std::size_t extra_at = plan.add(extra);
-  std::byte* base = lane_.scratch(plan.size());
-  extra_ = base + extra_at;
-  const auto at = [base]<typename T>(std::size_t offset, T*& pointer) {
-    pointer = reinterpret_cast<T*>(base + offset);
-  };
+  const GroupPieces at{count, tile_queries, all.stride(), padded_query(all.type, all.dim),
+                       padded_elements(all.dim), capacity, extra.size()};
+  const Arena arena = lane_.scratch(at.plan);
+  extra_ = Arena(arena[at.extra]);
 
   Nominate work{};
   work.distance = work_.distance;
@@ -240,29 +241,16 @@ Nominate BatchSearch::start_group(std::size_t first, std::size_t count, std::siz
   work.shape = shape_;
   work.multiprocessors = gpu_.multiprocessors();
   work.capability = gpu_.capability();
-  PreparedQueries& prepared = work.prepared;
-  at(real_at, prepared.real);
-  at(real_at, prepared.bytes);
-  at(squares_at, prepared.squares);
-  at(halves_at, prepared.halves);
-  at(norms_at, prepared.norms);
-  at(residuals_at, prepared.residuals);
-  at(extremes_at, prepared.extremes);
-  Nominees& nominees = work.nominees;
-  nominees.queries = queries;
-  nominees.k = static_cast<std::uint32_t>(k);
-  nominees.capacity = capacity;
-  at(limits_at, nominees.limits);
-  at(counts_at, nominees.counts);
-  at(bounds_at, nominees.bounds);
-  at(ordinals_at, nominees.ordinals);
+  work.prepared = {arena[at.real],   arena.bytes(at.real), arena[at.squares],  arena[at.halves],
+                   arena[at.norms],  arena[at.residuals],  arena[at.extremes]};
+  work.nominees = {queries,          static_cast<std::uint32_t>(k), capacity, arena[at.limits],
+                   arena[at.counts], arena[at.bounds],              arena[at.ordinals]};
 
-  std::byte* raw = lane_.outgoing(raw_bytes);
-  std::memcpy(raw, all.row(first), raw_bytes);
-  check(cudaMemcpyAsync(base + raw_at, raw, raw_bytes, cudaMemcpyHostToDevice, lane_.stream()),
-        "sending queries");
+  const Staging host = lane_.outgoing(at.sent);
+  std::memcpy(host[at.raw].data(), all.row(first), at.raw.bytes());
+  host.send(at.sent, arena, lane_.stream(), "sending queries");
   launch_prepare({all.type, work_.distance, all.dim, queries, tile_queries, shape_.queries},
-                 base + raw_at, prepared, lane_.stream());
+                 arena[at.raw], work.prepared, lane_.stream());
   return work;
 }
 
@@ -271,11 +259,11 @@ void BatchSearch::rescore(const Nominate& work, std::size_t first, compute::HitT
   const std::size_t count = work.nominees.queries;
   const std::uint32_t room = work.nominees.k + kRoomForTies;
   Plan results;
-  const std::size_t candidates_at = results.add(count * room * sizeof(Candidate));
-  const std::size_t found_at = results.add(count * sizeof(std::uint32_t));
-  std::byte* incoming = lane_.incoming(results.size());
-  const auto candidates = reinterpret_cast<Candidate*>(incoming + candidates_at);
-  const auto found = reinterpret_cast<std::uint32_t*>(incoming + found_at);
+  const Slot<Candidate> candidate_slot(results, count * room);
+  const Slot<std::uint32_t> found_slot(results, count);
+  const Arena incoming = lane_.incoming(results);
+  Candidate* const candidates = incoming[candidate_slot];
+  std::uint32_t* const found = incoming[found_slot];
   launch_rescore({table_, work_.queries.type, work_.distance, work.prepared, work.nominees,
                   compact_.ordinals, room, candidates, found},
                  lane_.stream());

@@ -49,9 +49,9 @@ class BatchSearch {
   // when memory runs out.
   template <typename Body>
   void for_groups(std::size_t query_bytes, const Body& body);
-  // `extra`: bytes of scratch memory besides, at extra_.
+  // `extra`: scratch memory besides, at extra_.
   Nominate start_group(std::size_t first, std::size_t count, std::size_t k, std::uint32_t capacity,
-                       std::size_t extra = 0);
+                       const Plan& extra = {});
   // Tiles of one launch, at most.
   std::uint32_t most_tiles(const Nominate& work) const;
 
@@ -83,7 +83,7 @@ class BatchSearch {
   std::vector<RowTile> tiles_;
   CompactRows compact_;  // what tiles_ name, if it has any
   DeviceBytes device_tiles_;
-  std::byte* extra_ = nullptr;
+  Arena extra_{nullptr};
 };
 
 template <typename Body>

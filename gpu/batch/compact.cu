@@ -75,28 +75,27 @@ struct Room {
 Room make_room(const RowTable& table, std::span<const CompactSource> sources, std::uint32_t count,
                Lane& lane) {
   const std::size_t panels = (std::size_t{count} + kPanelRows - 1) / kPanelRows;
-  const std::size_t panel_bytes =
-      std::size_t{padded_elements(table.dim)} * kPanelRows * sizeof(std::uint16_t);
+  const std::size_t panel = std::size_t{padded_elements(table.dim)} * kPanelRows;
   Plan plan;
-  const std::size_t rows_at = plan.add(panels * panel_bytes);
-  const std::size_t stats_at = plan.add(count * sizeof(RowStats));
-  const std::size_t ordinals_at = plan.add(count * sizeof(std::uint32_t));
-  const std::size_t sources_at = plan.add(sources.size_bytes());
+  const Slot<std::uint16_t> rows(plan, panels * panel);
+  const Slot<RowStats> stats(plan, count);
+  const Slot<std::uint32_t> ordinals(plan, count);
+  const Slot<CompactSource> device_sources(plan, sources.size());
 
   Room room{};
   const cudaStream_t stream = lane.stream();
   room.out.memory = DeviceBytes(plan.size(), lane.pool(), stream);
-  std::byte* const base = room.out.memory.data();
-  room.out.rows = room.rows = reinterpret_cast<std::uint16_t*>(base + rows_at);
-  room.out.stats = room.stats = reinterpret_cast<RowStats*>(base + stats_at);
-  room.out.ordinals = room.ordinals = reinterpret_cast<std::uint32_t*>(base + ordinals_at);
+  const Arena arena(room.out.memory.data());
+  room.out.rows = room.rows = arena[rows];
+  room.out.stats = room.stats = arena[stats];
+  room.out.ordinals = room.ordinals = arena[ordinals];
   room.out.count = count;
-  room.sources = reinterpret_cast<CompactSource*>(base + sources_at);
+  room.sources = arena[device_sources];
   // Pageable memory: the call returns when it has been read.
   check(cudaMemcpyAsync(room.sources, sources.data(), sources.size_bytes(),
                         cudaMemcpyHostToDevice, stream),
         "copying rows together");
-  check(cudaMemsetAsync(base + rows_at + (panels - 1) * panel_bytes, 0, panel_bytes, stream),
+  check(cudaMemsetAsync(room.rows + (panels - 1) * panel, 0, panel * sizeof *room.rows, stream),
         "copying rows together");
   return room;
 }

@@ -105,48 +105,50 @@ void ThresholdSearch::search_group(std::size_t first, std::size_t count, compute
 void ThresholdSearch::start(std::size_t first, std::size_t count, Group& group) {
   const std::size_t sample_rows = sample_tiles_.size() * shape_.rows;
   Plan extra;
-  const std::size_t masked_at = extra.add((count + shape_.queries) * sizeof(float));
-  const std::size_t counts_at = extra.add(count * sizeof(std::uint32_t));
-  const std::size_t bounds_at = extra.add(count * capacity() * sizeof(float2));
-  const std::size_t ordinals_at = extra.add(count * capacity() * sizeof(std::uint32_t));
-  const std::size_t sample_bounds_at = extra.add(count * sample_rows * sizeof(float2));
-  const std::size_t sample_ordinals_at = extra.add(count * sample_rows * sizeof(std::uint32_t));
-  group.work = start_group(first, count, k_, capacity(), extra.size());
-  group.masked = reinterpret_cast<float*>(extra_ + masked_at);
+  const Slot<float> masked(extra, count + shape_.queries);
+  const Slot<std::uint32_t> counts(extra, count);
+  const Slot<float2> bounds(extra, count * capacity());
+  const Slot<std::uint32_t> ordinals(extra, count * capacity());
+  const Slot<float2> sample_bounds(extra, count * sample_rows);
+  const Slot<std::uint32_t> sample_ordinals(extra, count * sample_rows);
+  group.work = start_group(first, count, k_, capacity(), extra);
+  group.masked = extra_[masked];
 
-  Nominees& nominees = group.slots[0].nominees = group.work.nominees;
-  Nominees& other = group.slots[1].nominees = nominees;
-  other.counts = reinterpret_cast<std::uint32_t*>(extra_ + counts_at);
-  other.bounds = reinterpret_cast<float2*>(extra_ + bounds_at);
-  other.ordinals = reinterpret_cast<std::uint32_t*>(extra_ + ordinals_at);
+  Nominees& nominees = group.turns[0].nominees = group.work.nominees;
+  Nominees& other = group.turns[1].nominees = nominees;
+  other.counts = extra_[counts];
+  other.bounds = extra_[bounds];
+  other.ordinals = extra_[ordinals];
   group.sample = nominees;
   group.sample.capacity = static_cast<std::uint32_t>(sample_rows);
-  group.sample.bounds = reinterpret_cast<float2*>(extra_ + sample_bounds_at);
-  group.sample.ordinals = reinterpret_cast<std::uint32_t*>(extra_ + sample_ordinals_at);
+  group.sample.bounds = extra_[sample_bounds];
+  group.sample.ordinals = extra_[sample_ordinals];
   place(group, count);
   group.heaps.assign(count, MinMaxHeap<Hit>(k_));
 }
 
 // Pinned memory.
 void ThresholdSearch::place(Group& group, std::size_t count) {
+  struct Pieces {
+    Plan& plan;
+    std::size_t queries, capacity;
+    Slot<Candidate> candidates{plan, queries * capacity};
+    Slot<std::uint32_t> found{plan, queries};
+    Slot<double> farthest{plan, queries};
+    Slot<std::uint32_t> chosen{plan, queries};
+  };
   Plan plan;
-  std::size_t candidates_at[2], found_at[2], farthest_at[2], chosen_at[2];
+  const Pieces pieces[2] = {{plan, count, capacity()}, {plan, count, capacity()}};
+  const Slot<float> limits(plan, count);
+  const Arena arena = lane_.incoming(plan);
   for (int i = 0; i < 2; ++i) {
-    candidates_at[i] = plan.add(count * capacity() * sizeof(Candidate));
-    found_at[i] = plan.add(count * sizeof(std::uint32_t));
-    farthest_at[i] = plan.add(count * sizeof(double));
-    chosen_at[i] = plan.add(count * sizeof(std::uint32_t));
+    Turn& turn = group.turns[i];
+    turn.candidates = arena[pieces[i].candidates];
+    turn.found = arena[pieces[i].found];
+    turn.farthest = arena[pieces[i].farthest];
+    turn.chosen = arena[pieces[i].chosen];
   }
-  const std::size_t limits_at = plan.add(count * sizeof(float));
-  std::byte* const base = lane_.incoming(plan.size());
-  for (int i = 0; i < 2; ++i) {
-    Slot& slot = group.slots[i];
-    slot.candidates = reinterpret_cast<Candidate*>(base + candidates_at[i]);
-    slot.found = reinterpret_cast<std::uint32_t*>(base + found_at[i]);
-    slot.farthest = reinterpret_cast<double*>(base + farthest_at[i]);
-    slot.chosen = reinterpret_cast<std::uint32_t*>(base + chosen_at[i]);
-  }
-  group.limits = reinterpret_cast<float*>(base + limits_at);
+  group.limits = arena[limits];
 }
 
 // The first limits: by the sample, and by what was found before.
@@ -165,9 +167,9 @@ void ThresholdSearch::bound(Group& group, std::size_t first, compute::HitTable& 
     launch_nominate(work, stream);
     launch_bound(group.sample, group.sample.capacity, stream);
   }
-  Slot& slot = group.slots[0];
-  for (std::uint32_t q = 0; q < queries; ++q) slot.farthest[q] = best.row(first + q).threshold();
-  launch_lower(group.work.nominees, group.work.prepared, work_.distance, slot.farthest, stream);
+  Turn& turn = group.turns[0];
+  for (std::uint32_t q = 0; q < queries; ++q) turn.farthest[q] = best.row(first + q).threshold();
+  launch_lower(group.work.nominees, group.work.prepared, work_.distance, turn.farthest, stream);
   check(cudaMemcpyAsync(group.limits, group.work.nominees.limits, queries * sizeof(float),
                         cudaMemcpyDeviceToHost, stream),
         "finding thresholds");
@@ -182,12 +184,12 @@ void ThresholdSearch::search_tiles(Group& group) {
   std::uint64_t on_its_way = 0;  // rows
   for (std::uint32_t done = 0, turn = 0; done < total; turn = 1 - turn) {
     const std::uint32_t end = done + std::min(total - done, next_tiles(group));
-    launch(group, group.slots[turn], done, end, group.work.nominees.limits);
-    take(group, group.slots[1 - turn], all);
+    launch(group, group.turns[turn], done, end, group.work.nominees.limits);
+    take(group, group.turns[1 - turn], all);
     group.taken += std::exchange(on_its_way, std::uint64_t{end - done} * shape_.rows);
     done = end;
   }
-  for (Slot& slot : group.slots) take(group, slot, all);
+  for (Turn& turn : group.turns) take(group, turn, all);
 }
 
 // So many that half of a query's room is filled, when rows come as those before them did.
@@ -198,77 +200,77 @@ std::uint32_t ThresholdSearch::next_tiles(const Group& group) const {
       std::clamp<std::uint64_t>(rows / shape_.rows, 1, most_tiles(group.work)));
 }
 
-void ThresholdSearch::launch(Group& group, Slot& slot, std::uint32_t begin, std::uint32_t end,
+void ThresholdSearch::launch(Group& group, Turn& turn, std::uint32_t begin, std::uint32_t end,
                              float* limits) {
   const cudaStream_t stream = lane_.stream();
-  check(cudaMemsetAsync(slot.nominees.counts, 0,
-                        slot.nominees.queries * sizeof(std::uint32_t), stream),
+  check(cudaMemsetAsync(turn.nominees.counts, 0,
+                        turn.nominees.queries * sizeof(std::uint32_t), stream),
         "nominating rows");
   Nominate work = group.work;
-  work.nominees = slot.nominees;
+  work.nominees = turn.nominees;
   work.nominees.limits = limits;
   work.tiles = device_tiles_.as<RowTile>() + begin;
   work.tile_count = end - begin;
   work.keep_all = false;
   launch_nominate(work, stream);
   launch_measure({table_, work_.queries.type, work_.distance, work.prepared, work.nominees,
-                  compact_.ordinals, slot.candidates, slot.found},
+                  compact_.ordinals, turn.candidates, turn.found},
                  stream);
-  check(cudaEventRecord(slot.done, stream), "searching on the GPU");
-  slot.begin = begin;
-  slot.end = end;
+  check(cudaEventRecord(turn.done, stream), "searching on the GPU");
+  turn.begin = begin;
+  turn.end = end;
 }
 
-// Selects among what the slot brings, for those queries.
-void ThresholdSearch::take(Group& group, Slot& slot, const Queries& queries) {
-  if (slot.begin == slot.end) return;
-  wait(slot);
-  const std::uint32_t begin = std::exchange(slot.begin, 0), end = std::exchange(slot.end, 0);
+// Selects among what the turn brings, for those queries.
+void ThresholdSearch::take(Group& group, Turn& turn, const Queries& queries) {
+  if (turn.begin == turn.end) return;
+  wait(turn);
+  const std::uint32_t begin = std::exchange(turn.begin, 0), end = std::exchange(turn.end, 0);
   std::size_t nominees = 0;
   Queries crowded;
   for (const std::uint32_t q : queries) {
-    nominees += slot.found[q];
-    if (slot.found[q] > capacity()) crowded.push_back(q);
+    nominees += turn.found[q];
+    if (turn.found[q] > capacity()) crowded.push_back(q);
   }
   in_parallel(queries.size(), nominees / kNomineesPerThread, [&](std::size_t i) {
-    const std::uint32_t q = queries[i], found = slot.found[q];
+    const std::uint32_t q = queries[i], found = turn.found[q];
     MinMaxHeap<Hit>& heap = group.heaps[q];
-    const Candidate* const candidates = slot.candidates + std::size_t{q} * capacity();
+    const Candidate* const candidates = turn.candidates + std::size_t{q} * capacity();
     for (std::uint32_t c = 0; found <= capacity() && c < found; ++c) {
       if (heap.full() && candidates[c].distance > heap.max().distance) continue;
       heap.push(rows_.hit(candidates[c]));
     }
   });
   for (std::uint32_t q = 0; q < group.heaps.size(); ++q) {
-    slot.farthest[q] = group.heaps[q].full() ? group.heaps[q].max().distance : kInfinity;
+    turn.farthest[q] = group.heaps[q].full() ? group.heaps[q].max().distance : kInfinity;
   }
-  launch_lower(group.work.nominees, group.work.prepared, work_.distance, slot.farthest,
+  launch_lower(group.work.nominees, group.work.prepared, work_.distance, turn.farthest,
                lane_.stream());
-  if (!crowded.empty()) do_again(group, slot, begin, end, crowded);
+  if (!crowded.empty()) do_again(group, turn, begin, end, crowded);
 }
 
 // A tile has fewer rows than a query has room for, so that halves come to an end.
-void ThresholdSearch::do_again(Group& group, Slot& slot, std::uint32_t begin, std::uint32_t end,
+void ThresholdSearch::do_again(Group& group, Turn& turn, std::uint32_t begin, std::uint32_t end,
                                const Queries& queries) {
   const std::uint32_t middle = begin + (end - begin) / 2;
   const std::uint32_t tile_queries =
       (group.work.nominees.queries + shape_.queries - 1) / shape_.queries * shape_.queries;
   for (auto [from, to] : {std::pair(begin, middle), std::pair(middle, end)}) {
     if (from == to) continue;
-    std::fill_n(slot.chosen, group.work.nominees.queries, 0u);
-    for (const std::uint32_t q : queries) slot.chosen[q] = 1;
-    launch_mask(group.work.nominees, tile_queries, slot.chosen, group.masked, lane_.stream());
-    launch(group, slot, from, to, group.masked);
-    take(group, slot, queries);
+    std::fill_n(turn.chosen, group.work.nominees.queries, 0u);
+    for (const std::uint32_t q : queries) turn.chosen[q] = 1;
+    launch_mask(group.work.nominees, tile_queries, turn.chosen, group.masked, lane_.stream());
+    launch(group, turn, from, to, group.masked);
+    take(group, turn, queries);
   }
 }
 
-// As Lane::wait(), but only for what the slot brings.
-void ThresholdSearch::wait(const Slot& slot) {
+// As Lane::wait(), but only for what the turn brings.
+void ThresholdSearch::wait(const Turn& turn) {
   using Clock = std::chrono::steady_clock;
   constexpr std::chrono::microseconds kSpin{500}, kNap{50};
   const Clock::time_point begin = Clock::now();
-  for (cudaError_t code; (code = cudaEventQuery(slot.done)) != cudaSuccess;) {
+  for (cudaError_t code; (code = cudaEventQuery(turn.done)) != cudaSuccess;) {
     if (code != cudaErrorNotReady) check(code, "searching on the GPU");
     if (Clock::now() - begin >= kSpin) std::this_thread::sleep_for(kNap);
   }

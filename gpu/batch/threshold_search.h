@@ -35,7 +35,7 @@ class ThresholdSearch : BatchSearch {
  private:
   using Queries = std::vector<std::uint32_t>;
   // What some tiles nominate, on the device and on its way to the host. Two take turns.
-  struct Slot {
+  struct Turn {
     Nominees nominees;
     // Pinned: what the host reads, and what it tells the device.
     Candidate* candidates;
@@ -50,7 +50,7 @@ class ThresholdSearch : BatchSearch {
     Nominees sample;    // with room for all of its rows
     float* masked;      // limits of a part of the queries
     float* limits;      // pinned: as the sample left them
-    Slot slots[2];
+    Turn turns[2];
     std::vector<MinMaxHeap<Hit>> heaps;  // per query
     std::uint64_t taken = 0;             // rows that limits know of, about
   };
@@ -65,12 +65,12 @@ class ThresholdSearch : BatchSearch {
   void bound(Group& group, std::size_t first, compute::HitTable& best);
   void search_tiles(Group& group);
   std::uint32_t next_tiles(const Group& group) const;
-  void launch(Group& group, Slot& slot, std::uint32_t begin, std::uint32_t end,
+  void launch(Group& group, Turn& turn, std::uint32_t begin, std::uint32_t end,
               float* limits);
-  void take(Group& group, Slot& slot, const Queries& queries);
-  void do_again(Group& group, Slot& slot, std::uint32_t begin, std::uint32_t end,
+  void take(Group& group, Turn& turn, const Queries& queries);
+  void do_again(Group& group, Turn& turn, std::uint32_t begin, std::uint32_t end,
                 const Queries& queries);
-  void wait(const Slot& slot);
+  void wait(const Turn& turn);
 
   const std::size_t k_;
   CompactRows sample_;

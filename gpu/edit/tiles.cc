@@ -1,6 +1,6 @@
 #include "gpu/edit/tiles.h"
 
-#include <cstring>
+#include <algorithm>
 
 #include "gpu/runtime/cuda_buffer.h"
 
@@ -9,20 +9,20 @@ namespace {
 
 using compute::EditTile;
 
-std::size_t live_bytes(const EditTile& tile) {
-  return tile.live == nullptr ? 0 : (std::size_t{tile.rows} + 63) / 64 * sizeof(std::uint64_t);
+std::size_t live_words(const EditTile& tile) {
+  return tile.live == nullptr ? 0 : (std::size_t{tile.rows} + 63) / 64;
 }
 
 EditTileView view_of(const EditTile& tile) {
-  const std::byte* const bytes = CudaBuffer::of(tile.bytes).data();
+  const CudaBuffer& buffer = CudaBuffer::of(tile.bytes);
   const auto at =
       compute::EditLayout::of(tile.alphabet, tile.texts, tile.positions, tile.width);
   EditTileView view{};
-  if (tile.width != 4) view.alphabet = reinterpret_cast<const std::uint32_t*>(bytes + at.alphabet);
-  view.rows = reinterpret_cast<const std::uint16_t*>(bytes + at.rows);
-  view.lengths = reinterpret_cast<const std::uint16_t*>(bytes + at.lengths);
-  view.begins = reinterpret_cast<const std::uint32_t*>(bytes + at.begins);
-  view.symbols = bytes + at.symbols;
+  if (tile.width != 4) view.alphabet = buffer.at<std::uint32_t>(at.alphabet);
+  view.rows = buffer.at<std::uint16_t>(at.rows);
+  view.lengths = buffer.at<std::uint16_t>(at.lengths);
+  view.begins = buffer.at<std::uint32_t>(at.begins);
+  view.symbols = buffer.data() + at.symbols;
   view.alphabet_size = tile.alphabet;
   view.texts = tile.texts;
   view.groups = (tile.texts + compute::kEditGroup - 1) / compute::kEditGroup;
@@ -35,12 +35,12 @@ EditTileView view_of(const EditTile& tile) {
 EditTable send_edit_tiles(std::span<const EditTile* const> tiles, Lane& lane) {
   EditTable table{};
   Plan plan;
-  const std::size_t views_at = plan.add(tiles.size() * sizeof(EditTileView));
-  std::vector<std::size_t> live_at;
-  for (const EditTile* tile : tiles) live_at.push_back(plan.add(live_bytes(*tile)));
-  std::byte* const device = lane.table(plan.size());
-  std::byte* const host = lane.outgoing_table(plan.size());
-  auto* const views = reinterpret_cast<EditTileView*>(host + views_at);
+  const Slot<EditTileView> descriptors(plan, tiles.size());
+  std::vector<Slot<std::uint64_t>> live;
+  for (const EditTile* tile : tiles) live.emplace_back(plan, live_words(*tile));
+  const Arena device = lane.table(plan);
+  const Staging host = lane.outgoing_table(plan);
+  const std::span<EditTileView> views = host[descriptors];
   for (std::size_t t = 0; t < tiles.size(); ++t) {
     const EditTile& tile = *tiles[t];
     views[t] = view_of(tile);
@@ -50,12 +50,11 @@ EditTable send_edit_tiles(std::span<const EditTile* const> tiles, Lane& lane) {
     }
     ++table.widths.back().count;
     if (tile.live == nullptr) continue;
-    std::memcpy(host + live_at[t], tile.live, live_bytes(tile));
-    views[t].live = reinterpret_cast<const std::uint64_t*>(device + live_at[t]);
+    std::copy_n(tile.live, live_words(tile), host[live[t]].begin());
+    views[t].live = device[live[t]];
   }
-  check(cudaMemcpyAsync(device, host, plan.size(), cudaMemcpyHostToDevice, lane.stream()),
-        "sending the tiles");
-  table.views = reinterpret_cast<const EditTileView*>(device + views_at);
+  host.send(plan, device, lane.stream(), "sending the tiles");
+  table.views = device[descriptors];
   return table;
 }
 

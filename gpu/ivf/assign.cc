@@ -41,19 +41,17 @@ bool assign_lists(const Gpu& gpu, Lane& lane, const compute::AssignWork& work) {
     return false;
   }
   Plan plan;
-  const std::size_t nearest_at = plan.add(nearest.size());
-  const std::size_t found_at = plan.add(found.size());
-  std::byte* host = lane.incoming(plan.size());
-  const auto fetch = [&](const DeviceBytes& from, std::size_t at) {
-    check(cudaMemcpyAsync(host + at, from.data(), from.size(), cudaMemcpyDeviceToHost,
-                          lane.stream()),
+  const Slot<Candidate> fetched(plan, work.count);
+  const Slot<std::uint32_t> fetched_counts(plan, work.count);
+  const Arena host = lane.incoming(plan);
+  const auto fetch = [&](const DeviceBytes& from, auto* to) {
+    check(cudaMemcpyAsync(to, from.data(), from.size(), cudaMemcpyDeviceToHost, lane.stream()),
           "fetching lists");
+    return to;
   };
-  fetch(nearest, nearest_at);
-  fetch(found, found_at);
+  const Candidate* const candidates = fetch(nearest, host[fetched]);
+  const std::uint32_t* const counts = fetch(found, host[fetched_counts]);
   lane.wait(work.cancellation);
-  const auto* candidates = reinterpret_cast<const Candidate*>(host + nearest_at);
-  const auto* counts = reinterpret_cast<const std::uint32_t*>(host + found_at);
   std::vector<std::uint32_t> lost;
   for (std::size_t i = 0; i < work.count; ++i) {
     work.out[i] = {candidates[i].row, candidates[i].distance};

@@ -103,35 +103,34 @@ void launch(const Assign& work, cudaStream_t stream) {
 }  // namespace
 
 void assign_codes(Lane& lane, const compute::PqAssignWork& work) {
-  const std::size_t codebook_bytes =
-      std::size_t{work.codewords} * work.dim * sizeof(float);
   const std::size_t batch = std::min(kBatch, work.count);
   Plan plan;
-  const std::size_t codebooks_at = plan.add(codebook_bytes);
-  const std::size_t rows_at = plan.add(batch * work.dim * sizeof(float));
-  const std::size_t out_at = plan.add(batch * work.m);
-  std::byte* base = lane.scratch(plan.size());
-  std::byte* host = lane.outgoing(std::max(codebook_bytes, batch * work.dim * sizeof(float)));
-  std::byte* results = lane.incoming(batch * work.m);
-  const auto send = [&](std::size_t at, const float* from, std::size_t bytes) {
-    std::memcpy(host, from, bytes);
-    check(cudaMemcpyAsync(base + at, host, bytes, cudaMemcpyHostToDevice, lane.stream()),
+  const Slot<float> codebooks(plan, std::size_t{work.codewords} * work.dim);
+  const Slot<float> rows(plan, batch * work.dim);
+  const Slot<std::uint8_t> out(plan, batch * work.m);
+  const Arena arena = lane.scratch(plan);
+  Plan sent;
+  const Slot<float> piece(sent, std::max(codebooks.count(), rows.count()));
+  float* const host = lane.outgoing(sent)[piece].data();
+  auto* const results = lane.incoming<std::uint8_t>(out.count());
+  const auto send = [&](float* to, const float* from, std::size_t count) {
+    std::copy_n(from, count, host);
+    check(cudaMemcpyAsync(to, host, count * sizeof(float), cudaMemcpyHostToDevice, lane.stream()),
           "sending rows");
   };
-  send(codebooks_at, work.codebooks, codebook_bytes);
+  send(arena[codebooks], work.codebooks, codebooks.count());
   lane.wait(work.cancellation);
   for (std::size_t first = 0; first < work.count; first += batch) {
     const std::size_t count = std::min(batch, work.count - first);
-    send(rows_at, work.rows + first * work.dim, count * work.dim * sizeof(float));
-    launch({reinterpret_cast<const float*>(base + rows_at), static_cast<std::uint32_t>(count),
-            work.dim, work.m, work.codewords, reinterpret_cast<const float*>(base + codebooks_at),
-            reinterpret_cast<std::uint8_t*>(base + out_at)},
+    send(arena[rows], work.rows + first * work.dim, count * work.dim);
+    launch({arena[rows], static_cast<std::uint32_t>(count), work.dim, work.m, work.codewords,
+            arena[codebooks], arena[out]},
            lane.stream());
-    check(cudaMemcpyAsync(results, base + out_at, count * work.m, cudaMemcpyDeviceToHost,
+    check(cudaMemcpyAsync(results, arena[out], count * work.m, cudaMemcpyDeviceToHost,
                           lane.stream()),
           "fetching codes");
     lane.wait(work.cancellation);
-    std::memcpy(work.out + first * work.m, results, count * work.m);
+    std::copy_n(results, count * work.m, work.out + first * work.m);
   }
 }
 

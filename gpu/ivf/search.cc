@@ -29,21 +29,57 @@ const std::byte* address(const compute::Buffer* buffer) {
   return CudaBuffer::of(buffer).data();
 }
 
-template <typename T>
-void point(std::byte* at, T*& pointer) {
-  pointer = reinterpret_cast<T*>(at);
-}
-
 std::uint32_t collect_stride(std::uint32_t nominated) {
   return std::max(kLeastCollected, nominated * kGroupRows);
 }
 
 }  // namespace
 
-// Where the pieces lie in scratch memory; those up to `sent` come from the host.
+// What lies in scratch memory; pieces up to `sent` come from the host.
 struct IvfSearch::Pieces {
-  std::size_t raw, model, mean, runs, centroids, real, squares, tables, steps, offsets, lists, distances, groups, counts, first_pairs, first_units, pairs, least, collected, collected_counts, nominees, nominee_counts, coarse_real, coarse_squares, list_distances, list_least;
-  std::size_t sent, size;
+  std::size_t count, probes, list_count;
+  std::size_t raw_bytes, padded, model_dim, mean_dim, run_count, table_size;
+  std::size_t group_stride, collect_stride;
+  // Of queries that are compared with the centroids one by one; else 0.
+  std::size_t few, coarse_padded;
+  Plan plan{};
+  Slot<std::byte> raw{plan, raw_bytes};
+  Slot<float> model{plan, count * model_dim};
+  Slot<float> mean{plan, mean_dim};
+  Slot<IvfRunView> runs{plan, run_count};
+  Slot<RowBlock> centroids{plan, 1};
+  Plan sent = plan;
+  Slot<double> real{plan, count * padded};
+  Slot<double> squares{plan, count};
+  Slot<std::uint8_t> tables{plan, count * table_size};
+  Slot<float> steps{plan, count};
+  Slot<float> offsets{plan, count};
+  Slot<std::uint32_t> lists{plan, probes};
+  Slot<float> distances{plan, probes};
+  Slot<std::uint32_t> groups{plan, probes + count};
+  Slot<std::uint32_t> counts{plan, list_count};
+  Slot<std::uint32_t> first_pairs{plan, list_count + 1};
+  Slot<std::uint32_t> first_units{plan, list_count + 1};
+  Slot<uint2> pairs{plan, probes};
+  Slot<std::uint64_t> least{plan, count * group_stride};
+  Slot<std::uint64_t> collected{plan, count * collect_stride};
+  Slot<std::uint32_t> collected_counts{plan, count};
+  Slot<std::uint32_t> nominees{plan, count * kMostNominated};
+  Slot<std::uint32_t> nominee_counts{plan, count};
+  Slot<double> coarse_real{plan, few * coarse_padded};
+  Slot<double> coarse_squares{plan, few};
+  Slot<double> list_distances{plan, few == 0 ? 0 : list_count};
+  Slot<float> list_least{plan, few == 0 ? 0 : list_count};
+};
+
+// What kernels write for the host.
+struct IvfSearch::Results {
+  std::size_t count;
+  std::uint32_t room;
+  Plan plan{};
+  Slot<std::uint32_t> lost{plan, 1};  // not 0: the probes were not found
+  Slot<Candidate> candidates{plan, count * room};
+  Slot<std::uint32_t> found{plan, count};
 };
 
 // What a group of queries needs besides.
@@ -53,6 +89,8 @@ struct IvfSearch::Scratch {
   DeviceBytes nearest;  // centroids, `coarse_room` a query
   std::size_t coarse_room;
   bool few;
+  Results results;
+  Arena incoming;  // where they are
   PreparedQueries prepared{};
   Nominees nominees{};
   // For a few queries: the centroids as rows, and their distances.
@@ -151,9 +189,11 @@ void IvfSearch::probe(std::size_t first, std::size_t count, std::size_t room, Ca
   ScanSearch(lane_, coarse, rows, table).nearest(left, nearest);
   for (const std::uint32_t query : left) {
     const std::vector<Hit>& hits = nearest.sorted(query);
-    auto* host = reinterpret_cast<Candidate*>(lane_.outgoing(hits.size() * sizeof(Candidate)));
+    Plan plan;
+    const Slot<Candidate> probes(plan, hits.size());
+    const std::span<Candidate> host = lane_.outgoing(plan)[probes];
     for (std::size_t i = 0; i < hits.size(); ++i) host[i] = {hits[i].distance, 0, hits[i].row};
-    check(cudaMemcpyAsync(out + query * room, host, hits.size() * sizeof(Candidate),
+    check(cudaMemcpyAsync(out + query * room, host.data(), host.size_bytes(),
                           cudaMemcpyHostToDevice, lane_.stream()),
           "sending probes");
     lane_.wait(work_.cancellation);
@@ -196,10 +236,12 @@ bool IvfSearch::search_group(std::size_t first, std::size_t count, bool few,
   // What is not found stays at a distance that is no number.
   check(cudaMemsetAsync(nearest.data(), 0xff, nearest.size(), lane_.stream()), "choosing lists");
   if (!few) probe(first, count, room, nearest.as<Candidate>());
-  Scratch scratch{RowSet(rows_work_), {}, std::move(nearest), room, few};
+  const Results results{count, this->room()};
+  Scratch scratch{RowSet(rows_work_), {}, std::move(nearest), room, few, results,
+                  lane_.incoming(results.plan)};
   scratch.table = scratch.rows.upload(lane_);
   const IvfSearchView search = prepare(first, count, scratch);
-  auto* lost = reinterpret_cast<std::uint32_t*>(lane_.incoming(results_bytes(count)));
+  std::uint32_t* const lost = scratch.incoming[results.lost];
   *lost = 0;
   if (few) probe_few(search, scratch, lost);
   launch_ivf_probes(search, scratch.nearest.as<Candidate>(), static_cast<std::uint32_t>(room),
@@ -212,126 +254,87 @@ bool IvfSearch::search_group(std::size_t first, std::size_t count, bool few,
 IvfSearch::Pieces IvfSearch::lay_out(std::size_t count, bool few) const {
   const compute::IvfShape& shape = work_.model.shape;
   const MatrixView& queries = work_.queries;
-  const std::size_t probes = count * work_.nprobe, lists = shape.lists;
-  const std::size_t entries = std::size_t{shape.m} * shape.codewords();
-  Plan plan;
-  Pieces at{};
-  at.raw = plan.add(count * queries.stride());
-  at.model = plan.add(coded() || few ? count * shape.dim * sizeof(float) : 0);
-  at.mean = plan.add(coded() ? shape.dim * sizeof(float) : 0);
-  at.runs = plan.add(work_.runs.size() * sizeof(IvfRunView));
-  at.centroids = plan.add(sizeof(RowBlock));
-  at.sent = plan.size();
-  const std::size_t padded = padded_query(queries.type, queries.dim);
-  at.real = plan.add(count * padded * sizeof(double));
-  at.squares = plan.add(count * sizeof(double));
-  at.tables = plan.add(count * entries);
-  at.steps = plan.add(count * sizeof(float));
-  at.offsets = plan.add(count * sizeof(float));
-  at.lists = plan.add(probes * sizeof(std::uint32_t));
-  at.distances = plan.add(probes * sizeof(float));
-  at.groups = plan.add((probes + count) * sizeof(std::uint32_t));
-  at.counts = plan.add(lists * sizeof(std::uint32_t));
-  at.first_pairs = plan.add((lists + 1) * sizeof(std::uint32_t));
-  at.first_units = plan.add((lists + 1) * sizeof(std::uint32_t));
-  at.pairs = plan.add(probes * sizeof(uint2));
-  at.least = plan.add(count * most_groups_ * sizeof(std::uint64_t));
-  at.collected = plan.add(count * collect_stride(nominated_) * sizeof(std::uint64_t));
-  at.collected_counts = plan.add(count * sizeof(std::uint32_t));
-  at.nominees = plan.add(count * kMostNominated * sizeof(std::uint32_t));
-  at.nominee_counts = plan.add(count * sizeof(std::uint32_t));
-  const std::uint32_t coarse_padded = padded_query(ElementType::kFloat32, shape.dim);
-  at.coarse_real = plan.add(few ? count * coarse_padded * sizeof(double) : 0);
-  at.coarse_squares = plan.add(few ? count * sizeof(double) : 0);
-  at.list_distances = plan.add(few ? lists * sizeof(double) : 0);
-  at.list_least = plan.add(few ? lists * sizeof(float) : 0);
-  at.size = plan.size();
-  return at;
+  return {.count = count,
+          .probes = count * work_.nprobe,
+          .list_count = shape.lists,
+          .raw_bytes = count * queries.stride(),
+          .padded = padded_query(queries.type, queries.dim),
+          .model_dim = coded() || few ? shape.dim : 0,
+          .mean_dim = coded() ? shape.dim : 0,
+          .run_count = work_.runs.size(),
+          .table_size = std::size_t{shape.m} * shape.codewords(),
+          .group_stride = most_groups_,
+          .collect_stride = collect_stride(nominated_),
+          .few = few ? count : 0,
+          .coarse_padded = padded_query(ElementType::kFloat32, shape.dim)};
 }
 
-void IvfSearch::send(std::size_t first, std::size_t count, bool few, const Pieces& at,
-                     std::byte* base) {
+void IvfSearch::send(std::size_t first, const Pieces& at, const Arena& arena) {
   const compute::IvfShape& shape = work_.model.shape;
-  const MatrixView& queries = work_.queries;
   const bool ip = work_.distance == Distance::kInnerProduct;
-  std::byte* host = lane_.outgoing(at.sent);
-  std::memcpy(host + at.raw, queries.row(first), count * queries.stride());
-  if (coded() || few) {
-    std::memcpy(host + at.model, work_.model_queries + first * shape.dim,
-                count * shape.dim * sizeof(float));
-  }
-  if (coded() && !ip) std::memcpy(host + at.mean, work_.model.mean, shape.dim * sizeof(float));
-  auto* runs = reinterpret_cast<IvfRunView*>(host + at.runs);
+  const Staging host = lane_.outgoing(at.sent);
+  std::memcpy(host[at.raw].data(), work_.queries.row(first), at.raw.bytes());
+  std::copy_n(work_.model_queries + first * at.model_dim, at.model.count(),
+              host[at.model].begin());
+  if (!ip) std::copy_n(work_.model.mean, at.mean.count(), host[at.mean].begin());
+  const std::span<IvfRunView> runs = host[at.runs];
   std::uint32_t ordinals = 0;
   for (std::size_t r = 0; r < work_.runs.size(); ++r) {
     const compute::IvfRun& run = work_.runs[r];
     const compute::IvfLayout layout = compute::IvfLayout::of(shape, run.positions);
-    const std::byte* bytes = address(run.bytes);
-    runs[r] = {reinterpret_cast<const std::uint32_t*>(bytes + layout.begins),
-               reinterpret_cast<const std::uint32_t*>(bytes + layout.ordinals),
-               reinterpret_cast<const float*>(bytes + layout.bias),
-               reinterpret_cast<const std::uint8_t*>(bytes + layout.codes), ordinals, 0};
+    const CudaBuffer& buffer = CudaBuffer::of(run.bytes);
+    runs[r] = {buffer.at<std::uint32_t>(layout.begins), buffer.at<std::uint32_t>(layout.ordinals),
+               buffer.at<float>(layout.bias), buffer.at<std::uint8_t>(layout.codes), ordinals, 0};
     for (const compute::Block& block : run.blocks) ordinals += block.rows;
   }
-  *reinterpret_cast<RowBlock*>(host + at.centroids) = {address(work_.model.centroids), nullptr,
-                                                       shape.lists, 0, 0, 0};
-  check(cudaMemcpyAsync(base, host, at.sent, cudaMemcpyHostToDevice, lane_.stream()),
-        "sending queries");
+  host[at.centroids].front() = {address(work_.model.centroids), nullptr, shape.lists, 0, 0, 0};
+  host.send(at.sent, arena, lane_.stream(), "sending queries");
 }
 
-IvfSearchView IvfSearch::view(std::size_t count, const Pieces& at, std::byte* base,
-                              Scratch& scratch) const {
+IvfSearchView IvfSearch::view(const Pieces& at, const Arena& arena, Scratch& scratch) const {
   const compute::IvfShape& shape = work_.model.shape;
   const MatrixView& queries = work_.queries;
   IvfSearchView search{};
   search.shape = shape;
   search.distance = work_.distance;
   search.type = queries.type;
-  search.runs = reinterpret_cast<const IvfRunView*>(base + at.runs);
+  search.runs = arena[at.runs];
   search.run_count = static_cast<std::uint32_t>(work_.runs.size());
   search.table = scratch.table;
   search.all_live = scratch.rows.all_live();
-  search.queries = static_cast<std::uint32_t>(count);
-  point(base + at.tables, search.tables.entries);
-  point(base + at.steps, search.tables.steps);
-  point(base + at.offsets, search.tables.offsets);
-  search.probes.count = work_.nprobe;
-  point(base + at.lists, search.probes.lists);
-  point(base + at.distances, search.probes.distances);
-  point(base + at.groups, search.probes.first_groups);
-  point(base + at.counts, search.pairs.counts);
-  point(base + at.first_pairs, search.pairs.first_pairs);
-  point(base + at.first_units, search.pairs.first_units);
-  point(base + at.pairs, search.pairs.pairs);
-  point(base + at.least, search.least);
+  search.queries = static_cast<std::uint32_t>(at.count);
+  search.tables = {arena[at.tables], arena[at.steps], arena[at.offsets]};
+  search.probes = {work_.nprobe, arena[at.lists], arena[at.distances], arena[at.groups]};
+  search.pairs = {arena[at.counts], arena[at.first_pairs], arena[at.first_units], arena[at.pairs]};
+  search.least = arena[at.least];
   search.group_stride = most_groups_;
   search.nominated = nominated_;
-  point(base + at.collected, search.collected);
+  search.collected = arena[at.collected];
   search.collect_stride = collect_stride(nominated_);
-  point(base + at.collected_counts, search.collected_counts);
+  search.collected_counts = arena[at.collected_counts];
 
   PreparedQueries& prepared = scratch.prepared;
-  point(base + at.real, prepared.real);
-  point(base + at.real, prepared.bytes);
-  point(base + at.squares, prepared.squares);
+  prepared.real = arena[at.real];
+  prepared.bytes = arena.bytes(at.real);
+  prepared.squares = arena[at.squares];
   search.terms = {prepared.real, prepared.bytes, prepared.squares,
                   padded_query(queries.type, queries.dim)};
   search.direct = scratch.few;
   search.slack = ivf_slack(shape, queries.type, work_.distance);
-  search.raw = reinterpret_cast<const float*>(base + at.raw);
+  search.raw = reinterpret_cast<const float*>(arena[at.raw]);
   Nominees& nominees = scratch.nominees;
   nominees.queries = search.queries;
   nominees.capacity = kMostNominated;
-  point(base + at.nominees, nominees.ordinals);
-  point(base + at.nominee_counts, nominees.counts);
+  nominees.ordinals = arena[at.nominees];
+  nominees.counts = arena[at.nominee_counts];
   return search;
 }
 
 // The centroids as rows, for the queries that are compared with them one by one.
-void IvfSearch::view_centroids(const Pieces& at, std::byte* base, Scratch& scratch) const {
+void IvfSearch::view_centroids(const Pieces& at, const Arena& arena, Scratch& scratch) const {
   const compute::IvfShape& shape = work_.model.shape;
-  scratch.model_queries = base + at.model;
-  scratch.lists = {reinterpret_cast<const RowBlock*>(base + at.centroids),
+  scratch.model_queries = arena.bytes(at.model);
+  scratch.lists = {arena[at.centroids],
                    1,
                    shape.lists,
                    (shape.lists + kCentroidGroup - 1) / kCentroidGroup,
@@ -339,10 +342,10 @@ void IvfSearch::view_centroids(const Pieces& at, std::byte* base, Scratch& scrat
                    shape.dim,
                    shape.dim * static_cast<std::uint32_t>(sizeof(float)),
                    shape.dim % 4 == 0};
-  point(base + at.coarse_real, scratch.coarse.real);
-  point(base + at.coarse_squares, scratch.coarse.squares);
-  point(base + at.list_distances, scratch.list_distances);
-  point(base + at.list_least, scratch.list_least);
+  scratch.coarse.real = arena[at.coarse_real];
+  scratch.coarse.squares = arena[at.coarse_squares];
+  scratch.list_distances = arena[at.list_distances];
+  scratch.list_least = arena[at.list_least];
 }
 
 // Sends what the kernels need, and computes tables and queries.
@@ -351,19 +354,17 @@ IvfSearchView IvfSearch::prepare(std::size_t first, std::size_t count, Scratch& 
   const MatrixView& queries = work_.queries;
   const bool ip = work_.distance == Distance::kInnerProduct;
   const Pieces at = lay_out(count, scratch.few);
-  std::byte* base = lane_.scratch(at.size);
-  send(first, count, scratch.few, at, base);
-  const IvfSearchView search = view(count, at, base, scratch);
-  view_centroids(at, base, scratch);
+  const Arena arena = lane_.scratch(at.plan);
+  send(first, at, arena);
+  const IvfSearchView search = view(at, arena, scratch);
+  view_centroids(at, arena, scratch);
   if (canonical()) {
     launch_prepare({queries.type, work_.distance, queries.dim, search.queries, 0, 0},
-                   base + at.raw, scratch.prepared, lane_.stream());
+                   arena[at.raw], scratch.prepared, lane_.stream());
   }
   if (coded()) {
-    launch_ivf_tables({shape, ip, reinterpret_cast<const float*>(base + at.model), search.queries,
-                       reinterpret_cast<const float*>(base + at.mean),
-                       reinterpret_cast<const float*>(address(work_.model.codebooks)),
-                       search.tables},
+    launch_ivf_tables({shape, ip, arena[at.model], search.queries, arena[at.mean],
+                       CudaBuffer::of(work_.model.codebooks).at<float>(0), search.tables},
                       lane_.stream());
   }
   return search;
@@ -373,25 +374,11 @@ std::uint32_t IvfSearch::room() const {
   return coded() ? nominated_ : std::min(nominated_ + kRoomForTies, kMostNominated);
 }
 
-// A flag, the candidates, their numbers.
-std::size_t IvfSearch::results_bytes(std::size_t count) const {
-  Plan results;
-  results.add(sizeof(std::uint32_t));
-  results.add(count * room() * sizeof(Candidate));
-  results.add(count * sizeof(std::uint32_t));
-  return results.size();
-}
-
 bool IvfSearch::finish(const IvfSearchView& search, const Scratch& scratch, std::size_t first,
                        compute::HitTable& best) {
   const std::size_t count = search.queries;
-  Plan results;
-  const std::size_t flag_at = results.add(sizeof(std::uint32_t));
-  const std::size_t candidates_at = results.add(count * room() * sizeof(Candidate));
-  const std::size_t found_at = results.add(count * sizeof(std::uint32_t));
-  std::byte* incoming = lane_.incoming(results.size());
-  const auto candidates = reinterpret_cast<Candidate*>(incoming + candidates_at);
-  const auto found = reinterpret_cast<std::uint32_t*>(incoming + found_at);
+  Candidate* const candidates = scratch.incoming[scratch.results.candidates];
+  std::uint32_t* const found = scratch.incoming[scratch.results.found];
   if (canonical()) {
     Nominees nominees = scratch.nominees;
     nominees.k = static_cast<std::uint32_t>(best.k());
@@ -403,7 +390,7 @@ bool IvfSearch::finish(const IvfSearchView& search, const Scratch& scratch, std:
     launch_ivf_emit(search, candidates, found, lane_.stream());
   }
   lane_.wait(work_.cancellation);
-  if (*reinterpret_cast<const std::uint32_t*>(incoming + flag_at) != 0) return false;
+  if (*scratch.incoming[scratch.results.lost] != 0) return false;
   std::vector<std::uint32_t> lost;
   take_candidates(scratch.rows, {candidates, found, count, room()}, first, best, lost);
   if (lost.empty()) return true;

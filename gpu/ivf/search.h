@@ -26,6 +26,7 @@ class IvfSearch {
 
  private:
   struct Pieces;
+  struct Results;
   struct Scratch;
 
   std::size_t bytes_per_query() const;
@@ -36,9 +37,9 @@ class IvfSearch {
   // False: not done, `few` asked for too much.
   bool search_group(std::size_t first, std::size_t count, bool few, compute::HitTable& best);
   Pieces lay_out(std::size_t count, bool few) const;
-  void send(std::size_t first, std::size_t count, bool few, const Pieces& at, std::byte* base);
-  IvfSearchView view(std::size_t count, const Pieces& at, std::byte* base, Scratch& scratch) const;
-  void view_centroids(const Pieces& at, std::byte* base, Scratch& scratch) const;
+  void send(std::size_t first, const Pieces& at, const Arena& arena);
+  IvfSearchView view(const Pieces& at, const Arena& arena, Scratch& scratch) const;
+  void view_centroids(const Pieces& at, const Arena& arena, Scratch& scratch) const;
   IvfSearchView prepare(std::size_t first, std::size_t count, Scratch& scratch);
   // False: the probes were not found after all.
   bool finish(const IvfSearchView& search, const Scratch& scratch, std::size_t first,
@@ -52,7 +53,6 @@ class IvfSearch {
                     const Visit& visit) const;
 
   std::uint32_t room() const;  // candidates of a query
-  std::size_t results_bytes(std::size_t count) const;
   bool coded() const { return work_.model.shape.m != 0; }
   bool canonical() const { return !coded() || work_.refine != 0; }
 

@@ -1,7 +1,6 @@
 #include "gpu/match/codes_batch.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "gpu/runtime/cuda_buffer.h"
 #include "gpu/runtime/threads.h"
@@ -12,17 +11,19 @@ namespace {
 // Ranges that are worth a thread of their own.
 constexpr std::size_t kRangesPerThread = 128 << 10;
 
+std::size_t count_items(const compute::CodeWork& work, std::span<const std::uint32_t> queries) {
+  std::size_t items = 0;
+  for (const std::uint32_t query : queries) items += work.begins[query + 1] - work.begins[query];
+  return items;
+}
+
 }  // namespace
 
 CodeBatch::CodeBatch(const compute::CodeWork& work, std::span<const std::uint32_t> queries,
                      std::span<const MatchTiles::Place> tiles, Plan& plan)
-    : work_(work), queries_(queries), tiles_(tiles) {
-  for (const std::uint32_t query : queries) items_ += work.begins[query + 1] - work.begins[query];
-  begins_at_ = plan.add((queries.size() + 1) * sizeof(std::uint32_t));
-  items_at_ = plan.add(items_ * sizeof(compute::CodeItem));
-  ranges_at_ = plan.add(tiles.size() * items_ * sizeof(compute::CodeRange));
-  columns_at_ = plan.add(tiles.size() * work.columns * sizeof(const std::uint16_t*));
-}
+    : work_(work), queries_(queries), tiles_(tiles), item_count_(count_items(work, queries)),
+      begins_(plan, queries.size() + 1), items_(plan, item_count_),
+      ranges_(plan, tiles.size() * item_count_), columns_(plan, tiles.size() * work.columns) {}
 
 template <typename Visit>
 void CodeBatch::for_pieces(const Visit& visit) const {
@@ -38,44 +39,44 @@ void CodeBatch::for_pieces(const Visit& visit) const {
   }
 }
 
-void CodeBatch::write(std::byte* host) const {
-  auto* const begins = reinterpret_cast<std::uint32_t*>(host + begins_at_);
+void CodeBatch::write(const Staging& host) const {
+  const std::span<std::uint32_t> begins = host[begins_];
   begins[0] = 0;
   for (std::size_t i = 0; i < queries_.size(); ++i) {
     begins[i + 1] = begins[i] + work_.begins[queries_[i] + 1] - work_.begins[queries_[i]];
   }
-  auto* const items = reinterpret_cast<compute::CodeItem*>(host + items_at_);
+  compute::CodeItem* const items = host[items_].data();
   for_pieces([&](std::size_t first, std::size_t count, std::size_t at) {
     std::copy_n(work_.items.data() + first, count, items + at);
   });
-  auto* const ranges = reinterpret_cast<compute::CodeRange*>(host + ranges_at_);
-  in_parallel(tiles_.size(), tiles_.size() * items_ / kRangesPerThread, [&](std::size_t t) {
+  compute::CodeRange* const ranges = host[ranges_].data();
+  in_parallel(tiles_.size(), ranges_.count() / kRangesPerThread, [&](std::size_t t) {
     const auto own = work_.ranges.subspan(tiles_[t].tile.number * work_.items.size());
     for_pieces([&](std::size_t first, std::size_t count, std::size_t at) {
-      std::copy_n(own.data() + first, count, ranges + t * items_ + at);
+      std::copy_n(own.data() + first, count, ranges + (t * item_count_ + at));
     });
   });
-  write_columns(host);
+  write_columns(host[columns_]);
 }
 
-void CodeBatch::write_columns(std::byte* host) const {
-  auto* columns = reinterpret_cast<const std::byte**>(host + columns_at_);
+void CodeBatch::write_columns(std::span<const std::uint16_t*> columns) const {
+  auto column = columns.begin();
   for (const MatchTiles::Place& place : tiles_) {
     const compute::CodeTile& tile = work_.tiles[place.tile.number];
     for (std::uint32_t i = 0; i < work_.columns; ++i) {
       const auto* const buffer = static_cast<const CudaBuffer*>(tile.columns[i]);
-      *columns++ = buffer == nullptr ? nullptr : buffer->data();
+      *column++ = buffer == nullptr ? nullptr : buffer->at<std::uint16_t>(0);
     }
   }
 }
 
-void CodeBatch::describe(const std::byte* device, CodeSearchView& search) const {
+void CodeBatch::describe(const Arena& device, CodeSearchView& search) const {
   search.rows.queries = static_cast<std::uint32_t>(queries_.size());
-  search.rows.begins = reinterpret_cast<const std::uint32_t*>(device + begins_at_);
-  search.items = reinterpret_cast<const compute::CodeItem*>(device + items_at_);
-  search.ranges = reinterpret_cast<const compute::CodeRange*>(device + ranges_at_);
-  search.item_count = static_cast<std::uint32_t>(items_);
-  search.columns = reinterpret_cast<const std::uint16_t* const*>(device + columns_at_);
+  search.rows.begins = device[begins_];
+  search.items = device[items_];
+  search.ranges = device[ranges_];
+  search.item_count = static_cast<std::uint32_t>(item_count_);
+  search.columns = device[columns_];
   search.column_count = work_.columns;
 }
 

@@ -20,9 +20,9 @@ class CodeBatch {
             std::span<const MatchTiles::Place> tiles, Plan& plan);
 
   // Writes everything to where the plan says in `host`.
-  void write(std::byte* host) const;
+  void write(const Staging& host) const;
   // Says where it is once it was sent to `device`.
-  void describe(const std::byte* device, CodeSearchView& search) const;
+  void describe(const Arena& device, CodeSearchView& search) const;
 
   std::span<const std::uint32_t> queries() const { return queries_; }
 
@@ -30,13 +30,16 @@ class CodeBatch {
   // Queries that follow each other have their items in one piece.
   template <typename Visit>
   void for_pieces(const Visit& visit) const;
-  void write_columns(std::byte* host) const;
+  void write_columns(std::span<const std::uint16_t*> columns) const;
 
   const compute::CodeWork& work_;
   std::span<const std::uint32_t> queries_;
   std::span<const MatchTiles::Place> tiles_;
-  std::size_t items_ = 0;  // of the queries
-  std::size_t begins_at_, items_at_, ranges_at_, columns_at_;
+  std::size_t item_count_;  // of the queries
+  Slot<std::uint32_t> begins_;
+  Slot<compute::CodeItem> items_;
+  Slot<compute::CodeRange> ranges_;
+  Slot<const std::uint16_t*> columns_;
 };
 
 // Rows of a tile. Nothing is known of its rowids (a null pointer) where it has no columns: no row

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <numeric>
 
 #include "gpu/runtime/stop.h"
@@ -29,9 +28,15 @@ std::size_t class_for(std::uint64_t most) { return most <= 0xff ? 0 : most <= 0x
 
 }  // namespace
 
-// Where the pieces lie in scratch memory; those up to `sent` come from the host.
+// What lies in scratch memory behind a batch; pieces up to `sent` come from the host.
 struct CodeSearch::Pieces {
-  std::size_t floors, kept_counts, stop, sent, kept;
+  Plan plan;
+  std::size_t count, stride;
+  Slot<std::uint64_t> floors{plan, count};
+  Slot<std::uint32_t> kept_counts{plan, count};
+  Slot<std::uint32_t> stop{plan, 1};
+  Plan sent = plan;
+  Slot<std::uint64_t> kept{plan, count * stride};
 };
 
 CodeSearch::CodeSearch(const Gpu& gpu, Lane& lane, const compute::CodeWork& work)
@@ -80,11 +85,10 @@ void CodeSearch::search_slices(std::span<const MatchTiles::Place> tiles, const S
 }
 
 void CodeSearch::send(const TileTable& table, const Plan& plan) {
-  std::byte* const device = lane_.table(plan.size());
-  std::byte* const host = lane_.outgoing_table(plan.size());
+  const Arena device = lane_.table(plan);
+  const Staging host = lane_.outgoing_table(plan);
   table.write(lane_, host, device);
-  check(cudaMemcpyAsync(device, host, plan.size(), cudaMemcpyHostToDevice, lane_.stream()),
-        "sending the tiles");
+  host.send(plan, device, lane_.stream(), "sending the tiles");
   views_ = table.views(device);
 }
 
@@ -144,16 +148,18 @@ std::uint32_t CodeSearch::strip_rows(std::size_t tiles, unsigned bits, std::size
   return rows;
 }
 
-void CodeSearch::fill(const CodeBatch& batch, const Pieces& at, compute::HitTable& best) {
-  std::byte* const host = lane_.outgoing(at.sent);
+void CodeSearch::send(const CodeBatch& batch, const Pieces& at, const Arena& arena,
+                      compute::HitTable& best) {
+  const Staging host = lane_.outgoing(at.sent);
   batch.write(host);
-  auto* const floors = reinterpret_cast<std::uint64_t*>(host + at.floors);
+  const std::span<std::uint64_t> floors = host[at.floors];
   for (std::size_t i = 0; i < batch.queries().size(); ++i) {
     // What search_strips() has found to be within reach.
     const std::uint64_t floor = match_floor(best.row(batch.queries()[i]), work_.least);
     floors[i] = make_match_floor(static_cast<std::uint32_t>(floor), kNoTile);
   }
-  std::memset(host + at.kept_counts, 0, at.sent - at.kept_counts);
+  host.clear(at.kept_counts, at.sent);
+  host.send(at.sent, arena, lane_.stream(), "sending queries");
 }
 
 void CodeSearch::search_group(const TileTable& table, unsigned bits,
@@ -163,19 +169,11 @@ void CodeSearch::search_group(const TileTable& table, unsigned bits,
   const std::size_t stride = table.kept_rows(strip, best.k());
   Plan plan;
   const CodeBatch batch(work_, queries, table.tiles(), plan);
-  Pieces at{};
-  at.floors = plan.add(count * sizeof(std::uint64_t));
-  at.kept_counts = plan.add(count * sizeof(std::uint32_t));
-  at.stop = plan.add(sizeof(std::uint32_t));
-  at.sent = plan.size();
-  at.kept = plan.add(count * stride * sizeof(std::uint64_t));
-  std::byte* const base = lane_.scratch(plan.size());
-  fill(batch, at, best);
-  check(cudaMemcpyAsync(base, lane_.outgoing(at.sent), at.sent, cudaMemcpyHostToDevice,
-                        lane_.stream()),
-        "sending queries");
+  const Pieces at{plan, count, stride};
+  const Arena arena = lane_.scratch(at.plan);
+  send(batch, at, arena, best);
   CodeSearchView search{};
-  batch.describe(base, search);
+  batch.describe(arena, search);
   MatchSearchView& rows = search.rows;
   rows.tiles = views_;
   rows.tile_count = static_cast<std::uint32_t>(table.tiles().size());
@@ -185,17 +183,16 @@ void CodeSearch::search_group(const TileTable& table, unsigned bits,
   rows.k = static_cast<std::uint32_t>(std::min<std::uint64_t>(best.k(), kMostCount));
   rows.most = work_.most;
   rows.ascending = table.ascending();
-  rows.floors = reinterpret_cast<std::uint64_t*>(base + at.floors);
-  rows.kept = reinterpret_cast<std::uint64_t*>(base + at.kept);
-  rows.kept_counts = reinterpret_cast<std::uint32_t*>(base + at.kept_counts);
+  rows.floors = arena[at.floors];
+  rows.kept = arena[at.kept];
+  rows.kept_counts = arena[at.kept_counts];
   rows.stride = stride;
-  rows.stop = reinterpret_cast<const std::uint32_t*>(base + at.stop);
+  rows.stop = arena[at.stop];
   // Before anything is launched: memory that grows waits for that.
   const MatchResults results(lane_, count, std::min(best.k(), stride));
   launch_code_count(search, lane_.stream());
   launch_match_select(rows, results.view(), lane_.stream());
-  Stop cancellation(work_.cancellation, reinterpret_cast<std::uint32_t*>(base + at.stop),
-                    results.one());
+  Stop cancellation(work_.cancellation, arena[at.stop], results.one());
   lane_.wait(&cancellation);
   table.take(rows, results.view(), queries, best);
 }

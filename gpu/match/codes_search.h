@@ -37,7 +37,8 @@ class CodeSearch {
                     compute::HitTable& best);
   void search_group(const TileTable& table, unsigned bits, std::span<const std::uint32_t> queries,
                     compute::HitTable& best);
-  void fill(const CodeBatch& batch, const Pieces& at, compute::HitTable& best);
+  void send(const CodeBatch& batch, const Pieces& at, const Arena& arena,
+            compute::HitTable& best);
   std::uint32_t strip_rows(std::size_t tiles, unsigned bits, std::size_t queries) const;
   // What a row may count.
   std::uint64_t most(std::uint32_t query) const;

@@ -1,7 +1,6 @@
 #include "gpu/match/codes_slice_search.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "gpu/runtime/stop.h"
 
@@ -13,14 +12,15 @@ constexpr std::size_t kTablesMemory = std::size_t{128} << 20;
 // Fewer queries are counted one by one in less time.
 constexpr std::size_t kWorthwhile = 64;
 
-std::size_t slice_bytes(std::uint32_t groups) {
-  return std::size_t{groups} * kSliceColumns * kSliceSlots * kSliceQueries / 8;
+// Numbers of a tile.
+std::size_t tile_slices(std::uint32_t groups) {
+  return std::size_t{groups} * kSliceColumns * kSliceSlots * kSliceQueries / 32;
 }
-std::size_t rank_bytes(std::uint32_t groups) {
-  return std::size_t{groups} * kSliceColumns * compute::kTileRows / 32 * sizeof(SliceRank);
+std::size_t tile_ranks(std::uint32_t groups) {
+  return std::size_t{groups} * kSliceColumns * compute::kTileRows / 32;
 }
-std::size_t place_bytes(std::uint32_t groups) {
-  return std::size_t{groups} * compute::kTileRows * kSliceVectors * sizeof(uint4);
+std::size_t tile_places(std::uint32_t groups) {
+  return std::size_t{groups} * compute::kTileRows * kSliceVectors;
 }
 
 // Steps after which bounds so far apart are next to each other.
@@ -76,50 +76,47 @@ std::size_t plan_slices(const compute::CodeWork& work, std::span<const std::uint
   return at;
 }
 
-// Where the pieces lie in scratch memory; those up to `sent` come from the host, those from
-// `zeros` on up to there are 0.
+// What lies in scratch memory behind a batch; pieces up to `sent` come from the host, those from
+// `totals` on up to there are 0.
 struct SliceSearch::Pieces {
-  std::size_t columns, items, bounds, zeros, totals, kept_counts, stop, sent;
-  std::size_t ranks, slices, places, thresholds, counts, cuts, kept;
-  std::size_t stride;
+  Plan plan;
+  std::uint32_t groups;
+  std::size_t tiles, queries, stride;
+  std::size_t column_count = groups * kSliceColumns;
+  Slot<std::uint32_t> columns{plan, column_count};
+  Slot<std::uint32_t> items{plan, column_count * kSliceQueries};
+  Slot<SliceBounds> bounds{plan, kSliceQueries};
+  Slot<std::uint32_t> totals{plan, kSliceSteps * kSliceQueries};
+  Slot<std::uint32_t> kept_counts{plan, kSliceQueries};
+  Slot<std::uint32_t> stop{plan, 1};
+  Plan sent = plan;
+  Slot<SliceRank> ranks{plan, tiles * tile_ranks(groups)};
+  Slot<std::uint32_t> slices{plan, tiles * tile_slices(groups)};
+  Slot<uint4> places{plan, tiles * tile_places(groups)};
+  Slot<std::uint32_t> thresholds{plan, kSliceSteps * kMostSliceBits * kSliceQueries / 32};
+  Slot<std::uint16_t> counts{plan, 2 * tiles * kTileStrips * kSliceQueries};
+  Slot<std::uint32_t> cuts{plan, kSliceQueries};
+  Slot<std::uint64_t> kept{plan, queries * stride};
 };
 
 std::size_t SliceSearch::tiles_at_once(std::uint32_t groups) {
-  const std::size_t each = slice_bytes(groups) + rank_bytes(groups) + place_bytes(groups);
+  const std::size_t each = tile_slices(groups) * sizeof(std::uint32_t) +
+                           tile_ranks(groups) * sizeof(SliceRank) +
+                           tile_places(groups) * sizeof(uint4);
   return std::max<std::size_t>(1, kTablesMemory / each);
 }
 
 SliceSearch::Pieces SliceSearch::lay_out(const SlicePlan& plan, std::size_t k,
-                                         Plan& memory) const {
-  const std::size_t tiles = table_.tiles().size();
-  const std::uint32_t groups = plan.groups();
-  const std::size_t strips = tiles * kTileStrips;
-  Pieces at{};
-  at.columns = memory.add(groups * kSliceColumns * sizeof(std::uint32_t));
-  at.items = memory.add(groups * kSliceColumns * kSliceQueries * sizeof(std::uint32_t));
-  at.bounds = memory.add(kSliceQueries * sizeof(SliceBounds));
-  at.zeros = memory.size();
-  at.totals = memory.add(kSliceSteps * kSliceQueries * sizeof(std::uint32_t));
-  at.kept_counts = memory.add(kSliceQueries * sizeof(std::uint32_t));
-  at.stop = memory.add(sizeof(std::uint32_t));
-  at.sent = memory.size();
-  at.ranks = memory.add(tiles * rank_bytes(groups));
-  at.slices = memory.add(tiles * slice_bytes(groups));
-  at.places = memory.add(tiles * place_bytes(groups));
-  at.thresholds = memory.add(kSliceSteps * kMostSliceBits * kSliceQueries / 8);
-  at.counts = memory.add(2 * strips * kSliceQueries * sizeof(std::uint16_t));
-  at.cuts = memory.add(kSliceQueries * sizeof(std::uint32_t));
+                                         const Plan& batch) const {
   // Fewer than k rows count more than the limit, or are at it in earlier strips than the last.
   std::size_t rows = 0;
   for (const MatchTiles::Place& place : table_.tiles()) rows += place.tile.rows;
-  at.stride = std::min(rows, k + kSliceStrip);
-  at.kept = memory.add(plan.queries.size() * at.stride * sizeof(std::uint64_t));
-  return at;
+  return {batch, plan.groups(), table_.tiles().size(), plan.queries.size(),
+          std::min(rows, k + kSliceStrip)};
 }
 
-void SliceSearch::fill_items(const SlicePlan& plan, std::uint32_t* items) const {
-  const std::size_t columns = plan.groups() * kSliceColumns;
-  std::fill_n(items, columns * kSliceQueries, kNoItem);
+void SliceSearch::fill_items(const SlicePlan& plan, std::span<std::uint32_t> items) const {
+  std::fill(items.begin(), items.end(), kNoItem);
   std::uint32_t at = 0;  // of the item, in the batch
   for (std::size_t q = 0; q < plan.queries.size(); ++q) {
     const std::uint32_t query = plan.queries[q];
@@ -137,15 +134,15 @@ void SliceSearch::fill_items(const SlicePlan& plan, std::uint32_t* items) const 
 
 // Returns how often the bounds are narrowed.
 unsigned SliceSearch::fill(const SlicePlan& plan, const CodeBatch& batch, const Pieces& at,
-                           std::byte* host, compute::HitTable& best) const {
+                           const Staging& host, compute::HitTable& best) const {
   batch.write(host);
-  auto* const columns = reinterpret_cast<std::uint32_t*>(host + at.columns);
-  std::fill_n(columns, plan.groups() * kSliceColumns, kNoItem);
-  std::copy(plan.columns.begin(), plan.columns.end(), columns);
-  fill_items(plan, reinterpret_cast<std::uint32_t*>(host + at.items));
-  auto* const bounds = reinterpret_cast<SliceBounds*>(host + at.bounds);
+  const std::span<std::uint32_t> columns = host[at.columns];
+  std::fill(columns.begin(), columns.end(), kNoItem);
+  std::copy(plan.columns.begin(), plan.columns.end(), columns.begin());
+  fill_items(plan, host[at.items]);
+  const std::span<SliceBounds> bounds = host[at.bounds];
   const std::uint32_t never = 1u << slice_bits(plan.groups());  // no row counts as much
-  std::fill_n(bounds, kSliceQueries, SliceBounds{never, never});
+  std::fill(bounds.begin(), bounds.end(), SliceBounds{never, never});
   std::uint32_t range = 1;
   for (std::size_t q = 0; q < plan.queries.size(); ++q) {
     const std::uint32_t query = plan.queries[q];
@@ -155,17 +152,14 @@ unsigned SliceSearch::fill(const SlicePlan& plan, const CodeBatch& batch, const 
     bounds[q] = {static_cast<std::uint32_t>(floor), std::min(items, work_.most) + 1};
     range = std::max(range, bounds[q].high - bounds[q].low);
   }
-  std::memset(host + at.zeros, 0, at.sent - at.zeros);
+  host.clear(at.totals, at.sent);
   return steps_for(range);
 }
 
 SliceView SliceSearch::view_of(const SlicePlan& plan, const CodeBatch& batch, const Pieces& at,
-                               std::byte* base, std::size_t k) const {
-  const auto numbers = [base](std::size_t begin) {
-    return reinterpret_cast<std::uint32_t*>(base + begin);
-  };
+                               const Arena& arena, std::size_t k) const {
   SliceView view{};
-  batch.describe(base, view.search);
+  batch.describe(arena, view.search);
   MatchSearchView& rows = view.search.rows;
   rows.tiles = views_;
   rows.tile_count = static_cast<std::uint32_t>(table_.tiles().size());
@@ -173,22 +167,22 @@ SliceView SliceSearch::view_of(const SlicePlan& plan, const CodeBatch& batch, co
   rows.k = static_cast<std::uint32_t>(std::min<std::uint64_t>(k, kMostCount));
   rows.most = work_.most;
   rows.ascending = true;
-  rows.kept = reinterpret_cast<std::uint64_t*>(base + at.kept);
-  rows.kept_counts = numbers(at.kept_counts);
+  rows.kept = arena[at.kept];
+  rows.kept_counts = arena[at.kept_counts];
   rows.stride = at.stride;
-  rows.stop = numbers(at.stop);
+  rows.stop = arena[at.stop];
   view.groups = plan.groups();
   view.strips = rows.tile_count * kTileStrips;
-  view.columns = numbers(at.columns);
-  view.items = numbers(at.items);
-  view.ranks = reinterpret_cast<SliceRank*>(base + at.ranks);
-  view.slices = numbers(at.slices);
-  view.places = reinterpret_cast<uint4*>(base + at.places);
-  view.bounds = reinterpret_cast<SliceBounds*>(base + at.bounds);
-  view.thresholds = numbers(at.thresholds);
-  view.totals = numbers(at.totals);
-  view.counts = reinterpret_cast<std::uint16_t*>(base + at.counts);
-  view.cuts = numbers(at.cuts);
+  view.columns = arena[at.columns];
+  view.items = arena[at.items];
+  view.ranks = arena[at.ranks];
+  view.slices = arena[at.slices];
+  view.places = arena[at.places];
+  view.bounds = arena[at.bounds];
+  view.thresholds = arena[at.thresholds];
+  view.totals = arena[at.totals];
+  view.counts = arena[at.counts];
+  view.cuts = arena[at.cuts];
   return view;
 }
 
@@ -196,19 +190,17 @@ void SliceSearch::best_rows(const SlicePlan& plan, compute::HitTable& best) {
   Plan memory;
   const CodeBatch batch(work_, plan.queries, table_.tiles(), memory);
   const Pieces at = lay_out(plan, best.k(), memory);
-  std::byte* const base = lane_.scratch(memory.size());
-  std::byte* const host = lane_.outgoing(at.sent);
+  const Arena arena = lane_.scratch(at.plan);
+  const Staging host = lane_.outgoing(at.sent);
   const unsigned steps = fill(plan, batch, at, host, best);
-  check(cudaMemcpyAsync(base, host, at.sent, cudaMemcpyHostToDevice, lane_.stream()),
-        "sending queries");
-  const SliceView view = view_of(plan, batch, at, base, best.k());
+  host.send(at.sent, arena, lane_.stream(), "sending queries");
+  const SliceView view = view_of(plan, batch, at, arena, best.k());
   // Before anything is launched: memory that grows waits for that.
   const MatchResults results(lane_, plan.queries.size(), std::min(best.k(), at.stride));
   launch_slice_tables(view, lane_.stream());
   launch_slice_search(view, steps, lane_.stream());
   launch_match_select(view.search.rows, results.view(), lane_.stream());
-  Stop cancellation(work_.cancellation, reinterpret_cast<std::uint32_t*>(base + at.stop),
-                    results.one());
+  Stop cancellation(work_.cancellation, arena[at.stop], results.one());
   lane_.wait(&cancellation);
   table_.take(view.search.rows, results.view(), plan.queries, best);
 }

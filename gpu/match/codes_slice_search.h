@@ -41,12 +41,12 @@ class SliceSearch {
  private:
   struct Pieces;
 
-  Pieces lay_out(const SlicePlan& plan, std::size_t k, Plan& memory) const;
-  unsigned fill(const SlicePlan& plan, const CodeBatch& batch, const Pieces& at, std::byte* host,
-                compute::HitTable& best) const;
-  void fill_items(const SlicePlan& plan, std::uint32_t* items) const;
+  Pieces lay_out(const SlicePlan& plan, std::size_t k, const Plan& batch) const;
+  unsigned fill(const SlicePlan& plan, const CodeBatch& batch, const Pieces& at,
+                const Staging& host, compute::HitTable& best) const;
+  void fill_items(const SlicePlan& plan, std::span<std::uint32_t> items) const;
   SliceView view_of(const SlicePlan& plan, const CodeBatch& batch, const Pieces& at,
-                    std::byte* base, std::size_t k) const;
+                    const Arena& arena, std::size_t k) const;
 
   Lane& lane_;
   const compute::CodeWork& work_;

@@ -1,7 +1,6 @@
 #include "gpu/match/search.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "gpu/runtime/cuda_buffer.h"
 #include "gpu/runtime/stop.h"
@@ -30,11 +29,19 @@ std::size_t class_for(std::uint64_t most) {
 
 }  // namespace
 
-// Where the pieces lie in scratch memory; those up to `sent` come from the host.
+// What lies in scratch memory; pieces up to `sent` come from the host.
 struct MatchSearch::Pieces {
-  std::size_t items, begins, floors, kept_counts, stop, sent, kept, sums, size;
-  std::size_t stride;
   std::uint32_t strip_rows;
+  std::size_t stride, count, item_count, summed_rows;
+  Plan plan{};
+  Slot<MatchItem> items{plan, item_count};
+  Slot<std::uint32_t> begins{plan, count + 1};
+  Slot<std::uint64_t> floors{plan, count};
+  Slot<std::uint32_t> kept_counts{plan, count};
+  Slot<std::uint32_t> stop{plan, 1};
+  Plan sent = plan;
+  Slot<std::uint64_t> kept{plan, count * stride};
+  Slot<std::uint32_t> sums{plan, summed_rows};
 };
 
 MatchSearch::MatchSearch(const Gpu& gpu, Lane& lane, const compute::MatchWork& work)
@@ -81,20 +88,19 @@ void MatchSearch::search_tiles(std::span<const MatchTiles::Place> tiles, compute
   Plan plan;
   const TileTable table(tiles, tiles_->ascending(), plan);
   table_ = &table;
-  std::byte* const device = lane_.table(plan.size());
-  std::byte* const host = lane_.outgoing_table(plan.size());
-  MatchTileView* const views = table.write(lane_, host, device);
+  const Arena device = lane_.table(plan);
+  const Staging host = lane_.outgoing_table(plan);
+  const std::span<MatchTileView> views = table.write(lane_, host, device);
   for (std::size_t t = 0; t < tiles.size(); ++t) {
     const MatchTile& tile = work_.tiles[tiles[t].tile.number];
-    const std::byte* bytes = CudaBuffer::of(tile.bytes).data();
+    const CudaBuffer& buffer = CudaBuffer::of(tile.bytes);
     const compute::TileLayout at = compute::TileLayout::of(tile.keywords, tile.postings);
-    views[t].keys = reinterpret_cast<const compute::Keyword*>(bytes + at.keys);
-    views[t].begins = reinterpret_cast<const std::uint32_t*>(bytes + at.begins);
-    views[t].postings = reinterpret_cast<const std::uint16_t*>(bytes + at.rows);
+    views[t].keys = buffer.at<compute::Keyword>(at.keys);
+    views[t].begins = buffer.at<std::uint32_t>(at.begins);
+    views[t].postings = buffer.at<std::uint16_t>(at.rows);
     views[t].keywords = tile.keywords;
   }
-  check(cudaMemcpyAsync(device, host, plan.size(), cudaMemcpyHostToDevice, lane_.stream()),
-        "sending the tiles");
+  host.send(plan, device, lane_.stream(), "sending the tiles");
   views_ = table.views(device);
   for (const Class& queries : classify(best)) search_class(queries, best);
 }
@@ -123,33 +129,21 @@ void MatchSearch::search_class(const Class& queries, compute::HitTable& best) {
 
 MatchSearch::Pieces MatchSearch::lay_out(const Class& queries, std::size_t first,
                                          std::size_t count, std::size_t k) const {
-  Pieces at{};
-  at.strip_rows = match_strip_rows(queries.bits, gpu_.shared_memory());
-  at.stride = table_->kept_rows(at.strip_rows, k);
+  const std::uint32_t strip_rows = match_strip_rows(queries.bits, gpu_.shared_memory());
   std::size_t items = 0;
   for (std::size_t i = 0; i < count; ++i) items += item_count(queries.queries[first + i]);
-  Plan plan;
-  at.items = plan.add(items * sizeof(MatchItem));
-  at.begins = plan.add((count + 1) * sizeof(std::uint32_t));
-  at.floors = plan.add(count * sizeof(std::uint64_t));
-  at.kept_counts = plan.add(count * sizeof(std::uint32_t));
-  at.stop = plan.add(sizeof(std::uint32_t));
-  at.sent = plan.size();
-  at.kept = plan.add(count * at.stride * sizeof(std::uint64_t));
   const std::size_t rows = table_->tiles().size() * compute::kTileRows;
-  at.sums = plan.add(queries.sums ? rows * sizeof(std::uint32_t) : 0);
-  at.size = plan.size();
-  return at;
+  return {strip_rows, table_->kept_rows(strip_rows, k), count, items, queries.sums ? rows : 0};
 }
 
-MatchSearchView MatchSearch::send(const Class& queries, std::size_t first, std::size_t count,
-                                  const Pieces& at, std::byte* base, compute::HitTable& best) {
-  std::byte* const host = lane_.outgoing(at.sent);
-  auto* const items = reinterpret_cast<MatchItem*>(host + at.items);
-  auto* const begins = reinterpret_cast<std::uint32_t*>(host + at.begins);
-  auto* const floors = reinterpret_cast<std::uint64_t*>(host + at.floors);
+void MatchSearch::send(const Class& queries, std::size_t first, const Pieces& at,
+                       const Arena& arena, compute::HitTable& best) {
+  const Staging host = lane_.outgoing(at.sent);
+  MatchItem* const items = host[at.items].data();
+  const std::span<std::uint32_t> begins = host[at.begins];
+  const std::span<std::uint64_t> floors = host[at.floors];
   begins[0] = 0;
-  for (std::size_t i = 0; i < count; ++i) {
+  for (std::size_t i = 0; i < at.count; ++i) {
     const std::uint32_t query = queries.queries[first + i];
     const std::uint32_t own = item_count(query);
     std::copy_n(work_.items.data() + work_.begins[query], own, items + begins[i]);
@@ -158,44 +152,47 @@ MatchSearchView MatchSearch::send(const Class& queries, std::size_t first, std::
     const std::uint64_t floor = match_floor(best.row(query), work_.least);
     floors[i] = make_match_floor(static_cast<std::uint32_t>(floor), kNoTile);
   }
-  std::memset(host + at.kept_counts, 0, at.sent - at.kept_counts);
-  check(cudaMemcpyAsync(base, host, at.sent, cudaMemcpyHostToDevice, lane_.stream()),
-        "sending queries");
+  host.clear(at.kept_counts, at.sent);
+  host.send(at.sent, arena, lane_.stream(), "sending queries");
+}
+
+MatchSearchView MatchSearch::view_of(const Class& queries, const Pieces& at, const Arena& arena,
+                                     std::size_t k) const {
   MatchSearchView search{};
   search.tiles = views_;
   search.tile_count = static_cast<std::uint32_t>(table_->tiles().size());
   search.strip_rows = at.strip_rows;
   search.bits = queries.bits;
   search.key_bits = std::max(queries.bits, 8u);
-  search.queries = static_cast<std::uint32_t>(count);
-  search.begins = reinterpret_cast<const std::uint32_t*>(base + at.begins);
-  search.items = reinterpret_cast<const MatchItem*>(base + at.items);
-  search.k = static_cast<std::uint32_t>(std::min<std::uint64_t>(best.k(), kMostCount));
+  search.queries = static_cast<std::uint32_t>(at.count);
+  search.begins = arena[at.begins];
+  search.items = arena[at.items];
+  search.k = static_cast<std::uint32_t>(std::min<std::uint64_t>(k, kMostCount));
   search.ascending = table_->ascending();
-  search.floors = reinterpret_cast<std::uint64_t*>(base + at.floors);
-  search.kept = reinterpret_cast<std::uint64_t*>(base + at.kept);
-  search.kept_counts = reinterpret_cast<std::uint32_t*>(base + at.kept_counts);
+  search.floors = arena[at.floors];
+  search.kept = arena[at.kept];
+  search.kept_counts = arena[at.kept_counts];
   search.stride = at.stride;
   search.most = ~std::uint32_t{0};
-  search.stop = reinterpret_cast<const std::uint32_t*>(base + at.stop);
-  if (queries.sums) search.sums = reinterpret_cast<std::uint32_t*>(base + at.sums);
+  search.stop = arena[at.stop];
+  if (queries.sums) search.sums = arena[at.sums];
   return search;
 }
 
 void MatchSearch::search_group(const Class& queries, std::size_t first, std::size_t count,
                                compute::HitTable& best) {
   const Pieces at = lay_out(queries, first, count, best.k());
-  std::byte* const base = lane_.scratch(at.size);
-  const MatchSearchView search = send(queries, first, count, at, base, best);
+  const Arena arena = lane_.scratch(at.plan);
+  send(queries, first, at, arena, best);
+  const MatchSearchView search = view_of(queries, at, arena, best.k());
   const MatchResults results(lane_, count, std::min(best.k(), at.stride));
   if (queries.sums) {
-    check(cudaMemsetAsync(search.sums, 0, at.size - at.sums, lane_.stream()), "adding up matches");
+    check(cudaMemsetAsync(search.sums, 0, at.sums.bytes(), lane_.stream()), "adding up matches");
     launch_match_sums(search, item_count(queries.queries[first]), most_postings_, lane_.stream());
   }
   launch_match_count(search, lane_.stream());
   launch_match_select(search, results.view(), lane_.stream());
-  Stop cancellation(work_.cancellation, reinterpret_cast<std::uint32_t*>(base + at.stop),
-                    results.one());
+  Stop cancellation(work_.cancellation, arena[at.stop], results.one());
   lane_.wait(&cancellation);
   table_->take(search, results.view(), std::span(queries.queries).subspan(first, count), best);
 }

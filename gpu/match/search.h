@@ -42,8 +42,10 @@ class MatchSearch {
   void search_group(const Class& queries, std::size_t first, std::size_t count,
                     compute::HitTable& best);
   Pieces lay_out(const Class& queries, std::size_t first, std::size_t count, std::size_t k) const;
-  MatchSearchView send(const Class& queries, std::size_t first, std::size_t count,
-                       const Pieces& at, std::byte* base, compute::HitTable& best);
+  void send(const Class& queries, std::size_t first, const Pieces& at, const Arena& arena,
+            compute::HitTable& best);
+  MatchSearchView view_of(const Class& queries, const Pieces& at, const Arena& arena,
+                          std::size_t k) const;
 
   std::uint32_t item_count(std::uint32_t query) const {
     return work_.begins[query + 1] - work_.begins[query];

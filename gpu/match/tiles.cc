@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "gpu/runtime/threads.h"
 
@@ -32,16 +31,14 @@ MatchTiles::MatchTiles(std::span<const TileRows> tiles) {
 }
 
 TileTable::TileTable(std::span<const MatchTiles::Place> tiles, bool ascending, Plan& plan)
-    : tiles_(tiles), ascending_(ascending),
-      views_at_(plan.add(tiles.size() * sizeof(MatchTileView))) {
-  live_at_.reserve(tiles.size());
-  for (const MatchTiles::Place& place : tiles) {
-    live_at_.push_back(plan.add(place.tile.live_bytes()));
-  }
+    : tiles_(tiles), ascending_(ascending), views_(plan, tiles.size()) {
+  live_.reserve(tiles.size());
+  for (const MatchTiles::Place& place : tiles) live_.emplace_back(plan, place.tile.live_words());
 }
 
-MatchTileView* TileTable::write(Lane& lane, std::byte* host, const std::byte* device) const {
-  auto* const views = reinterpret_cast<MatchTileView*>(host + views_at_);
+std::span<MatchTileView> TileTable::write(Lane& lane, const Staging& host,
+                                          const Arena& device) const {
+  const std::span<MatchTileView> views = host[views_];
   for (std::size_t t = 0; t < tiles_.size(); ++t) {
     const TileRows& tile = tiles_[t].tile;
     MatchTileView& view = views[t];
@@ -55,8 +52,8 @@ MatchTileView* TileTable::write(Lane& lane, std::byte* host, const std::byte* de
       view.rowids = tile.known->resident(tile.rowids.list, tile.rows, lane);
     }
     if (tile.live == nullptr) continue;
-    std::memcpy(host + live_at_[t], tile.live, tile.live_bytes());
-    view.live = reinterpret_cast<const std::uint64_t*>(device + live_at_[t]);
+    std::copy_n(tile.live, tile.live_words(), host[live_[t]].begin());
+    view.live = device[live_[t]];
   }
   return views;
 }
@@ -105,13 +102,11 @@ void TileTable::take_query(const MatchSearchView& search, const std::uint64_t* k
 
 MatchResults::MatchResults(Lane& lane, std::size_t queries, std::size_t room) {
   Plan plan;
-  const std::size_t one_at = plan.add(sizeof(std::uint32_t));
-  const std::size_t found_at = plan.add(queries * sizeof(std::uint32_t));
-  const std::size_t out_at = plan.add(queries * room * sizeof(std::uint64_t));
-  std::byte* const memory = lane.incoming(plan.size());
-  one_ = reinterpret_cast<std::uint32_t*>(memory + one_at);
-  view_ = {reinterpret_cast<std::uint64_t*>(memory + out_at),
-           reinterpret_cast<std::uint32_t*>(memory + found_at), static_cast<std::uint32_t>(room)};
+  const Slot<std::uint32_t> one(plan, 1), found(plan, queries);
+  const Slot<std::uint64_t> out(plan, queries * room);
+  const Arena memory = lane.incoming(plan);
+  one_ = memory[one];
+  view_ = {memory[out], memory[found], static_cast<std::uint32_t>(room)};
 }
 
 std::uint64_t match_floor(TopK& best, std::uint32_t least) {

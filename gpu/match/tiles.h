@@ -25,8 +25,8 @@ struct TileRows {
   RowIdView rowids;
   const std::uint64_t* live;
 
-  std::size_t live_bytes() const {
-    return live == nullptr ? 0 : (std::size_t{rows} + 63) / 64 * sizeof(std::uint64_t);
+  std::size_t live_words() const {
+    return live == nullptr ? 0 : (std::size_t{rows} + 63) / 64;
   }
 };
 
@@ -57,10 +57,8 @@ class TileTable {
 
   // Writes to `host` what will be at `device`, and returns the views, whose members of postings
   // are left to the caller. Throws Error{kNoMemory}.
-  MatchTileView* write(Lane& lane, std::byte* host, const std::byte* device) const;
-  const MatchTileView* views(const std::byte* device) const {
-    return reinterpret_cast<const MatchTileView*>(device + views_at_);
-  }
+  std::span<MatchTileView> write(Lane& lane, const Staging& host, const Arena& device) const;
+  const MatchTileView* views(const Arena& device) const { return device[views_]; }
 
   std::span<const MatchTiles::Place> tiles() const { return tiles_; }
   bool ascending() const { return ascending_; }
@@ -77,8 +75,8 @@ class TileTable {
 
   std::span<const MatchTiles::Place> tiles_;
   bool ascending_;
-  std::size_t views_at_;
-  std::vector<std::size_t> live_at_;
+  Slot<MatchTileView> views_;
+  std::vector<Slot<std::uint64_t>> live_;
 };
 
 // Memory that the host reads, for what is found; valid until the lane's next.

@@ -22,7 +22,7 @@ void add_texts(MetricUpload& upload, const compute::MetricTexts& texts, MetricGr
 DeviceBytes MetricUpload::send(Lane& lane) const {
   DeviceBytes memory(plan_.size(), lane.pool(), lane.stream());
   for (const Part& part : parts_) {
-    *part.out = memory.data() + part.at;
+    part.point(Arena(memory.data()));
     if (part.size == 0) continue;
     check(cudaMemcpyAsync(memory.data() + part.at, part.from, part.size, cudaMemcpyHostToDevice,
                           lane.stream()),

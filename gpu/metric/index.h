@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <functional>
 #include <mutex>
 #include <vector>
 
@@ -23,8 +24,9 @@ class MetricUpload {
   // `elements`: stays where it is until send(); `*out` is set there.
   template <typename T>
   void add(const T* elements, std::size_t count, const T** out) {
-    parts_.push_back({elements, count * sizeof(T), plan_.add(count * sizeof(T)),
-                      reinterpret_cast<const void**>(out)});
+    const Slot<T> slot(plan_, count);
+    parts_.push_back({elements, slot.bytes(), slot.at(),
+                      [=](const Arena& arena) { *out = arena[slot]; }});
   }
   // Throws Error{kNoMemory}. The memory is usable by all streams.
   DeviceBytes send(Lane& lane) const;
@@ -33,7 +35,7 @@ class MetricUpload {
   struct Part {
     const void* from;
     std::size_t size, at;
-    const void** out;
+    std::function<void(const Arena&)> point;
   };
   Plan plan_;
   std::vector<Part> parts_;

@@ -45,12 +45,29 @@ bool may_have_index(const compute::Block& block) {
 
 }  // namespace
 
-// Where the pieces lie in scratch memory, and up to `sent` in the host's; from there on the host's
-// has those that kernels write for it.
+// What lies in scratch memory, and up to `sent` in the host's, those from `stop` on up to there 0;
+// from there on the host's has what kernels write for it.
 struct MetricSearch::Pieces {
-  std::size_t views, raw, points, zeros, stop, found, counts, totals, sent;
-  std::size_t real, squares, device_begins, hits, sorted, size;
-  std::size_t one, all_found, all_totals, all_begins, host_size;
+  std::size_t blocks, queries, raw_bytes, point_count, padded;
+  std::uint64_t room;
+  Plan plan{};
+  Slot<MetricBlockView> views{plan, blocks};
+  Slot<std::byte> raw{plan, raw_bytes};
+  Slot<float> points{plan, point_count};
+  Slot<std::uint32_t> stop{plan, 1};
+  Slot<unsigned long long> found{plan, 1};
+  Slot<std::uint32_t> counts{plan, queries};
+  Slot<MetricTotals> totals{plan, 1};
+  Plan sent = plan, host = plan;
+  Slot<double> real{plan, queries * padded};
+  Slot<double> squares{plan, queries};
+  Slot<std::uint32_t> device_begins{plan, queries + 1};
+  Slot<MetricHit> hits{plan, room};
+  Slot<Candidate> sorted{plan, room};
+  Slot<std::uint32_t> one{host, 1};
+  Slot<unsigned long long> all_found{host, 1};
+  Slot<MetricTotals> all_totals{host, 1};
+  Slot<std::uint32_t> all_begins{host, queries + 1};
 };
 
 // Waits for who takes hits, also when an error ends the search.
@@ -170,45 +187,24 @@ void MetricSearch::search_group(Queries queries, std::uint64_t room, compute::Hi
 MetricSearch::Pieces MetricSearch::lay_out(std::size_t queries, std::uint64_t room) const {
   const MatrixView& all = work_.queries;
   const std::size_t tiles = (queries + kMetricTile - 1) / kMetricTile;
-  Plan plan;
-  Pieces at{};
-  at.views = plan.add(views_.size() * sizeof(MetricBlockView));
-  at.raw = plan.add(queries * all.stride());
-  at.points = plan.add(tiles * kMetricTile * all.dim * sizeof(float));
-  at.zeros = plan.size();
-  at.stop = plan.add(sizeof(std::uint32_t));
-  at.found = plan.add(sizeof(std::uint64_t));
-  at.counts = plan.add(queries * sizeof(std::uint32_t));
-  at.totals = plan.add(sizeof(MetricTotals));
-  at.sent = plan.size();
-  Plan host = plan;
-  at.real = plan.add(queries * padded_query(all.type, all.dim) * sizeof(double));
-  at.squares = plan.add(queries * sizeof(double));
-  at.device_begins = plan.add((queries + 1) * sizeof(std::uint32_t));
-  at.hits = plan.add(room * sizeof(MetricHit));
-  at.sorted = plan.add(room * sizeof(Candidate));
-  at.size = plan.size();
-  at.one = host.add(sizeof(std::uint32_t));
-  at.all_found = host.add(sizeof(std::uint64_t));
-  at.all_totals = host.add(sizeof(MetricTotals));
-  at.all_begins = host.add((queries + 1) * sizeof(std::uint32_t));
-  at.host_size = host.size();
-  return at;
+  return {views_.size(), queries, queries * all.stride(), tiles * kMetricTile * all.dim,
+          padded_query(all.type, all.dim), room};
 }
 
-void MetricSearch::fill(Queries queries, const Pieces& at, std::byte* host) const {
+void MetricSearch::fill(Queries queries, const Pieces& at, const Staging& host) const {
   const MatrixView& all = work_.queries;
-  std::memcpy(host + at.views, views_.data(), views_.size() * sizeof(MetricBlockView));
-  std::memset(host + at.zeros, 0, at.sent - at.zeros);
+  std::copy(views_.begin(), views_.end(), host[at.views].begin());
+  host.clear(at.stop, at.sent);
+  std::byte* const raw = host[at.raw].data();
+  float* const points = host[at.points].data();
   const std::size_t tiles = (queries.size() + kMetricTile - 1) / kMetricTile;
-  auto* const points = reinterpret_cast<float*>(host + at.points);
   in_parallel(tiles, queries.size() * all.dim / kElementsPerThread, [&](std::size_t tile) {
     const std::size_t first = tile * kMetricTile;
     const std::size_t count = std::min<std::size_t>(kMetricTile, queries.size() - first);
     const Queries some = queries.subspan(first, count);
     fill_tile(some, points + first * all.dim);
     for (std::size_t i = 0; i < some.size(); ++i) {
-      std::memcpy(host + at.raw + (first + i) * all.stride(), all.row(some[i]), all.stride());
+      std::memcpy(raw + (first + i) * all.stride(), all.row(some[i]), all.stride());
     }
   });
 }
@@ -223,60 +219,55 @@ void MetricSearch::fill_tile(Queries queries, float* points) const {
   }
 }
 
-MetricSearchView MetricSearch::view_of(std::size_t queries, const Pieces& at, std::byte* base,
-                                       std::uint64_t room) const {
-  const auto numbers = [base](std::size_t begin) {
-    return reinterpret_cast<std::uint32_t*>(base + begin);
-  };
+MetricSearchView MetricSearch::view_of(const Pieces& at, const Arena& arena) const {
   MetricSearchView view{};
   view.table = table_;
-  view.blocks = reinterpret_cast<const MetricBlockView*>(base + at.views);
+  view.blocks = arena[at.views];
   view.type = work_.queries.type;
   view.distance = work_.distance;
   view.slack = compute::Slack::of(space_, work_.queries.dim);
   view.radius = radius_;
   view.near = std::nextafter(static_cast<float>(view.slack.up(radius_)),
                              std::numeric_limits<float>::infinity());
-  view.points = reinterpret_cast<const float*>(base + at.points);
-  view.queries = static_cast<std::uint32_t>(queries);
-  view.terms = {reinterpret_cast<const double*>(base + at.real), base + at.real,
-                reinterpret_cast<const double*>(base + at.squares),
-                padded_query(work_.queries.type, work_.queries.dim)};
+  view.points = arena[at.points];
+  view.queries = static_cast<std::uint32_t>(at.queries);
+  view.terms = {arena[at.real], arena.bytes(at.real), arena[at.squares],
+                static_cast<std::uint32_t>(at.padded)};
   view.bounds = {work_.range.low, work_.range.high, work_.range.low_open, work_.range.high_open};
-  view.stop = numbers(at.stop);
-  view.hits = reinterpret_cast<MetricHit*>(base + at.hits);
-  view.room = room;
-  view.found = reinterpret_cast<unsigned long long*>(base + at.found);
-  view.counts = numbers(at.counts);
-  view.totals = reinterpret_cast<MetricTotals*>(base + at.totals);
+  view.stop = arena[at.stop];
+  view.hits = arena[at.hits];
+  view.room = at.room;
+  view.found = arena[at.found];
+  view.counts = arena[at.counts];
+  view.totals = arena[at.totals];
   return view;
+}
+
+MetricSortView MetricSearch::sort_of(const Pieces& at, const Arena& arena,
+                                     const Staging& host) const {
+  return {arena[at.device_begins], arena[at.sorted], host[at.all_begins].data(),
+          host[at.all_found].data(), host[at.all_totals].data()};
 }
 
 std::uint64_t MetricSearch::run(Queries queries, std::uint64_t room) {
   const Pieces at = lay_out(queries.size(), room);
-  std::byte* const base = lane_.scratch(at.size);
-  std::byte* const host = lane_.outgoing(at.host_size);
+  const Arena arena = lane_.scratch(at.plan);
+  const Staging host = lane_.outgoing(at.host);
   fill(queries, at, host);
-  check(cudaMemcpyAsync(base, host, at.sent, cudaMemcpyHostToDevice, lane_.stream()),
-        "sending queries");
+  host.send(at.sent, arena, lane_.stream(), "sending queries");
   PreparedQueries prepared{};
-  prepared.real = reinterpret_cast<double*>(base + at.real);
-  prepared.bytes = base + at.real;
-  prepared.squares = reinterpret_cast<double*>(base + at.squares);
+  prepared.real = arena[at.real];
+  prepared.bytes = arena.bytes(at.real);
+  prepared.squares = arena[at.squares];
   const auto count = static_cast<std::uint32_t>(queries.size());
   launch_prepare({work_.queries.type, work_.distance, work_.queries.dim, count, 0, 0},
-                 base + at.raw, prepared, lane_.stream());
-  const MetricSearchView view = view_of(queries.size(), at, base, room);
+                 arena[at.raw], prepared, lane_.stream());
+  const MetricSearchView view = view_of(at, arena);
   if (clusters_) launch_metric_clusters(view, lane_.stream());
   if (pivots_) launch_metric_pivots(view, lane_.stream());
-  const MetricSortView sort{reinterpret_cast<std::uint32_t*>(base + at.device_begins),
-                            reinterpret_cast<Candidate*>(base + at.sorted),
-                            reinterpret_cast<std::uint32_t*>(host + at.all_begins),
-                            reinterpret_cast<unsigned long long*>(host + at.all_found),
-                            reinterpret_cast<MetricTotals*>(host + at.all_totals)};
+  const MetricSortView sort = sort_of(at, arena, host);
   launch_metric_sort(view, sort, lane_.stream());
-  Stop stop(work_.cancellation, reinterpret_cast<std::uint32_t*>(base + at.stop),
-            reinterpret_cast<std::uint32_t*>(host + at.one));
+  Stop stop(work_.cancellation, arena[at.stop], host[at.one].data());
   lane_.wait(&stop);
   begins_.assign(sort.begins, sort.begins + queries.size() + 1);
   sorted_ = sort.sorted;
@@ -290,7 +281,7 @@ void MetricSearch::take_hits(Queries queries, compute::HitLists& out) {
   const std::size_t total = begins_.back();
   if (total == 0) return;
   if (total > kRoom) return take_many(queries.front(), total, out);
-  auto* const hits = reinterpret_cast<Candidate*>(lane_.incoming(total * sizeof(Candidate)));
+  auto* const hits = lane_.incoming<Candidate>(total);
   check(cudaMemcpyAsync(hits, sorted_, total * sizeof(Candidate), cudaMemcpyDeviceToHost,
                         lane_.stream()),
         "fetching hits");
@@ -312,7 +303,7 @@ void MetricSearch::take_hits(Queries queries, compute::HitLists& out) {
 void MetricSearch::take_many(std::uint32_t query, std::size_t total, compute::HitLists& out) {
   for (std::size_t first = 0; first < total; first += kRoom) {
     const std::size_t count = std::min<std::size_t>(kRoom, total - first);
-    auto* const hits = reinterpret_cast<Candidate*>(lane_.incoming(count * sizeof(Candidate)));
+    auto* const hits = lane_.incoming<Candidate>(count);
     check(cudaMemcpyAsync(hits, sorted_ + first, count * sizeof(Candidate),
                           cudaMemcpyDeviceToHost, lane_.stream()),
           "fetching hits");

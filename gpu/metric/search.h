@@ -45,10 +45,10 @@ class MetricSearch {
   std::uint64_t run(Queries queries, std::uint64_t room);
   void search_group(Queries queries, std::uint64_t room, compute::HitLists& out);
   Pieces lay_out(std::size_t queries, std::uint64_t room) const;
-  void fill(Queries queries, const Pieces& at, std::byte* host) const;
+  void fill(Queries queries, const Pieces& at, const Staging& host) const;
   void fill_tile(Queries queries, float* points) const;
-  MetricSearchView view_of(std::size_t queries, const Pieces& at, std::byte* base,
-                           std::uint64_t room) const;
+  MetricSearchView view_of(const Pieces& at, const Arena& arena) const;
+  MetricSortView sort_of(const Pieces& at, const Arena& arena, const Staging& host) const;
   // Fetches the hits of the last run, and has them taken by another thread.
   void take_hits(Queries queries, compute::HitLists& out);
   void take_many(std::uint32_t query, std::size_t total, compute::HitLists& out);

@@ -23,6 +23,11 @@ class CudaBuffer : public compute::Buffer {
 
   std::size_t size() const override { return size_; }
   const std::byte* data() const { return data_; }  // an address that kernels may read
+  // Elements from a place of the buffer's layout on.
+  template <typename T>
+  const T* at(std::size_t offset) const {
+    return reinterpret_cast<const T*>(data_ + offset);
+  }
   bool mapped() const { return host_.owner != nullptr; }
 
   // What searches made of it. Things of this device's memory; `used()` counts their bytes.

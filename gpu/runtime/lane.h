@@ -11,23 +11,10 @@
 #include <vector>
 
 #include "compute/ops.h"
+#include "gpu/runtime/arena.h"
 #include "gpu/runtime/cuda_raii.h"
 
 namespace warplite::gpu {
-
-// Parts of one allocation, each on 256 bytes.
-class Plan {
- public:
-  std::size_t add(std::size_t bytes) {
-    const std::size_t at = size_;
-    size_ += (bytes + 255) / 256 * 256;
-    return at;
-  }
-  std::size_t size() const { return size_; }
-
- private:
-  std::size_t size_ = 0;
-};
 
 // Between steps on the host. Throws Error{kInterrupted}.
 void ask(compute::Cancellation* cancellation);
@@ -39,15 +26,22 @@ class Lane {
   cudaStream_t stream() const { return stream_; }
   cudaMemPool_t pool() const { return pool_; }
 
-  // At least `size` bytes, whose contents are lost with the next call.
-  std::byte* scratch(std::size_t size) { return grow(scratch_, size); }
+  // Room for what a plan has, whose contents are lost with the next call.
+  Arena scratch(const Plan& plan) { return Arena(grow(scratch_, plan.size())); }
   // A second piece of device memory, for what outlives several passes.
-  std::byte* table(std::size_t size) { return grow(table_, size); }
+  Arena table(const Plan& plan) { return Arena(grow(table_, plan.size())); }
   // Pinned memory: what is sent with the table and with queries, and what kernels write for the
   // host to read. What was sent may be overwritten after wait().
-  std::byte* outgoing_table(std::size_t size) { return grow(outgoing_table_, size); }
-  std::byte* outgoing(std::size_t size) { return grow(outgoing_, size); }
-  std::byte* incoming(std::size_t size) { return grow(incoming_, size); }
+  Staging outgoing_table(const Plan& plan) { return Staging(grow(outgoing_table_, plan.size())); }
+  Staging outgoing(const Plan& plan) { return Staging(grow(outgoing_, plan.size())); }
+  Arena incoming(const Plan& plan) { return Arena(grow(incoming_, plan.size())); }
+  // The same for `count` elements of one kind.
+  template <typename T>
+  T* incoming(std::size_t count) {
+    Plan plan;
+    const Slot<T> all(plan, count);
+    return incoming(plan)[all];
+  }
 
   // Waits for all work on the stream. Throws Error{kInterrupted} when cancelled; the work that was
   // launched ends first, so launch no more at a time than a few milliseconds of it.

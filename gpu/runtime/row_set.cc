@@ -1,7 +1,6 @@
 #include "gpu/runtime/row_set.h"
 
 #include <algorithm>
-#include <cstring>
 #include <string>
 
 #include "compute/ivf.h"
@@ -9,8 +8,8 @@
 namespace warplite::gpu {
 namespace {
 
-std::size_t live_bytes(const compute::Block& block) {
-  return block.live == nullptr ? 0 : (std::size_t{block.rows} + 63) / 64 * 8;
+std::size_t live_words(const compute::Block& block) {
+  return block.live == nullptr ? 0 : (std::size_t{block.rows} + 63) / 64;
 }
 
 // Rows per group, so that pick() can compare all groups if that is possible at all.
@@ -54,36 +53,35 @@ void RowSet::add(const compute::Block& block) {
 
 RowTable RowSet::upload(Lane& lane) {
   Plan plan;
-  const std::size_t table_at = plan.add(blocks_.size() * sizeof(RowBlock));
-  std::vector<std::size_t> live_at(blocks_.size());
-  for (std::size_t i = 0; i < blocks_.size(); ++i) live_at[i] = plan.add(live_bytes(*blocks_[i]));
-  std::byte* device = lane.table(plan.size());
-  std::byte* host = lane.outgoing_table(plan.size());
+  const Slot<RowBlock> descriptors(plan, blocks_.size());
+  std::vector<Slot<std::uint64_t>> bits;
+  for (const compute::Block* block : blocks_) bits.emplace_back(plan, live_words(*block));
+  const Arena device = lane.table(plan);
+  const Staging host = lane.outgoing_table(plan);
 
   RowTable table{};
   table.dim = work_.queries.dim;
   table.stride = static_cast<std::uint32_t>(work_.queries.stride());
   table.group_rows = choose_group_rows(blocks_);
   table.aligned = table.stride % 16 == 0;
-  auto* out = reinterpret_cast<RowBlock*>(host + table_at);
+  const std::span<RowBlock> out = host[descriptors];
   live_.assign(blocks_.size(), nullptr);
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
     const compute::Block& block = *blocks_[i];
     const auto* buffer = static_cast<const CudaBuffer*>(block.vectors);  // null: codes alone
     const std::byte* vectors = buffer == nullptr ? nullptr : buffer->data();
     if (block.live != nullptr) {
-      std::memcpy(host + live_at[i], block.live, live_bytes(block));
-      live_[i] = reinterpret_cast<const std::uint64_t*>(device + live_at[i]);
+      std::copy_n(block.live, live_words(block), host[bits[i]].begin());
+      live_[i] = device[bits[i]];
     }
     out[i] = {vectors, live_[i], block.rows, first_ordinals_[i], table.groups, 0};
     table.aligned &= reinterpret_cast<std::uintptr_t>(vectors) % 16 == 0;
     table.groups += (block.rows + table.group_rows - 1) / table.group_rows;
   }
-  table.blocks = reinterpret_cast<const RowBlock*>(device + table_at);
+  table.blocks = device[descriptors];
   table.block_count = static_cast<std::uint32_t>(blocks_.size());
   table.rows = rows_;
-  check(cudaMemcpyAsync(device, host, plan.size(), cudaMemcpyHostToDevice, lane.stream()),
-        "sending the table of rows");
+  host.send(plan, device, lane.stream(), "sending the table of rows");
   return table;
 }
 

@@ -5,7 +5,6 @@
 #include <limits>
 #include <vector>
 
-#include "gpu/batch/shadow.h"
 #include "gpu/runtime/sort.h"
 #include "gpu/scan/scan.h"
 
@@ -29,9 +28,26 @@ std::span<const std::uint32_t> group_of(std::span<const std::uint32_t> queries,
 
 }  // namespace
 
-// Where the pieces of one pass lie in scratch memory.
+// What one pass has in scratch memory; `raw` comes from the host.
+struct ScanSearch::Pieces {
+  std::size_t width, stride, padded, rows, groups;
+  std::size_t sorted_rows, sort_bytes;  // 0: they are not sorted
+  Plan plan{};
+  Slot<std::byte> raw{plan, width * stride};
+  Plan sent = plan;
+  Slot<double> real{plan, width * padded};
+  Slot<double> squares{plan, width};
+  Slot<double> distances{plan, width * rows};
+  Slot<float> least{plan, width * groups};
+  Slot<std::uint32_t> chosen{plan, width * groups};
+  Slot<std::uint32_t> count{plan, 1};
+  Slot<double> sorted{plan, sorted_rows};
+  Slot<std::uint32_t> ordinals{plan, sorted_rows};
+  Slot<std::byte> sort_scratch{plan, sort_bytes};
+};
+
+// Where it lies.
 struct ScanSearch::Pass {
-  unsigned width;  // queries that the kernel compares: 1 or kScanQueries
   double* distances;
   float* least;
   std::uint32_t* chosen;
@@ -43,52 +59,37 @@ struct ScanSearch::Pass {
   std::size_t sort_bytes;
 };
 
+PreparedQueries ScanSearch::prepare(std::span<const std::uint32_t> queries, const Pieces& at,
+                                    const Arena& arena) {
+  const MatrixView& all = work_.queries;
+  const Staging host = lane_.outgoing(at.sent);
+  for (std::size_t i = 0; i < at.width; ++i) {
+    const std::uint32_t query = queries[std::min(i, queries.size() - 1)];
+    std::memcpy(host[at.raw].data() + i * at.stride, all.row(query), at.stride);
+  }
+  host.send(at.sent, arena, lane_.stream(), "sending queries");
+  PreparedQueries prepared{};
+  prepared.real = arena[at.real];
+  prepared.bytes = arena.bytes(at.real);
+  prepared.squares = arena[at.squares];
+  const auto width = static_cast<std::uint32_t>(at.width);
+  launch_prepare({all.type, work_.distance, all.dim, width, 0, 0}, arena[at.raw], prepared,
+                 lane_.stream());
+  return prepared;
+}
+
 // Compares the queries with all rows.
 ScanSearch::Pass ScanSearch::start(std::span<const std::uint32_t> queries, bool sorts) {
   const MatrixView& all = work_.queries;
-  const std::size_t stride = all.stride();
-  Pass pass{};
-  pass.width = queries.size() == 1 ? 1 : kScanQueries;
-  pass.sort_bytes = sorts ? sort_scratch_bytes(table_.rows) : 0;
+  const unsigned width = queries.size() == 1 ? 1 : kScanQueries;  // that the kernel compares
   const std::uint32_t padded = padded_query(all.type, all.dim);
-  const std::size_t n = pass.width;
-
-  Plan plan;
-  const std::size_t raw_at = plan.add(n * stride);
-  const std::size_t real_at = plan.add(n * padded * sizeof(double));
-  const std::size_t squares_at = plan.add(n * sizeof(double));
-  const std::size_t distances_at = plan.add(n * table_.rows * sizeof(double));
-  const std::size_t least_at = plan.add(n * table_.groups * sizeof(float));
-  const std::size_t chosen_at = plan.add(n * table_.groups * sizeof(std::uint32_t));
-  const std::size_t count_at = plan.add(sizeof(std::uint32_t));
-  const std::size_t rows = sorts ? table_.rows : 0;
-  const std::size_t sorted_at = plan.add(rows * sizeof(double));
-  const std::size_t ordinals_at = plan.add(rows * sizeof(std::uint32_t));
-  const std::size_t sort_at = plan.add(pass.sort_bytes);
-  std::byte* base = lane_.scratch(plan.size());
-
-  pass.distances = reinterpret_cast<double*>(base + distances_at);
-  pass.least = reinterpret_cast<float*>(base + least_at);
-  pass.chosen = reinterpret_cast<std::uint32_t*>(base + chosen_at);
-  pass.count = reinterpret_cast<std::uint32_t*>(base + count_at);
-  pass.sorted = reinterpret_cast<double*>(base + sorted_at);
-  pass.ordinals = reinterpret_cast<std::uint32_t*>(base + ordinals_at);
-  pass.sort_scratch = base + sort_at;
-
-  std::byte* raw = lane_.outgoing(n * stride);
-  for (std::size_t i = 0; i < n; ++i) {
-    const std::uint32_t query = queries[std::min(i, queries.size() - 1)];
-    std::memcpy(raw + i * stride, all.row(query), stride);
-  }
-  check(cudaMemcpyAsync(base + raw_at, raw, n * stride, cudaMemcpyHostToDevice, lane_.stream()),
-        "sending queries");
-  PreparedQueries prepared{};
-  prepared.real = reinterpret_cast<double*>(base + real_at);
-  prepared.bytes = base + real_at;
-  prepared.squares = reinterpret_cast<double*>(base + squares_at);
-  launch_prepare({all.type, work_.distance, all.dim, pass.width, 0, 0}, base + raw_at,
-                 prepared, lane_.stream());
-
+  const Pieces at{width, all.stride(), padded, table_.rows, table_.groups,
+                  sorts ? table_.rows : 0, sorts ? sort_scratch_bytes(table_.rows) : 0};
+  const Arena arena = lane_.scratch(at.plan);
+  const Pass pass{arena[at.distances], arena[at.least],    arena[at.chosen],
+                  arena[at.count],     arena[at.sorted],   arena[at.ordinals],
+                  arena[at.sort_scratch], at.sort_bytes};
+  const PreparedQueries prepared = prepare(queries, at, arena);
   Bounds bounds{work_.range.low, work_.range.high, work_.range.low_open, work_.range.high_open};
   if (work_.has_after && work_.after_distance > bounds.low) {
     bounds.low = work_.after_distance;  // rows at that distance: the host looks at their rowids
@@ -98,7 +99,7 @@ ScanSearch::Pass ScanSearch::start(std::span<const std::uint32_t> queries, bool 
            all.type,
            work_.distance,
            bounds,
-           pass.width,
+           width,
            {prepared.real, prepared.bytes, prepared.squares, padded},
            pass.distances,
            pass.least,
@@ -137,11 +138,11 @@ void ScanSearch::pick(const Pass& pass, std::span<const std::uint32_t> queries,
                       compute::HitTable& best) {
   const auto count = static_cast<unsigned>(queries.size());
   Plan plan;
-  const std::size_t candidates_at = plan.add(count * kPickRoom * sizeof(Candidate));
-  const std::size_t found_at = plan.add(count * sizeof(std::uint32_t));
-  std::byte* incoming = lane_.incoming(plan.size());
-  auto* candidates = reinterpret_cast<Candidate*>(incoming + candidates_at);
-  auto* found = reinterpret_cast<std::uint32_t*>(incoming + found_at);
+  const Slot<Candidate> candidate_slot(plan, std::size_t{count} * kPickRoom);
+  const Slot<std::uint32_t> found_slot(plan, count);
+  const Arena incoming = lane_.incoming(plan);
+  Candidate* const candidates = incoming[candidate_slot];
+  std::uint32_t* const found = incoming[found_slot];
   launch_pick({table_, count, static_cast<std::uint32_t>(best.k()), pass.distances, pass.least,
                pass.chosen, kPickRoom, candidates, found},
               lane_.stream());
@@ -174,7 +175,7 @@ void ScanSearch::sort(const Pass& pass, unsigned slot, TopK& best) {
   for (std::uint32_t begin = 0, end = reserve; begin < rows;
        begin = end, end += std::min(rows - end, reserve)) {
     const std::uint32_t n = end - begin;
-    auto* candidates = reinterpret_cast<Candidate*>(lane_.incoming(n * sizeof(Candidate)));
+    auto* const candidates = lane_.incoming<Candidate>(n);
     launch_locate(pass.sorted + begin, pass.ordinals + begin, n, table_, candidates,
                   lane_.stream());
     lane_.wait(work_.cancellation);
@@ -207,7 +208,7 @@ void ScanSearch::collect(const Pass& pass, unsigned slot, std::vector<Hit>& out)
   const auto clear = [&] {
     check(cudaMemsetAsync(pass.count, 0, sizeof *pass.count, lane_.stream()), "counting rows");
   };
-  auto* count = reinterpret_cast<std::uint32_t*>(lane_.incoming(sizeof(std::uint32_t)));
+  auto* const count = lane_.incoming<std::uint32_t>(1);
   clear();
   launch_count(distances, table_.rows, pass.count, lane_.stream());
   check(cudaMemcpyAsync(count, pass.count, sizeof *count, cudaMemcpyDeviceToHost, lane_.stream()),
@@ -221,9 +222,8 @@ void ScanSearch::collect(const Pass& pass, unsigned slot, std::vector<Hit>& out)
   out.reserve(out.size() + found);
   for (std::size_t first = 0; first < found; first += kFetchedAtOnce) {
     const std::size_t some = std::min(kFetchedAtOnce, found - first);
-    const std::size_t bytes = some * sizeof(Candidate);
-    auto* candidates = reinterpret_cast<Candidate*>(lane_.incoming(bytes));
-    check(cudaMemcpyAsync(candidates, emitted.as<Candidate>() + first, bytes,
+    auto* const candidates = lane_.incoming<Candidate>(some);
+    check(cudaMemcpyAsync(candidates, emitted.as<Candidate>() + first, some * sizeof(Candidate),
                           cudaMemcpyDeviceToHost, lane_.stream()),
           "fetching rows");
     lane_.wait(work_.cancellation);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "compute/ops.h"
+#include "gpu/batch/shadow.h"
 #include "gpu/runtime/lane.h"
 #include "gpu/runtime/row_set.h"
 #include "gpu/scan/scan.h"
@@ -26,8 +27,11 @@ class ScanSearch {
 
  private:
   struct Pass;
+  struct Pieces;
 
   Pass start(std::span<const std::uint32_t> queries, bool sorts);
+  PreparedQueries prepare(std::span<const std::uint32_t> queries, const Pieces& at,
+                          const Arena& arena);
   void compare(Scan scan);
   void pick(const Pass& pass, std::span<const std::uint32_t> queries, compute::HitTable& best);
   void sort(const Pass& pass, unsigned slot, TopK& best);
