@@ -37,10 +37,9 @@ class MinMaxHeap {
     }
   }
 
-  // The greatest and the least. REQUIRES: full(), bound > 0.
+  // The greatest. REQUIRES: full(), bound > 0.
   const T& max() const { return values_[greatest()]; }
-  const T& min() const { return values_.front(); }
-  // In no particular order.
+  // In the order of the heap: the least is the first, once it is full.
   const std::vector<T>& values() const { return values_; }
 
  private:

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "compute/edit.h"
-#include "cpu/runtime/ivf_parallel.h"
+#include "cpu/runtime/item_loop.h"
 
 namespace warplite::cpu {
 

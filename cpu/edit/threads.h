@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cpu/edit/comparer.h"
-#include "cpu/runtime/ivf_parallel.h"
+#include "cpu/runtime/item_loop.h"
 
 namespace warplite::cpu {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "compute/device.h"
-#include "cpu/runtime/ivf_parallel.h"
+#include "cpu/runtime/item_loop.h"
 #include "cpu/scan/bounded_product.h"
 #include "cpu/scan/query_set.h"
 #include "cpu/scan/scan_kernels.h"

@@ -5,7 +5,7 @@
 #include "compute/device.h"
 #include "cpu/ivf/pq_codebook.h"
 #include "cpu/ivf/pq_kernels.h"
-#include "cpu/runtime/ivf_parallel.h"
+#include "cpu/runtime/item_loop.h"
 
 namespace warplite::cpu {
 

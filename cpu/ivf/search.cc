@@ -7,7 +7,7 @@
 #include "compute/device.h"
 #include "cpu/ivf/context.h"
 #include "cpu/ivf/scan.h"
-#include "cpu/runtime/ivf_parallel.h"
+#include "cpu/runtime/item_loop.h"
 
 namespace warplite::cpu {
 namespace {

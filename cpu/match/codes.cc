@@ -10,7 +10,7 @@
 #include "cpu/match/strip.h"
 #include "cpu/match/tile.h"
 #include "cpu/runtime/cpu_buffer.h"
-#include "cpu/runtime/ivf_parallel.h"
+#include "cpu/runtime/item_loop.h"
 
 namespace warplite::cpu {
 namespace {

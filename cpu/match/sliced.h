@@ -16,7 +16,7 @@
 #include "cpu/match/results.h"
 #include "cpu/match/sliced_kernels.h"
 #include "cpu/match/tile.h"
-#include "cpu/runtime/ivf_parallel.h"
+#include "cpu/runtime/item_loop.h"
 
 namespace warplite::cpu {
 

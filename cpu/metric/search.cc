@@ -14,7 +14,7 @@
 #include "cpu/metric/blocks.h"
 #include "cpu/metric/cost.h"
 #include "cpu/metric/walk.h"
-#include "cpu/runtime/ivf_parallel.h"
+#include "cpu/runtime/item_loop.h"
 #include "cpu/scan/search.h"
 
 namespace warplite::cpu {
@@ -128,7 +128,7 @@ class GroupSearch {
               double rate, bool careful, Target& target)
       : some_(work, numbers), numbers_(numbers), blocks_(blocks), rate_(rate), careful_(careful),
         target_(target), queries_(some_.work(), scan_kernels()), thresholds_(numbers.size()),
-        context_{some_.work(), scan_kernels(), queries_, thresholds_, target.k(), 0},
+        context_{some_.work(), scan_kernels(), queries_, thresholds_, target.k(), 0, loop_},
         left_out_(numbers.size() * blocks.size()) {
     for (std::size_t q = 0; q < numbers.size(); ++q) {
       thresholds_.set(q, target.bound(numbers[q], work));
@@ -143,8 +143,7 @@ class GroupSearch {
         static_cast<unsigned>(std::clamp<std::size_t>(items, 1, compute::thread_count()));
     workers_.resize(threads);
     walks_.resize(threads);
-    ItemLoop loop(some_.work().cancellation);
-    loop.run(threads, items, [&](unsigned thread, std::size_t item) {
+    loop_.run(threads, items, [&](unsigned thread, std::size_t item) {
       if (workers_[thread] == nullptr) {
         workers_[thread] = std::make_unique<Worker>(context_, thread);
         walks_[thread] = std::make_unique<MetricWalk>(*workers_[thread],
@@ -154,7 +153,7 @@ class GroupSearch {
       const std::size_t end = std::min(begin + kQueries, numbers_.size());
       const double most = rate_ * blocks_[b].block->live_rows;
       for (std::size_t q = begin; q < end; ++q) {
-        loop.check(thread);
+        loop_.check(thread);
         left_out_[q * blocks_.size() + b] = !walks_[thread]->search(q, blocks_[b], most, careful_);
       }
     });
@@ -199,6 +198,7 @@ class GroupSearch {
   Target& target_;
   QuerySet queries_;
   SharedThresholds thresholds_;
+  ItemLoop loop_{some_.work().cancellation};
   SearchContext context_;
   std::vector<char> left_out_;  // [query][block]
   std::vector<std::unique_ptr<Worker>> workers_;

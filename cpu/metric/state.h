@@ -11,7 +11,7 @@
 
 #include "compute/metric_ledger.h"
 #include "cpu/runtime/cpu_buffer.h"
-#include "cpu/runtime/ivf_parallel.h"
+#include "cpu/runtime/item_loop.h"
 
 namespace warplite::cpu {
 

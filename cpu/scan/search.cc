@@ -1,14 +1,11 @@
 #include "cpu/scan/search.h"
 
 #include <algorithm>
-#include <exception>
-#include <functional>
-#include <mutex>
+#include <memory>
 #include <optional>
 #include <utility>
 
-#include "core/error.h"
-#include "cpu/runtime/thread_pool.h"
+#include "cpu/runtime/item_loop.h"
 #include "cpu/scan/nominator.h"
 #include "cpu/scan/scan.h"
 #include "cpu/scan/screen.h"
@@ -71,7 +68,8 @@ class Search {
       : work_(work),
         queries_(work_, kernels),
         thresholds_(work_.queries.rows),
-        context_{work_, kernels, queries_, thresholds_, k, 0} {
+        loop_(work_.cancellation),
+        context_{work_, kernels, queries_, thresholds_, k, 0, loop_} {
     for (std::size_t q = 0; q < bounds.size(); ++q) thresholds_.set(q, bounds[q]);
     const std::size_t live = count_live_rows(work_);
     if (k == 0) context_.expected = expected_hits(work_, live);
@@ -98,62 +96,30 @@ class Search {
   std::vector<std::unique_ptr<Worker>>& run() {
     workers_.resize(threads_);
     tiles_.resize(nominator_ ? threads_ : 0);
-    if (threshold_) {
-      run_stage(threshold_->sample_tiles(), [this](unsigned number, std::size_t unit) {
-        threshold_->multiply_sample(*workers_[number], tile(number), unit);
-      });
-      run_stage(threshold_->query_batches(),
-                [this](unsigned number, std::size_t batch) {
-                  threshold_->bound(*workers_[number], batch, thresholds_);
-                });
+    if (!threshold_) {
+      run_spans();
+      return workers_;
     }
+    loop_.run(threads_, threshold_->sample_tiles(), [this](unsigned number, std::size_t unit) {
+      threshold_->multiply_sample(worker(number), tile(number), unit);
+    });
+    loop_.run(threads_, threshold_->query_batches(), [this](unsigned number, std::size_t batch) {
+      threshold_->bound(worker(number), batch, thresholds_);
+    });
     run_spans();
-    if (threshold_) {
-      run_stage(threshold_->query_batches(), [this](unsigned number, std::size_t batch) {
-        threshold_->select(*workers_[number], batch, tiles_);
-      });
-    }
+    loop_.run(threads_, threshold_->query_batches(), [this](unsigned number, std::size_t batch) {
+      threshold_->select(worker(number), batch, tiles_);
+    });
     return workers_;
   }
 
  private:
-  // Calls body(thread) on all threads, which take units of one stage from next_unit_.
-  void run_threads(const std::function<void(unsigned)>& body) {
-    next_unit_ = 0;
-    ThreadPool::instance().run(
-        threads_,
-        [&](unsigned number) {
-          try {
-            body(number);
-          } catch (...) {
-            fail();
-          }
-        },
-        [this] { poll(); });
-    if (failure_) std::rethrow_exception(failure_);
-    if (context_.stop) throw Error(ErrorKind::kInterrupted, "interrupted");
-  }
-
-  void run_stage(std::size_t units, const std::function<void(unsigned, std::size_t)>& body) {
-    run_threads([&](unsigned number) {
-      if (!prepare(number, units)) return;
-      take_units(number, units, [&](std::size_t unit) { body(number, unit); });
-    });
-  }
-
-  void run_spans() {
-    run_threads([this](unsigned number) {
-      if (prepare(number, spans_.size())) search_spans(number);
-    });
-  }
-
-  // False: there is nothing left for this thread.
-  bool prepare(unsigned number, std::size_t units) {
-    if (next_unit_ >= units && number != 0) return false;
+  // A thread's, once it has something to do.
+  Worker& worker(unsigned number) {
     if (workers_[number] == nullptr) {
       workers_[number] = std::make_unique<Worker>(context_, number);
     }
-    return true;
+    return *workers_[number];
   }
 
   // While rows are multiplied; afterwards threads look at the tiles of all.
@@ -162,55 +128,38 @@ class Search {
     return tiles_[number];
   }
 
-  // While the calling thread waits for the others.
-  void poll() noexcept {
-    try {
-      if (workers_[0] != nullptr) workers_[0]->stopped();
-    } catch (...) {
-      fail();
-    }
-  }
-
-  void fail() noexcept {
-    const std::lock_guard<std::mutex> lock(failure_mutex_);
-    if (!failure_) failure_ = std::current_exception();
-    context_.stop = true;
-  }
-
-  void search_spans(unsigned number) {
-    Worker& worker = *workers_[number];
+  void run_spans() {
     if (nominator_) {
-      Nominator::Tile& tile = this->tile(number);
-      take_units(number, spans_.size(),
-                 [&](std::size_t i) { nominator_->search(worker, tile, spans_[i]); });
-      if (!threshold_) nominator_->finish(worker, tile);
-    } else {
-      Scan scan(worker, screen_ ? &*screen_ : nullptr);
-      take_units(number, spans_.size(), [&](std::size_t i) { scan.search(spans_[i]); });
+      loop_.run(
+          threads_, spans_.size(),
+          [this](unsigned number, std::size_t i) {
+            nominator_->search(worker(number), tile(number), spans_[i]);
+          },
+          [this](unsigned number) {
+            if (!threshold_) nominator_->finish(worker(number), tile(number));
+          });
+      return;
     }
-  }
-
-  template <class Visit>
-  void take_units(unsigned number, std::size_t units, const Visit& visit) {
-    Worker& worker = *workers_[number];
-    for (std::size_t i = next_unit_++; i < units && !worker.stopped(); i = next_unit_++) visit(i);
+    std::vector<std::optional<Scan>> scans(threads_);
+    loop_.run(threads_, spans_.size(), [&](unsigned number, std::size_t i) {
+      if (!scans[number]) scans[number].emplace(worker(number), screen_ ? &*screen_ : nullptr);
+      scans[number]->search(spans_[i]);
+    });
   }
 
   const compute::Workload work_;
   QuerySet queries_;
   SharedThresholds thresholds_;
+  ItemLoop loop_;
   SearchContext context_;
   std::vector<Span> spans_;
   std::optional<Nominator> nominator_;
   std::optional<ThresholdSelect> threshold_;
   std::optional<Screen> screen_;
   unsigned threads_ = 1;
-  std::atomic<std::size_t> next_unit_{0};  // of the stage
   // Per thread, once it has had something to do.
   std::vector<std::unique_ptr<Worker>> workers_;
   std::vector<Nominator::Tile> tiles_;
-  std::mutex failure_mutex_;
-  std::exception_ptr failure_;
 };
 
 // The queries from `first` on that are searched together.

@@ -29,7 +29,6 @@ std::size_t next_live_rows(const compute::Block& block, std::uint32_t& at, std::
 Worker::Worker(SearchContext& context, unsigned number)
     : context_(context),
       number_(number),
-      asked_(),
       score_rows_(context.kernels.score(context.work.queries.type, context.work.distance)) {
   const std::size_t queries = context.queries.size();
   collectors_.reserve(queries);
@@ -38,17 +37,6 @@ Worker::Worker(SearchContext& context, unsigned number)
     collectors_.push_back(context.k != 0 ? Collector::nearest(context.k, bound)
                                          : Collector::within(bound, context.expected));
   }
-}
-
-bool Worker::stopped() {
-  if (number_ == 0 && context_.work.cancellation != nullptr && !context_.stop) {
-    const Clock::time_point now = Clock::now();
-    if (now - asked_ >= std::chrono::milliseconds(2)) {
-      asked_ = now;
-      if (context_.work.cancellation->requested()) context_.stop = true;
-    }
-  }
-  return context_.stop.load(std::memory_order_relaxed);
 }
 
 double Worker::threshold(std::size_t query) {

@@ -2,12 +2,13 @@
 // canonically and kept or dropped.
 #pragma once
 
-#include <atomic>
-#include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "compute/device.h"
 #include "cpu/runtime/cpu_buffer.h"
+#include "cpu/runtime/item_loop.h"
 #include "cpu/scan/collector.h"
 #include "cpu/scan/query_set.h"
 #include "cpu/scan/scan_kernels.h"
@@ -22,7 +23,7 @@ struct SearchContext {
   SharedThresholds& thresholds;
   std::size_t k;         // 0: all within the range
   std::size_t expected;  // hits of each query when all are wanted; 0: unknown
-  std::atomic<bool> stop{false};
+  ItemLoop& loop;        // whose items the threads take
 };
 
 // Consecutive rows of a block.
@@ -37,11 +38,11 @@ std::size_t next_live_rows(const compute::Block& block, std::uint32_t& at, std::
 
 class Worker {
  public:
-  // Number 0 is the thread that called the device, which alone may ask Cancellation.
+  // `number`: of the thread in the loop.
   Worker(SearchContext& context, unsigned number);
 
   // True once the search is to end early.
-  bool stopped();
+  bool stopped() { return context_.loop.stopped(number_); }
   // The query's threshold, with what other threads have found.
   double threshold(std::size_t query);
   // A distance that at least k live rows of the range do not exceed.
@@ -58,13 +59,10 @@ class Worker {
   Collector& collector(std::size_t query) { return collectors_[query]; }
 
  private:
-  using Clock = std::chrono::steady_clock;
-
   void share(std::size_t query, double threshold);
 
   SearchContext& context_;
   const unsigned number_;
-  Clock::time_point asked_;
   ScoreRows score_rows_;
   std::vector<Collector> collectors_;
   std::vector<double> scores_;

@@ -19,18 +19,21 @@ class ItemLoop {
   explicit ItemLoop(compute::Cancellation* cancellation) : cancellation_(cancellation) {}
 
   // Calls body(thread, item) for every item < items, thread < threads. Thread 0 is the caller's.
+  // `end`, if not empty, follows a thread's last item, unless the loop was ended early.
   void run(unsigned threads, std::size_t items,
-           const std::function<void(unsigned, std::size_t)>& body);
+           const std::function<void(unsigned, std::size_t)>& body,
+           const std::function<void(unsigned)>& end = {});
 
   // For long bodies: throws once the search is to end early.
   void check(unsigned thread);
+  bool stopped(unsigned thread);
 
  private:
   using Clock = std::chrono::steady_clock;
 
   void take_part(unsigned thread, std::size_t items,
-                 const std::function<void(unsigned, std::size_t)>& body) noexcept;
-  bool stopped(unsigned thread);
+                 const std::function<void(unsigned, std::size_t)>& body,
+                 const std::function<void(unsigned)>& end) noexcept;
   void fail() noexcept;
 
   compute::Cancellation* cancellation_;

@@ -1,4 +1,4 @@
-#include "cpu/runtime/ivf_parallel.h"
+#include "cpu/runtime/item_loop.h"
 
 #include "core/error.h"
 #include "cpu/runtime/thread_pool.h"
@@ -6,7 +6,8 @@
 namespace warplite::cpu {
 
 void ItemLoop::run(unsigned threads, std::size_t items,
-                   const std::function<void(unsigned, std::size_t)>& body) {
+                   const std::function<void(unsigned, std::size_t)>& body,
+                   const std::function<void(unsigned)>& end) {
   next_ = 0;
   const auto poll = [this]() noexcept {
     try {
@@ -16,15 +17,21 @@ void ItemLoop::run(unsigned threads, std::size_t items,
     }
   };
   ThreadPool::instance().run(
-      threads, [&](unsigned thread) { take_part(thread, items, body); }, poll);
+      threads, [&](unsigned thread) { take_part(thread, items, body, end); }, poll);
   if (failure_) std::rethrow_exception(failure_);
   if (stop_) throw Error(ErrorKind::kInterrupted, "interrupted");
 }
 
 void ItemLoop::take_part(unsigned thread, std::size_t items,
-                         const std::function<void(unsigned, std::size_t)>& body) noexcept {
+                         const std::function<void(unsigned, std::size_t)>& body,
+                         const std::function<void(unsigned)>& end) noexcept {
   try {
-    for (std::size_t i = next_++; i < items && !stopped(thread); i = next_++) body(thread, i);
+    bool any = false;
+    for (std::size_t i = next_++; i < items && !stopped(thread); i = next_++) {
+      body(thread, i);
+      any = true;
+    }
+    if (any && end && !stopped(thread)) end(thread);
   } catch (...) {
     fail();
   }
