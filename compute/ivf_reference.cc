@@ -158,6 +158,8 @@ void collect(const IvfWork& work, std::size_t run_index, std::uint64_t first_ord
   }
 }
 
+static_assert(products_are({Distance::kL2, Distance::kCosine, Distance::kInnerProduct}));
+
 double distance_of_score(Distance distance, double score) {
   if (distance == Distance::kInnerProduct) return score;
   return distance == Distance::kL2 ? std::sqrt(std::max(0.0, score)) : std::max(0.0, score / 2);

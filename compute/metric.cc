@@ -1,22 +1,13 @@
 #include "compute/metric.h"
 
-#include <cstring>
 #include <limits>
 
 #include "compute/device.h"
 #include "compute/edit_distance.h"
-#include "core/half.h"
+#include "core/elements.h"
 
 namespace warplite::compute {
 namespace {
-
-// Views need no alignment.
-template <class T>
-T read(const std::byte* from, std::size_t i) {
-  T value;
-  std::memcpy(&value, from + i * sizeof value, sizeof value);
-  return value;
-}
 
 // Of elements whose differences, squared and added, stay within float32.
 float largest_element(std::uint32_t dim) {
@@ -24,12 +15,7 @@ float largest_element(std::uint32_t dim) {
 }
 
 double element(MatrixView vectors, std::size_t row, std::size_t i) {
-  const std::byte* const from = vectors.row(row);
-  switch (vectors.type) {
-    case ElementType::kFloat32: return read<float>(from, i);
-    case ElementType::kFloat16: return half_to_float(read<std::uint16_t>(from, i));
-    default: return read<std::int8_t>(from, i);
-  }
+  return element_at(vectors.type, vectors.row(row), i);
 }
 
 double squares(MatrixView vectors, std::size_t row) {

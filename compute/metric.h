@@ -32,10 +32,7 @@ struct SearchCounters {
   std::atomic<std::uint64_t> indexed{0};    // rows, times queries, searched through a metric index
 };
 
-// The space in which vectors are near each other. Under cosine it is the sphere of unit vectors,
-// where angles are the distance; they are held as chords (‖x/‖x‖ − y/‖y‖‖ = 2·sin(angle/2)), which
-// ascend with them.
-enum class MetricSpace : std::uint8_t { kL2, kL1, kAngle };
+using warplite::MetricSpace;
 
 // The chords of the sum and the difference of the angles of two chords; else sum and difference.
 // ASSUMES: 0 ≤ a, b, and ≤ 2 for chords.

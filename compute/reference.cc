@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstring>
+#include <cstdlib>
 
-#include "core/half.h"
+#include "core/elements.h"
 
 namespace warplite::compute {
 namespace {
@@ -25,22 +25,11 @@ class Accumulators {
   double lanes_[16] = {};
 };
 
-struct Float32Elements {
+// A vector's elements as doubles.
+template <ElementType kType>
+struct Elements {
   const std::byte* data;
-  double operator[](std::size_t i) const {
-    float value;
-    std::memcpy(&value, data + i * sizeof value, sizeof value);
-    return value;
-  }
-};
-
-struct Float16Elements {
-  const std::byte* data;
-  double operator[](std::size_t i) const {
-    std::uint16_t bits;
-    std::memcpy(&bits, data + i * sizeof bits, sizeof bits);
-    return half_to_float(bits);
-  }
+  double operator[](std::size_t i) const { return read_element<kType>(data, i); }
 };
 
 double cosine_of_sums(double dot, double xx, double yy) {
@@ -50,50 +39,66 @@ double cosine_of_sums(double dot, double xx, double yy) {
 
 double negate(double sum) { return sum == 0 ? 0 : -sum; }
 
-template <typename Elements>
-double real_distance(Distance distance, std::uint32_t dim, Elements x, Elements y) {
-  Accumulators sum, xx, yy;
-  for (std::size_t i = 0; i < dim; ++i) {
-    const double t = x[i] - y[i];
-    switch (distance) {
-      case Distance::kL2: sum.add(i, t * t); break;
-      case Distance::kL1: sum.add(i, std::fabs(t)); break;
-      default:
-        sum.add(i, x[i] * y[i]);
-        xx.add(i, x[i] * x[i]);
-        yy.add(i, y[i] * y[i]);
-    }
+// -Wswitch makes sure that no distance is left out of these.
+template <ElementType kType>
+double real_distance(Distance distance, std::uint32_t dim, Elements<kType> x, Elements<kType> y) {
+  const auto total = [dim](const auto& a, const auto& b, const auto& term) {
+    Accumulators sum;
+    for (std::size_t i = 0; i < dim; ++i) sum.add(i, term(a[i], b[i]));
+    return sum.total();
+  };
+  const auto product = [](double a, double b) { return a * b; };
+  switch (distance) {
+    case Distance::kL2:
+      return std::sqrt(total(x, y, [](double a, double b) { return (a - b) * (a - b); }));
+    case Distance::kL1: return total(x, y, [](double a, double b) { return std::fabs(a - b); });
+    case Distance::kInnerProduct: return negate(total(x, y, product));
+    case Distance::kCosine:
+      return cosine_of_sums(total(x, y, product), total(x, x, product), total(y, y, product));
+    case Distance::kHamming: break;
   }
-  if (distance == Distance::kL2) return std::sqrt(sum.total());
-  if (distance == Distance::kL1) return sum.total();
-  if (distance == Distance::kInnerProduct) return negate(sum.total());
-  return cosine_of_sums(sum.total(), xx.total(), yy.total());
+  return 0;
 }
 
 double int8_distance(Distance distance, std::uint32_t dim, const std::byte* x,
                      const std::byte* y) {
-  std::int64_t l2 = 0, l1 = 0, dot = 0, xx = 0, yy = 0;
-  for (std::size_t i = 0; i < dim; ++i) {
-    const std::int64_t a = static_cast<std::int8_t>(x[i]), b = static_cast<std::int8_t>(y[i]);
-    l2 += (a - b) * (a - b);
-    l1 += std::abs(a - b);
-    dot += a * b;
-    xx += a * a;
-    yy += b * b;
+  const auto total = [dim](const std::byte* a, const std::byte* b, const auto& term) {
+    std::int64_t sum = 0;
+    for (std::size_t i = 0; i < dim; ++i) {
+      sum += term(static_cast<std::int8_t>(a[i]), static_cast<std::int8_t>(b[i]));
+    }
+    return static_cast<double>(sum);
+  };
+  const auto product = [](int a, int b) { return a * b; };
+  switch (distance) {
+    case Distance::kL2:
+      return std::sqrt(total(x, y, [](int a, int b) { return (a - b) * (a - b); }));
+    case Distance::kL1: return total(x, y, [](int a, int b) { return std::abs(a - b); });
+    case Distance::kInnerProduct: return negate(total(x, y, product));
+    case Distance::kCosine:
+      return cosine_of_sums(total(x, y, product), total(x, x, product), total(y, y, product));
+    case Distance::kHamming: break;
   }
-  if (distance == Distance::kL2) return std::sqrt(static_cast<double>(l2));
-  if (distance == Distance::kL1) return static_cast<double>(l1);
-  if (distance == Distance::kInnerProduct) return negate(static_cast<double>(dot));
-  return cosine_of_sums(static_cast<double>(dot), static_cast<double>(xx),
-                        static_cast<double>(yy));
+  return 0;
 }
 
-double hamming_distance(std::uint32_t dim, const std::byte* x, const std::byte* y) {
-  int bits = 0;
-  for (std::size_t i = 0; i < dim / 8; ++i) {
-    bits += std::popcount(static_cast<unsigned char>(x[i] ^ y[i]));
+double bit_distance(Distance distance, std::uint32_t dim, const std::byte* x,
+                    const std::byte* y) {
+  const auto count = [=](const auto& combined) {
+    int bits = 0;
+    for (std::size_t i = 0; i < dim / 8; ++i) {
+      bits += std::popcount(static_cast<unsigned char>(combined(x[i], y[i])));
+    }
+    return bits;
+  };
+  switch (distance) {
+    case Distance::kHamming: return count([](std::byte a, std::byte b) { return a ^ b; });
+    case Distance::kL2:
+    case Distance::kL1:
+    case Distance::kInnerProduct:
+    case Distance::kCosine: break;
   }
-  return bits;
+  return 0;
 }
 
 template <typename Visit>
@@ -118,15 +123,17 @@ void for_each_hit(const Workload& work, std::span<const HostBlock> blocks, Visit
 
 double canonical_distance(Distance distance, ElementType type, std::uint32_t dim,
                           const std::byte* x, const std::byte* y) {
-  switch (type) {
-    case ElementType::kFloat32:
-      return real_distance(distance, dim, Float32Elements{x}, Float32Elements{y});
-    case ElementType::kFloat16:
-      return real_distance(distance, dim, Float16Elements{x}, Float16Elements{y});
-    case ElementType::kInt8: return int8_distance(distance, dim, x, y);
-    case ElementType::kBit: return hamming_distance(dim, x, y);
-  }
-  return 0;
+  if (is_bits(type)) return bit_distance(distance, dim, x, y);
+  double value = 0;
+  with_numbers(type, [&]<ElementType kType>() {
+    if constexpr (is_real(kType)) {
+      value = real_distance<kType>(distance, dim, {x}, {y});
+    } else {
+      static_assert(kType == ElementType::kInt8);
+      value = int8_distance(distance, dim, x, y);
+    }
+  });
+  return value;
 }
 
 void reference_nearest(const Workload& work, std::span<const HostBlock> blocks, HitTable& best) {

@@ -1,4 +1,4 @@
-// The words every layer shares: element types, rows, views of vectors.
+// The words every layer shares: rows, views of vectors, hits.
 // Views own nothing; their memory is little-endian and needs no alignment.
 #pragma once
 
@@ -6,23 +6,11 @@
 #include <cstdint>
 #include <limits>
 
+#include "core/element_type.h"
+
 namespace warplite {
 
 using RowId = std::int64_t;
-
-// Persisted in block headers: values never change.
-enum class ElementType : std::uint8_t { kFloat32 = 1, kFloat16 = 2, kInt8 = 3, kBit = 4 };
-
-// Bytes of one vector of `dim` elements. REQUIRES: dim % 8 == 0 for kBit.
-constexpr std::size_t bytes_per_vector(ElementType type, std::size_t dim) {
-  switch (type) {
-    case ElementType::kFloat32: return dim * 4;
-    case ElementType::kFloat16: return dim * 2;
-    case ElementType::kInt8: return dim;
-    case ElementType::kBit: return dim / 8;
-  }
-  return 0;
-}
 
 // `rows` vectors, one after another without gaps.
 struct MatrixView {

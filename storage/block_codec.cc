@@ -51,18 +51,6 @@ void expect(const char* field, Got got, Want want) {
           std::to_string(want));
 }
 
-template <typename Word>
-bool exponents_below(std::span<const std::byte> values, Word mask) {
-  const std::size_t n = values.size() / sizeof(Word);
-  Word bad = 0;
-  for (std::size_t i = 0; i < n; ++i) {
-    Word word;
-    std::memcpy(&word, values.data() + i * sizeof(Word), sizeof(Word));
-    bad |= static_cast<Word>((word & mask) == mask ? 1 : 0);
-  }
-  return bad == 0;
-}
-
 }  // namespace
 
 void write_header(const BlockHeader& header, std::span<std::byte> block) {
@@ -103,16 +91,6 @@ Bitmap decode_bitmap(std::span<const std::byte> bytes, std::size_t bits) {
     corrupt("bitmap has bits past row " + std::to_string(bits));
   }
   return bitmap;
-}
-
-bool all_finite(ElementType type, std::span<const std::byte> values) {
-  switch (type) {
-    case ElementType::kFloat32: return exponents_below<std::uint32_t>(values, 0x7f800000u);
-    case ElementType::kFloat16: return exponents_below<std::uint16_t>(values, 0x7c00u);
-    case ElementType::kInt8:
-    case ElementType::kBit: return true;
-  }
-  return true;
 }
 
 }  // namespace warplite::storage

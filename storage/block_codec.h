@@ -63,7 +63,4 @@ inline std::size_t bitmap_bytes(std::size_t bits) { return (bits + 63) / 64 * 8;
 // REQUIRES: bytes.size() == bitmap_bytes(bits)
 Bitmap decode_bitmap(std::span<const std::byte> bytes, std::size_t bits);
 
-// True when none of the float32 or float16 values is NaN or infinite; always for others.
-bool all_finite(ElementType type, std::span<const std::byte> values);
-
 }  // namespace warplite::storage

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/elements.h"
 #include "storage/block_codec.h"
 #include "storage/statements.h"
 #include "storage/storage.h"

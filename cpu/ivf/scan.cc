@@ -10,6 +10,8 @@ namespace {
 // Rows between looking at their sums and at their scores; a whole number of fast-scan groups.
 constexpr std::size_t kRows = 256;
 
+static_assert(products_are({Distance::kL2, Distance::kCosine, Distance::kInnerProduct}));
+
 double distance_of_code(Distance distance, double score) {
   if (distance == Distance::kInnerProduct) return score;
   return distance == Distance::kL2 ? std::sqrt(std::max(0.0, score)) : std::max(0.0, score / 2);

@@ -11,6 +11,8 @@
 
 #include <hwy/highway.h>
 
+#include "core/element_type.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace warplite::cpu {
 namespace HWY_NAMESPACE {
@@ -27,6 +29,44 @@ HWY_INLINE hwy::HWY_NAMESPACE::VFromD<Tag> load(Tag tag, const std::byte* from) 
   return hwy::HWY_NAMESPACE::LoadU(tag, reinterpret_cast<const T*>(from));
 #endif
 }
+
+// Vectors of float32 from stored elements: one for each type of numbers.
+template <ElementType kType>
+struct Elements;
+
+template <>
+struct Elements<ElementType::kFloat32> {
+  static constexpr std::size_t kBytes = 4;
+  template <class Floats>
+  static HWY_INLINE hwy::HWY_NAMESPACE::VFromD<Floats> load_floats(Floats floats,
+                                                                   const std::byte* from) {
+    return load(floats, from);
+  }
+};
+
+template <>
+struct Elements<ElementType::kFloat16> {
+  static constexpr std::size_t kBytes = 2;
+  template <class Floats>
+  static HWY_INLINE hwy::HWY_NAMESPACE::VFromD<Floats> load_floats(Floats floats,
+                                                                   const std::byte* from) {
+    const hwy::HWY_NAMESPACE::Rebind<hwy::float16_t, Floats> halves;
+    return hwy::HWY_NAMESPACE::PromoteTo(floats, load(halves, from));
+  }
+};
+
+template <>
+struct Elements<ElementType::kInt8> {
+  static constexpr std::size_t kBytes = 1;
+  template <class Floats>
+  static HWY_INLINE hwy::HWY_NAMESPACE::VFromD<Floats> load_floats(Floats floats,
+                                                                   const std::byte* from) {
+    const hwy::HWY_NAMESPACE::Rebind<std::int32_t, Floats> ints;
+    const hwy::HWY_NAMESPACE::Rebind<std::int8_t, Floats> bytes;
+    return hwy::HWY_NAMESPACE::ConvertTo(floats,
+                                         hwy::HWY_NAMESPACE::PromoteTo(ints, load(bytes, from)));
+  }
+};
 
 }  // namespace HWY_NAMESPACE
 }  // namespace warplite::cpu

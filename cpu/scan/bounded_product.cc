@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "cpu/scan/query_set.h"
+#include "core/elements.h"
 
 namespace warplite::cpu {
 namespace {
@@ -30,7 +30,7 @@ std::vector<float> mean_of(ElementType type, std::uint32_t dim,
   std::vector<float> mean(dim);
   for (std::size_t i = 0; i < mean.size() && !vectors.empty(); ++i) {
     double sum = 0;
-    for (const std::byte* vector : vectors) sum += element_at(type, vector, i);
+    for (const std::byte* vector : vectors) sum += static_cast<double>(element_at(type, vector, i));
     mean[i] = to_float(sum / static_cast<double>(vectors.size()));
   }
   return mean;
@@ -38,9 +38,10 @@ std::vector<float> mean_of(ElementType type, std::uint32_t dim,
 
 }  // namespace
 
+static_assert(products_are({Distance::kL2, Distance::kCosine, Distance::kInnerProduct}));
+
 bool BoundedProduct::suits(Distance distance, std::uint32_t dim) {
-  return dim <= kLargestDim && (distance == Distance::kL2 || distance == Distance::kCosine ||
-                                distance == Distance::kInnerProduct);
+  return dim <= kLargestDim && info(distance).product;
 }
 
 BoundedProduct::Vectors BoundedProduct::sample_of(const MatrixView& vectors) {
@@ -75,7 +76,7 @@ double BoundedProduct::largest_norm(const Vectors& vectors) const {
     double square = 0;
     for (std::size_t i = 0; i < dim_; ++i) {
       const double shift = centre_.empty() ? 0.0 : static_cast<double>(centre_[i]);
-      const double value = element_at(type_, vector, i) - shift;
+      const double value = static_cast<double>(element_at(type_, vector, i)) - shift;
       square += value * value;
     }
     largest = std::max(largest, square);
@@ -193,11 +194,14 @@ double BoundedProduct::farthest(const Query& query, double key) const {
       return bound + 0x1p-20 * std::fabs(bound);
     }
     case Distance::kCosine: return std::max(0.0, 1 + key);
-    default: {
+    case Distance::kL2: {
       const double half = query.square / 2 * (1 + 40 * kUnit) + key;
       return std::sqrt(std::max(0.0, 2 * half)) * (1 + 0x1p-20) / row_scale_;
     }
+    case Distance::kL1:
+    case Distance::kHamming: break;
   }
+  return kInfinity;
 }
 
 }  // namespace warplite::cpu

@@ -159,32 +159,12 @@ void ask_for(const std::byte* from, std::size_t bytes) {
   for (std::size_t at = 0; at < bytes; at += 64) __builtin_prefetch(from + at);
 }
 
-// Elements as float32, a vector at a time.
-struct Float32 {
-  static constexpr std::size_t kBytes = 4;
-  static HWY_INLINE FloatVector at(const std::byte* from) { return load(kFloats, from); }
-};
-struct Float16 {
-  static constexpr std::size_t kBytes = 2;
-  static HWY_INLINE FloatVector at(const std::byte* from) {
-    return hn::PromoteTo(kFloats, load(hn::Rebind<hwy::float16_t, Floats>(), from));
-  }
-};
-struct Int8 {
-  static constexpr std::size_t kBytes = 1;
-  static HWY_INLINE FloatVector at(const std::byte* from) {
-    const hn::Rebind<std::int32_t, Floats> ints;
-    const hn::Rebind<std::int8_t, Floats> bytes;
-    return hn::ConvertTo(kFloats, hn::PromoteTo(ints, load(bytes, from)));
-  }
-};
-
 // A vector whose lanes from `n` on are zero.
 template <class Element>
 HWY_INLINE FloatVector first_lanes(const std::byte* from, std::size_t n) {
   std::byte padded[kLanes * Element::kBytes] = {};
   std::memcpy(padded, from, n * Element::kBytes);
-  return Element::at(padded);
+  return Element::load_floats(kFloats, padded);
 }
 
 // strip = (elements − centre) · scale, then zeros to the end of a pair of vectors.
@@ -194,7 +174,7 @@ HWY_INLINE void convert(const std::byte* from, const float* centre, float scale,
   const FloatVector factor = hn::Set(kFloats, scale);
   std::size_t i = 0;
   for (; i + kLanes <= n; i += kLanes) {
-    FloatVector value = Element::at(from + i * Element::kBytes);
+    FloatVector value = Element::load_floats(kFloats, from + i * Element::kBytes);
     if (centre != nullptr) value = hn::Sub(value, hn::LoadU(kFloats, centre + i));
     hn::StoreU(hn::Mul(value, factor), kFloats, strip + i);
   }
@@ -202,7 +182,7 @@ HWY_INLINE void convert(const std::byte* from, const float* centre, float scale,
     FloatVector value = first_lanes<Element>(from + i * Element::kBytes, n - i);
     if (centre != nullptr) {
       const auto* bytes = reinterpret_cast<const std::byte*>(centre + i);
-      value = hn::Sub(value, first_lanes<Float32>(bytes, n - i));
+      value = hn::Sub(value, first_lanes<Elements<ElementType::kFloat32>>(bytes, n - i));
     }
     hn::StoreU(hn::Mul(value, factor), kFloats, strip + i);
     i += kLanes;
@@ -212,10 +192,12 @@ HWY_INLINE void convert(const std::byte* from, const float* centre, float scale,
 
 void convert(ElementType type, const std::byte* from, const float* centre, float scale,
              std::size_t n, float* strip) {
+  using enum ElementType;
   switch (type) {
-    case ElementType::kFloat16: convert<Float16>(from, centre, scale, n, strip); break;
-    case ElementType::kInt8: convert<Int8>(from, centre, scale, n, strip); break;
-    default: convert<Float32>(from, centre, scale, n, strip);
+    case kFloat32: return convert<Elements<kFloat32>>(from, centre, scale, n, strip);
+    case kFloat16: return convert<Elements<kFloat16>>(from, centre, scale, n, strip);
+    case kInt8: return convert<Elements<kInt8>>(from, centre, scale, n, strip);
+    case kBit: return;
   }
 }
 

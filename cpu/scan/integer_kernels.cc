@@ -25,26 +25,61 @@ namespace hn = hwy::HWY_NAMESPACE;
 // A sum of 32 bits holds this many terms of 255².
 constexpr std::size_t kChunk = 32768;
 
+// What a distance of INT8 vectors sums, one for each: `first` over pairs of elements, and squares of
+// the row's where the distance divides by norms.
+template <Distance kDistance>
+struct Int8Terms;
+template <>
+struct Int8Terms<Distance::kL2> {
+  static std::int32_t of(std::int32_t a, std::int32_t b) { return (a - b) * (a - b); }
+  template <class Sum, class Vector>
+  static HWY_INLINE void add(Sum& sum, Vector a, Vector b) {
+    const Vector t = hn::Sub(a, b);
+    sum.add(t, t);
+  }
+  static double score(const PreparedQuery&, double sum, double) { return sum; }
+};
+template <>
+struct Int8Terms<Distance::kL1> {
+  static std::int32_t of(std::int32_t a, std::int32_t b) { return std::abs(a - b); }
+  template <class Sum, class Vector>
+  static HWY_INLINE void add(Sum& sum, Vector a, Vector b) {
+    sum.add(hn::Abs(hn::Sub(a, b)), hn::Set(hn::DFromV<Vector>(), std::int16_t{1}));
+  }
+  static double score(const PreparedQuery&, double sum, double) { return sum; }
+};
+template <>
+struct Int8Terms<Distance::kInnerProduct> {
+  static std::int32_t of(std::int32_t a, std::int32_t b) { return a * b; }
+  template <class Sum, class Vector>
+  static HWY_INLINE void add(Sum& sum, Vector a, Vector b) {
+    sum.add(a, b);
+  }
+  static double score(const PreparedQuery&, double sum, double) { return negate(sum); }
+};
+template <>
+struct Int8Terms<Distance::kCosine> : Int8Terms<Distance::kInnerProduct> {
+  static double score(const PreparedQuery& query, double sum, double squares) {
+    return cosine_of_sums(sum, query.norm, squares);
+  }
+};
+
 struct Int8Sums {
-  std::int64_t l2 = 0, l1 = 0, dot = 0, yy = 0;
+  std::int64_t first = 0, squares = 0;
 };
 
 #if HWY_TARGET == HWY_SCALAR
 template <Distance kDistance>
 void add_int8(const std::int16_t* x, const std::byte* y, const std::byte*, std::size_t n,
               Int8Sums& sums) {
-  std::int32_t l2 = 0, l1 = 0, dot = 0, yy = 0;
+  std::int32_t first = 0, squares = 0;
   for (std::size_t i = 0; i < n; ++i) {
     const std::int32_t a = x[i], b = static_cast<std::int8_t>(y[i]);
-    if constexpr (kDistance == Distance::kL2) l2 += (a - b) * (a - b);
-    if constexpr (kDistance == Distance::kL1) l1 += std::abs(a - b);
-    if constexpr (kDistance != Distance::kL2 && kDistance != Distance::kL1) dot += a * b;
-    if constexpr (kDistance == Distance::kCosine) yy += b * b;
+    first += Int8Terms<kDistance>::of(a, b);
+    if constexpr (info(kDistance).norms) squares += b * b;
   }
-  sums.l2 += l2;
-  sums.l1 += l1;
-  sums.dot += dot;
-  sums.yy += yy;
+  sums.first += first;
+  sums.squares += squares;
 }
 #else
 using Shorts = hn::ScalableTag<std::int16_t>;
@@ -69,21 +104,14 @@ class IntSum {
 
 template <Distance kDistance>
 struct Int8Lanes {
-  IntSum first, second;
-  HWY_INLINE Int8Lanes() : first(), second() {}  // implicit ones are compiled for the baseline
+  IntSum first, squares;
+  HWY_INLINE Int8Lanes() : first(), squares() {}  // implicit ones are compiled for the baseline
   HWY_INLINE void add(const std::int16_t* x, const std::byte* y) {
     const hn::Rebind<std::int8_t, Shorts> bytes;
     const ShortVector a = hn::LoadU(Shorts(), x);
     const ShortVector b = hn::PromoteTo(Shorts(), load(bytes, y));
-    if constexpr (kDistance == Distance::kL2) {
-      const ShortVector t = hn::Sub(a, b);
-      first.add(t, t);
-    } else if constexpr (kDistance == Distance::kL1) {
-      first.add(hn::Abs(hn::Sub(a, b)), hn::Set(Shorts(), std::int16_t{1}));
-    } else {
-      first.add(a, b);
-      if constexpr (kDistance == Distance::kCosine) second.add(b, b);
-    }
+    Int8Terms<kDistance>::add(first, a, b);
+    if constexpr (info(kDistance).norms) squares.add(b, b);
   }
 };
 
@@ -102,11 +130,8 @@ HWY_INLINE void add_int8(const std::int16_t* x, const std::byte* y, const std::b
     std::memcpy(padded, y + i, n - i);
     lanes.add(x + i, padded);
   }
-  const std::int64_t first = lanes.first.total();
-  if constexpr (kDistance == Distance::kL2) sums.l2 += first;
-  if constexpr (kDistance == Distance::kL1) sums.l1 += first;
-  if constexpr (kDistance != Distance::kL2 && kDistance != Distance::kL1) sums.dot += first;
-  if constexpr (kDistance == Distance::kCosine) sums.yy += lanes.second.total();
+  sums.first += lanes.first.total();
+  if constexpr (info(kDistance).norms) sums.squares += lanes.squares.total();
 }
 #endif
 
@@ -122,21 +147,25 @@ void score_int8(const PreparedQuery& query, const std::byte* base, const std::ui
       const std::size_t count = query.dim - at < kChunk ? query.dim - at : kChunk;
       add_int8<kDistance>(query.shorts + at, row + at, soon + at, count, sums);
     }
-    switch (kDistance) {
-      case Distance::kL2: scores[i] = static_cast<double>(sums.l2); break;
-      case Distance::kL1: scores[i] = static_cast<double>(sums.l1); break;
-      case Distance::kInnerProduct: scores[i] = negate(static_cast<double>(sums.dot)); break;
-      default:
-        scores[i] = cosine_of_sums(static_cast<double>(sums.dot), query.norm,
-                                   static_cast<double>(sums.yy));
-    }
+    scores[i] = Int8Terms<kDistance>::score(query, static_cast<double>(sums.first),
+                                            static_cast<double>(sums.squares));
   }
 }
+
+// What is counted of two vectors of bits, one for each distance: bits that differ and, where kUnion
+// says so, bits that either has.
+template <Distance kDistance>
+struct BitTerms;
+template <>
+struct BitTerms<Distance::kHamming> {
+  static constexpr bool kUnion = false;
+  static double score(std::uint64_t differ, std::uint64_t) { return static_cast<double>(differ); }
+};
 
 // Rows of few words: setting up vectors would cost more than counting.
 constexpr std::size_t kShortRow = 128;
 
-template <std::size_t kWords>
+template <Distance kDistance, std::size_t kWords>
 void score_words(const PreparedQuery& query, const std::byte* base, const std::uint32_t* rows,
                  std::size_t n, double* scores) {
   std::uint64_t words[kWords];
@@ -145,29 +174,32 @@ void score_words(const PreparedQuery& query, const std::byte* base, const std::u
   for (std::size_t i = 0; i < n; ++i) {
     const std::byte* row = base + rows[i] * sizeof words;
     __builtin_prefetch(row_soon(sizeof words, base, rows, n, i, ahead));
-    int bits = 0;
+    int differ = 0, either = 0;
 #pragma GCC unroll 16
     for (std::size_t w = 0; w < kWords; ++w) {
       std::uint64_t word;
       std::memcpy(&word, row + w * 8, sizeof word);
-      bits += std::popcount(words[w] ^ word);
+      differ += std::popcount(words[w] ^ word);
+      if constexpr (BitTerms<kDistance>::kUnion) either += std::popcount(words[w] | word);
     }
-    scores[i] = bits;
+    scores[i] = BitTerms<kDistance>::score(static_cast<std::uint64_t>(differ),
+                                           static_cast<std::uint64_t>(either));
   }
 }
 
 // By the number of words, from one on.
-template <std::size_t... kCounts>
+template <Distance kDistance, std::size_t... kCounts>
 ScoreRows words_scorer(std::size_t count, std::index_sequence<kCounts...>) {
-  constexpr ScoreRows kScorers[] = {score_words<kCounts + 1>...};
+  constexpr ScoreRows kScorers[] = {score_words<kDistance, kCounts + 1>...};
   return kScorers[count - 1];
 }
 
+template <Distance kDistance>
 void score_bits(const PreparedQuery& query, const std::byte* base, const std::uint32_t* rows,
                 std::size_t n, double* scores) {
   if (query.stride <= kShortRow && query.stride % 8 == 0) {
     constexpr auto kCounts = std::make_index_sequence<kShortRow / 8>();
-    return words_scorer(query.stride / 8, kCounts)(query, base, rows, n, scores);
+    return words_scorer<kDistance>(query.stride / 8, kCounts)(query, base, rows, n, scores);
   }
   using Words = hn::ScalableTag<std::uint64_t>;
   constexpr Words kWords;
@@ -177,9 +209,13 @@ void score_bits(const PreparedQuery& query, const std::byte* base, const std::ui
   for (std::size_t i = 0; i < n; ++i) {
     const std::byte* row = base + rows[i] * query.stride;
     const std::byte* soon = row_soon(query.stride, base, rows, n, i, ahead);
-    auto counts = hn::Zero(kWords);
+    auto differ = hn::Zero(kWords), either = hn::Zero(kWords);
     const auto add = [&](const std::byte* x, const std::byte* y) HWY_ATTR {
-      counts = hn::Add(counts, hn::PopulationCount(hn::Xor(load(kWords, x), load(kWords, y))));
+      const auto a = load(kWords, x), b = load(kWords, y);
+      differ = hn::Add(differ, hn::PopulationCount(hn::Xor(a, b)));
+      if constexpr (BitTerms<kDistance>::kUnion) {
+        either = hn::Add(either, hn::PopulationCount(hn::Or(a, b)));
+      }
     };
     for (std::size_t at = 0; at < whole; at += kStep) {
       if (at % kBurst == 0) ask_for(soon + at);
@@ -191,8 +227,8 @@ void score_bits(const PreparedQuery& query, const std::byte* base, const std::ui
       std::memcpy(y, row + whole, rest);
       add(x, y);
     }
-    const std::uint64_t bits = hn::GetLane(hn::SumOfLanes(kWords, counts));
-    scores[i] = static_cast<double>(bits);
+    scores[i] = BitTerms<kDistance>::score(hn::GetLane(hn::SumOfLanes(kWords, differ)),
+                                           hn::GetLane(hn::SumOfLanes(kWords, either)));
   }
 }
 
@@ -200,12 +236,13 @@ void score_bits(const PreparedQuery& query, const std::byte* base, const std::ui
 
 void fill_integer(ScanKernels& kernels) {
   ScoreRows* int8 = kernels.scores[static_cast<int>(ElementType::kInt8)];
-  int8[static_cast<int>(Distance::kL2)] = score_int8<Distance::kL2>;
-  int8[static_cast<int>(Distance::kL1)] = score_int8<Distance::kL1>;
-  int8[static_cast<int>(Distance::kInnerProduct)] = score_int8<Distance::kInnerProduct>;
-  int8[static_cast<int>(Distance::kCosine)] = score_int8<Distance::kCosine>;
-  kernels.scores[static_cast<int>(ElementType::kBit)][static_cast<int>(Distance::kHamming)] =
-      score_bits;
+  for_each_distance<ElementType::kInt8>([&]<Distance kDistance>() {
+    int8[static_cast<int>(kDistance)] = score_int8<kDistance>;
+  });
+  ScoreRows* bits = kernels.scores[static_cast<int>(ElementType::kBit)];
+  for_each_distance<ElementType::kBit>([&]<Distance kDistance>() {
+    bits[static_cast<int>(kDistance)] = score_bits<kDistance>;
+  });
 }
 
 }  // namespace HWY_NAMESPACE

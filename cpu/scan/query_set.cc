@@ -1,22 +1,9 @@
 #include "cpu/scan/query_set.h"
 
-#include <cstring>
-
-#include "core/half.h"
+#include "core/elements.h"
 
 namespace warplite::cpu {
 namespace {
-
-template <class T>
-T read(const std::byte* vector, std::size_t i) {
-  T value;
-  std::memcpy(&value, vector + i * sizeof value, sizeof value);
-  return value;
-}
-
-bool real(ElementType type) {
-  return type == ElementType::kFloat32 || type == ElementType::kFloat16;
-}
 
 // The canonical sum of squares: the inner product with itself, its sign undone.
 double squared_norm(const PreparedQuery& query, const std::byte* vector, ScoreRows inner_product) {
@@ -28,14 +15,6 @@ double squared_norm(const PreparedQuery& query, const std::byte* vector, ScoreRo
 
 }  // namespace
 
-double element_at(ElementType type, const std::byte* vector, std::size_t i) {
-  if (type == ElementType::kFloat32) return static_cast<double>(read<float>(vector, i));
-  if (type == ElementType::kFloat16) {
-    return static_cast<double>(half_to_float(read<std::uint16_t>(vector, i)));
-  }
-  return read<std::int8_t>(vector, i);
-}
-
 QuerySet::QuerySet(const compute::Workload& work, const ScanKernels& kernels)
     : prepared_(work.queries.rows) {
   const MatrixView& queries = work.queries;
@@ -44,9 +23,12 @@ QuerySet::QuerySet(const compute::Workload& work, const ScanKernels& kernels)
     prepared_[q].stride = queries.stride();
     prepared_[q].bytes = queries.row(q);
   }
-  if (real(queries.type)) convert_reals(queries);
-  if (queries.type == ElementType::kInt8) convert_shorts(queries);
-  if (work.distance != Distance::kCosine) return;
+  switch (property<&ElementInfo::numbers>(queries.type)) {
+    case Numbers::kReal: convert_reals(queries); break;
+    case Numbers::kInteger: convert_shorts(queries); break;
+    case Numbers::kBits: break;
+  }
+  if (!info(work.distance).norms) return;
   const ScoreRows inner_product = kernels.score(queries.type, Distance::kInnerProduct);
   for (PreparedQuery& query : prepared_) {
     query.norm = squared_norm(query, query.bytes, inner_product);
@@ -59,7 +41,7 @@ void QuerySet::convert_reals(const MatrixView& queries) {
   for (std::size_t q = 0; q < queries.rows; ++q) {
     double* reals = reinterpret_cast<double*>(reals_.data()) + q * padded;
     for (std::size_t i = 0; i < padded; ++i) {
-      reals[i] = i < queries.dim ? element_at(queries.type, queries.row(q), i) : 0.0;
+      reals[i] = i < queries.dim ? element_at(queries.type, queries.row(q), i) : 0.0f;
     }
     prepared_[q].reals = reals;
   }
@@ -71,7 +53,8 @@ void QuerySet::convert_shorts(const MatrixView& queries) {
   for (std::size_t q = 0; q < queries.rows; ++q) {
     auto* shorts = reinterpret_cast<std::int16_t*>(shorts_.data()) + q * padded;
     for (std::size_t i = 0; i < padded; ++i) {
-      shorts[i] = i < queries.dim ? read<std::int8_t>(queries.row(q), i) : std::int16_t{0};
+      const float value = i < queries.dim ? element_at(queries.type, queries.row(q), i) : 0.0f;
+      shorts[i] = static_cast<std::int16_t>(value);
     }
     prepared_[q].shorts = shorts;
   }

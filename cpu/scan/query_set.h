@@ -26,7 +26,4 @@ class QuerySet {
   std::vector<PreparedQuery> prepared_;
 };
 
-// Element i of a FLOAT, FLOAT16 or INT8 vector, exactly.
-double element_at(ElementType type, const std::byte* vector, std::size_t i);
-
 }  // namespace warplite::cpu

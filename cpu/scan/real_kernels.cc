@@ -1,4 +1,4 @@
-// The canonical arithmetic of FLOAT and FLOAT16 (compute/reference.h) on vectors: accumulator i mod 16 is
+// The canonical arithmetic of real elements (compute/reference.h) on vectors: accumulator i mod 16 is
 // a lane, so every width computes the same sums in the same order. No multiplication
 // and addition may be fused here.
 #include <cstring>
@@ -30,39 +30,27 @@ using DoubleVector = hn::VFromD<Doubles>;
 using FloatTag = hn::Rebind<float, Doubles>;
 
 // Sixteen elements as doubles.
-struct Float32 {
-  static constexpr std::size_t kBytes = 4;
-  static HWY_INLINE void load_sixteen(const std::byte* from, DoubleVector* to) {
-    HWY_UNROLL(16)
-    for (std::size_t v = 0; v < kVectors; ++v) {
-      to[v] = hn::PromoteTo(kDoubles, load(FloatTag(), from + v * kLanes * kBytes));
-    }
-  }
-};
-
-struct Float16 {
-  static constexpr std::size_t kBytes = 2;
-  static HWY_INLINE void load_sixteen(const std::byte* from, DoubleVector* to) {
+template <class Element>
+HWY_INLINE void load_sixteen(const std::byte* from, DoubleVector* to) {
 #if HWY_TARGET == HWY_AVX2
-    // Eight at a time: half as many conversions as by FloatTag.
+  // Eight narrow ones at a time: half as many conversions as by FloatTag.
+  if constexpr (Element::kBytes < 4) {
     const hn::FixedTag<float, 8> floats;
-    const hn::FixedTag<hwy::float16_t, 8> halves;
     HWY_UNROLL(2)
     for (std::size_t v = 0; v < kVectors; v += 2) {
-      const auto eight = hn::PromoteTo(floats, load(halves, from + v * kLanes * kBytes));
+      const auto eight = Element::load_floats(floats, from + v * kLanes * Element::kBytes);
       to[v] = hn::PromoteTo(kDoubles, hn::LowerHalf(FloatTag(), eight));
       to[v + 1] = hn::PromoteTo(kDoubles, hn::UpperHalf(FloatTag(), eight));
     }
-#else
-    const hn::Rebind<hwy::float16_t, Doubles> halves;
-    HWY_UNROLL(16)
-    for (std::size_t v = 0; v < kVectors; ++v) {
-      const auto floats = hn::PromoteTo(FloatTag(), load(halves, from + v * kLanes * kBytes));
-      to[v] = hn::PromoteTo(kDoubles, floats);
-    }
-#endif
+    return;
   }
-};
+#endif
+  HWY_UNROLL(16)
+  for (std::size_t v = 0; v < kVectors; ++v) {
+    const std::byte* at = from + v * kLanes * Element::kBytes;
+    to[v] = hn::PromoteTo(kDoubles, Element::load_floats(FloatTag(), at));
+  }
+}
 
 struct SquaredDifference {
   static HWY_INLINE DoubleVector of(DoubleVector x, DoubleVector y) {
@@ -119,7 +107,7 @@ class Sum {
 template <class Element, class... Terms>
 HWY_INLINE void add_sixteen(const double* query, const std::byte* row, Sum* sums) {
   DoubleVector elements[kVectors];
-  Element::load_sixteen(row, elements);
+  load_sixteen<Element>(row, elements);
   HWY_UNROLL(16)
   for (std::size_t v = 0; v < kVectors; ++v) {
     const DoubleVector x = hn::LoadU(kDoubles, query + v * kLanes), y = elements[v];
@@ -174,23 +162,41 @@ void score_real(const PreparedQuery& query, const std::byte* base, const std::ui
   }
 }
 
-template <class Element>
-void fill_real(ScoreRows* scores) {
-  scores[static_cast<int>(Distance::kL2)] =
-      score_real<SameScore, Element, SquaredDifference>;
-  scores[static_cast<int>(Distance::kL1)] =
-      score_real<SameScore, Element, AbsoluteDifference>;
-  scores[static_cast<int>(Distance::kInnerProduct)] =
-      score_real<NegatedScore, Element, Product>;
-  scores[static_cast<int>(Distance::kCosine)] =
-      score_real<CosineScore, Element, Product, RowSquare>;
-}
+// The loop of each distance of numbers.
+template <Distance kDistance>
+struct Scorer;
+template <>
+struct Scorer<Distance::kL2> {
+  template <class Element>
+  static constexpr ScoreRows rows = score_real<SameScore, Element, SquaredDifference>;
+};
+template <>
+struct Scorer<Distance::kL1> {
+  template <class Element>
+  static constexpr ScoreRows rows = score_real<SameScore, Element, AbsoluteDifference>;
+};
+template <>
+struct Scorer<Distance::kInnerProduct> {
+  template <class Element>
+  static constexpr ScoreRows rows = score_real<NegatedScore, Element, Product>;
+};
+template <>
+struct Scorer<Distance::kCosine> {
+  template <class Element>
+  static constexpr ScoreRows rows = score_real<CosineScore, Element, Product, RowSquare>;
+};
 
 }  // namespace
 
 void fill_all_real(ScanKernels& kernels) {
-  fill_real<Float32>(kernels.scores[static_cast<int>(ElementType::kFloat32)]);
-  fill_real<Float16>(kernels.scores[static_cast<int>(ElementType::kFloat16)]);
+  for_each_element_type([&]<ElementType kType>() {
+    if constexpr (is_real(kType)) {
+      for_each_distance<kType>([&]<Distance kDistance>() {
+        kernels.scores[static_cast<int>(kType)][static_cast<int>(kDistance)] =
+            Scorer<kDistance>::template rows<Elements<kType>>;
+      });
+    }
+  });
 }
 
 }  // namespace HWY_NAMESPACE

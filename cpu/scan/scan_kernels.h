@@ -17,7 +17,7 @@ namespace warplite::cpu {
 struct PreparedQuery {
   std::uint32_t dim = 0;
   std::size_t stride = 0;                // bytes from one row to the next
-  const double* reals = nullptr;         // FLOAT, FLOAT16: padded with zeros to a multiple of 16
+  const double* reals = nullptr;         // real elements: padded with zeros to a multiple of 16
   const std::int16_t* shorts = nullptr;  // INT8: padded with zeros to a multiple of 64
   const std::byte* bytes = nullptr;      // BIT: as given
   double norm = 0;                       // cosine: the canonical sum of squares
@@ -85,7 +85,7 @@ struct GemmKernels {
 
 struct ScanKernels {
   ScoreRows scores[8][8] = {};    // [ElementType][Distance]
-  ScreenRows screens[8][8] = {};  // FLOAT and FLOAT16; null: none
+  ScreenRows screens[8][8] = {};  // of real elements; null: none
   GemmKernels gemm;
 
   ScoreRows score(ElementType type, Distance distance) const {

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "cpu/scan/query_set.h"
+#include "core/elements.h"
 
 namespace warplite::cpu {
 namespace {
@@ -46,8 +46,9 @@ Screen::Screen(const compute::Workload& work, const ScanKernels& kernels)
     float* floats = reinterpret_cast<float*>(floats_.data()) + q * padded;
     double square = 0;
     for (std::size_t i = 0; i < padded; ++i) {
-      const double value = i < queries.dim ? element_at(queries.type, queries.row(q), i) : 0;
-      floats[i] = static_cast<float>(value);
+      const float element = i < queries.dim ? element_at(queries.type, queries.row(q), i) : 0;
+      const double value = static_cast<double>(element);
+      floats[i] = element;
       square += value * value;
     }
     Query& query = queries_[q];
@@ -82,12 +83,14 @@ float Screen::limit(const Query& query, double threshold) const {
       const double floor = std::sqrt(dim_) * 0x1p-60 * query.norm + dim_ * 0x1p-120;
       return round_up(threshold + floor + 8 * kUnit * std::fabs(threshold));
     }
-    default: {
+    case Distance::kCosine: {
       const double error = 2 * gamma_ + 16 * kUnit;
       const double cosine = 1 - threshold - error - error * std::fabs(1 - threshold);
       return round_up(-cosine * query.norm + 8 * kUnit * std::fabs(cosine) * query.norm);
     }
+    case Distance::kHamming: break;
   }
+  return kInfinity;
 }
 
 std::size_t Screen::keep(std::size_t q, double threshold, const std::byte* base,

@@ -1,4 +1,4 @@
-// A few queries over FLOAT or FLOAT16 rows: float32 sums, half the work of canonical ones,
+// A few queries over rows of real elements: float32 sums, half the work of canonical ones,
 // drop the rows that cannot be within the query's threshold T; the others are scored
 // canonically, so that results are exact.
 //

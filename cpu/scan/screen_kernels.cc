@@ -1,4 +1,4 @@
-// The float32 arithmetic that screens FLOAT and FLOAT16 rows for a few queries. Its rounding
+// The float32 arithmetic that screens rows of real elements for a few queries. Its rounding
 // is bounded in screen.h, so multiplications and additions may be fused and sums taken in
 // any order; what it lets pass is scored canonically.
 #include <cmath>
@@ -29,17 +29,6 @@ constexpr Floats kFloats;
 constexpr std::size_t kLanes = hn::MaxLanes(kFloats);
 constexpr std::size_t kStep = 2 * kLanes;
 using FloatVector = hn::VFromD<Floats>;
-
-struct Float32 {
-  static constexpr std::size_t kBytes = 4;
-  static HWY_INLINE FloatVector at(const std::byte* from) { return load(kFloats, from); }
-};
-struct Float16 {
-  static constexpr std::size_t kBytes = 2;
-  static HWY_INLINE FloatVector at(const std::byte* from) {
-    return hn::PromoteTo(kFloats, load(hn::Rebind<hwy::float16_t, Floats>(), from));
-  }
-};
 
 // The sums of one row, in two chains each. `low` is what ScreenRows writes.
 struct SquaredDifferences {
@@ -100,7 +89,7 @@ HWY_INLINE float screen_row(const ScreenQuery& query, const std::byte* row,
     for (std::size_t chain = 0; chain < 2; ++chain) {
       const std::size_t at = i + chain * kLanes;
       sums.add(chain, hn::LoadU(kFloats, query.floats + at),
-               Element::at(row + at * Element::kBytes));
+               Element::load_floats(kFloats, row + at * Element::kBytes));
     }
   }
   if (whole != query.dim) {
@@ -110,7 +99,7 @@ HWY_INLINE float screen_row(const ScreenQuery& query, const std::byte* row,
     for (std::size_t chain = 0; chain < 2; ++chain) {
       const std::size_t at = chain * kLanes;
       sums.add(chain, hn::LoadU(kFloats, query.floats + whole + at),
-               Element::at(padded + at * Element::kBytes));
+               Element::load_floats(kFloats, padded + at * Element::kBytes));
     }
   }
   return sums.low(query);
@@ -137,8 +126,9 @@ void fill(ScreenRows* screens) {
 }  // namespace
 
 void fill_screen(ScanKernels& kernels) {
-  fill<Float32>(kernels.screens[static_cast<int>(ElementType::kFloat32)]);
-  fill<Float16>(kernels.screens[static_cast<int>(ElementType::kFloat16)]);
+  for_each_element_type([&]<ElementType kType>() {
+    if constexpr (is_real(kType)) fill<Elements<kType>>(kernels.screens[static_cast<int>(kType)]);
+  });
 }
 
 }  // namespace HWY_NAMESPACE

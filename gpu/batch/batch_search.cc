@@ -94,9 +94,7 @@ struct GroupPieces {
 
 bool BatchSearch::suits(const Gpu& gpu, const compute::Workload& work, std::size_t k,
                         std::uint32_t rows) {
-  const bool product = work.distance == Distance::kL2 || work.distance == Distance::kCosine ||
-                       work.distance == Distance::kInnerProduct;
-  return product && work.queries.type != ElementType::kBit && k <= kMostK &&
+  return info(work.distance).product && k <= kMostK &&
          work.queries.rows >= kLeastQueries && rows >= kLeastRows && !work.has_after &&
          work.range.unbounded() && can_nominate(gpu.capability(), gpu.shared_memory(), work.queries.dim);
 }

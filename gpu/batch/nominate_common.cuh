@@ -33,6 +33,8 @@ __device__ inline QueryExtremes load_extremes(const float* extremes, std::uint32
   return {norm, extremes[2] + gamma * (norm + extremes[2]), extremes[3], rounding + 1e-37f};
 }
 
+static_assert(products_are({Distance::kL2, Distance::kCosine, Distance::kInnerProduct}));
+
 // The slack covers the rounding of these terms and of the canonical sums themselves.
 __device__ inline RowTerms terms_of(Distance distance, const RowStats& row, const QueryExtremes& query) {
   if (!(row.norm <= kLargestNorm)) return {0, -kFarthest, infinite()};

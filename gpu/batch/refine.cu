@@ -177,7 +177,7 @@ void launch_tighten(const Nominees& nominees, cudaStream_t stream) {
 
 void launch_rescore(const Rescore& work, cudaStream_t stream) {
   for_kernel(work.type, work.distance, [&]<ElementType kType, Distance kDistance>() {
-    if constexpr (kDistance != Distance::kL1 && kDistance != Distance::kHamming) {
+    if constexpr (info(kDistance).product) {
       rescore_kernel<kType, kDistance><<<work.nominees.queries, kThreads, 0, stream>>>(work);
     }
   });

@@ -1,7 +1,6 @@
-#include <cuda_fp16.h>
-
 #include "gpu/batch/shadow.h"
 #include "gpu/runtime/cuda_error.h"
+#include "gpu/runtime/element_load.cuh"
 #include "gpu/runtime/row_score.cuh"
 
 namespace warplite::gpu {
@@ -13,14 +12,6 @@ constexpr unsigned kWarpsPerBlock = kThreads / kWarp;
 // Rows are scaled so that their largest element lies in [2^7, 2^8): exact for 8-bit integers,
 // and 21 binades away from where float16 loses relative precision.
 constexpr int kLargestExponent = 8;
-
-__device__ double element(const std::byte* row, ElementType type, std::uint32_t i) {
-  switch (type) {
-    case ElementType::kFloat32: return reinterpret_cast<const float*>(row)[i];
-    case ElementType::kFloat16: return __half2float(reinterpret_cast<const __half*>(row)[i]);
-    default: return static_cast<double>(static_cast<signed char>(row[i]));
-  }
-}
 
 __device__ double warp_sum(double value) {
   for (unsigned lanes = kWarp / 2; lanes != 0; lanes /= 2) {
@@ -39,7 +30,7 @@ __device__ float warp_max(float value) {
 __device__ float largest_element(const std::byte* row, ElementType type, std::uint32_t dim) {
   float largest = 0;
   for (std::uint32_t i = threadIdx.x % kWarp; i < dim; i += kWarp) {
-    largest = fmaxf(largest, fabsf(static_cast<float>(element(row, type, i))));
+    largest = fmaxf(largest, fabsf(element_at(row, type, i)));
   }
   return warp_max(largest);
 }
@@ -57,7 +48,7 @@ __device__ double2 convert(const std::byte* row, ElementType type, std::uint32_t
                            __half* out) {
   double square = 0, lost = 0;
   for (std::uint32_t i = threadIdx.x % kWarp; i < padded_elements(dim); i += kWarp) {
-    const double x = i < dim ? element(row, type, i) : 0;
+    const double x = i < dim ? element_at(row, type, i) : 0;
     const __half half = __double2half(x / scale);
     const double rest = x - scale * static_cast<double>(__half2float(half));
     out[panel_offset(vector, i, dim, panel_rows)] = half;
@@ -93,7 +84,7 @@ __global__ void canonical_queries_kernel(QueryShape shape, std::uint32_t stride,
   const unsigned lane = threadIdx.x % kWarp;
   const std::byte* row = raw + std::size_t{query} * stride;
   const std::uint32_t padded = padded_query(shape.type, shape.dim);
-  if (shape.type == ElementType::kBit || shape.type == ElementType::kInt8) {
+  if (!is_real(shape.type)) {
     std::byte* bytes = out.bytes + std::size_t{query} * padded;
     double square = 0;
     for (std::uint32_t i = lane; i < padded; i += kWarp) {
@@ -107,7 +98,7 @@ __global__ void canonical_queries_kernel(QueryShape shape, std::uint32_t stride,
   }
   double* real = out.real + std::size_t{query} * padded;
   for (std::uint32_t i = lane; i < padded; i += kWarp) {
-    real[i] = i < shape.dim ? element(row, shape.type, i) : 0;
+    real[i] = i < shape.dim ? element_at(row, shape.type, i) : 0;
   }
   __syncwarp();
   double sums[4] = {};

@@ -68,7 +68,7 @@ void make_shadow(const std::byte* vectors, ElementType type, std::uint32_t dim,
 
 // The queries of a batch as kernels want them; see launch_prepare(). Device addresses.
 struct PreparedQueries {
-  double* real;           // [queries][padded16] for FLOAT and FLOAT16
+  double* real;           // [queries][padded16] for real elements
   std::byte* bytes;       // [queries][padded_bytes] for INT8 and BIT
   double* squares;        // canonical y·y
   std::uint16_t* halves;  // panels of panel_queries, zeros beyond `queries`; or null
@@ -92,8 +92,7 @@ void launch_prepare(const QueryShape& shape, const std::byte* raw, const Prepare
 // Doubles, or bytes, from one prepared query to the next.
 constexpr std::uint32_t padded_query(ElementType type, std::uint32_t dim) {
   const auto size = static_cast<std::uint32_t>(
-      type == ElementType::kFloat32 || type == ElementType::kFloat16 ? dim
-                                                                     : bytes_per_vector(type, dim));
+      is_real(type) ? dim : bytes_per_vector(type, dim));
   return (size + 15) / 16 * 16;
 }
 

@@ -54,6 +54,8 @@ __global__ void __launch_bounds__(kThreads) bound_kernel(Nominees sample, std::u
   sample.limits[query] = fminf(sample.limits[query], fminf(value_of_key(key), kFarthest));
 }
 
+static_assert(products_are({Distance::kL2, Distance::kCosine, Distance::kInnerProduct}));
+
 // Scores are those of nominate.h; ip and cosine have them of the query divided by its scale.
 __global__ void lower_kernel(Nominees nominees, PreparedQueries prepared, Distance distance,
                              const double* farthest) {
@@ -142,7 +144,7 @@ void launch_mask(const Nominees& nominees, std::uint32_t tile_queries, const std
 
 void launch_measure(const Measure& work, cudaStream_t stream) {
   for_kernel(work.type, work.distance, [&]<ElementType kType, Distance kDistance>() {
-    if constexpr (kDistance != Distance::kL1 && kDistance != Distance::kHamming) {
+    if constexpr (info(kDistance).product) {
       measure_kernel<kType, kDistance>
           <<<dim3(work.nominees.queries, kMeasureParts), kThreads, 0, stream>>>(work);
     }

@@ -27,9 +27,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 bool ThresholdSearch::suits(const Gpu& gpu, const compute::Workload& work, std::size_t k,
                             const RowSet& rows) {
-  const bool product = work.distance == Distance::kL2 || work.distance == Distance::kCosine ||
-                       work.distance == Distance::kInnerProduct;
-  return product && work.queries.type != ElementType::kBit && work.sample.size() >= k &&
+  return info(work.distance).product && work.sample.size() >= k &&
          work.queries.rows >= kLeastQueries && rows.rows() >= kLeastRows && !work.has_after &&
          work.range.unbounded() &&
          can_nominate(gpu.capability(), gpu.shared_memory(), work.queries.dim);

@@ -203,6 +203,8 @@ __global__ void __launch_bounds__(kThreads)
   if (threadIdx.x == 0) out.counts[query] = kept;
 }
 
+static_assert(products_are({Distance::kL2, Distance::kCosine, Distance::kInnerProduct}));
+
 __device__ double distance_of_score(Distance distance, float score) {
   const double value = score;
   if (distance == Distance::kInnerProduct) return value;
@@ -259,7 +261,7 @@ void launch_ivf_collect(const IvfSearchView& search, cudaStream_t stream) {
   };
   if (search.shape.m == 0) {
     for_kernel(search.type, search.distance, [&]<ElementType kType, Distance kDistance>() {
-      if constexpr (kDistance != Distance::kL1 && kDistance != Distance::kHamming) {
+      if constexpr (info(kDistance).product) {
         whole_kernel<kType, kDistance><<<search.queries, kThreads, 0, stream>>>(search);
       }
     });

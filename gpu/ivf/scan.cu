@@ -305,7 +305,7 @@ void launch_ivf_scan(const IvfSearchView& search, cudaStream_t stream) {
     squares_kernel<<<units, kThreads, sizeof(Slab), stream>>>(search, search.raw);
   } else if (search.shape.m == 0) {
     for_kernel(search.type, search.distance, [&]<ElementType kType, Distance kDistance>() {
-      if constexpr (kDistance != Distance::kL1 && kDistance != Distance::kHamming) {
+      if constexpr (info(kDistance).product) {
         whole_kernel<kType, kDistance><<<units, kThreads, 0, stream>>>(search);
       }
     });

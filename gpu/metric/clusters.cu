@@ -276,7 +276,7 @@ void launch_metric_clusters(const MetricSearchView& search, cudaStream_t stream)
   const std::size_t points =
       search.table.dim <= kSharedDim ? search.table.dim * kMetricTile * sizeof(float) : 0;
   for_kernel(search.type, search.distance, [&]<ElementType kType, Distance kDistance>() {
-    if constexpr (kDistance != Distance::kInnerProduct && kDistance != Distance::kHamming) {
+    if constexpr (info(kDistance).space.has_value()) {
       clusters_kernel<kType, kDistance><<<grid, kMetricThreads, points, stream>>>(search);
     }
   });

@@ -176,7 +176,7 @@ __global__ void __launch_bounds__(kMetricThreads)
 void launch_metric_pivots(const MetricSearchView& search, cudaStream_t stream) {
   const dim3 grid = metric_grid(search, kMostParts);
   for_kernel(search.type, search.distance, [&]<ElementType kType, Distance kDistance>() {
-    if constexpr (kDistance != Distance::kInnerProduct && kDistance != Distance::kHamming) {
+    if constexpr (info(kDistance).space.has_value()) {
       pivots_kernel<kType, kDistance><<<grid, kMetricThreads, 0, stream>>>(search);
     }
   });

@@ -8,7 +8,14 @@ namespace warplite::gpu {
 
 template <Distance kDistance>
 constexpr bool is_angle() {
-  return kDistance == Distance::kCosine;
+  constexpr bool kAngle = info(kDistance).space == MetricSpace::kAngle;
+  return kAngle;
+}
+
+template <Distance kDistance>
+constexpr bool is_sum() {
+  constexpr bool kL1 = info(kDistance).space == MetricSpace::kL1;
+  return kL1;
 }
 
 // Of the distances of rows to a point, those that rows within a radius may have.
@@ -56,11 +63,11 @@ struct Windows {
 template <Distance kDistance>
 __device__ float add_difference(float sum, float a, float b) {
   const float t = a - b;
-  return kDistance == Distance::kL1 ? sum + fabsf(t) : fmaf(t, t, sum);
+  return is_sum<kDistance>() ? sum + fabsf(t) : fmaf(t, t, sum);
 }
 template <Distance kDistance>
 __device__ float distance_of_sum(float sum) {
-  return kDistance == Distance::kL1 ? sum : __fsqrt_rn(sum);
+  return is_sum<kDistance>() ? sum : __fsqrt_rn(sum);
 }
 
 }  // namespace warplite::gpu

@@ -4,10 +4,9 @@
 // eight rows at once. Nothing is fused: the intrinsics round every operation.
 #pragma once
 
-#include <cuda_fp16.h>
-
 #include <cstdint>
 
+#include "gpu/runtime/element_load.cuh"
 #include "gpu/runtime/row_table.h"
 
 namespace warplite::gpu {
@@ -52,9 +51,59 @@ __device__ inline double cosine_of_sums(double dot, double xx, double yy) {
   return distance < 0 ? 0.0 : distance;
 }
 
-// Four consecutive elements, as stored.
+// What a distance of real elements sums, and what the sum becomes; one for each. `norm` and `square`
+// are the row's and the query's x·x where the distance divides by norms, else 0.
+template <Distance kDistance>
+struct RealTerms;
+template <>
+struct RealTerms<Distance::kL2> {
+  static __device__ double of(double y, double x) {
+    const double t = __dsub_rn(y, x);
+    return __dmul_rn(t, t);
+  }
+  static __device__ double distance(double sum, double, double) { return __dsqrt_rn(sum); }
+};
+template <>
+struct RealTerms<Distance::kL1> {
+  static __device__ double of(double y, double x) { return fabs(__dsub_rn(y, x)); }
+  static __device__ double distance(double sum, double, double) { return sum; }
+};
+template <>
+struct RealTerms<Distance::kInnerProduct> {
+  static __device__ double of(double y, double x) { return __dmul_rn(y, x); }
+  static __device__ double distance(double sum, double, double) { return negated(sum); }
+};
+template <>
+struct RealTerms<Distance::kCosine> : RealTerms<Distance::kInnerProduct> {
+  static __device__ double distance(double sum, double norm, double square) {
+    return cosine_of_sums(sum, norm, square);
+  }
+};
+
+// Four consecutive elements, as stored: two bytes each, or float32.
 template <ElementType kType>
-struct Quad;
+struct Quad {
+  static_assert(is_real(kType) && property<&ElementInfo::bits>(kType) == 16);
+  uint2 raw;
+  template <bool kAligned>
+  __device__ void load(const std::byte* row, std::uint32_t i, std::uint32_t dim) {
+    const auto* at = reinterpret_cast<const std::uint16_t*>(row) + i;
+    if constexpr (kAligned) {
+      raw = i < dim ? __ldcs(reinterpret_cast<const uint2*>(at)) : uint2{0, 0};
+    } else {
+      const auto part = [&](std::uint32_t j) { return i + j < dim ? std::uint32_t{at[j]} : 0u; };
+      raw = {part(0) | part(1) << 16, part(2) | part(3) << 16};
+    }
+  }
+  __device__ void unpack(double (&x)[4]) const {
+    const auto element = [](std::uint32_t bits) {
+      return static_cast<double>(
+          DeviceElement<kType>::value(static_cast<unsigned short>(bits)));
+    };
+    x[0] = element(raw.x & 0xffff), x[1] = element(raw.x >> 16);
+    x[2] = element(raw.y & 0xffff), x[3] = element(raw.y >> 16);
+  }
+};
 
 template <>
 struct Quad<ElementType::kFloat32> {
@@ -71,28 +120,6 @@ struct Quad<ElementType::kFloat32> {
   }
   __device__ void unpack(double (&x)[4]) const {
     x[0] = raw.x, x[1] = raw.y, x[2] = raw.z, x[3] = raw.w;
-  }
-};
-
-template <>
-struct Quad<ElementType::kFloat16> {
-  uint2 raw;
-  template <bool kAligned>
-  __device__ void load(const std::byte* row, std::uint32_t i, std::uint32_t dim) {
-    const auto* at = reinterpret_cast<const std::uint16_t*>(row) + i;
-    if constexpr (kAligned) {
-      raw = i < dim ? __ldcs(reinterpret_cast<const uint2*>(at)) : uint2{0, 0};
-    } else {
-      const auto part = [&](std::uint32_t j) { return i + j < dim ? std::uint32_t{at[j]} : 0u; };
-      raw = {part(0) | part(1) << 16, part(2) | part(3) << 16};
-    }
-  }
-  __device__ void unpack(double (&x)[4]) const {
-    const auto element = [](std::uint32_t bits) {
-      return static_cast<double>(__half2float(__ushort_as_half(static_cast<unsigned short>(bits))));
-    };
-    x[0] = element(raw.x & 0xffff), x[1] = element(raw.x >> 16);
-    x[2] = element(raw.y & 0xffff), x[3] = element(raw.y >> 16);
   }
 };
 
@@ -116,6 +143,8 @@ struct RowScore {
   }
 
  private:
+  static constexpr bool kNorms = info(kDistance).norms;
+
   // kAhead: loads in flight.
   template <bool kAligned, int kAhead>
   static __device__ void accumulate(std::uint32_t dim, const QueryTerms& queries,
@@ -148,17 +177,10 @@ struct RowScore {
       const double y[4] = {low.x, low.y, high.x, high.y};
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
-        if constexpr (kDistance == Distance::kL2) {
-          const double t = __dsub_rn(y[j], x[j]);
-          sums[q][j] = __dadd_rn(sums[q][j], __dmul_rn(t, t));
-        } else if constexpr (kDistance == Distance::kL1) {
-          sums[q][j] = __dadd_rn(sums[q][j], fabs(__dsub_rn(y[j], x[j])));
-        } else {
-          sums[q][j] = __dadd_rn(sums[q][j], __dmul_rn(y[j], x[j]));
-        }
+        sums[q][j] = __dadd_rn(sums[q][j], RealTerms<kDistance>::of(y[j], x[j]));
       }
     }
-    if constexpr (kDistance == Distance::kCosine) {
+    if constexpr (kNorms) {
 #pragma unroll
       for (int j = 0; j < 4; ++j) xx[j] = __dadd_rn(xx[j], __dmul_rn(x[j], x[j]));
     }
@@ -166,19 +188,11 @@ struct RowScore {
 
   static __device__ void finish(const QueryTerms& queries, double (&sums)[kQueries][4],
                                 double (&xx)[4], double (&out)[kQueries]) {
-    const double norm = kDistance == Distance::kCosine ? fold(xx) : 0;
+    const double norm = kNorms ? fold(xx) : 0;
 #pragma unroll
     for (int q = 0; q < kQueries; ++q) {
-      const double sum = fold(sums[q]);
-      if constexpr (kDistance == Distance::kL2) {
-        out[q] = __dsqrt_rn(sum);
-      } else if constexpr (kDistance == Distance::kL1) {
-        out[q] = sum;
-      } else if constexpr (kDistance == Distance::kInnerProduct) {
-        out[q] = negated(sum);
-      } else {
-        out[q] = cosine_of_sums(sum, norm, __ldg(queries.squares + queries.slots[q]));
-      }
+      const double square = kNorms ? __ldg(queries.squares + queries.slots[q]) : 0;
+      out[q] = RealTerms<kDistance>::distance(fold(sums[q]), norm, square);
     }
   }
 };
@@ -196,6 +210,39 @@ __device__ inline uint4 load_bytes(const std::byte* row, std::uint32_t i, std::u
   }
   return {words[0], words[1], words[2], words[3]};
 }
+
+// The same for INT8, four elements a word. kSquares: `norm` and `square` are wanted.
+template <Distance kDistance>
+struct Int8Terms;
+template <>
+struct Int8Terms<Distance::kInnerProduct> {
+  static constexpr bool kSquares = false;
+  static __device__ int add(int a, int b, int sum) { return __dp4a(a, b, sum); }
+  static __device__ double distance(double sum, double, double) { return negated(sum); }
+};
+template <>
+struct Int8Terms<Distance::kCosine> : Int8Terms<Distance::kInnerProduct> {
+  static constexpr bool kSquares = true;
+  static __device__ double distance(double sum, double norm, double square) {
+    return cosine_of_sums(sum, norm, square);
+  }
+};
+template <>
+struct Int8Terms<Distance::kL2> : Int8Terms<Distance::kInnerProduct> {
+  static constexpr bool kSquares = true;
+  static __device__ double distance(double sum, double norm, double square) {
+    return __dsqrt_rn(norm - 2 * sum + square);
+  }
+};
+template <>
+struct Int8Terms<Distance::kL1> {
+  static constexpr bool kSquares = false;
+  static __device__ int add(int a, int b, int sum) {
+    return sum +
+           static_cast<int>(__vsads4(static_cast<unsigned>(a), static_cast<unsigned>(b)));
+  }
+  static __device__ double distance(double sum, double, double) { return sum; }
+};
 
 // INT8 and BIT: integer sums, exact in any order; with 65,536 elements at most they fit 32 bits.
 template <Distance kDistance, int kQueries>
@@ -221,8 +268,7 @@ struct RowScore<ElementType::kInt8, kDistance, kQueries> {
   }
 
  private:
-  static constexpr bool kNeedsSquares =
-      kDistance == Distance::kL2 || kDistance == Distance::kCosine;
+  using Terms = Int8Terms<kDistance>;
 
   static __device__ void add(const uint4& x, const QueryTerms& queries, std::uint32_t at,
                              int (&sums)[kQueries], int& xx) {
@@ -235,15 +281,10 @@ struct RowScore<ElementType::kInt8, kDistance, kQueries> {
       const int b[4] = {y.x, y.y, y.z, y.w};
 #pragma unroll
       for (int j = 0; j < 4; ++j) {
-        if constexpr (kDistance == Distance::kL1) {
-          sums[q] += static_cast<int>(
-              __vsads4(static_cast<unsigned>(a[j]), static_cast<unsigned>(b[j])));
-        } else {
-          sums[q] = __dp4a(a[j], b[j], sums[q]);
-        }
+        sums[q] = Terms::add(a[j], b[j], sums[q]);
       }
     }
-    if constexpr (kNeedsSquares) {
+    if constexpr (Terms::kSquares) {
 #pragma unroll
       for (int j = 0; j < 4; ++j) xx = __dp4a(a[j], a[j], xx);
     }
@@ -251,21 +292,22 @@ struct RowScore<ElementType::kInt8, kDistance, kQueries> {
 
   static __device__ void finish(const QueryTerms& queries, int (&sums)[kQueries], int xx,
                                 double (&out)[kQueries]) {
-    const double norm = kNeedsSquares ? fold(xx) : 0;
+    const double norm = Terms::kSquares ? fold(xx) : 0;
 #pragma unroll
     for (int q = 0; q < kQueries; ++q) {
-      const double sum = fold(sums[q]);
-      if constexpr (kDistance == Distance::kL2) {
-        out[q] = __dsqrt_rn(norm - 2 * sum + __ldg(queries.squares + queries.slots[q]));
-      } else if constexpr (kDistance == Distance::kL1) {
-        out[q] = sum;
-      } else if constexpr (kDistance == Distance::kInnerProduct) {
-        out[q] = negated(sum);
-      } else {
-        out[q] = cosine_of_sums(sum, norm, __ldg(queries.squares + queries.slots[q]));
-      }
+      const double square = Terms::kSquares ? __ldg(queries.squares + queries.slots[q]) : 0;
+      out[q] = Terms::distance(fold(sums[q]), norm, square);
     }
   }
+};
+
+// What is counted of vectors of bits: those that differ and, with kUnion, those that either has.
+template <Distance kDistance>
+struct BitTerms;
+template <>
+struct BitTerms<Distance::kHamming> {
+  static constexpr bool kUnion = false;
+  static __device__ double distance(int differ, int) { return differ; }
 };
 
 template <Distance kDistance, int kQueries>
@@ -274,41 +316,37 @@ struct RowScore<ElementType::kBit, kDistance, kQueries> {
                              const std::byte* row, bool active, double (&out)[kQueries]) {
     const std::uint32_t lane = threadIdx.x % kLanesPerRow;
     const std::uint32_t size = active ? table.stride : 0;
-    int sums[kQueries] = {};
+    int differ[kQueries] = {}, either[kQueries] = {};
     for (std::uint32_t at = lane * 16; at < size; at += 64) {
       const uint4 x = load_bytes(row, at, size, table.aligned);
 #pragma unroll
       for (int q = 0; q < kQueries; ++q) {
         const uint4 y = __ldg(
             reinterpret_cast<const uint4*>(queries.bytes + std::size_t{queries.slots[q]} * queries.padded + at));
-        sums[q] += __popc(x.x ^ y.x) + __popc(x.y ^ y.y) + __popc(x.z ^ y.z) + __popc(x.w ^ y.w);
+        differ[q] += __popc(x.x ^ y.x) + __popc(x.y ^ y.y) + __popc(x.z ^ y.z) + __popc(x.w ^ y.w);
+        if constexpr (BitTerms<kDistance>::kUnion) {
+          either[q] +=
+              __popc(x.x | y.x) + __popc(x.y | y.y) + __popc(x.z | y.z) + __popc(x.w | y.w);
+        }
       }
     }
 #pragma unroll
-    for (int q = 0; q < kQueries; ++q) out[q] = fold(sums[q]);
+    for (int q = 0; q < kQueries; ++q) {
+      const int unions = BitTerms<kDistance>::kUnion ? fold(either[q]) : 0;
+      out[q] = BitTerms<kDistance>::distance(fold(differ[q]), unions);
+    }
   }
 };
 
 // Calls `visit.template operator()<kType, kDistance>()` for the pair at hand.
 template <typename Visit>
 void for_kernel(ElementType type, Distance distance, const Visit& visit) {
-  const auto with_distance = [&]<ElementType kType>() {
-    switch (distance) {
-      case Distance::kL2: visit.template operator()<kType, Distance::kL2>(); break;
-      case Distance::kL1: visit.template operator()<kType, Distance::kL1>(); break;
-      case Distance::kInnerProduct:
-        visit.template operator()<kType, Distance::kInnerProduct>();
-        break;
-      default: visit.template operator()<kType, Distance::kCosine>();
-    }
-  };
-  switch (type) {
-    case ElementType::kFloat32: with_distance.template operator()<ElementType::kFloat32>(); break;
-    case ElementType::kFloat16: with_distance.template operator()<ElementType::kFloat16>(); break;
-    case ElementType::kInt8: with_distance.template operator()<ElementType::kInt8>(); break;
-    case ElementType::kBit:
-      visit.template operator()<ElementType::kBit, Distance::kHamming>();
-  }
+  for_each_element_type([&]<ElementType kType>() {
+    if (type != kType) return;
+    for_each_distance<kType>([&]<Distance kDistance>() {
+      if (distance == kDistance) visit.template operator()<kType, kDistance>();
+    });
+  });
 }
 
 }  // namespace warplite::gpu

@@ -50,7 +50,7 @@ inline constexpr unsigned kScanQueries = 4;
 
 // Queries as canonical arithmetic takes them (shadow.h); device addresses.
 struct QueryTerms {
-  const double* real;      // FLOAT, FLOAT16: [queries][padded], zeros behind dim
+  const double* real;      // real elements: [queries][padded], zeros behind dim
   const std::byte* bytes;  // INT8, BIT: [queries][padded], zeros behind the vector
   const double* squares;   // y·y of each query in canonical order; INT8: exact
   std::uint32_t padded;    // elements, or bytes, from one query to the next

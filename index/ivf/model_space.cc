@@ -2,12 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <vector>
 
 #include "compute/parallel.h"
-#include "core/half.h"
+#include "core/elements.h"
 #include "index/ivf/matrix.h"
 
 namespace warplite::index {
@@ -16,20 +15,9 @@ namespace {
 constexpr std::size_t kGrainElements = std::size_t{1} << 15;
 
 void convert(ElementType type, const std::byte* from, std::size_t n, float* to) {
-  switch (type) {
-    case ElementType::kFloat32: std::memcpy(to, from, n * sizeof(float)); return;
-    case ElementType::kFloat16:
-      for (std::size_t i = 0; i < n; ++i) {
-        std::uint16_t half;
-        std::memcpy(&half, from + i * sizeof half, sizeof half);
-        to[i] = half_to_float(half);
-      }
-      return;
-    case ElementType::kInt8:
-      for (std::size_t i = 0; i < n; ++i) to[i] = static_cast<std::int8_t>(from[i]);
-      return;
-    case ElementType::kBit: return;
-  }
+  with_numbers(type, [&]<ElementType kType>() {
+    for (std::size_t i = 0; i < n; ++i) to[i] = read_element<kType>(from, i);
+  });
 }
 
 // Divides by the norm; zeros stay so.
@@ -43,27 +31,21 @@ void normalise(float* row, std::uint32_t dim) {
 
 // The factor that brings a unit vector's largest element to the end of INT8's range.
 float scale_for(const float* row, std::uint32_t dim, ElementType type, Distance distance) {
-  if (type != ElementType::kInt8 || distance != Distance::kCosine) return 1;
+  if (is_real(type) || !info(distance).norms) return 1;
   float largest = 0;
   for (std::uint32_t i = 0; i < dim; ++i) largest = std::max(largest, std::fabs(row[i]));
   return largest > 0 ? 127 / largest : 1;
 }
 
 void store(const float* row, std::uint32_t dim, ElementType type, float scale, std::byte* to) {
-  constexpr float kLargestHalf = 65504;
   constexpr float kLargest = std::numeric_limits<float>::max();
-  for (std::uint32_t i = 0; i < dim; ++i) {
-    const float value = std::clamp(row[i] * scale, -kLargest, kLargest);
-    if (type == ElementType::kFloat32) {
-      std::memcpy(to + i * sizeof value, &value, sizeof value);
-    } else if (type == ElementType::kFloat16) {
-      const std::uint16_t half = float_to_half(std::clamp(value, -kLargestHalf, kLargestHalf));
-      std::memcpy(to + i * sizeof half, &half, sizeof half);
-    } else {
-      to[i] = static_cast<std::byte>(
-          static_cast<std::int8_t>(std::lround(std::clamp(value, -128.0f, 127.0f))));
+  with_numbers(type, [&]<ElementType kType>() {
+    constexpr float kLargestElement = Element<kType>::kLargest;
+    for (std::uint32_t i = 0; i < dim; ++i) {
+      const float value = std::clamp(row[i] * scale, -kLargest, kLargest);
+      write_element<kType>(std::clamp(value, -kLargestElement, kLargestElement), to, i);
     }
-  }
+  });
 }
 
 }  // namespace
@@ -77,7 +59,7 @@ void to_model_space(const MatrixView& vectors, Distance distance, const float* r
   compute::in_parallel(vectors.rows, grain, vectors.rows / grain,
                        [&](std::size_t first, std::size_t last) {
     convert(vectors.type, vectors.row(first), (last - first) * dim, converted + first * dim);
-    if (distance != Distance::kCosine) return;
+    if (!info(distance).norms) return;
     for (std::size_t i = first; i < last; ++i) normalise(converted + i * dim, dim);
   });
   if (rotation == nullptr) return;

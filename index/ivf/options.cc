@@ -58,14 +58,14 @@ class Parameters {
 };
 
 void check_column(const Spec& spec, const ColumnShape& column) {
-  if (column.type == ElementType::kBit) {
-    fail(spec, "needs FLOAT, FLOAT16 or INT8 vectors, but the column holds BIT");
+  if (is_bits(column.type)) {
+    fail(spec, "needs " + element_types_listed([](ElementType type) { return !is_bits(type); }) +
+                   " vectors, but the column holds BIT");
   }
-  if (column.distance != Distance::kL2 && column.distance != Distance::kCosine &&
-      column.distance != Distance::kInnerProduct) {
-    fail(spec, "needs distance=l2, cosine or ip, but distance=" +
-                   std::string(info(column.distance).name) + " was given");
-  }
+  if (info(column.distance).product) return;
+  fail(spec, "needs distance=" +
+                 distances_listed([](const DistanceInfo& row) { return row.product; }) +
+                 ", but distance=" + std::string(info(column.distance).name) + " was given");
 }
 
 void parse_lists(Parameters& parameters, IvfOptions* options) {

@@ -80,15 +80,6 @@ class Parameters {
   std::string known_;
 };
 
-std::string distances_of(LshFamily family) {
-  switch (family) {
-    case LshFamily::kE2lsh: return "l2 or l1";
-    case LshFamily::kRbh: return "l1";
-    case LshFamily::kSimhash: return "cosine";
-  }
-  return "";
-}
-
 bool serves(LshFamily family, Distance distance) {
   switch (family) {
     case LshFamily::kE2lsh: return distance == Distance::kL2 || distance == Distance::kL1;
@@ -104,11 +95,16 @@ LshFamily parse_family(Parameters& parameters, const ColumnShape& column) {
   for (const LshFamily family : kFamilies) {
     if (given ? *given != name(family) : !serves(family, column.distance)) continue;
     if (serves(family, column.distance)) return family;
-    fail("with family=" + *given + " needs distance=" + distances_of(family) +
+    fail("with family=" + *given + " needs distance=" +
+         distances_listed([&](const DistanceInfo& row) { return serves(family, row.distance); }) +
          ", but distance=" + distance + " was given");
   }
   if (given) fail("expects family=e2lsh, rbh or simhash, but \"" + *given + "\" was given");
-  fail("needs distance=l2, l1 or cosine, but distance=" + distance + " was given");
+  const auto served = [](const DistanceInfo& row) {
+    return std::any_of(std::begin(kFamilies), std::end(kFamilies),
+                       [&](LshFamily family) { return serves(family, row.distance); });
+  };
+  fail("needs distance=" + distances_listed(served) + ", but distance=" + distance + " was given");
 }
 
 std::uint32_t parse_functions(Parameters& parameters) {
@@ -157,8 +153,9 @@ std::string_view name(LshFamily family) {
 }
 
 LshOptions parse_lsh(const Spec& spec, const ColumnShape& column) {
-  if (column.type == ElementType::kBit) {
-    fail("needs FLOAT, FLOAT16 or INT8 vectors, but the column holds BIT");
+  if (is_bits(column.type)) {
+    fail("needs " + element_types_listed([](ElementType type) { return !is_bits(type); }) +
+         " vectors, but the column holds BIT");
   }
   Parameters parameters(spec);
   LshOptions options;

@@ -10,17 +10,11 @@ using compute::MetricSpace;
 using compute::MetricVectors;
 
 MetricSpace metric_space(const std::string& kind, const ColumnShape& shape) {
-  if (shape.type != ElementType::kBit) {
-    switch (shape.distance) {
-      case Distance::kL2: return MetricSpace::kL2;
-      case Distance::kL1: return MetricSpace::kL1;
-      case Distance::kCosine: return MetricSpace::kAngle;
-      default: break;
-    }
-  }
-  throw Error(ErrorKind::kInvalid, "index=" + kind +
-                                       " needs distance=l2, l1 or cosine, but the column has "
-                                       "distance=" +
+  if (const auto space = info(shape.distance).space) return *space;
+  const std::string known =
+      distances_listed([](const DistanceInfo& row) { return row.space.has_value(); });
+  throw Error(ErrorKind::kInvalid, "index=" + kind + " needs distance=" + known +
+                                       ", but the column has distance=" +
                                        std::string(info(shape.distance).name));
 }
 

@@ -5,10 +5,6 @@
 
 namespace warplite::sql {
 
-struct VectorName {
-  std::string_view name;
-  ElementType type;
-};
 namespace {
 
 constexpr std::uint32_t kMaxDimension = 65536;
@@ -28,20 +24,27 @@ constexpr PlainName kPlainNames[] = {
     {"bool", PlainType::kBoolean, "BOOLEAN"},    {"boolean", PlainType::kBoolean, "BOOLEAN"},
 };
 
-constexpr VectorName kVectorNames[] = {
-    {"float", ElementType::kFloat32},   {"f32", ElementType::kFloat32},
-    {"float32", ElementType::kFloat32}, {"float16", ElementType::kFloat16},
-    {"f16", ElementType::kFloat16},     {"int8", ElementType::kInt8},
-    {"i8", ElementType::kInt8},         {"bit", ElementType::kBit},
-};
-
-constexpr std::string_view kTypesExpected =
-    "a type: FLOAT[n], FLOAT16[n], INT8[n], BIT[n], INTEGER, REAL, TEXT or BOOLEAN";
+// "a type: FLOAT[n], …, INTEGER, REAL, TEXT or BOOLEAN"
+std::string types_expected() {
+  std::string text = "a type: ";
+  for (const ElementInfo& row : kElementTypes) text += std::string(row.declared) + "[n], ";
+  return text + "INTEGER, REAL, TEXT or BOOLEAN";
+}
 
 template <typename Row, std::size_t n>
 const Row* lookup(const Row (&rows)[n], std::string_view name) {
   for (const Row& row : rows) {
     if (row.name == name) return &row;
+  }
+  return nullptr;
+}
+
+// By one of its spellings.
+const ElementInfo* vector_type_named(std::string_view name) {
+  for (const ElementInfo& row : kElementTypes) {
+    for (const std::string_view spelling : row.spellings) {
+      if (!spelling.empty() && spelling == name) return &row;
+    }
   }
   return nullptr;
 }
@@ -134,16 +137,16 @@ std::string ArgumentParser::value(std::string_view what) {
 }
 
 void ArgumentParser::type(ColumnDefinition& column) {
-  if (token().kind != Token::Kind::kWord) expected(kTypesExpected);
+  if (token().kind != Token::Kind::kWord) expected(types_expected());
   const std::string word = ascii_lower(token().text);
-  const VectorName* vector = lookup(kVectorNames, word);
+  const ElementInfo* vector = vector_type_named(word);
   const PlainName* plain = lookup(kPlainNames, word);
   if (vector != nullptr && (tokens_[at_ + 1].kind == Token::Kind::kBracket || plain == nullptr)) {
     take();
-    vector_type(column, *vector);
+    vector_type(column, vector->type);
     return;
   }
-  if (plain == nullptr) expected(kTypesExpected);
+  if (plain == nullptr) expected(types_expected());
   take();
   column.plain = plain->type;
   column.declared = plain->declared;
@@ -161,11 +164,11 @@ void ArgumentParser::aux_type(ColumnDefinition& column) {
   column.declared = plain != nullptr ? plain->declared : "BLOB";
 }
 
-void ArgumentParser::vector_type(ColumnDefinition& column, const VectorName& type) {
+void ArgumentParser::vector_type(ColumnDefinition& column, ElementType type) {
   column.kind = ColumnKind::kVector;
   column.declared = "BLOB";
-  column.element = type.type;
-  column.distance = default_distance(type.type);
+  column.element = type;
+  column.distance = default_distance(type);
   if (token().kind != Token::Kind::kBracket) expected("a dimension in brackets, as FLOAT[768]");
   const std::string digits = take().text;
   const char* end = digits.data() + digits.size();
@@ -175,7 +178,7 @@ void ArgumentParser::vector_type(ColumnDefinition& column, const VectorName& typ
     fail("expected a dimension from 1 to " + std::to_string(kMaxDimension) + ", got \"" + digits +
          "\"");
   }
-  if (type.type == ElementType::kBit && column.dim % 8 != 0) {
+  if (is_bits(type) && column.dim % 8 != 0) {
     fail("the dimension of a BIT column must be a multiple of 8, got " + digits);
   }
 }
@@ -226,11 +229,11 @@ void ArgumentParser::distance(ColumnDefinition& column) {
   const std::string option = take().text;
   if (!accept('=')) expected("\"=\" after " + option);
   if (std::exchange(has_distance_, true)) fail("a column has one distance");
-  std::string known;
-  for (const DistanceInfo& row : kDistances) {
-    if (column.kind == ColumnKind::kVector && !applies(row.distance, column.element)) continue;
-    known += (known.empty() ? "" : ", ") + std::string(row.name);
-  }
+  const std::string known = distances_listed(
+      [&](const DistanceInfo& row) {
+        return column.kind != ColumnKind::kVector || applies(row.distance, column.element);
+      },
+      ", ");
   const std::string given = value("a distance: " + known);
   if (column.kind != ColumnKind::kVector) {
     if (column.plain != PlainType::kText || ascii_lower(given) != "edit") {

@@ -13,8 +13,6 @@
 
 namespace warplite::sql {
 
-struct VectorName;  // a spelling of a vector type
-
 // REQUIRES: `table` and `argument` outlive the parser.
 class ArgumentParser {
  public:
@@ -52,7 +50,7 @@ class ArgumentParser {
   std::string value(std::string_view what);
   void type(ColumnDefinition& column);
   void aux_type(ColumnDefinition& column);
-  void vector_type(ColumnDefinition& column, const VectorName& type);
+  void vector_type(ColumnDefinition& column, ElementType type);
   void option(ColumnDefinition& column);
   void key(ColumnDefinition& column, ColumnKind kind);
   void collate(ColumnDefinition& column);

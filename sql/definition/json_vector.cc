@@ -4,8 +4,8 @@
 #include <cstring>
 #include <string>
 
+#include "core/elements.h"
 #include "core/error.h"
-#include "core/half.h"
 #include "sql/host/json_reader.h"
 
 namespace warplite::sql {
@@ -68,32 +68,27 @@ class VectorParser {
       return unexpected("a number that is too large at byte " + std::to_string(reader_.end()),
                         ": " + written());
     }
-    switch (type_) {
-      case ElementType::kFloat32: {
-        const float narrow = static_cast<float>(value);
-        if (!std::isfinite(narrow)) return misfit();
-        return append(&narrow, sizeof narrow);
-      }
-      case ElementType::kFloat16: {
-        const std::uint16_t narrow = float_to_half(static_cast<float>(value));
-        if ((narrow & 0x7c00u) == 0x7c00u) return misfit();
-        return append(&narrow, sizeof narrow);
-      }
-      case ElementType::kInt8: {
+    switch (property<&ElementInfo::numbers>(type_)) {
+      case Numbers::kReal: break;
+      case Numbers::kInteger:
         if (value != std::trunc(value) || value < -128 || value > 127) return misfit();
-        const std::int8_t narrow = static_cast<std::int8_t>(value);
-        return append(&narrow, sizeof narrow);
-      }
-      case ElementType::kBit:
+        break;
+      case Numbers::kBits:
         if (value != 0 && value != 1) return misfit();
         return append_bit(value != 0);
     }
-    return false;
+    bool fits = false;
+    with_numbers(type_, [&]<ElementType kType>() { fits = append<kType>(value); });
+    return fits || misfit();
   }
 
-  bool append(const void* element, std::size_t size) {
-    const std::byte* bytes = static_cast<const std::byte*>(element);
-    result_.bytes.insert(result_.bytes.end(), bytes, bytes + size);
+  template <ElementType kType>
+  bool append(double value) {
+    using Word = typename Element<kType>::Word;
+    const Word word = Element<kType>::nearest(static_cast<float>(value));
+    if (!std::isfinite(Element<kType>::value(word))) return false;
+    const auto* bytes = reinterpret_cast<const std::byte*>(&word);
+    result_.bytes.insert(result_.bytes.end(), bytes, bytes + sizeof word);
     ++result_.count;
     return true;
   }
@@ -113,23 +108,13 @@ class VectorParser {
   std::string problem_;
 };
 
-const char* element_words(ElementType type) {
-  switch (type) {
-    case ElementType::kFloat32: return "numbers in the range of float32";
-    case ElementType::kFloat16: return "numbers in the range of float16 (below 65520)";
-    case ElementType::kInt8: return "integers from -128 to 127";
-    case ElementType::kBit: return "zeros and ones";
-  }
-  return "numbers";
-}
-
 }  // namespace
 
 JsonVector parse_json_vector(std::string_view text, ElementType type, const Place& where) {
   VectorParser parser(text, type);
   if (!parser.parse()) {
     throw Error(ErrorKind::kInvalid, where.text() + ": expected a JSON array of " +
-                                         element_words(type) + ", " + parser.problem());
+                                         property<&ElementInfo::accepted>(type) + ", " + parser.problem());
   }
   return parser.take();
 }

@@ -5,8 +5,8 @@
 #include <memory>
 #include <new>
 
+#include "core/elements.h"
 #include "core/error.h"
-#include "core/half.h"
 #include "sql/definition/json_vector.h"
 
 namespace warplite::sql {
@@ -14,19 +14,19 @@ namespace {
 
 constexpr std::uint32_t kAnyDimension = 0;
 
-std::size_t element_bits(ElementType type) { return bytes_per_vector(type, 8); }
+const char* accepted_words(ElementType type) { return property<&ElementInfo::accepted>(type); }
 
 // "a FLOAT[4] vector (16 bytes of float32, or a JSON array of 4 numbers)".
 std::string expectation(ElementType type, std::uint32_t dim) {
   const std::string declared =
-      (type == ElementType::kInt8 ? "an " : "a ") + std::string(declared_name(type));
+      (declared_name(type)[0] == 'I' ? "an " : "a ") + std::string(declared_name(type));
   if (dim == kAnyDimension) {
     return declared + " vector (a BLOB of " + type_name(type) +
            " values, or a JSON array of numbers)";
   }
   const std::string n = std::to_string(dim);
   std::string blob = std::to_string(bytes_per_vector(type, dim)) + " bytes of " + type_name(type);
-  if (type == ElementType::kFloat16) blob += ", " + std::to_string(dim * 4) + " of float32";
+  if (is_narrow_real(type)) blob += ", " + std::to_string(dim * 4) + " of float32";
   return declared + "[" + n + "] vector (" + blob + ", or a JSON array of " + n + " numbers)";
 }
 
@@ -36,44 +36,11 @@ std::string expectation(ElementType type, std::uint32_t dim) {
               where.text() + ": expected " + expectation(type, dim) + ", got " + got);
 }
 
-// True when an element's exponent is all ones (NaN or infinity): adding one to the exponent then
-// carries into the cleared sign bit. Without a branch, so that the compiler vectorises.
-template <typename Word, Word kMagnitude, Word kExponentOne>
-bool any_special(const std::byte* data, std::size_t count) {
-  Word seen = 0;
-  for (std::size_t i = 0; i < count; ++i) {
-    Word word;
-    std::memcpy(&word, data + i * sizeof(Word), sizeof word);
-    seen = static_cast<Word>(seen | static_cast<Word>((word & kMagnitude) + kExponentOne));
-  }
-  return (seen & static_cast<Word>(~kMagnitude)) != 0;
-}
-
-float element_as_float(ElementType type, const std::byte* data, std::size_t i) {
-  if (type == ElementType::kFloat32) {
-    float value;
-    std::memcpy(&value, data + i * 4, 4);
-    return value;
-  }
-  if (type == ElementType::kFloat16) {
-    std::uint16_t value;
-    std::memcpy(&value, data + i * 2, 2);
-    return half_to_float(value);
-  }
-  return static_cast<float>(static_cast<std::int8_t>(data[i]));
-}
-
 void check_finite(const VectorInput& vector, const Place& where) {
-  bool special = false;
-  if (vector.type == ElementType::kFloat32) {
-    special = any_special<std::uint32_t, 0x7fffffffu, 0x00800000u>(vector.data, vector.dim);
-  } else if (vector.type == ElementType::kFloat16) {
-    special = any_special<std::uint16_t, 0x7fff, 0x0400>(vector.data, vector.dim);
-  }
-  if (!special) return;
+  if (all_finite(vector.type, {vector.data, vector.size})) return;
   std::size_t i = 0;
-  while (std::isfinite(element_as_float(vector.type, vector.data, i))) ++i;
-  const float value = element_as_float(vector.type, vector.data, i);
+  while (std::isfinite(element_at(vector.type, vector.data, i))) ++i;
+  const float value = element_at(vector.type, vector.data, i);
   throw Error(ErrorKind::kInvalid,
               where.text() + ": expected finite numbers, got " +
                   (std::isnan(value) ? "NaN" : value > 0 ? "infinity" : "-infinity") +
@@ -96,7 +63,7 @@ VectorInput from_json(std::string_view text, ElementType type, std::uint32_t dim
   JsonVector parsed = parse_json_vector(text, type, where);
   if (dim == kAnyDimension) {
     if (parsed.count == 0) refuse(where, type, dim, "an empty JSON array");
-    if (type == ElementType::kBit && parsed.count % 8 != 0) {
+    if (is_bits(type) && parsed.count % 8 != 0) {
       refuse(where, type, dim,
              "a JSON array of " + std::to_string(parsed.count) + " bits, not a multiple of 8");
     }
@@ -106,42 +73,45 @@ VectorInput from_json(std::string_view text, ElementType type, std::uint32_t dim
   return own(type, static_cast<std::uint32_t>(parsed.count), std::move(parsed.bytes));
 }
 
-// dim float32 values for a FLOAT16 column.
-VectorInput narrow_to_half(std::string_view blob, std::uint32_t dim, const Place& where) {
-  std::vector<std::byte> bytes(std::size_t{dim} * 2);
+// dim float32 values for a column of narrower ones.
+template <ElementType kType>
+VectorInput narrow(std::string_view blob, std::uint32_t dim, const Place& where) {
+  std::vector<std::byte> bytes(bytes_per_vector(kType, dim));
   for (std::uint32_t i = 0; i < dim; ++i) {
-    float wide;
-    std::memcpy(&wide, blob.data() + std::size_t{i} * 4, 4);
-    const std::uint16_t half = float_to_half(wide);
-    if ((half & 0x7c00u) == 0x7c00u) {
+    const float wide = read_element<ElementType::kFloat32>(
+        reinterpret_cast<const std::byte*>(blob.data()), i);
+    write_element<kType>(wide, bytes.data(), i);
+    if (!std::isfinite(read_element<kType>(bytes.data(), i))) {
       const std::string came = std::isnan(wide) ? "NaN" : std::to_string(wide);
-      throw Error(ErrorKind::kInvalid,
-                  where.text() + ": expected numbers in the range of float16 (below 65520), got " +
-                      came + " as element [" + std::to_string(i) + "]");
+      throw Error(ErrorKind::kInvalid, where.text() + ": expected " + accepted_words(kType) +
+                                           ", got " + came + " as element [" +
+                                           std::to_string(i) + "]");
     }
-    std::memcpy(bytes.data() + std::size_t{i} * 2, &half, 2);
   }
-  return own(ElementType::kFloat16, dim, std::move(bytes));
+  return own(kType, dim, std::move(bytes));
+}
+
+// Null where no element type has that subtype.
+const ElementInfo* element_of_subtype(unsigned subtype) {
+  for (const ElementInfo& row : kElementTypes) {
+    if (row.subtype == subtype) return &row;
+  }
+  return nullptr;
 }
 
 VectorInput from_blob(std::string_view blob, ElementType type, std::uint32_t dim,
                       unsigned subtype, const Place& where) {
-  const bool other_type = subtype >= kSubtypeFloat32 && subtype <= kSubtypeFloat16 &&
-                          subtype != subtype_of(type);
-  const bool float_for_half = type == ElementType::kFloat16 && dim != kAnyDimension &&
-                              blob.size() == std::size_t{dim} * 4;
-  if (float_for_half && (!other_type || subtype == kSubtypeFloat32)) {
-    return narrow_to_half(blob, dim, where);
+  const ElementInfo* came = element_of_subtype(subtype);
+  const bool other_type = came != nullptr && came->type != type;
+  const bool wide = is_narrow_real(type) && dim != kAnyDimension &&
+                    blob.size() == bytes_per_vector(ElementType::kFloat32, dim);
+  if (wide && (!other_type || came->type == ElementType::kFloat32)) {
+    VectorInput rounded;
+    with_numbers(type, [&]<ElementType kType>() { rounded = narrow<kType>(blob, dim, where); });
+    return rounded;
   }
-  if (other_type) {
-    for (ElementType came : {ElementType::kFloat32, ElementType::kFloat16, ElementType::kInt8,
-                             ElementType::kBit}) {
-      if (subtype_of(came) == subtype) {
-        refuse(where, type, dim, "a vector of " + std::string(type_name(came)));
-      }
-    }
-  }
-  const std::size_t whole = element_bits(type);  // bytes of eight elements
+  if (other_type) refuse(where, type, dim, "a vector of " + std::string(came->name));
+  const std::size_t whole = bytes_per_vector(type, 8);  // bytes of eight elements
   const std::size_t count = blob.size() * 8 / whole;
   const bool fits = dim == kAnyDimension
                         ? count > 0 && count <= UINT32_MAX && count * whole == blob.size() * 8
@@ -165,35 +135,9 @@ VectorInput decode(const Cell& cell, ElementType type, std::uint32_t dim, unsign
 
 }  // namespace
 
-unsigned subtype_of(ElementType type) {
-  switch (type) {
-    case ElementType::kFloat32: return kSubtypeFloat32;
-    case ElementType::kFloat16: return kSubtypeFloat16;
-    case ElementType::kInt8: return kSubtypeInt8;
-    case ElementType::kBit: return kSubtypeBit;
-  }
-  return 0;
-}
+const char* type_name(ElementType type) { return property<&ElementInfo::name>(type); }
 
-const char* type_name(ElementType type) {
-  switch (type) {
-    case ElementType::kFloat32: return "float32";
-    case ElementType::kFloat16: return "float16";
-    case ElementType::kInt8: return "int8";
-    case ElementType::kBit: return "bit";
-  }
-  return "?";
-}
-
-const char* declared_name(ElementType type) {
-  switch (type) {
-    case ElementType::kFloat32: return "FLOAT";
-    case ElementType::kFloat16: return "FLOAT16";
-    case ElementType::kInt8: return "INT8";
-    case ElementType::kBit: return "BIT";
-  }
-  return "?";
-}
+const char* declared_name(ElementType type) { return property<&ElementInfo::declared>(type); }
 
 std::string Place::text() const {
   std::string text(table);
@@ -210,9 +154,7 @@ VectorInput vector_argument(sqlite3_value* value, const Place& where) {
   ElementType type = ElementType::kFloat32;
   const unsigned subtype = sqlite3_value_subtype(value);
   if (sqlite3_value_type(value) == SQLITE_BLOB) {
-    for (ElementType candidate : {ElementType::kFloat16, ElementType::kInt8, ElementType::kBit}) {
-      if (subtype_of(candidate) == subtype) type = candidate;
-    }
+    if (const ElementInfo* row = element_of_subtype(subtype); row != nullptr) type = row->type;
   }
   return decode(cell_of(value), type, kAnyDimension, subtype, where);
 }
@@ -229,7 +171,7 @@ VectorInput vector_from_cell(const Cell& cell, ElementType type, std::uint32_t d
 std::vector<float> floats_of(const VectorInput& vector) {
   std::vector<float> floats(vector.dim);
   for (std::size_t i = 0; i < floats.size(); ++i) {
-    floats[i] = element_as_float(vector.type, vector.data, i);
+    floats[i] = element_at(vector.type, vector.data, i);
   }
   return floats;
 }
@@ -237,7 +179,7 @@ std::vector<float> floats_of(const VectorInput& vector) {
 void result_vector(sqlite3_context* context, ElementType type, const void* data,
                    std::size_t size) {
   sqlite3_result_blob64(context, data, size, SQLITE_TRANSIENT);
-  sqlite3_result_subtype(context, subtype_of(type));
+  sqlite3_result_subtype(context, property<&ElementInfo::subtype>(type));
 }
 
 std::string vector_to_json(ElementType type, std::uint32_t dim, const std::byte* data) {
@@ -245,14 +187,18 @@ std::string vector_to_json(ElementType type, std::uint32_t dim, const std::byte*
   char number[64];
   for (std::uint32_t i = 0; i < dim; ++i) {
     if (i > 0) json += ',';
-    if (type == ElementType::kBit) {
-      json += ((static_cast<unsigned>(data[i / 8]) >> (i % 8)) & 1) != 0 ? '1' : '0';
-    } else if (type == ElementType::kInt8) {
-      json += std::to_string(static_cast<int>(static_cast<std::int8_t>(data[i])));
-    } else {
-      // Six decimals, which is what users of sqlite-vec see.
-      json += sqlite3_snprintf(sizeof number, number, "%f",
-                               static_cast<double>(element_as_float(type, data, i)));
+    switch (property<&ElementInfo::numbers>(type)) {
+      case Numbers::kBits:
+        json += ((static_cast<unsigned>(data[i / 8]) >> (i % 8)) & 1) != 0 ? '1' : '0';
+        break;
+      case Numbers::kInteger:
+        json += std::to_string(static_cast<int>(element_at(type, data, i)));
+        break;
+      case Numbers::kReal:
+        // Six decimals, which is what users of sqlite-vec see.
+        json += sqlite3_snprintf(sizeof number, number, "%f",
+                                 static_cast<double>(element_at(type, data, i)));
+        break;
     }
   }
   return json + "]";

@@ -14,13 +14,6 @@
 
 namespace warplite::sql {
 
-// Result and argument subtypes. 223–225 are the ones sqlite-vec uses.
-inline constexpr unsigned kSubtypeFloat32 = 223;
-inline constexpr unsigned kSubtypeBit = 224;
-inline constexpr unsigned kSubtypeInt8 = 225;
-inline constexpr unsigned kSubtypeFloat16 = 226;
-
-unsigned subtype_of(ElementType type);
 const char* type_name(ElementType type);      // "float32" …, as vec_type() says
 const char* declared_name(ElementType type);  // "FLOAT" …, as a column is declared
 
@@ -56,7 +49,7 @@ struct VectorInput {
 };
 
 // A value for a column (or a query on it) of a declared type and dimension. BLOB: little-endian
-// elements of exactly the declared size (FLOAT16 also takes dim float32 values, rounded); a BLOB
+// elements of exactly the declared size (narrower ones than float32 also from dim float32 values, rounded); a BLOB
 // whose subtype says another element type is refused. TEXT: a JSON array of numbers (INT8: integers
 // −128…127; BIT: dim zeros and ones). Refuses NaN, infinity, wrong lengths, other types. Not for NULL.
 VectorInput vector_for_column(sqlite3_value* value, ElementType type, std::uint32_t dim,

@@ -70,8 +70,9 @@ int add(sqlite3* db, const ScalarFunction& function, int flags) {
 int register_scalar_functions(sqlite3* db, const char* version_text) {
   constexpr int kPure = SQLITE_INNOCUOUS | SQLITE_DETERMINISTIC;
   int code = SQLITE_OK;
-  for (int i = 0; i < kVectorFunctionCount && code == SQLITE_OK; ++i) {
-    code = add(db, kVectorFunctions[i], kPure | SQLITE_SUBTYPE | SQLITE_RESULT_SUBTYPE);
+  for (const ScalarFunction& function : vector_functions()) {
+    if (code != SQLITE_OK) break;
+    code = add(db, function, kPure | SQLITE_SUBTYPE | SQLITE_RESULT_SUBTYPE);
   }
   if (code == SQLITE_OK) code = add(db, kEditDistance, kPure);
   if (code == SQLITE_OK) {

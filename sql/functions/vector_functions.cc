@@ -1,16 +1,18 @@
 #include "sql/functions/vector_functions.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
-#include <cstring>
 #include <iterator>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "compute/reference.h"
+#include "core/distance.h"
+#include "core/elements.h"
 #include "core/error.h"
-#include "core/half.h"
 #include "sql/definition/values.h"
 
 namespace warplite::sql {
@@ -25,39 +27,41 @@ std::string shape(const VectorInput& vector) {
   return std::string(type_name(vector.type)) + "[" + std::to_string(vector.dim) + "]";
 }
 
+bool is_numbers(ElementType type) { return !is_bits(type); }
+
+// "float32, float16 or int8".
+template <typename Chosen>
+std::string types_listed(const Chosen& chosen) {
+  return element_types_listed(chosen, &ElementInfo::name);
+}
+
 void result(sqlite3_context* context, const VectorInput& vector) {
   result_vector(context, vector.type, vector.data, vector.size);
 }
 
-// Floats as a vector of `type`, FLOAT or FLOAT16. Refuses what became infinite.
+// Floats as a vector of `type`, a real one. Refuses what became infinite.
 void result_floats(sqlite3_context* context, const char* function, ElementType type,
                    const std::vector<float>& values) {
-  std::vector<std::uint16_t> halves;
-  const bool half = type == ElementType::kFloat16;
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    if (half) halves.push_back(float_to_half(values[i]));
-    if (!std::isfinite(half ? half_to_float(halves[i]) : values[i])) {
+  std::vector<std::byte> bytes(bytes_per_vector(type, values.size()));
+  with_numbers(type, [&]<ElementType kType>() {
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      write_element<kType>(values[i], bytes.data(), i);
+      if (std::isfinite(read_element<kType>(bytes.data(), i))) continue;
       refuse(function, "element [" + std::to_string(i) + "] of the result does not fit " +
                            type_name(type));
     }
-  }
-  if (half) {
-    result_vector(context, type, halves.data(), halves.size() * sizeof(std::uint16_t));
-  } else {
-    result_vector(context, type, values.data(), values.size() * sizeof(float));
-  }
+  });
+  result_vector(context, type, bytes.data(), bytes.size());
 }
 
 // --- constructors and properties -------------------------------------------
 
 template <ElementType kType>
 void construct(sqlite3_context* context, sqlite3_value** arguments) {
-  const char* name = kType == ElementType::kFloat32   ? "vec_f32"
-                     : kType == ElementType::kFloat16 ? "vec_f16"
-                     : kType == ElementType::kInt8    ? "vec_int8"
-                                                      : "vec_bit";
-  if constexpr (kType == ElementType::kFloat16) {
-    if (sqlite3_value_subtype(arguments[0]) == kSubtypeFloat32) {
+  constexpr const char* name = property<&ElementInfo::maker>(kType);
+  if constexpr (is_narrow_real(kType)) {
+    constexpr unsigned kWide = property<&ElementInfo::subtype>(ElementType::kFloat32);
+    if (sqlite3_value_subtype(arguments[0]) == kWide) {
       return result_floats(context, name, kType, floats_of(vector_argument(arguments[0], name)));
     }
   }
@@ -98,17 +102,17 @@ Pair read_pair(sqlite3_value** arguments, const char* function) {
 
 template <Distance kDistance>
 void distance(sqlite3_context* context, sqlite3_value** arguments) {
-  static const std::string name = "vec_distance_" + std::string(info(kDistance).name);
-  const Pair pair = read_pair(arguments, name.c_str());
+  constexpr const char* name = info(kDistance).function;
+  const Pair pair = read_pair(arguments, name);
   const ElementType type = pair.x.type;
   if (!applies(kDistance, type)) {
-    refuse(name.c_str(), std::string("expected ") +
-                             (info(kDistance).bits ? "bit" : "float32, float16 or int8") +
-                             " vectors, got " + type_name(type));
+    refuse(name, "expected " +
+                     types_listed([](ElementType of) { return applies(kDistance, of); }) +
+                     " vectors, got " + type_name(type));
   }
   const double value = compute::canonical_distance(kDistance, type, pair.x.dim, pair.x.data,
                                                    pair.y.data);
-  if (kDistance == Distance::kCosine) {
+  if constexpr (info(kDistance).norms) {
     const auto zero = [](const VectorInput& vector) {
       const std::vector<float> values = floats_of(vector);
       return std::all_of(values.begin(), values.end(), [](float v) { return v == 0; });
@@ -126,8 +130,8 @@ template <typename Operation>
 void combine(sqlite3_context* context, sqlite3_value** arguments, const char* function,
              Operation operation) {
   const Pair pair = read_pair(arguments, function);
-  if (pair.x.type == ElementType::kBit) {
-    refuse(function, "expected float32, float16 or int8 vectors, got bit");
+  if (is_bits(pair.x.type)) {
+    refuse(function, "expected " + types_listed(is_numbers) + " vectors, got bit");
   }
   if (pair.x.type == ElementType::kInt8) {
     std::vector<std::uint8_t> sums(pair.x.dim);
@@ -155,8 +159,8 @@ void sub(sqlite3_context* context, sqlite3_value** arguments) {
 
 VectorInput float_argument(sqlite3_value* value, const char* function) {
   VectorInput vector = vector_argument(value, function);
-  if (vector.type != ElementType::kFloat32 && vector.type != ElementType::kFloat16) {
-    refuse(function, "expected a float32 or float16 vector, got " + shape(vector));
+  if (!is_real(vector.type)) {
+    refuse(function, "expected a " + types_listed(is_real) + " vector, got " + shape(vector));
   }
   return vector;
 }
@@ -183,7 +187,7 @@ void slice(sqlite3_context* context, sqlite3_value** arguments) {
                       shape(vector) + ", got start " + std::to_string(start) + " and end " +
                       std::to_string(end));
   }
-  if (vector.type == ElementType::kBit && (start % 8 != 0 || end % 8 != 0)) {
+  if (is_bits(vector.type) && (start % 8 != 0 || end % 8 != 0)) {
     refuse(kName, "expected start and end to be multiples of 8 for a bit vector, got " +
                       std::to_string(start) + " and " + std::to_string(end));
   }
@@ -213,10 +217,10 @@ void quantize_int8(sqlite3_context* context, sqlite3_value** arguments) {
 void quantize_binary(sqlite3_context* context, sqlite3_value** arguments) {
   constexpr const char* kName = "vec_quantize_binary";
   const VectorInput vector = vector_argument(arguments[0], kName);
-  if (vector.type == ElementType::kBit || vector.dim % 8 != 0) {
+  if (is_bits(vector.type) || vector.dim % 8 != 0) {
     refuse(kName,
-           "expected a float32, float16 or int8 vector whose dimension is a multiple of 8, got " +
-               shape(vector));
+           "expected a " + types_listed(is_numbers) +
+               " vector whose dimension is a multiple of 8, got " + shape(vector));
   }
   const std::vector<float> values = floats_of(vector);
   std::vector<std::uint8_t> bits(vector.dim / 8);
@@ -226,21 +230,24 @@ void quantize_binary(sqlite3_context* context, sqlite3_value** arguments) {
   result_vector(context, ElementType::kBit, bits.data(), bits.size());
 }
 
-}  // namespace
+// One for each row of the tables of element types and of distances.
+template <std::size_t... kTypes>
+constexpr auto makers(std::index_sequence<kTypes...>) {
+  return std::array{ScalarFunction{kElementTypes[kTypes].maker, 1,
+                                   construct<kElementTypes[kTypes].type>}...};
+}
+template <std::size_t... kRows>
+constexpr auto distances(std::index_sequence<kRows...>) {
+  return std::array{ScalarFunction{kDistances[kRows].function, 2,
+                                   distance<kDistances[kRows].distance>}...};
+}
 
-const ScalarFunction kVectorFunctions[] = {
-    {"vec_f32", 1, construct<ElementType::kFloat32>},
-    {"vec_f16", 1, construct<ElementType::kFloat16>},
-    {"vec_int8", 1, construct<ElementType::kInt8>},
-    {"vec_bit", 1, construct<ElementType::kBit>},
+constexpr auto kMakers = makers(std::make_index_sequence<std::size(kElementTypes)>());
+constexpr auto kDistanceFunctions = distances(std::make_index_sequence<std::size(kDistances)>());
+constexpr ScalarFunction kOthers[] = {
     {"vec_length", 1, length},
     {"vec_type", 1, type},
     {"vec_to_json", 1, to_json},
-    {"vec_distance_l2", 2, distance<Distance::kL2>},
-    {"vec_distance_cosine", 2, distance<Distance::kCosine>},
-    {"vec_distance_l1", 2, distance<Distance::kL1>},
-    {"vec_distance_ip", 2, distance<Distance::kInnerProduct>},
-    {"vec_distance_hamming", 2, distance<Distance::kHamming>},
     {"vec_add", 2, add},
     {"vec_sub", 2, sub},
     {"vec_normalize", 1, normalize},
@@ -248,6 +255,17 @@ const ScalarFunction kVectorFunctions[] = {
     {"vec_quantize_int8", 2, quantize_int8},
     {"vec_quantize_binary", 1, quantize_binary},
 };
-const int kVectorFunctionCount = static_cast<int>(std::size(kVectorFunctions));
+
+}  // namespace
+
+const std::vector<ScalarFunction>& vector_functions() {
+  static const std::vector<ScalarFunction> functions = [] {
+    std::vector<ScalarFunction> all(std::begin(kMakers), std::end(kMakers));
+    all.insert(all.end(), std::begin(kDistanceFunctions), std::end(kDistanceFunctions));
+    all.insert(all.end(), std::begin(kOthers), std::end(kOthers));
+    return all;
+  }();
+  return functions;
+}
 
 }  // namespace warplite::sql

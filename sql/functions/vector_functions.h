@@ -2,6 +2,8 @@
 // sqlite-vec know, except that NULL gives NULL and that results are always finite.
 #pragma once
 
+#include <vector>
+
 #include "storage/sqlite_api.h"
 
 namespace warplite::sql {
@@ -13,7 +15,7 @@ struct ScalarFunction {
   bool takes_null = false;  // else a NULL argument gives NULL, without a call
 };
 
-extern const ScalarFunction kVectorFunctions[];
-extern const int kVectorFunctionCount;
+// For the life of the process.
+const std::vector<ScalarFunction>& vector_functions();
 
 }  // namespace warplite::sql

@@ -20,7 +20,7 @@
 #include "compute/device.h"
 #include "compute/reference.h"
 #include "core/bytes.h"
-#include "core/half.h"
+#include "core/elements.h"
 #include "cpu/cpu_device.h"
 #include "cpu/runtime/targets.h"
 #include "index/flat.h"
@@ -108,19 +108,15 @@ std::vector<double> make_row(Data data, const std::vector<double>& base, Random&
 
 // The finite element nearest to `value`, or one of that spirit.
 void put(ElementType type, double value, std::size_t i, std::byte* to) {
-  if (type == ElementType::kFloat32) {
-    const float element = static_cast<float>(std::clamp(value, -3.4e38, 3.4e38));
-    std::memcpy(to + i * 4, &element, 4);
-  } else if (type == ElementType::kFloat16) {
-    const std::uint16_t element =
-        float_to_half(static_cast<float>(std::clamp(value, -65504.0, 65504.0)));
-    std::memcpy(to + i * 2, &element, 2);
-  } else if (type == ElementType::kInt8) {
-    to[i] = static_cast<std::byte>(
-        static_cast<std::int8_t>(std::clamp(std::round(value * 127), -128.0, 127.0)));
-  } else if (value > 0.5) {
-    to[i / 8] |= static_cast<std::byte>(1u << (i % 8));
+  if (is_bits(type)) {
+    if (value > 0.5) to[i / 8] |= static_cast<std::byte>(1u << (i % 8));
+    return;
   }
+  with_numbers(type, [&]<ElementType kType>() {
+    constexpr double kLargest = static_cast<double>(Element<kType>::kLargest);
+    const double scaled = is_real(kType) ? value : value * 127;
+    write_element<kType>(static_cast<float>(std::clamp(scaled, -kLargest, kLargest)), to, i);
+  });
 }
 
 // What a case is; everything is derived from it and the seed.
@@ -279,7 +275,7 @@ class Case {
 
   // The same through metric indexes, which know no more than the blocks' bytes.
   void check_metric(Device& device) {
-    if (shape_.type == ElementType::kBit || shape_.distance == Distance::kInnerProduct) return;
+    if (!info(shape_.distance).space) return;
     static const testing::SqlSession session(":memory:");  // registers the device that builders ask
     constexpr std::uint32_t kMostRows = 2048;  // small clusters of more take long to make
     for (HostBlock& host : host_) {
@@ -384,10 +380,9 @@ struct Pair {
 
 std::vector<Pair> all_pairs() {
   std::vector<Pair> pairs;
-  for (auto type : {ElementType::kFloat32, ElementType::kFloat16, ElementType::kInt8,
-                    ElementType::kBit}) {
+  for (const ElementInfo& element : kElementTypes) {
     for (const DistanceInfo& row : kDistances) {
-      if (applies(row.distance, type)) pairs.push_back({type, row.distance});
+      if (applies(row.distance, element.type)) pairs.push_back({element.type, row.distance});
     }
   }
   return pairs;
@@ -410,7 +405,7 @@ TEST_CASE("devices: every dimension gives the reference's bits") {
   for (const Pair& pair : all_pairs()) {
     for (std::uint32_t dim : dims) {
       ++n;
-      Shape shape{pair.type, pair.distance, pair.type == ElementType::kBit ? dim * 8 : dim,
+      Shape shape{pair.type, pair.distance, is_bits(pair.type) ? dim * 8 : dim,
                   static_cast<Data>(n % static_cast<std::uint64_t>(Data::kCount)),
                   {turn<std::uint32_t>({63, 64, 65, 127, 128, 130, 255, 257}, n),
                    turn<std::uint32_t>({1, 15, 16, 17, 33, 0}, n)},

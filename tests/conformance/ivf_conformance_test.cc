@@ -14,7 +14,7 @@
 #include "compute/device.h"
 #include "compute/reference.h"
 #include "core/bytes.h"
-#include "core/half.h"
+#include "core/elements.h"
 #include "tests/support/conformance_devices.h"
 
 using namespace warplite;
@@ -225,15 +225,10 @@ class World {
       double value = case_.data == Data::kFewCodes ? static_cast<double>(random_() % 2)
                                                    : std::round(uniform() * 64) / 64;
       if (case_.data == Data::kTiny && case_.type == ElementType::kFloat32) value *= 0x1p-74;
-      if (case_.type == ElementType::kFloat32) {
-        const float single = static_cast<float>(value);
-        std::memcpy(to + i * 4, &single, 4);
-      } else if (case_.type == ElementType::kFloat16) {
-        const std::uint16_t half = float_to_half(static_cast<float>(value));
-        std::memcpy(to + i * 2, &half, 2);
-      } else {
-        to[i] = static_cast<std::byte>(static_cast<std::int8_t>(value * 127));
-      }
+      with_numbers(case_.type, [&]<ElementType kType>() {
+        const double scaled = is_real(kType) ? value : value * 127;
+        write_element<kType>(static_cast<float>(scaled), to, i);
+      });
     }
   }
 
@@ -361,6 +356,14 @@ const std::vector<Coding>& codings() {
   return all;
 }
 
+std::vector<ElementType> number_types() {
+  std::vector<ElementType> types;
+  for (const ElementInfo& row : kElementTypes) {
+    if (row.numbers != Numbers::kBits) types.push_back(row.type);
+  }
+  return types;
+}
+
 Case make_case(const Coding& coding, std::uint64_t n) {
   Case c;
   c.shape.m = coding.m;
@@ -368,7 +371,8 @@ Case make_case(const Coding& coding, std::uint64_t n) {
   c.shape.dim = coding.m == 0 ? coding.sub_dim : coding.m * coding.sub_dim;
   c.shape.lists = turn<std::uint32_t>({5, 1, 17, 8, 3}, n);
   c.distance = turn({Distance::kL2, Distance::kCosine, Distance::kInnerProduct}, n);
-  c.type = turn({ElementType::kFloat32, ElementType::kFloat16, ElementType::kInt8}, n / 3);
+  const std::vector<ElementType> types = number_types();
+  c.type = types[n / 3 % types.size()];
   c.data = static_cast<Data>(n / 2 % static_cast<std::uint64_t>(Data::kCount));
   c.refine = turn<std::size_t>({0, 1, 8, 2}, n / 2);
   c.vectors = c.refine != 0 || c.shape.m == 0 || n % 3 == 0;
@@ -397,7 +401,7 @@ TEST_CASE("ivf: every distance, element type and refinement") {
   const Restore restore;
   std::uint64_t n = 1000;
   for (Distance distance : {Distance::kL2, Distance::kCosine, Distance::kInnerProduct}) {
-    for (ElementType type : {ElementType::kFloat32, ElementType::kFloat16, ElementType::kInt8}) {
+    for (ElementType type : number_types()) {
       for (std::size_t refine : {0, 1, 8}) {
         for (const Coding& coding : {Coding{0, 8, 40}, Coding{8, 8, 4}, Coding{8, 4, 4}}) {
           Case c = make_case(coding, n++);

@@ -16,7 +16,7 @@
 #include "compute/device.h"
 #include "compute/reference.h"
 #include "compute/select_policy.h"
-#include "core/half.h"
+#include "core/elements.h"
 #include "core/min_max_heap.h"
 #include "tests/support/conformance_devices.h"
 
@@ -60,17 +60,21 @@ struct Shape {
 };
 
 void put(ElementType type, double value, std::size_t i, std::byte* to) {
-  if (type == ElementType::kFloat16) {
-    const std::uint16_t half =
-        float_to_half(static_cast<float>(std::clamp(value, -65504.0, 65504.0)));
-    std::memcpy(to + i * 2, &half, 2);
-  } else if (type == ElementType::kInt8) {
-    to[i] = static_cast<std::byte>(
-        static_cast<std::int8_t>(std::clamp(value * 127, -127.0, 127.0)));
-  } else {
-    const float element = static_cast<float>(std::clamp(value, -3.4e38, 3.4e38));
-    std::memcpy(to + i * 4, &element, 4);
+  with_numbers(type, [&]<ElementType kType>() {
+    constexpr double kLargest = static_cast<double>(Element<kType>::kLargest);
+    const double scaled = is_real(kType) ? value : value * 127;
+    write_element<kType>(static_cast<float>(std::clamp(scaled, -kLargest, kLargest)), to, i);
+  });
+}
+
+// Every type of numbers, the first twice.
+ElementType type_in_turn(std::uint64_t n) {
+  std::vector<ElementType> types;
+  for (const ElementInfo& row : kElementTypes) {
+    if (row.numbers != Numbers::kBits) types.push_back(row.type);
   }
+  types.push_back(types.front());
+  return types[n % types.size()];
 }
 
 class Case {
@@ -343,8 +347,7 @@ TEST_CASE("threshold: every sample gives the reference's hits") {
         ++n;
         Shape shape;
         shape.distance = distance;
-        shape.type = turn({ElementType::kFloat32, ElementType::kFloat32, ElementType::kFloat16,
-                           ElementType::kInt8}, n);
+        shape.type = type_in_turn(n);
         shape.dim = turn<std::uint32_t>({24, 17, 64, 40, 8}, n);
         shape.data = static_cast<Data>(data);
         shape.sample = static_cast<Sample>(sample);

@@ -4,6 +4,7 @@
 #include <limits>
 #include <string_view>
 
+#include "core/elements.h"
 #include "storage/wire.h"
 
 namespace warplite::storage {
@@ -35,14 +36,14 @@ std::string Generator::vector(const Layout::Vector& shape) {
   if (chance(nulls)) return {};
   std::string bytes(shape.stride(), '\0');
   for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(random_());
-  if (shape.type == ElementType::kFloat32) {
-    for (std::size_t i = 0; i < shape.dim; ++i) {
-      const float value = static_cast<float>(random_()) * 1e-15f;
-      std::memcpy(bytes.data() + i * 4, &value, 4);
+  with_numbers(shape.type, [&]<ElementType kType>() {
+    if constexpr (is_real(kType)) {
+      for (std::size_t i = 0; i < shape.dim; ++i) {
+        const float value = static_cast<float>(random_()) * 1e-15f;
+        write_element<kType>(value, reinterpret_cast<std::byte*>(bytes.data()), i);
+      }
     }
-  } else if (shape.type == ElementType::kFloat16) {
-    for (std::size_t i = 1; i < bytes.size(); i += 2) bytes[i] &= '\x3b';  // no exponent of ones
-  }
+  });
   return bytes;
 }
 

@@ -53,7 +53,7 @@ class ClusterRows final : public Rows {
 
 std::unique_ptr<Rows> run(Call& call) {
   const SearchTarget target = search_target(call, Input::kTable, Input::kColumn);
-  if (target.column->element == ElementType::kBit) {
+  if (is_bits(target.column->element)) {
     throw Error(ErrorKind::kInvalid, std::string(call.function()) + ": " + target.place().text() +
                                          " holds BIT vectors, which have no mean; expected FLOAT, "
                                          "FLOAT16 or INT8");

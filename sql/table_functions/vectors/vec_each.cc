@@ -1,8 +1,6 @@
 // vec_each(vector): a vector's elements; the rowid counts them from 0.
-#include "core/half.h"
+#include "core/elements.h"
 #include "sql/table_functions/functions.h"
-
-#include <cstring>
 
 namespace warplite::sql {
 namespace {
@@ -19,20 +17,13 @@ class Elements : public Rows {
   }
   void column(sqlite3_context* context, int) const override {
     const std::size_t i = returned_ - 1;
-    switch (type_) {
-      case ElementType::kFloat32: {
-        float value;
-        std::memcpy(&value, data_.data() + i * 4, 4);
-        return sqlite3_result_double(context, static_cast<double>(value));
-      }
-      case ElementType::kFloat16: {
-        std::uint16_t value;
-        std::memcpy(&value, data_.data() + i * 2, 2);
-        return sqlite3_result_double(context, static_cast<double>(half_to_float(value)));
-      }
-      case ElementType::kInt8:
-        return sqlite3_result_int(context, static_cast<std::int8_t>(data_[i]));
-      case ElementType::kBit:
+    switch (property<&ElementInfo::numbers>(type_)) {
+      case Numbers::kReal:
+        return sqlite3_result_double(context,
+                                     static_cast<double>(element_at(type_, data_.data(), i)));
+      case Numbers::kInteger:
+        return sqlite3_result_int(context, static_cast<int>(element_at(type_, data_.data(), i)));
+      case Numbers::kBits:
         return sqlite3_result_int(context, static_cast<int>(data_[i / 8]) >> (i % 8) & 1);
     }
   }
