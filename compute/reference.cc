@@ -55,7 +55,8 @@ double real_distance(Distance distance, std::uint32_t dim, Elements<kType> x, El
     case Distance::kInnerProduct: return negate(total(x, y, product));
     case Distance::kCosine:
       return cosine_of_sums(total(x, y, product), total(x, x, product), total(y, y, product));
-    case Distance::kHamming: break;
+    case Distance::kHamming:
+    case Distance::kJaccard: break;
   }
   return 0;
 }
@@ -77,7 +78,8 @@ double int8_distance(Distance distance, std::uint32_t dim, const std::byte* x,
     case Distance::kInnerProduct: return negate(total(x, y, product));
     case Distance::kCosine:
       return cosine_of_sums(total(x, y, product), total(x, x, product), total(y, y, product));
-    case Distance::kHamming: break;
+    case Distance::kHamming:
+    case Distance::kJaccard: break;
   }
   return 0;
 }
@@ -91,8 +93,13 @@ double bit_distance(Distance distance, std::uint32_t dim, const std::byte* x,
     }
     return bits;
   };
+  const double differ = count([](std::byte a, std::byte b) { return a ^ b; });
   switch (distance) {
-    case Distance::kHamming: return count([](std::byte a, std::byte b) { return a ^ b; });
+    case Distance::kHamming: return differ;
+    case Distance::kJaccard: {
+      const double either = count([](std::byte a, std::byte b) { return a | b; });
+      return either == 0 ? 0 : differ / either;
+    }
     case Distance::kL2:
     case Distance::kL1:
     case Distance::kInnerProduct:

@@ -8,7 +8,8 @@
 // fused. Then a[j] += a[j+s] for s = 8, 4, 2, 1; the result is a[0].
 //   l2 = √S   ip = −S, −0 made 0   l1 = S
 //   cosine = max(0, 1 − dot/√(xx·yy)); 1 when xx or yy is 0. For finite input this is never NaN.
-// INT8 sums are integers, converted to double once; BIT counts differing bits.
+// INT8 sums are integers, converted to double once. BIT counts bits: hamming those that differ; jaccard
+// divides them, in double, by those that either vector has: 1 − |x∧y|/|x∨y|, rounded once.
 #pragma once
 
 #include "compute/ops.h"

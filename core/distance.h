@@ -23,6 +23,7 @@ enum class Distance : std::uint8_t {
   kInnerProduct = 3,  // −x·y, −0 made 0
   kL1 = 4,            // Σ|x−y|
   kHamming = 5,       // bits that differ
+  kJaccard = 6,       // bits that differ / bits that either has; 0 when neither has any
 };
 
 // The space in which vectors are near each other, for indexes that need the triangle inequality.
@@ -46,6 +47,7 @@ inline constexpr DistanceInfo kDistances[] = {
     {Distance::kInnerProduct, "ip", "vec_distance_ip", false, true, false, std::nullopt},
     {Distance::kL1, "l1", "vec_distance_l1", false, false, false, MetricSpace::kL1},
     {Distance::kHamming, "hamming", "vec_distance_hamming", true, false, false, std::nullopt},
+    {Distance::kJaccard, "jaccard", "vec_distance_jaccard", true, false, false, std::nullopt},
 };
 
 constexpr const DistanceInfo& info(Distance distance) {

@@ -199,7 +199,8 @@ double BoundedProduct::farthest(const Query& query, double key) const {
       return std::sqrt(std::max(0.0, 2 * half)) * (1 + 0x1p-20) / row_scale_;
     }
     case Distance::kL1:
-    case Distance::kHamming: break;
+    case Distance::kHamming:
+    case Distance::kJaccard: break;
   }
   return kInfinity;
 }

@@ -161,6 +161,13 @@ struct BitTerms<Distance::kHamming> {
   static constexpr bool kUnion = false;
   static double score(std::uint64_t differ, std::uint64_t) { return static_cast<double>(differ); }
 };
+template <>
+struct BitTerms<Distance::kJaccard> {
+  static constexpr bool kUnion = true;
+  static double score(std::uint64_t differ, std::uint64_t either) {
+    return either == 0 ? 0 : static_cast<double>(differ) / static_cast<double>(either);
+  }
+};
 
 // Rows of few words: setting up vectors would cost more than counting.
 constexpr std::size_t kShortRow = 128;

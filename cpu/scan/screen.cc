@@ -88,7 +88,8 @@ float Screen::limit(const Query& query, double threshold) const {
       const double cosine = 1 - threshold - error - error * std::fabs(1 - threshold);
       return round_up(-cosine * query.norm + 8 * kUnit * std::fabs(cosine) * query.norm);
     }
-    case Distance::kHamming: break;
+    case Distance::kHamming:
+    case Distance::kJaccard: break;
   }
   return kInfinity;
 }

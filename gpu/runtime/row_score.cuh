@@ -309,6 +309,13 @@ struct BitTerms<Distance::kHamming> {
   static constexpr bool kUnion = false;
   static __device__ double distance(int differ, int) { return differ; }
 };
+template <>
+struct BitTerms<Distance::kJaccard> {
+  static constexpr bool kUnion = true;
+  static __device__ double distance(int differ, int either) {
+    return either == 0 ? 0.0 : __ddiv_rn(differ, either);
+  }
+};
 
 template <Distance kDistance, int kQueries>
 struct RowScore<ElementType::kBit, kDistance, kQueries> {

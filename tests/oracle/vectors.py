@@ -8,7 +8,7 @@ import math
 import struct
 
 DISTANCES = {'FLOAT': ('l2', 'cosine', 'ip', 'l1'), 'FLOAT16': ('l2', 'cosine', 'ip', 'l1'),
-             'INT8': ('l2', 'cosine', 'ip', 'l1'), 'BIT': ('hamming',)}
+             'INT8': ('l2', 'cosine', 'ip', 'l1'), 'BIT': ('hamming', 'jaccard')}
 
 
 def canonical_sum(terms):
@@ -29,6 +29,9 @@ def distance(name, x, y):
     """x and y as decode() gives them."""
     if name == 'hamming':
         return float(sum(bin(a ^ b).count('1') for a, b in zip(x, y)))
+    if name == 'jaccard':
+        either = sum(bin(a | b).count('1') for a, b in zip(x, y))
+        return sum(bin(a ^ b).count('1') for a, b in zip(x, y)) / either if either else 0.0
     if name == 'l2':
         return math.sqrt(canonical_sum([(a - b) * (a - b) for a, b in zip(x, y)]))
     if name == 'l1':

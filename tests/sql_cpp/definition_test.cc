@@ -205,7 +205,7 @@ TEST_CASE("definition: refusals quote the argument and say what was expected") {
   refused("e float16", "a dimension in brackets");
   refused("e bit[12]", "multiple of 8");
   refused("e float[3] distance=hamming", "l2, cosine, ip, l1; got \"hamming\"");
-  refused("e bit[8] distance=l2", "hamming; got \"l2\"");
+  refused("e bit[8] distance=l2", "hamming, jaccard; got \"l2\"");
   refused("e float[3] distance=far", "got \"far\"");
   refused("e float[3] distance", "\"=\" after distance");
   refused("e float[3] distance=l2 distance=l2", "one distance");
