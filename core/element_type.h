@@ -11,7 +11,13 @@
 namespace warplite {
 
 // Persisted in block headers: values never change.
-enum class ElementType : std::uint8_t { kFloat32 = 1, kFloat16 = 2, kInt8 = 3, kBit = 4 };
+enum class ElementType : std::uint8_t {
+  kFloat32 = 1,
+  kFloat16 = 2,
+  kInt8 = 3,
+  kBit = 4,
+  kBFloat16 = 5,  // the upper half of a float32
+};
 
 enum class Numbers : std::uint8_t { kReal, kInteger, kBits };
 
@@ -32,6 +38,8 @@ inline constexpr ElementInfo kElementTypes[] = {
      Numbers::kReal, 32, 223, "numbers in the range of float32"},
     {ElementType::kFloat16, "float16", "FLOAT16", {"float16", "f16"}, "vec_f16",
      Numbers::kReal, 16, 226, "numbers in the range of float16 (below 65520)"},
+    {ElementType::kBFloat16, "bfloat16", "BFLOAT16", {"bfloat16", "bf16"}, "vec_bf16",
+     Numbers::kReal, 16, 227, "numbers in the range of bfloat16 (below 3.3961775e38)"},
     {ElementType::kInt8, "int8", "INT8", {"int8", "i8"}, "vec_int8",
      Numbers::kInteger, 8, 225, "integers from -128 to 127"},
     {ElementType::kBit, "bit", "BIT", {"bit"}, "vec_bit",

@@ -11,6 +11,7 @@
 #include <limits>
 #include <span>
 
+#include "core/bfloat16.h"
 #include "core/element_type.h"
 #include "core/half.h"
 
@@ -37,6 +38,15 @@ struct Element<ElementType::kFloat16> {
   static constexpr float kLargest = 65504;
   static float value(Word word) { return half_to_float(word); }
   static Word nearest(float value) { return float_to_half(value); }  // may be infinity
+};
+
+template <>
+struct Element<ElementType::kBFloat16> {
+  using Word = std::uint16_t;
+  static constexpr Word kInfinity = 0x7f80;
+  static constexpr float kLargest = bfloat16_to_float(0x7f7f);
+  static float value(Word word) { return bfloat16_to_float(word); }
+  static Word nearest(float value) { return float_to_bfloat16(value); }  // may be infinity
 };
 
 template <>

@@ -56,6 +56,20 @@ struct Elements<ElementType::kFloat16> {
 };
 
 template <>
+struct Elements<ElementType::kBFloat16> {
+  static constexpr std::size_t kBytes = 2;
+  template <class Floats>
+  static HWY_INLINE hwy::HWY_NAMESPACE::VFromD<Floats> load_floats(Floats floats,
+                                                                   const std::byte* from) {
+    const hwy::HWY_NAMESPACE::Rebind<std::uint32_t, Floats> words;
+    const hwy::HWY_NAMESPACE::Rebind<std::uint16_t, Floats> upper;
+    return hwy::HWY_NAMESPACE::BitCast(
+        floats, hwy::HWY_NAMESPACE::ShiftLeft<16>(
+                    hwy::HWY_NAMESPACE::PromoteTo(words, load(upper, from))));
+  }
+};
+
+template <>
 struct Elements<ElementType::kInt8> {
   static constexpr std::size_t kBytes = 1;
   template <class Floats>

@@ -196,6 +196,7 @@ void convert(ElementType type, const std::byte* from, const float* centre, float
   switch (type) {
     case kFloat32: return convert<Elements<kFloat32>>(from, centre, scale, n, strip);
     case kFloat16: return convert<Elements<kFloat16>>(from, centre, scale, n, strip);
+    case kBFloat16: return convert<Elements<kBFloat16>>(from, centre, scale, n, strip);
     case kInt8: return convert<Elements<kInt8>>(from, centre, scale, n, strip);
     case kBit: return;
   }

@@ -24,6 +24,13 @@ struct DeviceElement<ElementType::kFloat16> {
   static __device__ float value(Word word) { return __half2float(__ushort_as_half(word)); }
 };
 template <>
+struct DeviceElement<ElementType::kBFloat16> {
+  using Word = unsigned short;
+  static __device__ float value(Word word) {
+    return __uint_as_float(static_cast<unsigned>(word) << 16);
+  }
+};
+template <>
 struct DeviceElement<ElementType::kInt8> {
   using Word = signed char;
   static __device__ float value(Word word) { return word; }

@@ -13,6 +13,7 @@
 #include "core/bitmap.h"
 #include "core/chunk.h"
 #include "core/column.h"
+#include "core/bfloat16.h"
 #include "core/half.h"
 #include "core/topk.h"
 #include "core/utf8.h"
@@ -67,6 +68,28 @@ TEST_CASE("half: rounds to nearest, ties to even, between all neighbours") {
   }
   CHECK(float_to_half(std::numeric_limits<float>::max()) == 0x7c00);
   CHECK(float_to_half(std::numeric_limits<float>::denorm_min()) == 0);
+}
+
+TEST_CASE("bfloat16: every bit pattern comes back, and neighbours round to nearest, ties to even") {
+  for (std::uint32_t bits = 0; bits < 0x10000; ++bits) {
+    const auto b = static_cast<std::uint16_t>(bits);
+    const float value = bfloat16_to_float(b);
+    REQUIRE(std::bit_cast<std::uint32_t>(value) == bits << 16);
+    if (std::isnan(value)) {
+      REQUIRE(std::isnan(bfloat16_to_float(float_to_bfloat16(value))));
+      continue;
+    }
+    REQUIRE(float_to_bfloat16(value) == b);
+    if (std::isinf(value)) continue;
+    const auto between = [&](std::uint32_t rest) {
+      return float_to_bfloat16(std::bit_cast<float>(bits << 16 | rest));
+    };
+    REQUIRE(between(0x7fff) == b);
+    REQUIRE(between(0x8000) == b + (b & 1));  // beyond the largest: infinity
+    REQUIRE(between(0x8001) == b + 1);
+  }
+  constexpr float kAlmostInfinity = std::numeric_limits<float>::signaling_NaN();
+  CHECK(std::isnan(bfloat16_to_float(float_to_bfloat16(kAlmostInfinity))));
 }
 
 TEST_CASE("top-k: equals a sort, ties by rowid, for every k") {

@@ -276,6 +276,7 @@ void forge_schema(sqlite3* db, const std::string& table, Input& input) {
                                     {"FLOAT[4]", "FLOAT16[8]"},
                                     {"FLOAT[4]", "BIT[128]"},
                                     {"FLOAT16[8]", "FLOAT[4]"},
+                                    {"FLOAT16[8]", "BFLOAT16[8]"},
                                     {"n INTEGER", "n TEXT"},
                                     {"n INTEGER", "n REAL"},
                                     {"n INTEGER", "n BOOLEAN"},

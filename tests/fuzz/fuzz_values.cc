@@ -51,9 +51,9 @@ constexpr const char* kStatements[] = {
 sqlite3* prepared() {
   static sqlite3* const db = [] {
     require(warplite::fuzzing::run(database(),
-        "CREATE VIRTUAL TABLE t USING warp(f FLOAT[2], h FLOAT16[2], i INT8[2], b BIT[8], "
+        "CREATE VIRTUAL TABLE t USING warp(f FLOAT[2], h FLOAT16[2], g BFLOAT16[2], i INT8[2], b BIT[8], "
         "n INTEGER, x REAL, s TEXT, y BOOLEAN, w TEXT index=words, e TEXT distance=edit);"
-        "INSERT INTO t VALUES ('[1,2]', '[1,2]', '[1,2]', x'01', 1, 1.5, 'one', 1, 'two words', 'near');"
+        "INSERT INTO t VALUES ('[1,2]', '[1,2]', '[1,2]', '[1,2]', x'01', 1, 1.5, 'one', 1, 'two words', 'near');"
         "CREATE TABLE given(x)"), "the set-up failed");
     return database();
   }();

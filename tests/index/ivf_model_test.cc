@@ -62,7 +62,7 @@ TEST_CASE("ivf: refusals name the parameter, what was expected and what came") {
   CHECK(refusal(spec("ivfpq"), {ElementType::kFloat32, 8, Distance::kL1}) ==
         "index=ivfpq needs distance=l2, cosine or ip, but distance=l1 was given");
   CHECK(refusal(spec("ivfflat"), {ElementType::kBit, 8, Distance::kHamming}) ==
-        "index=ivfflat needs FLOAT, FLOAT16 or INT8 vectors, but the column holds BIT");
+        "index=ivfflat needs FLOAT, FLOAT16, BFLOAT16 or INT8 vectors, but the column holds BIT");
   CHECK(refusal(spec("ivfpq", "lists=16 m=24 bits=4 opq=1 nprobe=16 refine=0")).empty());
   CHECK(refusal(spec("ivfflat", "nprobe=64")).empty());
 }

@@ -97,7 +97,7 @@ TEST_CASE("lsh: refusals name the parameter, what was expected and what came") {
   CHECK(refusal("", {ElementType::kFloat32, 8, Distance::kInnerProduct}) ==
         "index=lsh needs distance=l2, cosine or l1, but distance=ip was given");
   CHECK(refusal("", {ElementType::kBit, 8, Distance::kHamming}) ==
-        "index=lsh needs FLOAT, FLOAT16 or INT8 vectors, but the column holds BIT");
+        "index=lsh needs FLOAT, FLOAT16, BFLOAT16 or INT8 vectors, but the column holds BIT");
   CHECK(refusal("m=0", l2) == "index=lsh expects m=1 to 65536, but \"0\" was given");
   CHECK(refusal("m=12.5", l2) == "index=lsh expects m=1 to 65536, but \"12.5\" was given");
   CHECK(refusal("epsilon=6%", l2) ==

@@ -61,7 +61,7 @@ class ContentTable:
         self.key = rng.choice(('id', 'id', 'number', ''))  # the INTEGER PRIMARY KEY, if there is one
         self.vectors = []
         for i in range(rng.choice((1, 1, 2))):
-            kind = rng.choice(('FLOAT', 'FLOAT', 'FLOAT16', 'INT8', 'BIT'))
+            kind = rng.choice(('FLOAT', *vectors.DISTANCES))
             dim = 8 * rng.randint(1, 3) if kind == 'BIT' else rng.choice((1, 2, 3, 7, 17))
             distance = rng.choice(vectors.DISTANCES[kind])
             self.vectors.append(VectorColumn(f'v{i}', kind, dim, distance,
@@ -143,6 +143,6 @@ def canonical(column, cell):
         return None
     if isinstance(cell, str):
         return vectors.encode(column.kind, json.loads(cell))
-    if column.kind == 'FLOAT16' and len(cell) == 4 * column.dim:
+    if column.kind in ('FLOAT16', 'BFLOAT16') and len(cell) == 4 * column.dim:
         return vectors.encode(column.kind, vectors.decode('FLOAT', cell))
     return cell

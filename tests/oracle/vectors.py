@@ -8,6 +8,7 @@ import math
 import struct
 
 DISTANCES = {'FLOAT': ('l2', 'cosine', 'ip', 'l1'), 'FLOAT16': ('l2', 'cosine', 'ip', 'l1'),
+             'BFLOAT16': ('l2', 'cosine', 'ip', 'l1'),
              'INT8': ('l2', 'cosine', 'ip', 'l1'), 'BIT': ('hamming', 'jaccard')}
 
 
@@ -50,6 +51,10 @@ def encode(kind, values):
         return struct.pack('<%df' % len(values), *values)
     if kind == 'FLOAT16':
         return struct.pack('<%de' % len(values), *values)
+    if kind == 'BFLOAT16':
+        words = struct.unpack('<%dI' % len(values), struct.pack('<%df' % len(values), *values))
+        return struct.pack('<%dH' % len(words),
+                           *((word + 0x7fff + (word >> 16 & 1)) >> 16 for word in words))
     if kind == 'INT8':
         return struct.pack('<%db' % len(values), *values)
     return bytes(sum(bit << i for i, bit in enumerate(values[at:at + 8]))
@@ -61,6 +66,10 @@ def decode(kind, blob):
         return struct.unpack('<%df' % (len(blob) // 4), blob)
     if kind == 'FLOAT16':
         return struct.unpack('<%de' % (len(blob) // 2), blob)
+    if kind == 'BFLOAT16':
+        words = struct.unpack('<%dH' % (len(blob) // 2), blob)
+        return struct.unpack('<%df' % len(words),
+                             struct.pack('<%dI' % len(words), *(word << 16 for word in words)))
     if kind == 'INT8':
         return tuple(float(v) for v in struct.unpack('<%db' % len(blob), blob))
     return tuple(blob)
@@ -81,7 +90,7 @@ def random_values(rng, kind, dim):
         return [0.0] * dim
     scale = 1.0
     if style > 0.9:
-        scale = rng.choice((1e-30, 1e18, 1e30) if kind == 'FLOAT' else (1e-4, 1e3))
+        scale = rng.choice((1e-30, 1e18, 1e30) if kind in ('FLOAT', 'BFLOAT16') else (1e-4, 1e3))
     return [rng.gauss(0, 1) * scale for _ in range(dim)]
 
 
@@ -91,7 +100,7 @@ def random_blob(rng, kind, dim):
 
 def as_input(rng, kind, blob):
     """The same vector as something a user might write: a blob or JSON text."""
-    if kind == 'FLOAT16' and rng.random() < 0.3:
+    if kind in ('FLOAT16', 'BFLOAT16') and rng.random() < 0.3:
         return encode('FLOAT', decode(kind, blob))
     if rng.random() < 0.6:
         return blob

@@ -61,6 +61,7 @@ TEST_CASE("definition: vector types") {
       {"e FLOAT[768]", ElementType::kFloat32, 768},  {"e float[3]", ElementType::kFloat32, 3},
       {"e f32[3]", ElementType::kFloat32, 3},        {"e Float32 [ 3 ]", ElementType::kFloat32, 3},
       {"e float16[5]", ElementType::kFloat16, 5},    {"e F16[5]", ElementType::kFloat16, 5},
+      {"e bfloat16[5]", ElementType::kBFloat16, 5},  {"e BF16[5]", ElementType::kBFloat16, 5},
       {"e int8[7]", ElementType::kInt8, 7},          {"e i8[7]", ElementType::kInt8, 7},
       {"e bit[16]", ElementType::kBit, 16},          {"e FLOAT[1]", ElementType::kFloat32, 1},
       {"e FLOAT[65536]", ElementType::kFloat32, 65536},
