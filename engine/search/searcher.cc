@@ -19,9 +19,11 @@ void register_searcher(std::string_view kind, const Searcher& searcher) {
   searchers().emplace_back(kind, &searcher);
 }
 
-const Searcher* searcher_of(const index::Index& index) {
-  for (const auto& [kind, searcher] : searchers()) {
-    if (kind == index.kind()) return searcher;
+const Searcher* searcher_of(const index::Index& index) { return searcher_of(index.kind()); }
+
+const Searcher* searcher_of(std::string_view kind) {
+  for (const auto& [name, searcher] : searchers()) {
+    if (name == kind) return searcher;
   }
   return nullptr;
 }

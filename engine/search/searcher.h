@@ -33,6 +33,7 @@ class Searcher {
 void register_searcher(std::string_view kind, const Searcher& searcher);
 // Null: every row is compared.
 const Searcher* searcher_of(const index::Index& index);
+const Searcher* searcher_of(std::string_view kind);
 // "ivfflat or ivfpq".
 std::string kinds_with_lists();
 

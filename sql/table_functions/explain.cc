@@ -4,6 +4,7 @@
 // visited, or, under pivots, rows were left over by them. What lists, signatures or postings answered
 // alone has none of these.
 #include "engine/search/search_report.h"
+#include "engine/search/searcher.h"
 
 #include "sql/table_functions/functions.h"
 
@@ -18,9 +19,7 @@ struct Output {
 // By a column's index of another kind: "approximate index" or "index"; else null.
 const char* answered_alone(const engine::SearchReport& report) {
   if (report.rows != 0 || report.queries == 0) return nullptr;
-  for (const char* kind : {"ivfflat", "ivfpq", "lsh"}) {
-    if (report.index == kind) return "approximate index";
-  }
+  if (engine::searcher_of(report.index) != nullptr) return "approximate index";
   for (const char* kind : {"ngram", "words"}) {
     if (report.index == kind) return "index";
   }

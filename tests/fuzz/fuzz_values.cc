@@ -31,7 +31,7 @@ constexpr const char* kStatements[] = {
     "SELECT * FROM warp_knn_search(?1, ?1, '[1,2]', 3)",
     "SELECT * FROM warp_range_search('t', 'b', ?1, 3)",
     "SELECT * FROM warp_knn_join('t', 'f', 'SELECT 1, x FROM given', 3)",
-    "INSERT INTO t(f) VALUES (?1)", "INSERT INTO t(h) VALUES (?1)", "INSERT INTO t(i) VALUES (?1)",
+    "INSERT INTO t(f) VALUES (?1)", "INSERT INTO t(h) VALUES (?1)", "INSERT INTO t(g) VALUES (?1)", "INSERT INTO t(i) VALUES (?1)",
     "INSERT INTO t(b) VALUES (?1)", "INSERT INTO t(n, x, s, y) VALUES (?1, ?1, ?1, ?1)",
     "SELECT rowid FROM t WHERE f MATCH ?1 AND k = 2", "SELECT rowid FROM t WHERE i MATCH ?1",
     "SELECT rowid FROM t WHERE s LIKE ?1 AND s GLOB ?1 AND n < ?1 AND x >= ?1 AND y IS NOT ?1",
