@@ -4,12 +4,11 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
-#include <system_error>
 #include <utility>
 
 #include "gpu/metric/tiles.h"
+#include "gpu/runtime/groups.h"
 #include "gpu/runtime/stop.h"
-#include "gpu/runtime/threads.h"
 
 namespace warplite::gpu {
 namespace {
@@ -23,8 +22,6 @@ constexpr std::uint64_t kMostRoom = std::uint64_t{64} << 20;
 constexpr std::uint64_t kMostPairs = std::uint64_t{1} << 35;
 constexpr std::size_t kStateMemory = std::size_t{128} << 20;
 constexpr std::size_t kStateWarps = 16;  // of a multiprocessor
-// Hits that are worth a thread of their own.
-constexpr std::size_t kHitsPerThread = 24 << 10;
 
 bool takes_part(const EditTile& tile) {
   return tile.texts != 0 && (tile.live == nullptr || tile.live_rows != 0);
@@ -39,8 +36,8 @@ unsigned shift_for(std::uint32_t longest_query) {
 
 }  // namespace
 
-// What lies in scratch memory, and up to `sent` in the host's, those from `counts` on up to there 0;
-// from there on the host's has what kernels write for it.
+// What lies in scratch memory, and up to `sent` in the host's, 0 from `counts` on up to there; from
+// there on the host's has what kernels write for it.
 struct EditSearch::Pieces {
   std::size_t queries, metric_tiles, length, bins;
   std::size_t warps, state;  // of a long query, and words of each
@@ -67,16 +64,8 @@ struct EditSearch::Pieces {
   Slot<std::uint32_t> last_thresholds{host, queries};
 };
 
-// Waits for who takes hits, also when an error ends the search.
-struct EditSearch::Waiting {
-  std::future<void>& taking;
-  ~Waiting() {
-    if (taking.valid()) taking.wait();
-  }
-};
-
 EditSearch::EditSearch(const Gpu& gpu, Lane& lane, const compute::EditWork& work, bool indexed)
-    : gpu_(gpu), lane_(lane), work_(work), indexed_(indexed) {
+    : gpu_(gpu), lane_(lane), work_(work), indexed_(indexed), hits_(lane) {
   const DistanceRange& range = work.range;
   const double low = std::max(0.0, std::ceil(range.low));
   const bool next = range.low_open && low == range.low;
@@ -125,7 +114,7 @@ void EditSearch::search(std::size_t k, const Threshold& threshold, const Take& t
     const std::size_t count = std::min<std::size_t>(kMostEditTiles, tiles_.size() - first);
     std::vector<Query> queries = useful_queries(threshold);
     if (queries.empty()) return;
-    const Waiting waiting{taking_};
+    const HitTaker<std::uint64_t>::Waiting waiting{hits_};
     sent_ = std::span(tiles_).subspan(first, count);
     table_ = send_edit_tiles(sent_, lane_);
     const auto words = [](const Query& query) {
@@ -138,7 +127,7 @@ void EditSearch::search(std::size_t k, const Threshold& threshold, const Take& t
       search_class(std::span(queries).subspan(begin, end - begin), own, k, take);
       begin = end;
     }
-    finish_taking();
+    hits_.finish();
   }
 }
 
@@ -202,26 +191,20 @@ void EditSearch::search_some(std::span<Query> queries, std::uint32_t words, std:
 
 void EditSearch::search_group(std::span<Query> queries, std::uint32_t words, std::size_t k,
                               const Take& take) {
-  // No more than all pairs are hits.
-  std::uint64_t room = std::min(kRoom, queries.size() * table_.texts);
-  for (bool first = true;; first = false) {
-    try {
-      const std::uint64_t found = run(queries, words, k, room, first);
-      if (found <= room) return take_hits(queries, take);
+  by_halves(queries, [&](std::span<Query> some) {
+    // No more than all pairs are hits.
+    std::uint64_t room = std::min(kRoom, some.size() * table_.texts);
+    for (bool first = true;; first = false) {
+      const std::uint64_t found = run(some, words, k, room, first);
+      if (found <= room) break;
       // Thresholds have fallen by now, so that nearest texts may have room after all.
       if (k != 0 && first) continue;
-      if (found <= kMostRoom || queries.size() == 1) {
-        room = found;
-        continue;
-      }
-    } catch (const Error& error) {
-      // Out of memory: fewer queries at a time.
-      if (error.kind() != ErrorKind::kNoMemory || queries.size() == 1) throw;
+      if (found > kMostRoom && some.size() != 1) return false;
+      room = found;
     }
-    const std::size_t half = queries.size() / 2;
-    search_group(queries.first(half), words, k, take);
-    return search_group(queries.subspan(half), words, k, take);
-  }
+    take_hits(some, take);
+    return true;
+  });
 }
 
 void EditSearch::fill(std::span<const Query> queries, const Pieces& at,
@@ -294,9 +277,13 @@ std::uint64_t EditSearch::run(std::span<Query> queries, std::uint32_t words, std
   } else {
     launch(view, words, prime && k != 0);
   }
-  const EditSortView sort{arena[at.counts], arena[at.device_begins], arena[at.sorted],
-                          host[at.all_begins].data(), host[at.all_found].data()};
-  launch_edit_sort(view, sort, lane_.stream());
+  const HitCounts hits{view.queries,
+                       arena[at.counts],
+                       view.found,
+                       arena[at.device_begins],
+                       host[at.all_begins].data(),
+                       host[at.all_found].data()};
+  launch_edit_sort(view, hits, arena[at.sorted], lane_.stream());
   const auto fetch = [&](auto to, const auto* from, const char* what) {
     check(cudaMemcpyAsync(to.data(), from, to.size_bytes(), cudaMemcpyDeviceToHost,
                           lane_.stream()),
@@ -307,12 +294,11 @@ std::uint64_t EditSearch::run(std::span<Query> queries, std::uint32_t words, std
   Stop stop(cancellation(), arena[at.stop], host[at.one].data());
   lane_.wait(&stop);
   count(host[at.all_totals].front(), queries.size());
-  begins_.assign(sort.begins, sort.begins + queries.size() + 1);
-  sorted_ = sort.sorted;
+  hits_.found(host[at.all_begins], arena[at.sorted]);
   for (std::size_t i = 0; i < queries.size(); ++i) {
     queries[i].threshold = host[at.last_thresholds][i];
   }
-  return *sort.found;
+  return *hits.all_found;
 }
 
 MetricTextSearch EditSearch::metric_view(const EditSearchView& view, const Pieces& at,
@@ -350,30 +336,9 @@ void EditSearch::launch(const EditSearchView& view, std::uint32_t words, bool pr
 }
 
 void EditSearch::take_hits(std::span<const Query> queries, const Take& take) {
-  finish_taking();
-  const std::size_t total = begins_.back();
-  if (total == 0) return;
-  auto* const hits = lane_.incoming<std::uint64_t>(total);
-  check(cudaMemcpyAsync(hits, sorted_, total * sizeof(std::uint64_t), cudaMemcpyDeviceToHost,
-                        lane_.stream()),
-        "fetching hits");
-  lane_.wait(cancellation());
-  const auto take_all = [queries, &take, hits, begins = std::move(begins_), total] {
-    in_parallel(queries.size(), total / kHitsPerThread, [&](std::size_t i) {
-      take(queries[i].number,
-           std::span<const std::uint64_t>(hits + begins[i], begins[i + 1] - begins[i]));
-    });
-  };
-  if (total < kHitsPerThread) return take_all();
-  try {
-    taking_ = std::async(std::launch::async, take_all);
-  } catch (const std::system_error&) {
-    take_all();  // no more threads: this one does it
-  }
-}
-
-void EditSearch::finish_taking() {
-  if (taking_.valid()) taking_.get();
+  hits_.take(cancellation(), [queries, &take](std::size_t i, std::span<const std::uint64_t> hits) {
+    take(queries[i].number, hits);
+  });
 }
 
 }  // namespace warplite::gpu

@@ -6,13 +6,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <future>
 #include <span>
 #include <vector>
 
 #include "compute/edit.h"
 #include "gpu/edit/tiles.h"
 #include "gpu/metric/texts.h"
+#include "gpu/runtime/hit_taker.h"
 
 namespace warplite::gpu {
 
@@ -31,7 +31,6 @@ class EditSearch {
     std::uint32_t threshold;  // the largest distance that is of use
   };
   struct Pieces;
-  struct Waiting;
   // Takes the hits of a query: tile and row in 16 bits each, distance in 32.
   using Take = std::function<void(std::uint32_t query, std::span<const std::uint64_t> hits)>;
   // The largest distance that is of use to a query so far; negative: none.
@@ -59,10 +58,8 @@ class EditSearch {
   EditSearchView view_of(std::span<const Query> queries, const Pieces& at, const Arena& arena,
                          std::size_t k) const;
   void fill(std::span<const Query> queries, const Pieces& at, const Staging& host) const;
-  // Fetches the hits of the last run, and has them taken by another thread.
+  // Takes the hits of the last run, mostly while others are searched for.
   void take_hits(std::span<const Query> queries, const Take& take);
-  // Waits for that thread; throws what it threw.
-  void finish_taking();
   compute::Cancellation* cancellation() const { return work_.cancellation; }
   Hit hit_of(std::uint64_t hit) const;
 
@@ -79,11 +76,7 @@ class EditSearch {
   // Those that are searched.
   std::span<const compute::EditTile* const> sent_;
   EditTable table_{};
-  // What the last run found.
-  std::vector<std::uint32_t> begins_;
-  const std::uint64_t* sorted_ = nullptr;  // device memory
-  // Takes the hits of a run before, which are in the lane's incoming memory.
-  std::future<void> taking_;
+  HitTaker<std::uint64_t> hits_;
 };
 
 }  // namespace warplite::gpu

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "compute/ops.h"
-#include "core/error.h"
 #include "gpu/batch/compact.h"
 #include "gpu/batch/nominate.h"
+#include "gpu/runtime/groups.h"
 #include "gpu/runtime/lane.h"
 #include "gpu/runtime/row_set.h"
 
@@ -91,23 +91,11 @@ void BatchSearch::for_groups(std::size_t query_bytes, const Body& body) {
   constexpr std::size_t kGroupMemory = std::size_t{2} << 30;
   constexpr std::size_t kLeast = 256;
   const std::size_t queries = work_.queries.rows;
-  const auto whole = [this](std::size_t count) {
-    return (count + shape_.queries - 1) / shape_.queries * shape_.queries;
-  };
   const std::size_t most = std::max(kGroupMemory / query_bytes, kLeast) / kLeast * kLeast;
   const std::size_t groups = (queries + most - 1) / most;
-  std::size_t group = whole((queries + groups - 1) / groups);
-  for (std::size_t first = 0; first < queries;) {
-    const std::size_t count = std::min(group, queries - first);
-    try {
-      body(first, count);
-      first += count;
-    } catch (const Error& error) {
-      // Out of memory: fewer queries at a time.
-      if (error.kind() != ErrorKind::kNoMemory || group <= shape_.queries) throw;
-      group = whole(group / 2);
-    }
-  }
+  const std::size_t unit = shape_.queries;
+  const std::size_t group = ((queries + groups - 1) / groups + unit - 1) / unit * unit;
+  in_groups(queries, group, unit, body);
 }
 
 }  // namespace warplite::gpu

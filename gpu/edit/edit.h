@@ -16,6 +16,7 @@
 #include <cstdint>
 
 #include "compute/edit.h"
+#include "gpu/runtime/hit_sort.h"
 
 namespace warplite::gpu {
 
@@ -78,15 +79,9 @@ void launch_edit_scan(const EditSearchView& search, const EditTiles& tiles, std:
 void launch_edit_long(const EditSearchView& search, const EditTiles& tiles, cudaStream_t stream);
 
 // Sorts hits within the thresholds by query: those of query q into sorted[begins[q] …
-// begins[q + 1] − 1], tile and row in the upper 32 bits, distance in the lower. `counts`:
-// [queries], 0 before. `begins`, `found`: memory that the host reads.
-struct EditSortView {
-  std::uint32_t* counts;
-  std::uint32_t* device_begins;   // [queries + 1]
-  std::uint64_t* sorted;          // [room]
-  std::uint32_t* begins;          // [queries + 1]
-  unsigned long long* found;      // a copy of the search's
-};
-void launch_edit_sort(const EditSearchView& search, const EditSortView& sort, cudaStream_t stream);
+// begins[q + 1] − 1], tile and row in the upper 32 bits, distance in the lower.
+// REQUIRES: counts are 0.
+void launch_edit_sort(const EditSearchView& search, const HitCounts& hits, std::uint64_t* sorted,
+                      cudaStream_t stream);
 
 }  // namespace warplite::gpu

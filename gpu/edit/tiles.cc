@@ -3,15 +3,12 @@
 #include <algorithm>
 
 #include "gpu/runtime/cuda_buffer.h"
+#include "gpu/runtime/row_set.h"
 
 namespace warplite::gpu {
 namespace {
 
 using compute::EditTile;
-
-std::size_t live_words(const EditTile& tile) {
-  return tile.live == nullptr ? 0 : (std::size_t{tile.rows} + 63) / 64;
-}
 
 EditTileView view_of(const EditTile& tile) {
   const CudaBuffer& buffer = CudaBuffer::of(tile.bytes);
@@ -37,7 +34,7 @@ EditTable send_edit_tiles(std::span<const EditTile* const> tiles, Lane& lane) {
   Plan plan;
   const Slot<EditTileView> descriptors(plan, tiles.size());
   std::vector<Slot<std::uint64_t>> live;
-  for (const EditTile* tile : tiles) live.emplace_back(plan, live_words(*tile));
+  for (const EditTile* tile : tiles) live.emplace_back(plan, live_words(tile->live, tile->rows));
   const Arena device = lane.table(plan);
   const Staging host = lane.outgoing_table(plan);
   const std::span<EditTileView> views = host[descriptors];
@@ -50,7 +47,7 @@ EditTable send_edit_tiles(std::span<const EditTile* const> tiles, Lane& lane) {
     }
     ++table.widths.back().count;
     if (tile.live == nullptr) continue;
-    std::copy_n(tile.live, live_words(tile), host[live[t]].begin());
+    std::copy_n(tile.live, live[t].count(), host[live[t]].begin());
     views[t].live = device[live[t]];
   }
   host.send(plan, device, lane.stream(), "sending the tiles");

@@ -10,6 +10,7 @@
 #include "gpu/batch/batch_search.h"
 #include "gpu/runtime/candidates.h"
 #include "gpu/runtime/cuda_buffer.h"
+#include "gpu/runtime/groups.h"
 #include "gpu/scan/scan.h"
 #include "gpu/scan/scan_search.h"
 
@@ -37,21 +38,24 @@ std::uint32_t collect_stride(std::uint32_t nominated) {
 
 // What lies in scratch memory; pieces up to `sent` come from the host.
 struct IvfSearch::Pieces {
-  std::size_t count, probes, list_count;
-  std::size_t raw_bytes, padded, model_dim, mean_dim, run_count, table_size;
+  const compute::IvfWork& work;
+  std::size_t count;
+  std::size_t few;  // as many if they are compared with the centroids one by one, or else 0
   std::size_t group_stride, collect_stride;
-  // Of queries that are compared with the centroids one by one; else 0.
-  std::size_t few, coarse_padded;
+  const MatrixView& queries = work.queries;
+  const compute::IvfShape& shape = work.model.shape;
+  bool coded = shape.m != 0;
+  std::size_t probes = count * work.nprobe, list_count = shape.lists;
   Plan plan{};
-  Slot<std::byte> raw{plan, raw_bytes};
-  Slot<float> model{plan, count * model_dim};
-  Slot<float> mean{plan, mean_dim};
-  Slot<IvfRunView> runs{plan, run_count};
+  Slot<std::byte> raw{plan, count * queries.stride()};
+  Slot<float> model{plan, coded || few != 0 ? count * shape.dim : 0};
+  Slot<float> mean{plan, coded ? shape.dim : 0};
+  Slot<IvfRunView> runs{plan, work.runs.size()};
   Slot<RowBlock> centroids{plan, 1};
   Plan sent = plan;
-  Slot<double> real{plan, count * padded};
+  Slot<double> real{plan, count * padded_query(queries.type, queries.dim)};
   Slot<double> squares{plan, count};
-  Slot<std::uint8_t> tables{plan, count * table_size};
+  Slot<std::uint8_t> tables{plan, count * shape.m * shape.codewords()};
   Slot<float> steps{plan, count};
   Slot<float> offsets{plan, count};
   Slot<std::uint32_t> lists{plan, probes};
@@ -66,7 +70,7 @@ struct IvfSearch::Pieces {
   Slot<std::uint32_t> collected_counts{plan, count};
   Slot<std::uint32_t> nominees{plan, count * kMostNominated};
   Slot<std::uint32_t> nominee_counts{plan, count};
-  Slot<double> coarse_real{plan, few * coarse_padded};
+  Slot<double> coarse_real{plan, few * padded_query(ElementType::kFloat32, shape.dim)};
   Slot<double> coarse_squares{plan, few};
   Slot<double> list_distances{plan, few == 0 ? 0 : list_count};
   Slot<float> list_least{plan, few == 0 ? 0 : list_count};
@@ -143,19 +147,12 @@ void IvfSearch::nearest(compute::HitTable& best) {
                                              " nominees a query");
   }
   nominated_ = static_cast<std::uint32_t>(best.k() * refine);
-  std::size_t group = std::clamp<std::size_t>(kGroupMemory / bytes_per_query(), 1, kMostGroup);
-  for (std::size_t first = 0; first < work_.queries.rows;) {
-    const std::size_t count = std::min(group, work_.queries.rows - first);
-    try {
-      const bool few = count <= kFewProbing && work_.nprobe <= kMostSorted;
-      if (!few || !search_group(first, count, true, best)) search_group(first, count, false, best);
-      first += count;
-    } catch (const Error& error) {
-      // Out of memory: fewer queries at a time.
-      if (error.kind() != ErrorKind::kNoMemory || group == 1) throw;
-      group = std::max<std::size_t>(1, group / 2);
-    }
-  }
+  const std::size_t group =
+      std::clamp<std::size_t>(kGroupMemory / bytes_per_query(), 1, kMostGroup);
+  in_groups(work_.queries.rows, group, 1, [&](std::size_t first, std::size_t count) {
+    const bool few = count <= kFewProbing && work_.nprobe <= kMostSorted;
+    if (!few || !search_group(first, count, true, best)) search_group(first, count, false, best);
+  });
 }
 
 void IvfSearch::probe(std::size_t first, std::size_t count, std::size_t room, Candidate* out) {
@@ -251,31 +248,14 @@ bool IvfSearch::search_group(std::size_t first, std::size_t count, bool few,
   return finish(search, scratch, first, best);
 }
 
-IvfSearch::Pieces IvfSearch::lay_out(std::size_t count, bool few) const {
-  const compute::IvfShape& shape = work_.model.shape;
-  const MatrixView& queries = work_.queries;
-  return {.count = count,
-          .probes = count * work_.nprobe,
-          .list_count = shape.lists,
-          .raw_bytes = count * queries.stride(),
-          .padded = padded_query(queries.type, queries.dim),
-          .model_dim = coded() || few ? shape.dim : 0,
-          .mean_dim = coded() ? shape.dim : 0,
-          .run_count = work_.runs.size(),
-          .table_size = std::size_t{shape.m} * shape.codewords(),
-          .group_stride = most_groups_,
-          .collect_stride = collect_stride(nominated_),
-          .few = few ? count : 0,
-          .coarse_padded = padded_query(ElementType::kFloat32, shape.dim)};
-}
-
 void IvfSearch::send(std::size_t first, const Pieces& at, const Arena& arena) {
   const compute::IvfShape& shape = work_.model.shape;
   const bool ip = work_.distance == Distance::kInnerProduct;
   const Staging host = lane_.outgoing(at.sent);
   std::memcpy(host[at.raw].data(), work_.queries.row(first), at.raw.bytes());
-  std::copy_n(work_.model_queries + first * at.model_dim, at.model.count(),
-              host[at.model].begin());
+  if (at.model.count() != 0) {
+    std::copy_n(work_.model_queries + first * shape.dim, at.model.count(), host[at.model].begin());
+  }
   if (!ip) std::copy_n(work_.model.mean, at.mean.count(), host[at.mean].begin());
   const std::span<IvfRunView> runs = host[at.runs];
   std::uint32_t ordinals = 0;
@@ -353,7 +333,7 @@ IvfSearchView IvfSearch::prepare(std::size_t first, std::size_t count, Scratch& 
   const compute::IvfShape& shape = work_.model.shape;
   const MatrixView& queries = work_.queries;
   const bool ip = work_.distance == Distance::kInnerProduct;
-  const Pieces at = lay_out(count, scratch.few);
+  const Pieces at{work_, count, scratch.few ? count : 0, most_groups_, collect_stride(nominated_)};
   const Arena arena = lane_.scratch(at.plan);
   send(first, at, arena);
   const IvfSearchView search = view(at, arena, scratch);

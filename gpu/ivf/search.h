@@ -36,7 +36,6 @@ class IvfSearch {
   void probe_few(const IvfSearchView& search, const Scratch& scratch, std::uint32_t* lost);
   // False: not done, `few` asked for too much.
   bool search_group(std::size_t first, std::size_t count, bool few, compute::HitTable& best);
-  Pieces lay_out(std::size_t count, bool few) const;
   void send(std::size_t first, const Pieces& at, const Arena& arena);
   IvfSearchView view(const Pieces& at, const Arena& arena, Scratch& scratch) const;
   void view_centroids(const Pieces& at, const Arena& arena, Scratch& scratch) const;

@@ -4,6 +4,7 @@
 #include <array>
 #include <numeric>
 
+#include "gpu/runtime/groups.h"
 #include "gpu/runtime/stop.h"
 
 namespace warplite::gpu {
@@ -124,18 +125,10 @@ void CodeSearch::search_class(const TileTable& table, unsigned bits, const Queri
       table.kept_rows(code_strip_rows(bits, gpu_.shared_memory()), best.k()) *
           sizeof(std::uint64_t) +
       table.tiles().size() * items * sizeof(compute::CodeRange);
-  std::size_t group = std::clamp<std::size_t>(kGroupMemory / each, 1, kMostGroup);
-  for (std::size_t first = 0; first < queries.size();) {
-    const std::size_t count = std::min(group, queries.size() - first);
-    try {
-      search_group(table, bits, std::span(queries).subspan(first, count), best);
-      first += count;
-    } catch (const Error& error) {
-      // Out of memory: fewer queries at a time.
-      if (error.kind() != ErrorKind::kNoMemory || group == 1) throw;
-      group = std::max<std::size_t>(1, group / 2);
-    }
-  }
+  const std::size_t group = std::clamp<std::size_t>(kGroupMemory / each, 1, kMostGroup);
+  in_groups(queries.size(), group, 1, [&](std::size_t first, std::size_t count) {
+    search_group(table, bits, std::span(queries).subspan(first, count), best);
+  });
 }
 
 // A few queries: shorter strips, so that every multiprocessor has some.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "gpu/runtime/cuda_buffer.h"
+#include "gpu/runtime/groups.h"
 #include "gpu/runtime/stop.h"
 
 namespace warplite::gpu {
@@ -110,21 +111,13 @@ void MatchSearch::search_class(const Class& queries, compute::HitTable& best) {
   if (all == 0) return;
   const std::size_t stride =
       table_->kept_rows(match_strip_rows(queries.bits, gpu_.shared_memory()), best.k());
-  std::size_t group =
+  const std::size_t group =
       queries.sums ? 1
                    : std::clamp<std::size_t>(kGroupMemory / (stride * sizeof(std::uint64_t)), 1,
                                              kMostGroup);
-  for (std::size_t first = 0; first < all;) {
-    const std::size_t count = std::min(group, all - first);
-    try {
-      search_group(queries, first, count, best);
-      first += count;
-    } catch (const Error& error) {
-      // Out of memory: fewer queries at a time.
-      if (error.kind() != ErrorKind::kNoMemory || group == 1) throw;
-      group = std::max<std::size_t>(1, group / 2);
-    }
-  }
+  in_groups(all, group, 1, [&](std::size_t first, std::size_t count) {
+    search_group(queries, first, count, best);
+  });
 }
 
 MatchSearch::Pieces MatchSearch::lay_out(const Class& queries, std::size_t first,

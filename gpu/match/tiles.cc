@@ -33,7 +33,9 @@ MatchTiles::MatchTiles(std::span<const TileRows> tiles) {
 TileTable::TileTable(std::span<const MatchTiles::Place> tiles, bool ascending, Plan& plan)
     : tiles_(tiles), ascending_(ascending), views_(plan, tiles.size()) {
   live_.reserve(tiles.size());
-  for (const MatchTiles::Place& place : tiles) live_.emplace_back(plan, place.tile.live_words());
+  for (const MatchTiles::Place& place : tiles) {
+    live_.emplace_back(plan, live_words(place.tile.live, place.tile.rows));
+  }
 }
 
 std::span<MatchTileView> TileTable::write(Lane& lane, const Staging& host,
@@ -52,7 +54,7 @@ std::span<MatchTileView> TileTable::write(Lane& lane, const Staging& host,
       view.rowids = tile.known->resident(tile.rowids.list, tile.rows, lane);
     }
     if (tile.live == nullptr) continue;
-    std::copy_n(tile.live, tile.live_words(), host[live_[t]].begin());
+    std::copy_n(tile.live, live_[t].count(), host[live_[t]].begin());
     view.live = device[live_[t]];
   }
   return views;

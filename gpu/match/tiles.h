@@ -11,6 +11,7 @@
 #include "gpu/match/match.h"
 #include "gpu/match/rowids.h"
 #include "gpu/runtime/lane.h"
+#include "gpu/runtime/row_set.h"
 
 namespace warplite::gpu {
 
@@ -24,10 +25,6 @@ struct TileRows {
   std::uint32_t rows, id;
   RowIdView rowids;
   const std::uint64_t* live;
-
-  std::size_t live_words() const {
-    return live == nullptr ? 0 : (std::size_t{rows} + 63) / 64;
-  }
 };
 
 // Tiles by their least rowid.

@@ -15,6 +15,7 @@
 #include <cstdint>
 
 #include "compute/metric.h"
+#include "gpu/runtime/hit_sort.h"
 #include "gpu/runtime/row_table.h"
 
 namespace warplite::gpu {
@@ -72,17 +73,9 @@ struct MetricSearchView {
 void launch_metric_clusters(const MetricSearchView& search, cudaStream_t stream);
 void launch_metric_pivots(const MetricSearchView& search, cudaStream_t stream);
 
-// Sorts hits by query: those of query q into sorted[begins[q] … begins[q + 1] − 1]. REQUIRES: all
-// hits had room.
-struct MetricSortView {
-  std::uint32_t* device_begins;  // [queries + 1]
-  Candidate* sorted;             // [room]
-  // Memory that the host reads.
-  std::uint32_t* begins;         // [queries + 1]
-  unsigned long long* found;     // copies
-  MetricTotals* totals;
-};
-void launch_metric_sort(const MetricSearchView& search, const MetricSortView& sort,
-                        cudaStream_t stream);
+// Sorts hits by query: those of query q into sorted[begins[q] … begins[q + 1] − 1], where all had
+// room. `totals`: memory that the host reads, for a copy of the search's.
+void launch_metric_sort(const MetricSearchView& search, const HitCounts& hits, Candidate* sorted,
+                        MetricTotals* totals, cudaStream_t stream);
 
 }  // namespace warplite::gpu

@@ -4,12 +4,12 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <system_error>
 #include <utility>
 
 #include "gpu/batch/shadow.h"
 #include "gpu/metric/build.h"
 #include "gpu/runtime/cuda_buffer.h"
+#include "gpu/runtime/groups.h"
 #include "gpu/runtime/stop.h"
 #include "gpu/runtime/threads.h"
 
@@ -26,7 +26,6 @@ constexpr std::uint64_t kRoom = std::uint64_t{4} << 20;
 constexpr std::size_t kMostQueries = 16384;
 constexpr std::size_t kQueryMemory = std::size_t{256} << 20;
 // Work that is worth a thread of its own.
-constexpr std::size_t kHitsPerThread = 24 << 10;
 constexpr std::size_t kElementsPerThread = 64 << 10;
 
 double radius_of(const compute::Workload& work) {
@@ -45,15 +44,18 @@ bool may_have_index(const compute::Block& block) {
 
 }  // namespace
 
-// What lies in scratch memory, and up to `sent` in the host's, those from `stop` on up to there 0;
-// from there on the host's has what kernels write for it.
+// What lies in scratch memory, and up to `sent` in the host's, 0 from `stop` on up to there; from
+// there on the host's has what kernels write for it.
 struct MetricSearch::Pieces {
-  std::size_t blocks, queries, raw_bytes, point_count, padded;
+  const MatrixView& all;
+  std::size_t blocks, queries;
   std::uint64_t room;
+  std::uint32_t padded = padded_query(all.type, all.dim);
+  std::size_t tiles = (queries + kMetricTile - 1) / kMetricTile;
   Plan plan{};
   Slot<MetricBlockView> views{plan, blocks};
-  Slot<std::byte> raw{plan, raw_bytes};
-  Slot<float> points{plan, point_count};
+  Slot<std::byte> raw{plan, queries * all.stride()};
+  Slot<float> points{plan, tiles * kMetricTile * all.dim};
   Slot<std::uint32_t> stop{plan, 1};
   Slot<unsigned long long> found{plan, 1};
   Slot<std::uint32_t> counts{plan, queries};
@@ -68,14 +70,6 @@ struct MetricSearch::Pieces {
   Slot<unsigned long long> all_found{host, 1};
   Slot<MetricTotals> all_totals{host, 1};
   Slot<std::uint32_t> all_begins{host, queries + 1};
-};
-
-// Waits for who takes hits, also when an error ends the search.
-struct MetricSearch::Waiting {
-  std::future<void>& taking;
-  ~Waiting() {
-    if (taking.valid()) taking.wait();
-  }
 };
 
 bool MetricSearch::suits(const compute::Workload& work) {
@@ -127,7 +121,7 @@ void MetricSearch::count_all(const compute::Workload& work, compute::SearchCount
 MetricSearch::MetricSearch(Lane& lane, const compute::Workload& work, const RowSet& rows,
                            const RowTable& table, compute::SearchCounters& counters)
     : lane_(lane), work_(work), rows_(rows), table_(table), counters_(counters),
-      space_(work.metric->space()), radius_(radius_of(work)) {
+      space_(work.metric->space()), radius_(radius_of(work)), hits_(lane) {
   for (const compute::Block* block : rows.blocks()) {
     views_.push_back(*indexes_of(*block).vectors());
     (views_.back().pivots ? pivots_ : clusters_) = true;
@@ -144,51 +138,38 @@ std::vector<std::uint32_t> MetricSearch::within(compute::HitLists& out) {
   for (std::uint32_t i = 0; i < all.rows; ++i) {
     (bounded[i] != 0 ? queries : others).push_back(i);
   }
-  const Waiting waiting{taking_};
+  const HitTaker<Candidate>::Waiting waiting{hits_};
   const std::size_t per_query = all.stride() + all.dim * std::size_t{12} + 256;
   const std::size_t most =
       std::clamp<std::size_t>(kQueryMemory / per_query, kMetricTile, kMostQueries);
   std::size_t count = std::clamp<std::size_t>(kRoom / rows_.live_rows(), kMetricTile, most);
   for (std::size_t first = 0; first < queries.size();) {
     const Queries now = Queries(queries).subspan(first, std::min(count, queries.size() - first));
-    search_group(now, kRoom, out);
+    search_group(now, out);
     first += now.size();
     // As many next as have room, if they are like these.
-    const std::size_t hits = begins_.back(), told = begins_.size() - 1;
+    const std::size_t hits = hits_.total(), told = hits_.queries();
     const std::size_t fits = hits == 0 ? most : told * (kRoom * 3 / 4) / hits;
     count = std::clamp<std::size_t>(fits, kMetricTile, most);
   }
-  finish_taking();
+  hits_.finish();
   counters_.indexed += std::uint64_t{rows_.live_rows()} * queries.size();
   return others;
 }
 
-void MetricSearch::search_group(Queries queries, std::uint64_t room, compute::HitLists& out) {
-  // No more than all pairs are hits.
-  room = std::min(room, queries.size() * std::uint64_t{rows_.live_rows()});
-  for (;;) {
-    try {
-      const std::uint64_t found = run(queries, room);
-      if (found <= room) return take_hits(queries, out);
-      if (queries.size() == 1) {
-        room = found;
-        continue;
-      }
-    } catch (const Error& error) {
-      // Out of memory: fewer queries at a time.
-      if (error.kind() != ErrorKind::kNoMemory || queries.size() == 1) throw;
+void MetricSearch::search_group(Queries queries, compute::HitLists& out) {
+  by_halves(queries, [&](Queries some) {
+    // No more than all pairs are hits.
+    std::uint64_t room = std::min(kRoom, some.size() * std::uint64_t{rows_.live_rows()});
+    for (;;) {
+      const std::uint64_t found = run(some, room);
+      if (found <= room) break;
+      if (some.size() != 1) return false;
+      room = found;
     }
-    const std::size_t half = queries.size() / 2;
-    search_group(queries.first(half), room, out);
-    return search_group(queries.subspan(half), room, out);
-  }
-}
-
-MetricSearch::Pieces MetricSearch::lay_out(std::size_t queries, std::uint64_t room) const {
-  const MatrixView& all = work_.queries;
-  const std::size_t tiles = (queries + kMetricTile - 1) / kMetricTile;
-  return {views_.size(), queries, queries * all.stride(), tiles * kMetricTile * all.dim,
-          padded_query(all.type, all.dim), room};
+    take_hits(some, out);
+    return true;
+  });
 }
 
 void MetricSearch::fill(Queries queries, const Pieces& at, const Staging& host) const {
@@ -197,8 +178,7 @@ void MetricSearch::fill(Queries queries, const Pieces& at, const Staging& host) 
   host.clear(at.stop, at.sent);
   std::byte* const raw = host[at.raw].data();
   float* const points = host[at.points].data();
-  const std::size_t tiles = (queries.size() + kMetricTile - 1) / kMetricTile;
-  in_parallel(tiles, queries.size() * all.dim / kElementsPerThread, [&](std::size_t tile) {
+  in_parallel(at.tiles, queries.size() * all.dim / kElementsPerThread, [&](std::size_t tile) {
     const std::size_t first = tile * kMetricTile;
     const std::size_t count = std::min<std::size_t>(kMetricTile, queries.size() - first);
     const Queries some = queries.subspan(first, count);
@@ -231,8 +211,7 @@ MetricSearchView MetricSearch::view_of(const Pieces& at, const Arena& arena) con
                              std::numeric_limits<float>::infinity());
   view.points = arena[at.points];
   view.queries = static_cast<std::uint32_t>(at.queries);
-  view.terms = {arena[at.real], arena.bytes(at.real), arena[at.squares],
-                static_cast<std::uint32_t>(at.padded)};
+  view.terms = {arena[at.real], arena.bytes(at.real), arena[at.squares], at.padded};
   view.bounds = {work_.range.low, work_.range.high, work_.range.low_open, work_.range.high_open};
   view.stop = arena[at.stop];
   view.hits = arena[at.hits];
@@ -243,14 +222,8 @@ MetricSearchView MetricSearch::view_of(const Pieces& at, const Arena& arena) con
   return view;
 }
 
-MetricSortView MetricSearch::sort_of(const Pieces& at, const Arena& arena,
-                                     const Staging& host) const {
-  return {arena[at.device_begins], arena[at.sorted], host[at.all_begins].data(),
-          host[at.all_found].data(), host[at.all_totals].data()};
-}
-
 std::uint64_t MetricSearch::run(Queries queries, std::uint64_t room) {
-  const Pieces at = lay_out(queries.size(), room);
+  const Pieces at{work_.queries, views_.size(), queries.size(), room};
   const Arena arena = lane_.scratch(at.plan);
   const Staging host = lane_.outgoing(at.host);
   fill(queries, at, host);
@@ -265,50 +238,37 @@ std::uint64_t MetricSearch::run(Queries queries, std::uint64_t room) {
   const MetricSearchView view = view_of(at, arena);
   if (clusters_) launch_metric_clusters(view, lane_.stream());
   if (pivots_) launch_metric_pivots(view, lane_.stream());
-  const MetricSortView sort = sort_of(at, arena, host);
-  launch_metric_sort(view, sort, lane_.stream());
+  const HitCounts hits{view.queries,
+                       view.counts,
+                       view.found,
+                       arena[at.device_begins],
+                       host[at.all_begins].data(),
+                       host[at.all_found].data()};
+  const MetricTotals& totals = host[at.all_totals].front();
+  launch_metric_sort(view, hits, arena[at.sorted], host[at.all_totals].data(), lane_.stream());
   Stop stop(work_.cancellation, arena[at.stop], host[at.one].data());
   lane_.wait(&stop);
-  begins_.assign(sort.begins, sort.begins + queries.size() + 1);
-  sorted_ = sort.sorted;
-  counters_.distances += sort.totals->distances;
-  counters_.clusters += sort.totals->clusters;
-  return *sort.found;
+  hits_.found(host[at.all_begins], arena[at.sorted]);
+  counters_.distances += totals.distances;
+  counters_.clusters += totals.clusters;
+  return *hits.all_found;
 }
 
 void MetricSearch::take_hits(Queries queries, compute::HitLists& out) {
-  finish_taking();
-  const std::size_t total = begins_.back();
-  if (total == 0) return;
-  if (total > kRoom) return take_many(queries.front(), total, out);
-  auto* const hits = lane_.incoming<Candidate>(total);
-  check(cudaMemcpyAsync(hits, sorted_, total * sizeof(Candidate), cudaMemcpyDeviceToHost,
-                        lane_.stream()),
-        "fetching hits");
-  lane_.wait(work_.cancellation);
-  const auto take_all = [this, queries, &out, hits, begins = begins_, total] {
-    in_parallel(queries.size(), total / kHitsPerThread, [&](std::size_t i) {
-      take(queries[i], {hits + begins[i], begins[i + 1] - begins[i]}, out);
-    });
-  };
-  if (total < kHitsPerThread) return take_all();
-  try {
-    taking_ = std::async(std::launch::async, take_all);
-  } catch (const std::system_error&) {
-    take_all();  // no more threads: this one does it
-  }
+  if (hits_.total() > kRoom) return take_many(queries.front(), out);
+  hits_.take(work_.cancellation,
+             [this, queries, &out](std::size_t i, std::span<const Candidate> hits) {
+               take(queries[i], hits, out);
+             });
 }
 
 // Of one query, some at a time: pinned memory is scarce.
-void MetricSearch::take_many(std::uint32_t query, std::size_t total, compute::HitLists& out) {
+void MetricSearch::take_many(std::uint32_t query, compute::HitLists& out) {
+  hits_.finish();
+  const std::size_t total = hits_.total();
   for (std::size_t first = 0; first < total; first += kRoom) {
     const std::size_t count = std::min<std::size_t>(kRoom, total - first);
-    auto* const hits = lane_.incoming<Candidate>(count);
-    check(cudaMemcpyAsync(hits, sorted_ + first, count * sizeof(Candidate),
-                          cudaMemcpyDeviceToHost, lane_.stream()),
-          "fetching hits");
-    lane_.wait(work_.cancellation);
-    take(query, {hits, count}, out);
+    take(query, hits_.fetch(first, count, work_.cancellation), out);
   }
 }
 
@@ -320,10 +280,6 @@ void MetricSearch::take(std::uint32_t query, std::span<const Candidate> hits,
     const Hit hit = rows_.hit(candidate);
     if (!work_.has_after || work_.admits(hit)) row.push_back(hit);
   }
-}
-
-void MetricSearch::finish_taking() {
-  if (taking_.valid()) taking_.get();
 }
 
 }  // namespace warplite::gpu

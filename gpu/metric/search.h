@@ -3,12 +3,12 @@
 #pragma once
 
 #include <cstdint>
-#include <future>
 #include <span>
 #include <vector>
 
 #include "compute/device.h"
 #include "gpu/metric/metric.h"
+#include "gpu/runtime/hit_taker.h"
 #include "gpu/runtime/lane.h"
 #include "gpu/runtime/row_set.h"
 
@@ -38,23 +38,18 @@ class MetricSearch {
 
  private:
   struct Pieces;
-  struct Waiting;
   using Queries = std::span<const std::uint32_t>;
 
   // Returns the number of hits, more than `room`: not all of them are there.
   std::uint64_t run(Queries queries, std::uint64_t room);
-  void search_group(Queries queries, std::uint64_t room, compute::HitLists& out);
-  Pieces lay_out(std::size_t queries, std::uint64_t room) const;
+  void search_group(Queries queries, compute::HitLists& out);
   void fill(Queries queries, const Pieces& at, const Staging& host) const;
   void fill_tile(Queries queries, float* points) const;
   MetricSearchView view_of(const Pieces& at, const Arena& arena) const;
-  MetricSortView sort_of(const Pieces& at, const Arena& arena, const Staging& host) const;
-  // Fetches the hits of the last run, and has them taken by another thread.
+  // Takes the hits of the last run, mostly while others are searched for.
   void take_hits(Queries queries, compute::HitLists& out);
-  void take_many(std::uint32_t query, std::size_t total, compute::HitLists& out);
+  void take_many(std::uint32_t query, compute::HitLists& out);
   void take(std::uint32_t query, std::span<const Candidate> hits, compute::HitLists& out) const;
-  // Waits for that thread; throws what it threw.
-  void finish_taking();
 
   Lane& lane_;
   const compute::Workload& work_;
@@ -65,11 +60,7 @@ class MetricSearch {
   const double radius_;
   std::vector<MetricBlockView> views_;
   bool pivots_ = false, clusters_ = false;  // some block has them
-  // What the last run found.
-  std::vector<std::uint32_t> begins_;
-  const Candidate* sorted_ = nullptr;  // device memory
-  // Takes the hits of a run before, which are in the lane's incoming memory.
-  std::future<void> taking_;
+  HitTaker<Candidate> hits_;
 };
 
 }  // namespace warplite::gpu

@@ -12,8 +12,8 @@
 
 namespace warplite::gpu {
 
-// Pieces follow each other in the order in which they are added, each on 256 bytes. A copy of a plan
-// stands for the pieces that there were at the time.
+// Pieces follow each other in the order in which they are added, each on 256 bytes. A copy of a
+// plan stands for the pieces that there were at the time.
 class Plan {
  public:
   std::size_t size() const { return size_; }

@@ -8,10 +8,6 @@
 namespace warplite::gpu {
 namespace {
 
-std::size_t live_words(const compute::Block& block) {
-  return block.live == nullptr ? 0 : (std::size_t{block.rows} + 63) / 64;
-}
-
 // Rows per group, so that pick() can compare all groups if that is possible at all.
 std::uint32_t choose_group_rows(const std::vector<const compute::Block*>& blocks) {
   for (std::uint32_t rows = 64;; rows *= 2) {
@@ -55,7 +51,9 @@ RowTable RowSet::upload(Lane& lane) {
   Plan plan;
   const Slot<RowBlock> descriptors(plan, blocks_.size());
   std::vector<Slot<std::uint64_t>> bits;
-  for (const compute::Block* block : blocks_) bits.emplace_back(plan, live_words(*block));
+  for (const compute::Block* block : blocks_) {
+    bits.emplace_back(plan, live_words(block->live, block->rows));
+  }
   const Arena device = lane.table(plan);
   const Staging host = lane.outgoing_table(plan);
 
@@ -71,7 +69,7 @@ RowTable RowSet::upload(Lane& lane) {
     const auto* buffer = static_cast<const CudaBuffer*>(block.vectors);  // null: codes alone
     const std::byte* vectors = buffer == nullptr ? nullptr : buffer->data();
     if (block.live != nullptr) {
-      std::copy_n(block.live, live_words(block), host[bits[i]].begin());
+      std::copy_n(block.live, bits[i].count(), host[bits[i]].begin());
       live_[i] = device[bits[i]];
     }
     out[i] = {vectors, live_[i], block.rows, first_ordinals_[i], table.groups, 0};

@@ -13,6 +13,11 @@
 
 namespace warplite::gpu {
 
+// Words of the bitmap that says which rows live; null: there is none, all do.
+inline std::size_t live_words(const std::uint64_t* live, std::uint32_t rows) {
+  return live == nullptr ? 0 : (std::size_t{rows} + 63) / 64;
+}
+
 class RowSet {
  public:
   // Rows that one set may hold: their distances to kScanQueries queries lie in scratch memory.

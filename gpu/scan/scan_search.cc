@@ -30,20 +30,24 @@ std::span<const std::uint32_t> group_of(std::span<const std::uint32_t> queries,
 
 // What one pass has in scratch memory; `raw` comes from the host.
 struct ScanSearch::Pieces {
-  std::size_t width, stride, padded, rows, groups;
-  std::size_t sorted_rows, sort_bytes;  // 0: they are not sorted
+  std::size_t width;
+  const MatrixView& all;
+  const RowTable& table;
+  bool sorts;
+  std::uint32_t padded = padded_query(all.type, all.dim);
+  std::uint32_t sorted_rows = sorts ? table.rows : 0;
   Plan plan{};
-  Slot<std::byte> raw{plan, width * stride};
+  Slot<std::byte> raw{plan, width * all.stride()};
   Plan sent = plan;
   Slot<double> real{plan, width * padded};
   Slot<double> squares{plan, width};
-  Slot<double> distances{plan, width * rows};
-  Slot<float> least{plan, width * groups};
-  Slot<std::uint32_t> chosen{plan, width * groups};
+  Slot<double> distances{plan, width * table.rows};
+  Slot<float> least{plan, width * table.groups};
+  Slot<std::uint32_t> chosen{plan, width * table.groups};
   Slot<std::uint32_t> count{plan, 1};
   Slot<double> sorted{plan, sorted_rows};
   Slot<std::uint32_t> ordinals{plan, sorted_rows};
-  Slot<std::byte> sort_scratch{plan, sort_bytes};
+  Slot<std::byte> sort_scratch{plan, sorts ? sort_scratch_bytes(table.rows) : 0};
 };
 
 // Where it lies.
@@ -65,7 +69,7 @@ PreparedQueries ScanSearch::prepare(std::span<const std::uint32_t> queries, cons
   const Staging host = lane_.outgoing(at.sent);
   for (std::size_t i = 0; i < at.width; ++i) {
     const std::uint32_t query = queries[std::min(i, queries.size() - 1)];
-    std::memcpy(host[at.raw].data() + i * at.stride, all.row(query), at.stride);
+    std::memcpy(host[at.raw].data() + i * all.stride(), all.row(query), all.stride());
   }
   host.send(at.sent, arena, lane_.stream(), "sending queries");
   PreparedQueries prepared{};
@@ -82,13 +86,11 @@ PreparedQueries ScanSearch::prepare(std::span<const std::uint32_t> queries, cons
 ScanSearch::Pass ScanSearch::start(std::span<const std::uint32_t> queries, bool sorts) {
   const MatrixView& all = work_.queries;
   const unsigned width = queries.size() == 1 ? 1 : kScanQueries;  // that the kernel compares
-  const std::uint32_t padded = padded_query(all.type, all.dim);
-  const Pieces at{width, all.stride(), padded, table_.rows, table_.groups,
-                  sorts ? table_.rows : 0, sorts ? sort_scratch_bytes(table_.rows) : 0};
+  const Pieces at{width, all, table_, sorts};
   const Arena arena = lane_.scratch(at.plan);
   const Pass pass{arena[at.distances], arena[at.least],    arena[at.chosen],
                   arena[at.count],     arena[at.sorted],   arena[at.ordinals],
-                  arena[at.sort_scratch], at.sort_bytes};
+                  arena[at.sort_scratch], at.sort_scratch.bytes()};
   const PreparedQueries prepared = prepare(queries, at, arena);
   Bounds bounds{work_.range.low, work_.range.high, work_.range.low_open, work_.range.high_open};
   if (work_.has_after && work_.after_distance > bounds.low) {
@@ -100,7 +102,7 @@ ScanSearch::Pass ScanSearch::start(std::span<const std::uint32_t> queries, bool 
            work_.distance,
            bounds,
            width,
-           {prepared.real, prepared.bytes, prepared.squares, padded},
+           {prepared.real, prepared.bytes, prepared.squares, at.padded},
            pass.distances,
            pass.least,
            0,
