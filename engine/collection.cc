@@ -32,8 +32,8 @@ Collection::Impl::Impl(sqlite3* db, const std::string& schema, const std::string
       store(db, schema, table, options.layout),
       transaction(options.layout) {}
 
-// Within a transaction: whether the tables that are there under this name are those it has read or
-// written last, and not another's.
+// Within a transaction, returns whether the tables that exist under this name are those that it has
+// read or written last, and not another's.
 bool Collection::Impl::present() {
   if (!store.present()) return false;
   const Snapshot* const base = transaction.base().get();
@@ -121,7 +121,8 @@ void Collection::Impl::remember_view() {
   held.push_back({view, transaction.flushes()});
 }
 
-// After a rollback, of all or to a savepoint: views that show what was flushed since.
+// After a rollback, of everything or to a savepoint, tells the views in use that show what was
+// flushed since.
 void Collection::Impl::undo_views() noexcept {
   for (const HeldView& known : held) {
     const auto view_in_use = known.view.lock();
@@ -241,7 +242,7 @@ std::vector<std::string> Collection::integrity_check(compute::Cancellation* canc
                     faults);
     }
   } catch (const Error& error) {
-    // What is missing of a content table is a fault too.
+    // Rows or columns that a content table lacks are a fault too.
     const bool is_fault = error.kind() == ErrorKind::kCorrupt ||
                           (error.kind() == ErrorKind::kInvalid && impl_->options.content != nullptr);
     if (!is_fault) throw;

@@ -84,8 +84,8 @@ class Collection {
   // Writes what is pending. Part of sync(), for those who have more than one table to write: nothing
   // can be written once the host was interrupted, and what follows in sync() takes long.
   void write();
-  // Then, where an index that learns has rows enough and no model yet, it learns, and tells so; and
-  // segments get codes. An interrupt is no error: it leaves that to the next transaction.
+  // Afterwards an index that learns is trained, if it has enough rows and no model yet, and reports
+  // it; and segments get codes. An interrupt is no error: it leaves that to the next transaction.
   void sync(compute::Cancellation* cancellation = nullptr, const index::Progress& progress = {});
   void commit() noexcept;
   void rollback() noexcept;

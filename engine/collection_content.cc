@@ -58,8 +58,8 @@ void Collection::Impl::look_again() {
   if (view != nullptr) view->vanished().clear();
 }
 
-// Where changes are told of, what is gone without a word goes with the next write: searches that
-// meet it again and again would look for every row.
+// When the content table reports its changes, rows that vanished without a report are erased with
+// the next write: searches that meet them again and again would look for every row.
 void Collection::Impl::erase_gone() {
   if (options.content == nullptr) return;
   for (const RowId rowid : options.content->take_gone()) {

@@ -70,7 +70,7 @@ struct Collection::Impl {
                const index::Progress& progress);
   std::vector<std::shared_ptr<const View>> readers() const;
   void undo_views() noexcept;
-  // With content=:
+  // These serve tables with content=:
   void look_again();
   void look_again_before_writing();
   void erase_gone();
@@ -114,7 +114,7 @@ struct Collection::Impl {
   ContentSource::Moment moment;                        // of the last look_again()
 };
 
-// Whose wish to end it is, while one call lasts.
+// Keeps, for the duration of one call, whose request to end it is obeyed.
 class Serving {
  public:
   Serving(compute::Cancellation*& slot, compute::Cancellation* cancellation)
@@ -158,7 +158,7 @@ void Collection::Impl::write_tables(const Write& write) {
   } catch (...) {
     busy = false;
     forget_view();
-    // Where the host has rolled back already, in a statement of ours, nothing is left to mend.
+    // If the host has rolled back already, in a statement of ours, nothing is left to mend.
     if (rollback_waits || !transaction.active()) {
       roll_back();
     } else {

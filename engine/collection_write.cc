@@ -138,7 +138,8 @@ void Collection::Impl::rewrite_segments(RewriteScope scope) {
   });
 }
 
-// What the column's index learns from the current base; nothing when there is too little for it.
+// Returns what the column's index learns from the current base; nothing when there is too little
+// for it.
 std::optional<NewModel> Collection::Impl::try_to_learn(std::size_t column,
                                                        const index::Progress& progress) {
   try {
@@ -201,7 +202,7 @@ bool Collection::Impl::wants_model(std::size_t column) {
   }
 }
 
-// At the end of a transaction, when there are new segments: tail rows are not coded. Rows do not
+// Runs at the end of a transaction that made new segments: tail rows are not coded. Rows do not
 // need it: what an interrupt ends goes on at the end of the next transaction that writes.
 void Collection::Impl::train_when_worthwhile(const index::Progress& progress) {
   const std::int64_t next = transaction.base()->state.next_segment;
@@ -224,7 +225,8 @@ void Collection::Impl::train_when_worthwhile(const index::Progress& progress) {
   if (complete) considered_segment = next;
 }
 
-// After a rewrite that left segments without codes. Damage of an old model does not matter.
+// Trains again after a rewrite that left segments without codes. Damage of an old model does not
+// matter.
 void Collection::Impl::train_again(const index::Progress& progress) {
   std::vector<NewModel> models;
   const storage::State& state = transaction.base()->state;
@@ -253,7 +255,7 @@ void Collection::Impl::roll_back() noexcept {
   forget_thoughts();
 }
 
-// What was thought of segments that are no more.
+// Forgets what was found out about segments that exist no longer.
 void Collection::Impl::forget_thoughts() noexcept {
   considered_segment = 0;
   trained_in_vain.clear();
@@ -267,7 +269,8 @@ std::optional<RowId> Collection::insert(const NewRow& row, OnConflict conflict,
   impl_->prepare_write();
   std::optional<RowId> inserted;
   impl_->write_or_undo([&] {
-    // Before a row makes room: as in a plain table, its rowid is not given again at once.
+    // The rowid is chosen before a conflicting row makes room: as in a plain table, its rowid is
+    // not given again at once.
     const RowId rowid = row.rowid ? *row.rowid : impl_->next_rowid();
     if (!impl_->clear_conflicts(row, std::nullopt, conflict)) return;
     impl_->append(rowid, row);

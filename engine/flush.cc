@@ -205,7 +205,8 @@ void Flusher::write_side_tables() {
 }
 
 void Flusher::seal(std::span<const RowRef> rows) {
-  // At the end of a transaction rows come first: an interrupt of the coding must not cost them.
+  // At the end of a transaction, rows are written before codes are made: an interrupt of the coding
+  // must not cost them.
   const bool coded = scope_ == FlushScope::kFullChunks;
   storage::SegmentInfo info = store_.seal_blocks(
       next_->state, rows, coded ? storage::Store::Codes::kFollow : storage::Store::Codes::kNone);

@@ -20,7 +20,7 @@ bool may_differ(const View& view) {
   return view.content()->may_differ() || (view.outdated() && view.holds_aux());
 }
 
-// Of those selected.
+// Returns the selected rows that are not there.
 std::vector<Location> rows_not_there(const View& view, const Selection& rows) {
   std::vector<Location> vanished;
   Presence is_present(view, true);
@@ -103,7 +103,8 @@ std::shared_ptr<const View> present_view(const std::shared_ptr<const View>& view
   return std::make_shared<View>(*view, std::move(parts));
 }
 
-// By rowid, each once: searches of many queries find the same rows again and again.
+// Notes the vanished rows by rowid, each once: searches of many queries find the same rows again
+// and again.
 bool note_vanished(const View& view, std::span<const Hit* const> hits) {
   std::vector<const Hit*> order(hits.begin(), hits.end());
   const auto before = [](const Hit* a, const Hit* b) { return a->rowid < b->rowid; };

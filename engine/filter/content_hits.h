@@ -58,8 +58,8 @@ bool note_vanished(const View& view, std::span<const Hit* const> hits);
 void note_all_vanished(const View& view, const Selection& rows);
 Selection without_vanished(const View& view, const Selection& rows);
 
-// What `search` (of a Selection) finds among the rows that are there. `each` calls a function with
-// every hit of a result.
+// Returns what `search` (of a Selection) finds among the rows that are there. `each` calls a
+// function with every hit of a result.
 template <typename Search, typename Each>
 auto search_present(const View& view, const Selection& rows, const Search& search,
                     const Each& each) {

@@ -56,7 +56,7 @@ class Filtering {
     std::uint32_t count = 0;  // that are left
   };
   static constexpr std::size_t kPieceWords = 256;
-  // What is read before anything is tested may not be evicted from memory.
+  // Once so many rows are read they are tested, since what is read cannot be evicted until then.
   static constexpr std::size_t kRowsAtOnce = std::size_t{1} << 22;
 
   void judge(std::size_t i) {
@@ -115,7 +115,7 @@ class Filtering {
   }
 
   void test_in_parallel(const CompiledPredicate& predicate) {
-    // What takes as long as it takes to wake a thread, and to give it something to do.
+    // Testing so many rows takes as long as waking a thread and giving it something to do.
     const std::size_t rows_per_thread = predicate.cost() > 1 ? 8192 : 65536;
     const std::size_t rows_per_range = rows_per_thread / 4;
     const std::size_t grain = pieces_.size() * rows_per_range / std::max<std::size_t>(rows_, 1) + 1;

@@ -54,7 +54,8 @@ std::size_t count_one_by_one(const std::uint64_t* words, std::size_t n) {
 
 #ifdef WARPLITE_MASKS_AVX2
 
-// Not left to the compiler: it vectorises these loops only when all code may use AVX2.
+// The instruction set is not left to the compiler: it vectorises these loops only when all code may
+// use AVX2.
 #define WARPLITE_AVX2 __attribute__((target("avx2,popcnt")))
 
 bool has_avx2() {

@@ -19,10 +19,10 @@ class NumberRanges {
 
   // Numbers from `low` to `high`, both included; where an end is NULL, without end.
   void add(const Cell& low, const Cell& high);
-  // After the last one was added.
+  // Call this after the last range was added.
   void merge();
 
-  // Those of the column's type; the others are empty.
+  // Return the ranges of the column's type; the others are empty.
   const std::vector<Interval<std::int64_t>>& integers() const { return integers_; }
   const std::vector<Interval<double>>& reals() const { return reals_; }
 

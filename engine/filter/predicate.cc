@@ -28,7 +28,7 @@ std::optional<double> exact_real(const Cell& cell) {
   return equal.low;
 }
 
-// What values between `low` and `high` say of `interval`.
+// Returns what values between `low` and `high` say of `interval`.
 template <typename T>
 CompiledPredicate::Verdict judge_interval(const Interval<T>& interval, T low, T high) {
   using Verdict = CompiledPredicate::Verdict;

@@ -33,7 +33,7 @@ class CompiledPredicate {
   CompiledPredicate(const Predicate& predicate, PlainType type);
 
   enum class Verdict { kNone, kAll, kSome };
-  // What the part's bounds say of all its rows, dead ones included, without reading them.
+  // Returns what the part's bounds say of all its rows, dead ones included, without reading them.
   Verdict judge(const Part& part) const;
   // Clear the bits of rows that do not pass. REQUIRES: judge(part) == kSome
   void apply_to_rowids(const Part& part, Bitmap& rows) const;      // of one on_rowid()
@@ -55,7 +55,8 @@ class CompiledPredicate {
   bool on_rowid() const { return column_ == Predicate::kRowId; }
   std::size_t column() const { return static_cast<std::size_t>(column_); }
   bool nulls_pass() const { return asks_host() ? host_->passes(Cell::null()) : nulls_pass_; }
-  // Of testing a row, roughly: 0 (rowid), 1 (number), 2 (text), 3 (what the host tests).
+  // Returns roughly what testing a row costs: 0 (rowid), 1 (number), 2 (text), 3 (what the host
+  // tests).
   int cost() const {
     return asks_host() ? 3 : on_rowid() ? 0 : type_ == PlainType::kText ? 2 : 1;
   }
@@ -120,7 +121,7 @@ class CompiledPredicate {
   std::vector<std::int64_t> sorted_;  // of kIntegerSet
   std::unique_ptr<IntegerSet> integer_set_;
   std::vector<double> sorted_reals_;       // of kRealSet
-  // What a set of few values amounts to; empty for others, which have a sieve.
+  // Runs that a set of few values amounts to; empty for others, which have a sieve.
   std::vector<Interval<std::int64_t>> integer_runs_;
   std::vector<Interval<double>> real_runs_;
   Sieve sieve_;

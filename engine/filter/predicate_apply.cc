@@ -12,7 +12,7 @@
 namespace warplite::engine {
 namespace {
 
-// As everybody prints it: LIKE and GLOB test texts.
+// Prints an integer as everybody does, because LIKE and GLOB test texts.
 std::string print_integer(const Cell& cell) { return std::to_string(cell.integer); }
 
 constexpr std::size_t kRun = 32;  // words; their values fill half of a nearest cache
@@ -25,7 +25,7 @@ std::uint64_t each_mask(std::size_t count, const Test& test) {
   return mask;
 }
 
-// Of the rows in `bits`, those that pass.
+// Returns those of the rows in `bits` that pass.
 template <typename Test>
 std::uint64_t tested(std::uint64_t bits, std::size_t first, const Test& test) {
   std::uint64_t mask = 0;
@@ -134,7 +134,7 @@ void cut_range(Bitmap& rows, std::size_t first, std::size_t last, bool inverted)
 
 }  // namespace
 
-// What tests of values become: negated, and with SQL's say on NULL.
+// What a test says becomes what a predicate says: negated, and with SQL's say on NULL.
 struct CompiledPredicate::Passes {
   bool negated;
   bool nulls_pass;
@@ -145,7 +145,7 @@ struct CompiledPredicate::Passes {
     if (nulls == nullptr) return mask;
     return nulls_pass ? mask | nulls[word] : mask & ~nulls[word];
   }
-  // As cut_runs().
+  // Calls cut_runs(), and makes of each mask that it fills what (*this) says.
   template <typename Make>
   void cut(const RowWords& rows, const Make& make) const {
     cut_runs(rows, [&](const Run& run, std::uint64_t* masks) {
@@ -176,7 +176,7 @@ struct CompiledPredicate::Passes {
       return (*this)(tested(rows.bits[first / 64], first, test), first / 64);
     });
   }
-  // Which rows are in a set cannot be foreseen, but few get through the sieve.
+  // The branch predictor cannot foresee which rows are in a set, but few get through the sieve.
   template <typename T, typename Has>
   void cut_by_set(const RowWords& rows, const T* values, const Sieve& sieve, const Has& has) const {
     cut_words(rows, [&](std::size_t first, std::size_t count) {

@@ -1,4 +1,4 @@
-// Where the values that pass are among ascending ones.
+// Finds where, among ascending values, those lie that a predicate lets pass.
 #include <algorithm>
 #include <cstddef>
 #include <string>

@@ -1,4 +1,4 @@
-// What sets of values are compared by: a number or a text made a word, and a sieve of such words.
+// Sets of values are compared by these: a number or a text made a word, and a sieve of such words.
 // Threads: a Sieve is immutable once it is filled.
 #pragma once
 
@@ -16,7 +16,7 @@ namespace warplite::engine {
 // the nearest caches and without a branch that could not be predicted.
 class Sieve {
  public:
-  // For this many values.
+  // Makes an empty sieve for this many values.
   explicit Sieve(std::size_t values = 0)
       : shift_(64 - std::countr_zero(std::bit_ceil(
                         std::clamp(values * kSlots, std::size_t{256}, kMostSlots)))),
@@ -39,7 +39,7 @@ class Sieve {
 };
 
 inline std::uint64_t sieve_key(std::int64_t value) { return static_cast<std::uint64_t>(value); }
-// Of both zeros the same.
+// Both zeros have the same key.
 inline std::uint64_t sieve_key(double value) { return std::bit_cast<std::uint64_t>(value + 0.0); }
 
 // A text's two ends, which overlap in a short one: texts of up to 16 bytes are equal when their

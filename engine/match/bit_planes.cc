@@ -32,7 +32,8 @@ void half_add(const Word* __restrict a, const Word* __restrict b, Word* __restri
   }
 }
 
-// Where counts so far equal a number's upper digits, one digit more: 1.
+// Keeps the counts that so far equal a number's upper digits and whose next digit is 1, as the
+// number's is.
 void keep_ones(Word* __restrict equal, const Word* __restrict digit) {
   WARPLITE_EACH_WORD(i) equal[i] &= digit[i];
 }
@@ -63,7 +64,7 @@ class BitPlanes::Adder {
  public:
   Adder(Word* buffers, std::size_t width) : buffers_(buffers), width_(width) {}
 
-  // For another slice.
+  // Makes the sums ready for another slice.
   void clear() { std::fill_n(levels_, width_, Level{}); }
 
   static std::size_t buffer_words(std::size_t width) { return width * kBuffers * kSliceWords; }
@@ -82,7 +83,7 @@ class BitPlanes::Adder {
     } else if (at.count == 1) {
       std::copy_n(at.waiting[0], kSliceWords, plane);
     } else if (level + 1 == width_) {
-      // No sum has a digit more: no row is in both.
+      // Sums have no further digit, so no row is in both.
       std::copy_n(at.waiting[0], kSliceWords, plane);
       unite(plane, at.waiting[1]);
     } else {

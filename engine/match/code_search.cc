@@ -167,7 +167,8 @@ bool CodeSearch::fill(Group& group, const Ranges& ranges) const {
   return true;
 }
 
-// Where scanning is the CPU's alone, it is no choice.
+// Returns for how many items codes are used. Scanning rows instead is the CPU's work alone, so it
+// is no choice when the CPU is excluded.
 std::size_t CodeSearch::most_items(const Group& group) const {
   return excludes_host_ ? kMostItems / group.parts.size() : kMostScattered * items_asked_;
 }
@@ -212,7 +213,8 @@ Status CodeSearch::count_on(compute::Device& device, const Group& group,
       if (Status status = place(device, codes, &owners[i]); !status.ok()) return status;
       buffers[i] = owners[i].get();
     }
-    // Where a column is NULL in every row, all codes match or none; those of any column will do.
+    // If a column is NULL in every row, all of its codes match or none; those of any column will
+    // do.
     const auto some = std::find_if(buffers.begin() + static_cast<std::ptrdiff_t>(first),
                                    buffers.begin() + static_cast<std::ptrdiff_t>(end),
                                    [](const compute::Buffer* buffer) { return buffer != nullptr; });

@@ -29,8 +29,8 @@ class CodeSearch {
   bool worthwhile() const;
   // Adds the best rows of the parts that it counts.
   void add_best(compute::HitTable& best);
-  // By part: those that are done. Rows that are not sealed are when the CPU may not count them;
-  // those of which all that is asked for is NULL never are.
+  // Returns, by part, whether it is counted already. Parts that are not sealed are counted when the
+  // CPU may not count them; parts in which all columns asked for are NULL never are.
   const std::vector<bool>& counted() const { return counted_; }
 
  private:

@@ -39,7 +39,7 @@ ResidentVectors make_codes(const Column& column) {
   return as_resident(std::move(codes), rank_values(column, ranks));
 }
 
-// Of a part that is not sealed. Its column may have grown since.
+// Makes the codes of a column of a part that is not sealed. Its column may have grown since.
 std::shared_ptr<const ResidentVectors> make_codes(const Part& part, std::size_t column) {
   const std::shared_ptr<const Column> all = part.plain(column);
   std::vector<std::uint32_t> rows(part.rows());
@@ -49,7 +49,7 @@ std::shared_ptr<const ResidentVectors> make_codes(const Part& part, std::size_t 
   return std::make_shared<const ResidentVectors>(make_codes(first));
 }
 
-// What is to be made: reading needs the connection, the rest does not.
+// Codes that are to be made: reading needs the connection, the rest does not.
 struct Job {
   ColumnCodes* codes;
   std::shared_ptr<const Column> column;

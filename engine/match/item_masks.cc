@@ -12,12 +12,12 @@ namespace {
 using Word = std::uint64_t;
 using Verdict = CompiledPredicate::Verdict;
 
-// What is read before anything is tested may not be evicted from memory.
+// Once so many values are read they are tested, since what is read cannot be evicted until then.
 constexpr std::size_t kValuesAtOnce = std::size_t{1} << 23;
 constexpr std::size_t kMaskWords = std::size_t{1} << 22;
 constexpr std::size_t kPieceWords = 256;
 constexpr std::size_t kTextCost = 8;  // of testing a text, in numbers
-// What takes as long as it takes to wake a thread, and to give it something to do.
+// Tests of this cost take as long as waking a thread and giving it something to do.
 constexpr std::size_t kCostPerThread = 65536;
 
 std::unique_ptr<Word[]> copy_selected(const Selection::Rows& selected, std::size_t rows,
@@ -123,7 +123,8 @@ void ItemMasks::test(const Piece& piece) const {
   }
 }
 
-// What judge() knows of single predicates is not used where it does not decide the item.
+// Tests all predicates of an item, also those that judge() could decide: unless it decides the
+// item, its verdicts are not used.
 void ItemMasks::test_all(const Piece& piece, const std::vector<CompiledPredicate>& predicates,
                          Word* mask) const {
   const MaskedPart& masked = parts_[piece.part];

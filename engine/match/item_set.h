@@ -38,7 +38,7 @@ class Poll {
 // Items of several queries, equal ones once.
 class ItemSet {
  public:
-  // What has to be tested of a row; the predicates of each are on one column.
+  // Predicates to test on a row, by item; the predicates of one item are on one column.
   using Compiled = std::vector<std::vector<CompiledPredicate>>;
 
   explicit ItemSet(const Layout& layout) : layout_(&layout) {}
@@ -46,8 +46,8 @@ class ItemSet {
   // The number of an item; its weight does not matter.
   std::uint32_t add(const RelationalItem& item);
   const Compiled& operator[](std::size_t i) const { return items_[i]; }
-  // What is known of the rows of a part that match an item without looking at them. `all_null`:
-  // whether every value of a column is NULL there.
+  // Returns what is known, without looking at them, of the rows of a part that match an item.
+  // `all_null`: whether every value of a column is NULL there.
   using AllNull = std::function<bool(std::size_t column)>;
   CompiledPredicate::Verdict judge(std::size_t item, const Part& part,
                                    const AllNull& all_null) const;

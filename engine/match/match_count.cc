@@ -160,7 +160,7 @@ class Counting {
   Poll poll_;
 };
 
-// Of rows whether they are there or not.
+// Counts rows without asking whether they are still there.
 compute::HitTable count_best(const View& view, const Selection& rows,
                              std::span<const RelationalQuery> queries, std::size_t k,
                              const CountRequest& request) {

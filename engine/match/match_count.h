@@ -24,7 +24,7 @@
 
 namespace warplite::engine {
 
-// What a row counts that matches everything.
+// Returns the count of a row that matches everything.
 std::uint64_t total_weight(const RelationalQuery& query);
 
 // Counts that are returned. Rows that match nothing never are.

@@ -13,10 +13,10 @@
 
 namespace warplite::engine {
 
-// What is asked of the tiles. Everything outlives the call.
+// A search of tiles. Everything it refers to outlives the call.
 struct TileRequest {
   std::string device;  // empty: the configured one
-  // Of the queries, as compute::MatchWork has them.
+  // Items of the queries, laid out as in compute::MatchWork.
   std::span<const std::uint32_t> begins;
   std::span<const compute::MatchItem> items;
   double share;        // of the postings that a query meets, about

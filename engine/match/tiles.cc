@@ -17,7 +17,7 @@ struct Memo {
 
 Memo& memo_of(const View& view) { return view.derived().of<Memo>(); }
 
-// What the bytes do not say of themselves.
+// Sizes of a tile that its bytes do not tell by themselves.
 struct Sizes {
   std::uint32_t keywords, postings;
 };
@@ -31,7 +31,7 @@ ResidentVectors as_resident(index::Postings postings) {
   return out;
 }
 
-// What is to be made: reading needs the connection, the rest does not.
+// A tile that is to be made: reading needs the connection, the rest does not.
 struct Job {
   Tile* tile;
   TileMaker::Make make;

@@ -28,7 +28,7 @@ struct Tile {
   const Bytes& memory() const { return bytes->block.memory; }
 };
 
-// What tiles of one kind are made of.
+// A TileMaker makes the tiles of one kind.
 class TileMaker {
  public:
   virtual ~TileMaker() = default;
@@ -36,11 +36,11 @@ class TileMaker {
   // The column, for which tiles of rows that are not sealed are kept. What has none of those does
   // not share the numbers of what has.
   virtual std::size_t column() const = 0;
-  // Of the part's tile; null: its rows are not sealed, or have nothing.
+  // Returns the key of the part's tile; null: its rows are not sealed, or have nothing.
   virtual CacheKey key(const Part& part) const = 0;
   // "postings of column 2", as warp_residency() names it.
   virtual std::string name() const = 0;
-  // Of a tile, about; 0: nobody knows before it was made.
+  // Returns about how many bytes a tile takes; 0: nobody knows before it was made.
   virtual std::size_t bytes(const Part&) const { return 0; }
 
   // Makes a tile, on any thread; asks its argument whether to go on, which throws when not to.

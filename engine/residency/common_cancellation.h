@@ -11,7 +11,7 @@
 
 namespace warplite::engine {
 
-// Between steps of a search. Throws Error{kInterrupted}.
+// Searches call this between their steps. Throws Error{kInterrupted}.
 inline void ask(compute::Cancellation* cancellation) {
   if (cancellation != nullptr && cancellation->requested()) {
     throw Error(ErrorKind::kInterrupted, "interrupted");

@@ -8,7 +8,7 @@
 
 namespace warplite::engine {
 
-// What is made of the same blocks is told apart by this.
+// Kinds of things made of blocks, which tell apart what is made of the same blocks.
 enum class Derived : std::uint8_t {
   kModel,
   kCodes,
@@ -25,7 +25,7 @@ enum class Derived : std::uint8_t {
   kContent,
 };
 
-// To which what else matters may be added.
+// Begins the key of something made of `from`; the caller may add whatever else it depends on.
 inline KeyWriter derive(Derived what, std::span<const CacheKey> from) {
   KeyWriter key;
   key.add(what).add(from.size());

@@ -1,4 +1,4 @@
-// Which devices one search may use: the one insisted on, or those worth it.
+// Chooses the devices that one search may use: the one insisted on, or those worth it.
 // Threads: any.
 #pragma once
 
@@ -22,7 +22,7 @@ struct Ability {
   static Ability edits();
 };
 
-// What a search asks of a device.
+// What a piece of work asks of a device.
 struct Demand {
   std::string device;         // the query's own option; empty: the configured one
   Ability ability;

@@ -27,7 +27,8 @@ compute::HostBytes host_bytes(const std::shared_ptr<const ResidentVectors>& vect
 
 }  // namespace
 
-// In a forked child the driver that made the buffer does not work: its memory goes with the child.
+// In a forked child the driver that made the buffer does not work, so its memory goes with the
+// child.
 DeviceCopy::~DeviceCopy() {
   if (place == Place::kShared || made_after == forks()) return;
   static_cast<void>(new (std::nothrow) std::shared_ptr<const compute::Buffer>(std::move(buffer)));
@@ -247,7 +248,7 @@ class Residency::Impl::CopyMaker {
   bool mapped_ = false;
 };
 
-// For a device in host memory: a copy is a name for the entry's own bytes.
+// Makes a copy for a device in host memory: a copy is a name for the entry's own bytes.
 Status Residency::Impl::share(compute::Device& device, const CacheKey& key,
                               const std::shared_ptr<const ResidentVectors>& vectors,
                               std::shared_ptr<const compute::Buffer>* out) {

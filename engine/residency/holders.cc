@@ -6,7 +6,7 @@
 
 namespace warplite::engine {
 
-// What only the cache holds goes, and counts as used when it last was, the earliest first. Its
+// Drops what only the cache holds; it counts as used when it was used last, the earliest first. Its
 // entries stay: they may be evicted next. Allocates nothing, as eviction must not fail.
 void Residency::Impl::drop_holders() {
   const auto idle = std::partition(holders.begin(), holders.end(), [](const auto& holder) {

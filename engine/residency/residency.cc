@@ -24,7 +24,7 @@ std::size_t machine_memory() {
 std::size_t bytes_of(const ResidentVectors& vectors) {
   return vectors.block.memory.size() + vectors.block.present.word_count() * 8 + vectors.beside;
 }
-// As it was read, and as it is used.
+// Returns the size of a model as it was read plus that of it as it is used.
 std::size_t bytes_of(const index::Model& model) {
   return 2 * model.bytes().size();
 }

@@ -56,7 +56,7 @@ class Residency : public compute::MemoryBudget {
   std::shared_ptr<const ResidentVectors> bytes(const CacheKey& key, const std::string& owner,
                                                std::size_t expected,
                                                const std::function<ResidentVectors()>& load);
-  // What is there under this key, or null.
+  // Returns what is cached under this key, or null.
   std::shared_ptr<const ResidentVectors> find(const CacheKey& key);
   std::shared_ptr<const Column> find_column(const CacheKey& key);
   // Puts something under a key, in place of what may be there. Not for what devices copy.
@@ -102,7 +102,8 @@ class Residency : public compute::MemoryBudget {
     std::size_t present = 0;   // bytes of what is wanted that it holds, or reads in place
     bool maps = true;          // whether it may be able to read in place
   };
-  // What a device has of this. `has`, if not empty, is set for each. REQUIRES: own_memory().
+  // Returns how much of `wanted` the device holds. `has`, if not empty, is set for each. REQUIRES:
+  // own_memory().
   Holding holding(compute::Device& device, std::span<const Want> wanted,
                   std::span<bool> has = {});
   // Evicts the device's copies that are not in use.
@@ -111,7 +112,7 @@ class Residency : public compute::MemoryBudget {
   // that lacks memory for the work itself.
   void release_oldest(const compute::Device& device);
 
-  // What belongs to a copy from now on counts as part of it, and goes when the copy does.
+  // From now on, what belongs to a copy counts as part of it, and goes when the copy does.
   bool reserve(std::span<const Growth> growth) noexcept override;
   void give_back(std::span<const Growth> growth) noexcept override;
 
@@ -139,7 +140,7 @@ class Residency : public compute::MemoryBudget {
   // Counts as a use of all that it holds.
   void use(Holder& holder) const;
 
-  // What warp_residency() shows.
+  // A line of warp_residency().
   struct Entry {
     std::string owner;   // "schema.table segment 3 embedding"
     std::string device;  // "cpu" …

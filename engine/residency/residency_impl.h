@@ -1,4 +1,5 @@
-// What residency.cc (the cache of entries) and device_copies.cc (their copies on devices) share.
+// Declares what residency.cc (the cache of entries) and device_copies.cc (their copies on devices)
+// share.
 #pragma once
 
 #include <atomic>
@@ -76,8 +77,8 @@ struct Residency::Impl {
     std::chrono::steady_clock::time_point crowded_until = {};  // looking for room is no use
   };
 
-  // What leaves the cache is freed by the caller, without the lock. Moving it there must not
-  // fail: an entry is counted exactly while it is in `entries`.
+  // Things evicted from the cache, which the caller frees without the lock. Moving it there must
+  // not fail: an entry is counted exactly while it is in `entries`.
   struct Evicted {
     List entries;
     Copies copies;
@@ -110,7 +111,8 @@ struct Residency::Impl {
   bool shrink(Account& account, std::size_t target, std::uint64_t before, Shortfall shortfall,
               Evicted& out);
   void drop(Cached& entry, Copies::iterator copy, Evicted& out);
-  // Those of some buffers, in any order; of the others there are none here.
+  // Returns the copies of those of the buffers that have one here, in any order; buffers without a
+  // copy are left out.
   using Growth = compute::MemoryBudget::Growth;
   std::vector<std::pair<DeviceCopy*, std::size_t>> copies_of(std::span<const Growth> growth);
   // Every idle copy that `which` (a bool(const DeviceCopy&)) names.

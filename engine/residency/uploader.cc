@@ -113,7 +113,7 @@ void Uploader::work() {
   }
 }
 
-// What was copied is held to the end, so that a table that is too large for the device does not
+// Everything copied is held to the end, so that a table that is too large for the device does not
 // push out its own beginning.
 bool Uploader::upload(const Job& job) {
   std::vector<std::shared_ptr<const compute::Buffer>> held;

@@ -26,10 +26,11 @@ class Uploader {
     CacheKey key;
     std::shared_ptr<const ResidentVectors> vectors;
   };
-  // What one search would like to find on a device the next time, in the order of use. Ignored
-  // when some of it is under way to that device already: the next search asks again.
+  // Asks for what one search would like to find on a device the next time, in the order of use. The
+  // request is ignored when some of it is under way to that device already: the next search asks
+  // again.
   void request(compute::Device& device, std::vector<Item> items);
-  // Until nothing is to be done. False when `patience` ran out before.
+  // Waits until nothing is left to be done. Returns false when `patience` ran out before.
   bool wait_idle(std::chrono::milliseconds patience);
 
  private:

@@ -164,7 +164,8 @@ class ExactSearch {
     return status;
   }
 
-  // What an earlier search of this view left for the first device, when that one is to do it all.
+  // Returns what an earlier search of this view left for the first device, when that device is to
+  // do it all.
   std::shared_ptr<DeviceSet> known_set(Devices devices) const {
     if (but_ != nullptr) return nullptr;
     if (devices.size() > 1 && work_.queries.rows >= kManyQueries) return nullptr;
@@ -210,7 +211,7 @@ class ExactSearch {
     SearchBlock block;
     if (selected(part) == 0) return;
     if (!load_block(view_, request_.column, part, block)) return;
-    // What does not stay is searched once: nothing is made of it.
+    // A block that does not stay in memory is searched once, so nothing is made of it.
     if (!fits_) block.block.host = nullptr;
     blocks.push_back(std::move(block));
   }

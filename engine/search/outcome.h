@@ -1,5 +1,5 @@
-// What a search finds, whichever operation it is: filled by devices, at once, block by block, or
-// in shares of which each is filled on a thread of its own and then merged.
+// Outcome collects what a search finds, whichever operation it is: filled by devices, at once,
+// block by block, or in shares of which each is filled on a thread of its own and then merged.
 // Threads: as any value.
 #pragma once
 

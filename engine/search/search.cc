@@ -19,7 +19,7 @@ void check_codes_suffice(const View& view, const SearchRequest& request) {
                                        " needs vectors, but store=codes keeps only their codes");
 }
 
-// Of rows whether they are there or not.
+// Searches rows without asking whether they are still there.
 compute::HitTable nearest_indexed(const View& view, const Selection& rows,
                                   const index::Index& index, const SearchRequest& request,
                                   std::size_t k) {

@@ -22,7 +22,7 @@ namespace warplite::engine {
 // there is. `place`: the column, as "papers.embedding".
 void check_nprobe(const index::Index& index, const std::string& place);
 
-// As many lists as an index may have; to ask for more than there are is to ask for all.
+// An index may have this many lists; to ask for more than there are is to ask for all.
 inline constexpr std::uint32_t kMostProbes = 1u << 20;
 
 struct SearchRequest {
@@ -35,7 +35,7 @@ struct SearchRequest {
   RowId after_rowid = 0;
   std::string device;       // empty: the configured one
   compute::Select select = compute::Select::kAuto;  // where every row is compared
-  // For columns whose index learns (index/trained.h):
+  // These concern columns whose index learns (index/trained.h):
   std::uint32_t nprobe = 0;           // lists to probe; 0: the index's default
   std::uint32_t farther = 1;          // so many times the lists that nprobe says
   std::optional<std::size_t> refine;  // see compute::IvfWork; none: the index's default

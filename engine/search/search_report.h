@@ -1,4 +1,5 @@
-// What a search by vectors or by edit distance has done: what warp_explain() shows of the last one.
+// Reports what a search by vectors or by edit distance has done: warp_explain() shows the last
+// report.
 // Threads: one search adds at a time; the counters may be added to by many.
 #pragma once
 

@@ -1,4 +1,4 @@
-// How a kind of index that learns finds rows by what it has learnt. A kind is paired with its searcher
+// A Searcher finds rows by what an index that learns has learnt. A kind is paired with its searcher
 // where kinds are listed (extension/registrations.cc); what search.h says of nearest() holds of it.
 // Threads: members may run concurrently, each on its view's connection.
 #pragma once

@@ -15,7 +15,7 @@
 namespace warplite::engine {
 namespace {
 
-// What all shares search.
+// Everything that the shares of a search have in common.
 struct Task {
   const Selection& rows;
   compute::Workload work;  // lacks its blocks
@@ -37,7 +37,7 @@ class ShareSearch {
       std::shared_ptr<const compute::Buffer> buffer;
       Status status = place_block(device_, *block, buffer);
       if (status.kind == ErrorKind::kNoMemory && !held_.empty()) {
-        // What was searched may go, and then there is room.
+        // Blocks already searched may go, and then there is room.
         if (Status searched = search(); !searched.ok()) return searched;
         status = place_block(device_, *block, buffer);
       }

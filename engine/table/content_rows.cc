@@ -109,7 +109,7 @@ void ContentRows::record(std::shared_ptr<const Version> version) const {
   Residency::instance().replace(record_key(), owner("rows read"), std::move(entry));
 }
 
-// What `column` names of the rows of this version.
+// Returns the key of `column` for the rows of this version.
 CacheKey ContentRows::key_of(const CacheKey& column) {
   return derive(Derived::kContent, {&column, 1}).add(version_->stamp).key();
 }

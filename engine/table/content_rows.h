@@ -32,13 +32,14 @@ class ContentRows {
   // REQUIRES of these: info.vectors[column], or info.plains[column], is not null.
   std::shared_ptr<const ResidentVectors> vectors(std::size_t column);
   std::shared_ptr<const Column> plain(std::size_t column);
-  // Of what these returned last. To read again what was evicted may find fewer rows, and change it.
+  // Return the keys of what the members above returned last. Reading again what was evicted may
+  // find fewer rows, and then the key changes.
   CacheKey vector_key(std::size_t column);
   CacheKey plain_key(std::size_t column);
 
   // REQUIRES: the row is alive.
   bool lost(std::uint32_t row);
-  // Where nothing was read yet, no row is.
+  // Returns whether the row is known to be lost; before anything was read, no row is.
   bool known_lost(std::uint32_t row) const;
   std::uint64_t hash(std::uint32_t row);
   // Looks again for lost rows, except for those that are `erased` (null: none; perhaps shorter than

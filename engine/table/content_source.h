@@ -30,7 +30,7 @@ class ContentSource {
   };
   using Take = std::function<void(const Row&)>;
 
-  // Those of the rows that are there and hold what the columns take, in order; others are passed
+  // Takes those of the rows that exist and hold what the columns take, in order; others are passed
   // over. REQUIRES: rowids ascend.
   virtual void read(std::span<const RowId> rowids, const Take& take) = 0;
   // One row, whose values are refused as an INSERT refuses them. False: there is none.

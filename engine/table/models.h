@@ -14,21 +14,21 @@
 
 namespace warplite::engine {
 
-// Of the block, and of what is read from it.
+// Returns the key of the model's block, and of the model read from it.
 CacheKey model_key(const storage::Store& store, std::size_t column, const Stamp& stamp,
                    const index::Index& index);
 // "main.papers: model of column 2", as warp_residency() names it.
 std::shared_ptr<const index::Model> load_model(storage::Store& store, std::size_t column,
                                                const Stamp& stamp, const index::Trained& index);
 
-// What training and coding have devices do: compare vectors of models.
+// Returns what training and coding ask of devices: to compare vectors of models.
 Ability training_ability();
 
 // Has the best device there is do the work, from the beginning on another one when it fails
 // (attempt.h). Throws what the work throws, else.
 void on_worker(const Demand& demand, const std::function<void(compute::Device&)>& work);
 
-// What it takes to code so many vectors.
+// Returns what coding so many vectors asks of a device.
 Demand coding_demand(const index::Model& model, double vectors,
                      compute::Cancellation* cancellation);
 

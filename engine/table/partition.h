@@ -1,4 +1,4 @@
-// How rows are grouped into segments: by partition where there are enough rows of one.
+// Groups rows into segments: by partition where there are enough rows of one.
 #pragma once
 
 #include <algorithm>

@@ -156,7 +156,7 @@ CacheKey SegmentPart::codes(std::size_t column, const Stamp& model) const {
   return keys_.codes[column];
 }
 
-// What there is to keep of a column's codes. Damage does not hold up what needs no codes.
+// Returns what there is to keep of a column's codes. Damaged codes do not stop what needs none.
 std::shared_ptr<const storage::OpaqueBlock> SegmentPart::spare_codes(std::size_t column) const {
   try {
     return info_.codes[column].block.is_null() ? nullptr : load_codes(column);
@@ -167,7 +167,7 @@ std::shared_ptr<const storage::OpaqueBlock> SegmentPart::spare_codes(std::size_t
 }
 
 std::shared_ptr<const storage::OpaqueBlock> SegmentPart::load_codes(std::size_t column) const {
-  // What could not be kept, because the file had other codes then or damaged ones, may be
+  // Codes that could not be kept, because the file then had other codes or damaged ones, may be
   // there again after a rollback.
   if (pinned_ != nullptr && pinned_->codes[column] != nullptr) return pinned_->codes[column];
   return std::make_shared<const storage::OpaqueBlock>(store_->load_codes(info_, column));

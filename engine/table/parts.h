@@ -48,7 +48,7 @@ class SegmentPart : public Part {
     return content_ != nullptr && content_->known_lost(row);
   }
   std::uint64_t hash(std::uint32_t row) const override { return content_->hash(row); }
-  // With content=: see ContentRows.
+  // For content=, see ContentRows.
   bool look_again(const Bitmap* erased) const {
     return pinned_ == nullptr && content_->look_again(erased);
   }
@@ -72,7 +72,7 @@ class SegmentPart : public Part {
   mutable std::shared_ptr<const Bitmap> alive_;
   mutable std::shared_ptr<const std::vector<RowId>> rowids_;
   mutable std::vector<std::string> vector_owners_;
-  // What was used last, for as long as the cache keeps it: saves the look-up for each row.
+  // Columns used last, as long as the cache keeps them: this saves a look-up for each row.
   mutable std::vector<std::weak_ptr<const Column>> columns_;
   std::unique_ptr<ContentRows> content_;  // null: the rows are in blocks of their own
   struct Pinned {
@@ -85,7 +85,7 @@ class SegmentPart : public Part {
   mutable std::unique_ptr<Pinned> pinned_;
 };
 
-// What is known of a chunk's rows that are in a content table.
+// What is known of those rows of a chunk that are in a content table.
 struct ContentTail {
   std::vector<std::uint64_t> hashes;  // parallel to the chunk
   std::vector<std::uint32_t> lost;    // ascending
@@ -186,7 +186,7 @@ class DelegatingPart : public Part {
   std::shared_ptr<const Part> base_;
 };
 
-// With fewer rows alive.
+// A part of which fewer rows are alive.
 class OverlayPart : public DelegatingPart {
  public:
   OverlayPart(std::shared_ptr<const Part> base, Bitmap alive);

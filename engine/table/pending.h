@@ -22,7 +22,7 @@ namespace warplite::engine {
 
 class Pending {
  public:
-  // Where an erased row was: a segment (its id, row within it), the tail (row = sequence
+  // Says where an erased row was: a segment (its id, row within it), the tail (row = sequence
   // number), or among the pending rows (row = its number in order of insertion).
   static constexpr std::int64_t kTail = 0;
   static constexpr std::int64_t kPending = -1;
@@ -58,7 +58,7 @@ class Pending {
     std::uint64_t version = 0;  // differs whenever `rows` differs
   };
 
-  // What a savepoint needs to come back to a mark after the rows were flushed.
+  // Whatever a savepoint needs to come back to a mark after the rows were flushed.
   struct Frozen {
     std::vector<Slot> slots;
     std::vector<Erasure> log;

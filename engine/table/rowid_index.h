@@ -41,7 +41,7 @@ class RowIdIndex {
     }
   }
 
-  // No part has a larger rowid.
+  // Returns a rowid that no row of any part exceeds.
   RowId bound() const {
     return ranges_.empty() ? std::numeric_limits<RowId>::min() : ranges_.back().reach;
   }

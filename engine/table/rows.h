@@ -12,7 +12,8 @@ namespace warplite::engine {
 // Appends rows of one chunk to another of the same layout.
 class RowCopier {
  public:
-  // Without `with_aux` the +columns of the copies are NULL (rows whose +columns are in NAME_aux).
+  // If `with_aux` is false, the +columns of the copies are NULL (for rows whose +columns are in
+  // NAME_aux).
   explicit RowCopier(const Layout& layout, bool with_aux = true);
   // REQUIRES: row < from.size(); !to.full()
   void copy(const Chunk& from, std::uint32_t row, Chunk& to);

@@ -58,7 +58,7 @@ storage::TailRead read_content_tail(storage::Store& store, const TableOptions& o
       if (storage::row_hash(layout, found.vectors, found.plains) != row.hash) return;
       out.chunk.append({row.rowid, found.vectors, found.plains, nullptr});
     });
-    // What fails here leaves nothing behind that says something of the next row.
+    // A row that fails here leaves nothing behind that would affect the next row.
     if (out.chunk.size() == at) {
       out.chunk.append({row.rowid, nulls.data(), nulls.data(), nullptr});
       out.content.lost.push_back(at);

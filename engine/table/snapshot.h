@@ -1,6 +1,6 @@
-// What the shadow tables hold at one generation: segments and the tail, as parts.
-// Immutable; successive snapshots share the parts that did not change, and the tail's chunk,
-// which only grows (each snapshot knows how many of its rows it sees).
+// A Snapshot is what the shadow tables hold at one generation: segments and the tail, as parts.
+// Immutable; successive snapshots share the parts that did not change, and the tail's chunk, which
+// only grows (each snapshot knows how many of its rows it sees).
 // Threads: as the connection.
 #pragma once
 
@@ -62,14 +62,14 @@ struct Snapshot {
   storage::State state;
   std::shared_ptr<const SegmentList> list = std::make_shared<SegmentList>();
   Tail tail;
-  // Within a transaction: the shadow tables hold the rows, but not yet this state nor the
-  // directory entries of segments from `first_unlisted` on. state.generation is the one that
-  // the state record has.
+  // True within a transaction when the shadow tables hold the rows, but not yet this state nor the
+  // directory entries of segments from `first_unlisted` on. state.generation is the one that the
+  // state record has.
   bool unlisted = false;
   std::int64_t first_unlisted = 0;
 
   const SegmentList::Parts& segments() const { return list->parts(); }
-  // No row, dead ones included, has a larger rowid.
+  // Returns a rowid that no row, dead ones included, exceeds.
   RowId rowid_bound() const;
   std::optional<CommittedRow> find(RowId rowid) const;
   storage::DirectorySummary directory() const;
@@ -82,8 +82,9 @@ struct Snapshot {
 std::shared_ptr<const Snapshot> read_snapshot(storage::Store& store, const TableOptions& options,
                                               const std::shared_ptr<const Snapshot>& known);
 
-// With content=: the same snapshot with its tail read again, if rows of it that were lost are there
-// by now; else null.
+// For content=, returns the same snapshot with its tail read again, if rows that were lost exist by
+// now; the same snapshot with its tail read again, if rows of it that were lost are there by now;
+// else null.
 std::shared_ptr<const Snapshot> look_again(storage::Store& store, const TableOptions& options,
                                            const Snapshot& snapshot);
 

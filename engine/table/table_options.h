@@ -1,4 +1,4 @@
-// What the engine needs to know of a table; sql/definition/definition.h makes it.
+// TableOptions are what the engine needs to know of a table; sql/definition/definition.h makes it.
 // Threads: never changed once a collection has it.
 #pragma once
 

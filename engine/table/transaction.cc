@@ -39,8 +39,9 @@ void Transaction::rollback() noexcept {
 }
 
 void Transaction::savepoint(int n, std::size_t renames) noexcept {
-  // After begin() SQLite announces the savepoint there is. If it is not known, it is from before this
-  // transaction's first write. Others are announced to each connection of the table.
+  // After begin() SQLite announces the savepoint that exists already. If it is not known, it is
+  // from before this transaction's first write. Others are announced to each connection of the
+  // table.
   if (std::exchange(connected_again_, false)) return;
   if (failure_ == Failure::kUnmarked) return;
   if (!savepoints_.empty() && savepoints_.back().n >= n) return;

@@ -29,7 +29,7 @@ class Transaction {
   const std::shared_ptr<const Snapshot>& base() const { return base_; }
   void set_base(std::shared_ptr<const Snapshot> base) { base_ = std::move(base); }
 
-  // How many flushes of this transaction base() has behind it.
+  // Returns how many flushes of this transaction base() includes.
   std::size_t flushes() const { return flushes_; }
 
   bool active() const { return active_; }
@@ -39,7 +39,7 @@ class Transaction {
   // `renames`: of the table so far, which rollback_to() gives back.
   void savepoint(int n, std::size_t renames = 0) noexcept;
   void release(int n) noexcept;
-  // How many renames of the table remain.
+  // Returns how many renames of the table remain.
   std::size_t rollback_to(int n) noexcept;
 
   // Whether rows were written before a savepoint that is open, and not flushed by then. Not counted
@@ -53,7 +53,7 @@ class Transaction {
   // The shadow tables may be half-written: nothing more is written until they are rolled back.
   void mark_torn() noexcept { failure_ = Failure::kTorn; }
 
-  // What open savepoints need of the pending rows that are about to be flushed.
+  // Returns what open savepoints need of the pending rows that are about to be flushed.
   std::shared_ptr<const Pending::Frozen> freeze() const;
   // The flush succeeded: `rest` is still pending, `base` is what was written.
   void finish_flush(std::shared_ptr<const Pending::Frozen> frozen, Pending&& rest,

@@ -1,6 +1,6 @@
-// What one statement sees: a snapshot's segments and tail, and the connection's
-// own pending rows, minus what was deleted. Immutable and cheap to hold; a cursor
-// keeps its view while later statements change the table.
+// A View is what one statement sees: a snapshot's segments and tail, and the connection's own
+// pending rows, minus what was deleted. Immutable and cheap to hold; a cursor keeps its view while
+// later statements change the table.
 // Threads: as the connection (blocks are read through its statements).
 #pragma once
 
@@ -59,11 +59,11 @@ class Part {
     bool all_null = false;
   };
   virtual Vectors vectors(std::size_t column) const = 0;
-  // What vectors(column) would add to memory if it is not resident yet.
+  // Returns how many bytes vectors(column) would add to memory if it is not resident yet.
   virtual std::size_t vector_bytes(std::size_t column) const = 0;
   // Null: every value is NULL.
   virtual std::shared_ptr<const Column> plain(std::size_t column) const = 0;
-  // Of that column's block; null: every value is NULL, or the rows are not sealed.
+  // Returns the key of that column's block; null: every value is NULL, or the rows are not sealed.
   virtual CacheKey plain_key(std::size_t) const { return {}; }
   // Null when the part keeps none (tail, pending).
   virtual const storage::ZoneMap* zone(std::size_t column) const = 0;
@@ -77,8 +77,10 @@ class Part {
   virtual Value decode_vector(std::size_t column, std::uint32_t row) const;
   // REQUIRES: there are any.
   virtual std::shared_ptr<const storage::OpaqueBlock> load_codes(std::size_t column) const;
-  // With content=: whether a live row's values cannot be read, since the content table has it no
-  // more or has another one; they count as NULL. And the hash of those that it had.
+  // For content=, returns whether a live row's values cannot be read, since the content table has
+  // it no more or has another one; whether a live row's values cannot be read, since the content
+  // table has it no more or has another one; such values count as NULL. hash() is that of the
+  // values the row had.
   virtual bool lost(std::uint32_t) const { return false; }
   // The same, as far as it is known already: nothing is read.
   virtual bool known_lost(std::uint32_t row) const { return lost(row); }
@@ -87,8 +89,8 @@ class Part {
   // Set when +columns are at hand (pending rows); else they are read from NAME_aux when asked for.
   virtual const Chunk* chunk() const = 0;
 
-  // Before the file loses blocks of a segment that a view may still read: if this part is one
-  // of the segments (ascending ids), it takes into memory what will be lost, so that it stays
+  // Call this before the file loses blocks of a segment that a view may still read: if this part is
+  // one of the segments (ascending ids), it takes into memory what will be lost, so that it stays
   // readable.
   enum class Loss { kAliveRows, kEverything };
   virtual void keep(std::span<const std::int64_t> segments, Loss loss) const = 0;
@@ -126,7 +128,8 @@ class View {
   // While somebody holds what this returns, +columns stay those of the view's rows.
   std::shared_ptr<const void> hold_aux() const;
   bool holds_aux() const { return !aux_holders_.expired(); }
-  // Before the file loses the +columns of these rows: takes those that are held into memory.
+  // Call this before the file loses the +columns of these rows: it takes those that are held into
+  // memory.
   void keep_aux(std::span<const RowId> rowids) const;
   // The table has other rows by now, of which this view knows nothing.
   void outdate() const { outdated_ = true; }
@@ -151,7 +154,7 @@ class View {
   // The file is about to get other models and codes: from now on this view has none.
   void lose_models() const { models_lost_ = true; }
 
-  // What searches keep for the next search of this view, each kind for itself.
+  // Things that searches keep for the next search of this view, each kind for itself.
   DerivedStore& derived() const { return derived_; }
 
  private:

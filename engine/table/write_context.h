@@ -1,4 +1,4 @@
-// What a flush, a rewrite or the coding of segments starts from.
+// A WriteContext is what a flush, a rewrite or the coding of segments starts from.
 // Threads: as the connection.
 #pragma once
 

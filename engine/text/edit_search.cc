@@ -13,7 +13,7 @@
 namespace warplite::engine {
 namespace {
 
-// What a search collects: hits as they are found, and how far they may be.
+// Collects the hits of a search as they are found, and how far hits may be.
 class Collected {
  public:
   virtual ~Collected() = default;

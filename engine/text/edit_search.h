@@ -19,7 +19,7 @@ struct EditRequest {
   std::string device;   // empty: the configured one
   compute::Cancellation* cancellation = nullptr;
   DistanceRange range;  // hits outside are not returned
-  // Of a column with a metric index; null: none.
+  // Builds the metric index of a column that has one; null: the column has none.
   std::shared_ptr<const compute::TextMetricBuilder> metric = nullptr;
   SearchReport* report = nullptr;  // added to; null: nobody asks
 };

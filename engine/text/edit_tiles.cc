@@ -11,7 +11,7 @@
 namespace warplite::engine {
 namespace {
 
-// Of parts that are not sealed, by part and column.
+// Tiles of parts that are not sealed, by part and column.
 struct Memo {
   using Key = std::pair<std::uint32_t, std::size_t>;
   std::map<Key, EditTextTile> tiles;
@@ -32,7 +32,7 @@ void adopt(EditTextTile& tile, std::shared_ptr<const ResidentVectors> bytes) {
   tile.bytes = std::move(bytes);
 }
 
-// What is there already.
+// Returns what is there already of a part's tile.
 EditTextTile find_tile(const View& view, const EditColumn& column, std::uint32_t part) {
   EditTextTile tile{.part = part, .key = key_of(view, column, part)};
   if (!tile.key.is_null()) {
@@ -44,7 +44,7 @@ EditTextTile find_tile(const View& view, const EditColumn& column, std::uint32_t
   return known == tiles.end() ? tile : known->second;
 }
 
-// What is to be made: reading needs the connection, the rest does not.
+// A tile that is to be made: reading needs the connection, the rest does not.
 struct Job {
   EditTextTile* tile;
   std::shared_ptr<const Column> texts;
@@ -126,7 +126,7 @@ std::vector<EditTextTile> load_edit_tiles(const View& view, const EditColumn& co
     tiles.push_back(find_tile(view, column, number));
     auto texts = tiles.back().bytes != nullptr ? nullptr : part.plain(column.column);
     if (texts == nullptr) continue;
-    // To read a content table again may have changed it.
+    // Reading a content table again may have changed the key.
     tiles.back().key = key_of(view, column, number);
     jobs.push_back({&tiles.back(), std::move(texts), part.rows(),
                     view.name() + " segment " + std::to_string(part.segment()) +

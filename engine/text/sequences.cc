@@ -13,7 +13,8 @@ namespace warplite::engine {
 namespace {
 
 constexpr std::size_t kFirstCandidates = 32;
-// Beyond this part of the rows it is quicker to compare all of them than to go on doubling.
+// If more than this share of the rows are candidates, it is quicker to compare all of them than to
+// go on doubling.
 constexpr std::size_t kMostOfRows = 1024, kMostCandidates = 16384;
 
 void poll(compute::Cancellation* cancellation) {
@@ -142,7 +143,7 @@ class SequenceSearch {
     compute::HitTable best(open.size(), k);
     for (std::size_t i = 0; i < open.size(); ++i) {
       points.push_back(queries_[open[i]].points);
-      // What is known of them is a bound already.
+      // Distances known already are a bound.
       const auto& known = answers[open[i]].nearest;
       if (known.size() == k) best.row(i).tighten(known.back().hit.distance);
     }

@@ -45,7 +45,7 @@ struct Items {
   }
 };
 
-// How many rows of a tile have a keyword.
+// Returns how many rows of a tile have a keyword.
 std::uint32_t rows_with(const Tile& tile, compute::Keyword keyword) {
   const auto at = compute::TileLayout::of(tile.keywords, tile.postings);
   const std::byte* const bytes = tile.memory().data();
@@ -98,7 +98,7 @@ class Recount {
   void add(std::size_t query, const std::vector<Hit>& hits) {
     for (const Hit& hit : hits) hits_[hit.block].push_back({query, hit});
   }
-  // By query: whether a count was too high.
+  // Returns, by query, whether a count was too high.
   const std::vector<std::atomic<bool>>& run() {
     for (std::size_t part = 0; part < hits_.size(); ++part) {
       if (!hits_[part].empty()) count(*view_.part(part).plain(request_.column), hits_[part]);
@@ -165,7 +165,7 @@ compute::HitTable candidates(const View& view, const Selection& rows, const Text
                              std::span<const std::string_view> queries, std::size_t k) {
   k = static_cast<std::size_t>(std::min<std::uint64_t>(k, rows.count()));
   if (k == 0 || queries.empty()) return compute::HitTable(queries.size(), k);
-  // Of the postings a query meets a few, those of its own keywords.
+  // A query meets a small share of the postings, those of its own keywords.
   constexpr double kShare = 1.0 / 64;
   Items asked(request.index, queries);
   const TextTileMaker maker(request.column, request.index);

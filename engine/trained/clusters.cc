@@ -124,7 +124,7 @@ class Spreader {
   std::mt19937_64 random_;
 };
 
-// What a pass learns of the rows of each cluster.
+// What one pass learns of the rows of each cluster.
 class Tally {
  public:
   Tally(std::size_t clusters, std::uint32_t dim)
@@ -227,7 +227,7 @@ class Clusterer {
     }
   }
 
-  // Of each part its share, in an order that is random.
+  // Draws from each part its share of the rows, in random order.
   std::vector<float> sample() const {
     const std::uint64_t total = view_.live_rows();
     const std::uint64_t wanted = sample_size(total, request_.clusters);

@@ -31,7 +31,7 @@ struct Clusters {
   std::vector<std::uint64_t> sizes;  // rows to which this centroid is the nearest (l2); none is 0
 };
 
-// As many clusters as asked for, where there are as many different rows. Throws
+// Makes as many clusters as asked for, if there are as many different rows. Throws
 // Error{kInterrupted}.
 Clusters cluster_rows(const View& view, const ClusterRequest& request,
                       const index::Progress& progress);

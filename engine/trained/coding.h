@@ -68,7 +68,7 @@ struct NewModel {
   std::shared_ptr<const index::Model> model;
 };
 
-// What an interrupt does to coding, and memory that does not suffice: it fails, or leaves the rest
+// Says what an interrupt, or too little memory, does to coding: it fails, or leaves the rest
 // without codes, for code_missing() to go on with. Searches compare such segments exactly.
 enum class OnInterrupt { kFail, kWait };
 

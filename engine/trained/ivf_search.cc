@@ -15,7 +15,7 @@
 namespace warplite::engine {
 namespace {
 
-// How many lists of the model the request probes.
+// Returns how many lists of the model the request probes.
 std::uint32_t probes(const index::InvertedIndex& index, const index::InvertedModel& model,
                      const SearchRequest& request) {
   const std::uint64_t asked = request.nprobe != 0 ? request.nprobe : index.default_nprobe(model);
@@ -29,7 +29,7 @@ struct Queries {
   const float* in_model_space = nullptr;
 };
 
-// Those with the given numbers, as copies.
+// Copies of the queries with the given numbers.
 class SomeQueries {
  public:
   SomeQueries(const Queries& all, std::span<const std::size_t> numbers)
@@ -49,7 +49,7 @@ class SomeQueries {
   Queries queries_;
 };
 
-// What one search costs, in bytes read for one query.
+// Costs of one search, in bytes read for one query.
 struct Costs {
   double exact;
   double by_codes;
@@ -84,7 +84,7 @@ class CodeSearch {
     return cost.exact <= kWorthBeingExact * cost.by_codes;
   }
 
-  // What is asked of a device for so many queries.
+  // Describes the attempt at so many queries.
   Attempt attempt(std::size_t queries) {
     const Demand demand{request_.device,
                         Ability::lists(request_.queries.type, request_.distance, shape_),
@@ -106,8 +106,8 @@ class CodeSearch {
   }
 
  private:
-  // Those with selected rows; or all, where most have some, since what is loaded for all of them
-  // serves the next search too.
+  // Chooses the parts with selected rows; or all parts, when most have some, since what is loaded
+  // for all of them serves the next search too.
   void choose_parts() {
     wanted_.resize(coded_->parts.size());
     std::size_t bytes = 0, all_bytes = 0, count = 0;

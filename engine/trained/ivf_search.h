@@ -5,7 +5,7 @@
 
 namespace warplite::engine {
 
-// For kinds with index.trained()->inverted().
+// Returns the searcher for kinds with index.trained()->inverted().
 const Searcher& ivf_searcher();
 
 }  // namespace warplite::engine

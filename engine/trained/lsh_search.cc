@@ -143,7 +143,8 @@ class HashSearch {
   }
 
  private:
-  // As memory should hold the buckets and the candidates of, and as are hashed in a moment.
+  // Returns how many queries to take at once, so that their buckets and candidates do not strain
+  // memory and hashing them takes but a moment.
   std::size_t queries_at_once() const {
     constexpr std::size_t kMostNumbers = std::size_t{1} << 20;
     constexpr std::size_t kMostSteps = std::size_t{1} << 27;
@@ -154,7 +155,7 @@ class HashSearch {
 
   bool bits() const { return lsh_.family() == index::LshFamily::kSimhash; }
 
-  // What it costs to count the matches of one query, in bytes compared.
+  // Returns what it costs to count the matches of one query, in bytes compared.
   double counting() const {
     if (bits()) return static_cast<double>(selected_) * index::signature_bits(lsh_) / 8;
     constexpr double kMatch = 2;  // measured on CPUs: many are counted as bits
@@ -193,8 +194,8 @@ class HashSearch {
     return exact_nearest(*view, rows_, index::Index(), request, candidates_, nullptr);
   }
 
-  // Of all rows and functions those that give a query's bucket, when widths are as lsh_training.h
-  // has them.
+  // Share of all pairs of a row and a function in which the row has the query's bucket, when widths
+  // are chosen as in lsh_training.h.
   static constexpr double kShare = 0.35;
 
   const View& view_;

@@ -6,7 +6,7 @@
 
 namespace warplite::engine {
 
-// For kinds whose models are hashed().
+// Returns the searcher for kinds whose models are hashed().
 const Searcher& lsh_searcher();
 
 }  // namespace warplite::engine

@@ -9,10 +9,10 @@
 namespace warplite::engine {
 namespace {
 
-// Where the run ends in which segment `id` is, when `end` follows the last segment. Large runs are
-// complete ranges of kLargest numbers; of what is left, complete ranges of the next size make one,
-// and so on: with n segments about n / kLargest runs and three more, and a new segment has eight
-// made again as a rule, 56 each eighth time, 448 each 64th.
+// Returns where the run ends that contains segment `id`, when `end` follows the last segment. Large
+// runs are complete ranges of kLargest numbers; of what is left, complete ranges of the next size
+// make one, and so on: with n segments about n / kLargest runs and three more, and a new segment
+// has eight made again as a rule, 56 each eighth time, 448 each 64th.
 std::int64_t end_of_run(std::int64_t id, std::int64_t end) {
   constexpr std::int64_t kLargest = 512, kSteps = 8;
   const auto below = [end](std::int64_t size) { return end / size * size; };
@@ -146,7 +146,7 @@ LoadedModel load_model_bytes(const View& view, std::size_t column, const index::
 }
 
 std::size_t run_bytes(const compute::IvfShape& shape, std::uint64_t rows) {
-  // With lists of 4-bit codes padded by half of kFastScanRows each.
+  // Lists of 4-bit codes are padded by half of kFastScanRows each, on average.
   const std::uint64_t padding =
       shape.m != 0 && shape.bits == 4 ? std::uint64_t{shape.lists} * compute::kFastScanRows / 2 : 0;
   const std::uint64_t each = sizeof(std::uint32_t) +

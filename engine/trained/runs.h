@@ -17,7 +17,7 @@
 
 namespace warplite::engine {
 
-// Which parts of a view are searched by codes.
+// Says which parts of a view are searched by codes.
 struct CodedParts {
   struct Run {
     CacheKey key;
@@ -47,7 +47,7 @@ struct LoadedRun {
   std::uint32_t positions = 0;
   std::uint32_t longest = 0;
 };
-// Through the cache. Throws Error{kCorrupt}.
+// Reads a run through the cache. Throws Error{kCorrupt}.
 LoadedRun load_run(const View& view, std::size_t column, const CodedParts& coded,
                    const CodedParts::Run& run, const index::InvertedModel& model);
 // The same, under the keys that it returns: bytes of the model.

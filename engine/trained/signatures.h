@@ -15,7 +15,7 @@
 
 namespace warplite::engine {
 
-// Of the parts that are coded.
+// Makes tiles of the signatures of parts that are coded.
 class SignatureTileMaker : public TileMaker {
  public:
   // REQUIRES: all outlive this; the model is the view's and no simhash.
