@@ -138,11 +138,11 @@ std::vector<std::shared_ptr<const View>> Collection::Impl::readers() const {
   return views;
 }
 
-std::optional<Collection::Impl::Place> Collection::Impl::locate(RowId rowid) {
-  if (const auto number = pending().find(rowid)) return Place{true, *number, {}};
+std::optional<Collection::Impl::LiveRow> Collection::Impl::locate(RowId rowid) {
+  if (const auto number = pending().find(rowid)) return LiveRow{true, *number, {}};
   const std::optional<CommittedRow> row = transaction.base()->find(rowid);
   if (!row || pending().erased(row->source, row->row)) return std::nullopt;
-  return Place{false, 0, *row};
+  return LiveRow{false, 0, *row};
 }
 
 std::optional<RowId> Collection::Impl::find_key(std::string_view key) {

@@ -64,7 +64,7 @@ void Collection::Impl::erase_gone() {
   if (options.content == nullptr) return;
   for (const RowId rowid : options.content->take_gone()) {
     if (options.content->may_differ() || options.content->exists(rowid)) continue;
-    if (const auto place = locate(rowid)) erase(rowid, *place);
+    if (const auto row = locate(rowid)) erase(rowid, *row);
   }
 }
 
@@ -79,12 +79,12 @@ void Collection::Impl::look_again_before_writing() {
   }
 }
 
-std::uint64_t Collection::Impl::hash(const Place& place) {
-  if (!place.pending) return place.committed.part->hash(place.committed.position);
+std::uint64_t Collection::Impl::hash(const LiveRow& row) {
+  if (!row.pending) return row.committed.part->hash(row.committed.position);
   const std::uint64_t capacity = options.layout.segment_rows;
-  const Pending::Slot& slot = pending().slots()[place.number / capacity];
+  const Pending::Slot& slot = pending().slots()[row.number / capacity];
   return storage::row_hash(options.layout, {slot.chunk.get(),
-                                            static_cast<std::uint32_t>(place.number % capacity)});
+                                            static_cast<std::uint32_t>(row.number % capacity)});
 }
 
 // A row whose indexed values are as they were stays where it is: applications change other
@@ -94,13 +94,13 @@ void Collection::follow(RowId rowid, compute::Cancellation* cancellation) {
   impl_->prepare_write();
   impl_->options.content->check();
   const bool there = impl_->options.content->read_checked(rowid, [&](const ContentSource::Row& row) {
-    const auto place = impl_->locate(rowid);
-    if (place && impl_->hash(*place) ==
+    const auto known = impl_->locate(rowid);
+    if (known && impl_->hash(*known) ==
                      storage::row_hash(impl_->options.layout, row.vectors, row.plains)) {
       return;
     }
     impl_->change_or_undo([&] {
-      if (place) impl_->erase(rowid, *place);
+      if (known) impl_->erase(rowid, *known);
       impl_->append(rowid, new_row(row));
     });
   });

@@ -22,7 +22,7 @@ struct Collection::Impl {
   Impl(sqlite3* db, const std::string& schema, const std::string& table, TableOptions given);
 
   // A live row, wherever it is.
-  struct Place {
+  struct LiveRow {
     bool pending;
     std::uint64_t number;    // pending: its number
     CommittedRow committed;  // otherwise
@@ -41,10 +41,10 @@ struct Collection::Impl {
   std::shared_ptr<const Part> overlay(std::int64_t source, std::uint64_t version,
                                       const std::shared_ptr<const Part>& base);
 
-  std::optional<Place> locate(RowId rowid);
+  std::optional<LiveRow> locate(RowId rowid);
   std::optional<RowId> find_key(std::string_view key);
   RowId next_rowid();
-  void erase(RowId rowid, const Place& place);
+  void erase(RowId rowid, const LiveRow& row);
   std::optional<RowId> conflicting_key(const NewRow& row, std::optional<RowId> self);
   bool clear_conflicts(const NewRow& row, std::optional<RowId> self, OnConflict conflict);
   bool clear_conflict(RowId other, const std::string& column, OnConflict conflict);
@@ -74,7 +74,7 @@ struct Collection::Impl {
   void look_again();
   void look_again_before_writing();
   void erase_gone();
-  std::uint64_t hash(const Place& place);
+  std::uint64_t hash(const LiveRow& row);
   void fill(const index::Progress& progress);
   void refill(const index::Progress& progress);
   void roll_back() noexcept;

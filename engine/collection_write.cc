@@ -39,11 +39,11 @@ RowId Collection::Impl::next_rowid() {
   throw Error(ErrorKind::kHost, kHostFull, "no free rowid was found for " + store.table());
 }
 
-void Collection::Impl::erase(RowId rowid, const Place& place) {
-  if (place.pending) {
-    pending().erase_pending(place.number);
+void Collection::Impl::erase(RowId rowid, const LiveRow& row) {
+  if (row.pending) {
+    pending().erase_pending(row.number);
   } else {
-    pending().erase_committed({place.committed.source, place.committed.row, rowid});
+    pending().erase_committed({row.committed.source, row.committed.row, rowid});
   }
   drop_view();
   if (largest == rowid) largest = std::nullopt;
@@ -70,7 +70,7 @@ bool Collection::Impl::clear_conflict(RowId other, const std::string& column, On
     throw Error(ErrorKind::kConstraint,
                 "UNIQUE constraint failed: " + store.table() + "." + column);
   }
-  if (const std::optional<Place> place = locate(other)) erase(other, *place);
+  if (const std::optional<LiveRow> row = locate(other)) erase(other, *row);
   return true;
 }
 
@@ -299,9 +299,9 @@ bool Collection::erase(RowId rowid, compute::Cancellation* cancellation) {
   impl_->prepare_write();
   bool found = false;
   impl_->write_or_undo([&] {
-    const auto place = impl_->locate(rowid);
-    found = place.has_value();
-    if (found) impl_->erase(rowid, *place);
+    const auto row = impl_->locate(rowid);
+    found = row.has_value();
+    if (found) impl_->erase(rowid, *row);
   });
   return found;
 }

@@ -84,7 +84,7 @@ class Checker {
 
   std::vector<SegmentInfo> read_directory() {
     std::vector<SegmentInfo> segments;
-    Query query = impl_.statements.use(Sql::kReadSegments);
+    Execution query = impl_.statements.use(Sql::kReadSegments);
     while (!full() && query.step()) {
       const std::int64_t id = query.integer(0);
       guard([&] {
@@ -169,7 +169,7 @@ class Checker {
       for (std::size_t i = 0; i < segment.codes.size(); ++i) add(impl_.codes_header(segment, i));
     }
     std::sort(owned.begin(), owned.end());
-    Query query = impl_.statements.use(Sql::kBlockIds);
+    Execution query = impl_.statements.use(Sql::kBlockIds);
     while (!full() && query.step()) {
       const std::int64_t id = query.integer(0);
       if (std::binary_search(owned.begin(), owned.end(), id)) continue;
@@ -230,10 +230,10 @@ class Checker {
             name_of(live_[i - 1].segment) + " and in " + name_of(live_[i].segment));
     }
     if (impl_.layout.aux > 0) {
-      match_rows(Sql::kAuxIds, "+columns", [](Query&, const LiveRow&) { return true; });
+      match_rows(Sql::kAuxIds, "+columns", [](Execution&, const LiveRow&) { return true; });
     }
     if (impl_.layout.text_key >= 0) {
-      match_rows(Sql::kKeys, "key", [](Query& query, const LiveRow& row) {
+      match_rows(Sql::kKeys, "key", [](Execution& query, const LiveRow& row) {
         return checksum(query.blob(1)) == row.key;
       });
     }
@@ -242,7 +242,7 @@ class Checker {
   // Walks the ids of a row table beside the live rows: both ascend.
   template <typename Agrees>
   void match_rows(Sql sql, const std::string& what, Agrees&& agrees) {
-    Query query = impl_.statements.use(sql);
+    Execution query = impl_.statements.use(sql);
     auto row = live_.begin();
     while (!full() && query.step()) {
       const std::int64_t id = query.integer(0);

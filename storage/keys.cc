@@ -6,13 +6,13 @@ namespace warplite::storage {
 
 Value Store::read_aux(RowId rowid, std::size_t column) {
   WARP_CHECK(column < impl_->layout.aux);
-  Query query = impl_->statements.use(Sql::kReadAux, column);
+  Execution query = impl_->statements.use(Sql::kReadAux, column);
   return query.bind(rowid).step() ? Value(query.cell(0)) : Value();
 }
 
 void Store::put_aux(std::span<const RowRef> rows) {
   const KeepLastInsertRowid keep(impl_->db);
-  Query query = impl_->statements.use(Sql::kWriteAux);
+  Execution query = impl_->statements.use(Sql::kWriteAux);
   for (const RowRef& ref : rows) {
     query.bind(ref.chunk->rowids()[ref.row]);
     for (std::size_t i = 0; i < impl_->layout.aux; ++i) {
@@ -23,12 +23,12 @@ void Store::put_aux(std::span<const RowRef> rows) {
 }
 
 void Store::erase_aux(std::span<const RowId> rowids) {
-  Query query = impl_->statements.use(Sql::kEraseAux);
+  Execution query = impl_->statements.use(Sql::kEraseAux);
   for (RowId rowid : rowids) query.bind(rowid).run();
 }
 
 std::optional<RowId> Store::find_key(std::string_view key) {
-  Query query = impl_->statements.use(Sql::kFindKey);
+  Execution query = impl_->statements.use(Sql::kFindKey);
   if (!query.bind_blob(as_bytes(key)).step()) return std::nullopt;
   return query.integer(0);
 }
@@ -36,7 +36,7 @@ std::optional<RowId> Store::find_key(std::string_view key) {
 void Store::put_keys(std::span<const RowRef> rows) {
   const KeepLastInsertRowid keep(impl_->db);
   const auto column = static_cast<std::size_t>(impl_->layout.text_key);
-  Query query = impl_->statements.use(Sql::kWriteKey);
+  Execution query = impl_->statements.use(Sql::kWriteKey);
   for (const RowRef& ref : rows) {
     const Cell key = ref.chunk->plain(column).cell(ref.row);
     query.bind(ref.chunk->rowids()[ref.row]);
@@ -58,7 +58,7 @@ void Store::put_keys(std::span<const RowRef> rows) {
 }
 
 void Store::erase_keys(std::span<const RowId> rowids) {
-  Query query = impl_->statements.use(Sql::kEraseKey);
+  Execution query = impl_->statements.use(Sql::kEraseKey);
   for (RowId rowid : rowids) query.bind(rowid).run();
 }
 

@@ -90,7 +90,7 @@ std::vector<std::string_view> Store::Impl::own_tables() {
   for (const ShadowTable& shadow : kTables) {
     if (!belongs(shadow.suffix, layout)) continue;
     const std::string name = table + "_" + std::string(shadow.suffix);
-    Query query = statements.use(Sql::kSchema);
+    Execution query = statements.use(Sql::kSchema);
     if (query.bind_cell(Cell::text(name)).step() &&
         is_shadow_table(shadow.suffix, query.cell(0).bytes)) {
       own.push_back(shadow.suffix);

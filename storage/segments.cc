@@ -89,7 +89,7 @@ void Store::Impl::write_segment(const SegmentInfo& segment) {
 
 std::vector<SegmentInfo> Store::read_segments() {
   std::vector<SegmentInfo> segments;
-  Query query = impl_->statements.use(Sql::kReadSegments);
+  Execution query = impl_->statements.use(Sql::kReadSegments);
   while (query.step()) {
     const std::int64_t id = query.integer(0);
     impl_->at([&] { return "segment " + std::to_string(id) + ", directory entry"; }, [&] {

@@ -10,13 +10,13 @@ constexpr auto kPlace = [] { return std::string("state record"); };
 }  // namespace
 
 Stamp Store::read_generation() {
-  Query query = impl_->statements.use(Sql::kReadState);
+  Execution query = impl_->statements.use(Sql::kReadState);
   if (!query.step()) impl_->corrupt(kPlace(), "is missing");
   return impl_->at(kPlace, [&] { return decode_generation(query.blob(0)); });
 }
 
 State Store::read_state() {
-  Query query = impl_->statements.use(Sql::kReadState);
+  Execution query = impl_->statements.use(Sql::kReadState);
   if (!query.step()) impl_->corrupt(kPlace(), "is missing");
   return impl_->at(kPlace, [&] { return decode_state(query.blob(0), impl_->layout); });
 }

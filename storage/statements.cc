@@ -71,24 +71,24 @@ void throw_host(sqlite3* db, const std::string& table) {
   throw Error(ErrorKind::kHost, code, table + ": " + sqlite3_errmsg(db));
 }
 
-Query& Query::bind(std::int64_t value) {
+Execution& Execution::bind(std::int64_t value) {
   check(sqlite3_bind_int64(statement_, ++bound_, value));
   return *this;
 }
 
-Query& Query::bind_blob(std::span<const std::byte> bytes) {
+Execution& Execution::bind_blob(std::span<const std::byte> bytes) {
   // A null pointer would bind NULL, which is not an empty blob.
   const void* data = bytes.empty() ? static_cast<const void*>("") : bytes.data();
   check(sqlite3_bind_blob64(statement_, ++bound_, data, bytes.size(), SQLITE_STATIC));
   return *this;
 }
 
-Query& Query::bind_stamp(const Stamp& stamp) {
+Execution& Execution::bind_stamp(const Stamp& stamp) {
   check(sqlite3_bind_blob(statement_, ++bound_, &stamp, sizeof stamp, SQLITE_TRANSIENT));
   return *this;
 }
 
-Query& Query::bind_cell(const Cell& cell) {
+Execution& Execution::bind_cell(const Cell& cell) {
   const std::string_view bytes = cell.bytes.data() == nullptr ? std::string_view("") : cell.bytes;
   switch (cell.kind) {
     case CellKind::kNull: check(sqlite3_bind_null(statement_, ++bound_)); break;
@@ -103,7 +103,7 @@ Query& Query::bind_cell(const Cell& cell) {
   return *this;
 }
 
-void Query::run() {
+void Execution::run() {
   while (step()) {
   }
   check(sqlite3_reset(statement_));
@@ -111,7 +111,7 @@ void Query::run() {
   sqlite3_clear_bindings(statement_);
 }
 
-std::span<const std::byte> Query::blob(int column) const {
+std::span<const std::byte> Execution::blob(int column) const {
   if (sqlite3_column_type(statement_, column) != SQLITE_BLOB) return {};
   const void* data = sqlite3_column_blob(statement_, column);
   const int size = sqlite3_column_bytes(statement_, column);
@@ -119,7 +119,7 @@ std::span<const std::byte> Query::blob(int column) const {
   return {static_cast<const std::byte*>(data), static_cast<std::size_t>(size)};
 }
 
-Cell Query::cell(int column) const {
+Cell Execution::cell(int column) const {
   switch (sqlite3_column_type(statement_, column)) {
     case SQLITE_INTEGER: return Cell::of(integer(column));
     case SQLITE_FLOAT: return Cell::of(sqlite3_column_double(statement_, column));
@@ -137,7 +137,7 @@ Cell Query::cell(int column) const {
   }
 }
 
-std::optional<Stamp> Query::stamp(int column) const {
+std::optional<Stamp> Execution::stamp(int column) const {
   const auto bytes = blob(column);
   Stamp stamp;
   if (bytes.size() != sizeof stamp) return std::nullopt;

@@ -51,21 +51,21 @@ enum class Sql : std::uint8_t {
 // One use of a prepared statement: parameters are bound in order, then it is stepped.
 // The end of the use resets it and lets go of what was bound. Bound bytes are
 // borrowed until then.
-class Query {
+class Execution {
  public:
-  Query(sqlite3* db, const std::string& table, sqlite3_stmt* statement)
+  Execution(sqlite3* db, const std::string& table, sqlite3_stmt* statement)
       : db_(db), table_(&table), statement_(statement) {}
-  ~Query() {
+  ~Execution() {
     sqlite3_reset(statement_);
     if (bound_ > 0) sqlite3_clear_bindings(statement_);
   }
-  Query(const Query&) = delete;
-  Query& operator=(const Query&) = delete;
+  Execution(const Execution&) = delete;
+  Execution& operator=(const Execution&) = delete;
 
-  Query& bind(std::int64_t value);
-  Query& bind_blob(std::span<const std::byte> bytes);
-  Query& bind_stamp(const Stamp& stamp);  // copied
-  Query& bind_cell(const Cell& cell);
+  Execution& bind(std::int64_t value);
+  Execution& bind_blob(std::span<const std::byte> bytes);
+  Execution& bind_stamp(const Stamp& stamp);  // copied
+  Execution& bind_cell(const Cell& cell);
 
   // True for a row, false at the end.
   bool step() {
@@ -106,9 +106,9 @@ class Statements {
   Statements& operator=(const Statements&) = delete;
 
   // REQUIRES: no other use of the same statement is going on.
-  Query use(Sql sql, std::size_t column = 0) {
+  Execution use(Sql sql, std::size_t column = 0) {
     const std::size_t at = static_cast<std::size_t>(sql) + column;
-    return Query(db_, table_, cached_[at] != nullptr ? cached_[at] : prepare(sql, column));
+    return Execution(db_, table_, cached_[at] != nullptr ? cached_[at] : prepare(sql, column));
   }
   // Ends all statements: tables are about to be dropped or renamed.
   void finalize();

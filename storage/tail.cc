@@ -76,7 +76,7 @@ Cell checked_plain(const Cell& cell, PlainType type) {
 // The values of the current row of kReadTail, checked against the table's columns.
 class TailReader {
  public:
-  TailReader(const Layout& layout, Query& query)
+  TailReader(const Layout& layout, Execution& query)
       : layout_(layout), query_(query), vectors_(layout.vectors.size()),
         plains_(layout.plains.size()), no_aux_(layout.aux) {}
 
@@ -116,7 +116,7 @@ class TailReader {
   }
 
   const Layout& layout_;
-  Query& query_;
+  Execution& query_;
   std::vector<Cell> vectors_;
   std::vector<Cell> plains_;
   std::vector<Cell> no_aux_;  // NULLs: +columns are read from their own table
@@ -126,7 +126,7 @@ class TailReader {
 
 TailRead Store::read_tail(std::int64_t after, Chunk& rows, std::vector<std::int64_t>& sequences) {
   TailRead read;
-  Query query = impl_->statements.use(Sql::kReadTail);
+  Execution query = impl_->statements.use(Sql::kReadTail);
   query.bind(after);
   TailReader reader(impl_->layout, query);
   while (query.step()) {
@@ -143,7 +143,7 @@ TailRead Store::read_tail(std::int64_t after, Chunk& rows, std::vector<std::int6
 
 TailRead Store::read_content_tail(std::int64_t after, std::vector<ContentTailRow>& rows) {
   TailRead read;
-  Query query = impl_->statements.use(Sql::kReadTail);
+  Execution query = impl_->statements.use(Sql::kReadTail);
   query.bind(after);
   while (query.step()) {
     const std::int64_t sequence = query.integer(0);
@@ -164,7 +164,7 @@ TailRead Store::read_content_tail(std::int64_t after, std::vector<ContentTailRow
 }
 
 std::int64_t Store::count_tail(std::int64_t after) {
-  Query query = impl_->statements.use(Sql::kCountTail);
+  Execution query = impl_->statements.use(Sql::kCountTail);
   query.bind(after).step();
   return query.integer(0);
 }
@@ -185,7 +185,7 @@ void Store::verify_tail(State& state, std::int64_t sequence, const TailRead& fou
 }
 
 Stamp Store::tail_flush(std::int64_t sequence) {
-  Query query = impl_->statements.use(Sql::kTailFlush);
+  Execution query = impl_->statements.use(Sql::kTailFlush);
   if (!query.bind(sequence).step()) return {};
   const auto flush = query.stamp(0);
   if (!flush) impl_->corrupt("tail row " + std::to_string(sequence), "flush stamp is not 16 bytes");
@@ -195,7 +195,7 @@ Stamp Store::tail_flush(std::int64_t sequence) {
 void Store::append_tail(State& state, const Stamp& flush, std::span<const RowRef> rows) {
   const KeepLastInsertRowid keep(impl_->db);
   const Layout& layout = impl_->layout;
-  Query query = impl_->statements.use(Sql::kAppendTail);
+  Execution query = impl_->statements.use(Sql::kAppendTail);
   std::vector<Cell> cells(layout.content ? 1 : layout.vectors.size() + layout.plains.size());
   for (const RowRef& ref : rows) {
     if (state.last_sequence >= kMaxSequence) {
@@ -220,7 +220,7 @@ void Store::append_tail(State& state, const Stamp& flush, std::span<const RowRef
 }
 
 void Store::erase_tail(State& state, std::span<const std::int64_t> sequences) {
-  Query erase = impl_->statements.use(Sql::kEraseTail);
+  Execution erase = impl_->statements.use(Sql::kEraseTail);
   for (std::int64_t sequence : sequences) {
     if (!erase.bind(sequence).step()) {
       impl_->corrupt("tail row " + std::to_string(sequence), "is missing");
@@ -230,7 +230,7 @@ void Store::erase_tail(State& state, std::span<const std::int64_t> sequences) {
     --state.tail_rows;
   }
   state.tail_epoch = new_stamp();
-  Query newest = impl_->statements.use(Sql::kNewestFlush);
+  Execution newest = impl_->statements.use(Sql::kNewestFlush);
   state.last_flush = newest.step() ? newest.stamp(0).value_or(Stamp{}) : Stamp{};
 }
 

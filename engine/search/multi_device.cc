@@ -9,7 +9,7 @@ namespace warplite::engine {
 namespace {
 
 // A device, and what it has of the blocks.
-struct Candidate {
+struct Candidacy {
   compute::Device* device;
   Residency::Holding holding;
   std::vector<char> has;      // by block
@@ -36,14 +36,14 @@ class Planner {
     }
     plan.shares = spread();
     plan.fits = std::any_of(candidates_.begin(), candidates_.end(),
-                            [](const Candidate& one) { return one.holding.maps; }) ||
+                            [](const Candidacy& one) { return one.holding.maps; }) ||
                 budgets() >= total_;
     return plan;
   }
 
  private:
-  Candidate look_at(compute::Device& device) const {
-    Candidate candidate{&device, {}, std::vector<char>(blocks_.size(), 1)};
+  Candidacy look_at(compute::Device& device) const {
+    Candidacy candidate{&device, {}, std::vector<char>(blocks_.size(), 1)};
     if (!device.own_memory()) {
       candidate.holding.budget = SIZE_MAX;
       return candidate;
@@ -63,13 +63,13 @@ class Planner {
 
   std::size_t budgets() const {
     std::size_t sum = 0;
-    for (const Candidate& one : candidates_) {
+    for (const Candidacy& one : candidates_) {
       sum = one.holding.budget > SIZE_MAX - sum ? SIZE_MAX : sum + one.holding.budget;
     }
     return sum;
   }
 
-  void give(std::size_t i, Candidate& to, Share& share) const {
+  void give(std::size_t i, Candidacy& to, Share& share) const {
     const SearchBlock& block = blocks_[i];
     share.blocks.push_back(&block);
     share.bytes += block.bytes();
@@ -79,7 +79,7 @@ class Planner {
     share.missing_bytes += block.bytes();
   }
 
-  Share everything_on(Candidate& candidate) const {
+  Share everything_on(Candidacy& candidate) const {
     Share share{.device = candidate.device, .queries = queries_};
     for (std::size_t i = 0; i < blocks_.size(); ++i) give(i, candidate, share);
     return share;
@@ -109,14 +109,14 @@ class Planner {
   // Each block to the device that has it, or else to the one with most room.
   std::vector<Share> spread() {
     std::vector<Share> shares;
-    for (const Candidate& one : candidates_) {
+    for (const Candidacy& one : candidates_) {
       shares.push_back({.device = one.device, .queries = queries_});
     }
     const auto holder = [&](std::size_t i) {
       return std::find_if(candidates_.begin(), candidates_.end(),
-                          [&](const Candidate& one) { return blocks_[i].cached() && one.has[i]; });
+                          [&](const Candidacy& one) { return blocks_[i].cached() && one.has[i]; });
     };
-    const auto place = [&](std::size_t i, std::vector<Candidate>::iterator at) {
+    const auto place = [&](std::size_t i, std::vector<Candidacy>::iterator at) {
       give(i, *at, shares[static_cast<std::size_t>(at - candidates_.begin())]);
     };
     std::vector<std::size_t> rest;
@@ -135,8 +135,8 @@ class Planner {
     return shares;
   }
 
-  static bool has_less_room(const Candidate& a, const Candidate& b) {
-    const auto room = [](const Candidate& one) {
+  static bool has_less_room(const Candidacy& a, const Candidacy& b) {
+    const auto room = [](const Candidacy& one) {
       return one.assigned < one.holding.budget ? one.holding.budget - one.assigned : 0;
     };
     return room(a) < room(b);
@@ -145,7 +145,7 @@ class Planner {
   std::span<const SearchBlock> blocks_;
   const std::size_t queries_;
   std::size_t total_ = 0;  // bytes that devices keep
-  std::vector<Candidate> candidates_;
+  std::vector<Candidacy> candidates_;
 };
 
 }  // namespace

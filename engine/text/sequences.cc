@@ -23,7 +23,7 @@ void poll(compute::Cancellation* cancellation) {
   }
 }
 
-struct Query {
+struct EditQuery {
   std::string_view text;
   CodePoints points;
   std::unique_ptr<compute::EditPattern> pattern;
@@ -100,7 +100,7 @@ class SequenceSearch {
     for (std::size_t i = 0; i < open.size(); ++i) {
       poll(&cancellation_);
       const std::vector<Hit>& candidates = table.sorted(i);
-      const Query& query = queries_[open[i]];
+      const EditQuery& query = queries_[open[i]];
       std::vector<Sequence> found = compare(query, candidates);
       const std::size_t kept = std::min(k, found.size());
       std::partial_sort(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(kept),
@@ -119,7 +119,7 @@ class SequenceSearch {
     texts_.assign(texts_.size(), nullptr);
   }
 
-  std::vector<Sequence> compare(const Query& query, const std::vector<Hit>& candidates) {
+  std::vector<Sequence> compare(const EditQuery& query, const std::vector<Hit>& candidates) {
     for (const Hit& hit : candidates) texts(hit.block);
     std::vector<Sequence> found(candidates.size());
     constexpr std::size_t kFew = 32;
@@ -167,7 +167,7 @@ class SequenceSearch {
   const TextRequest& request_;
   mutable CommonCancellation cancellation_;
   std::vector<std::shared_ptr<const Column>> texts_;  // by part, as needed
-  std::vector<Query> queries_;
+  std::vector<EditQuery> queries_;
 };
 
 }  // namespace

@@ -56,9 +56,9 @@ struct Costs {
 };
 
 // The coded parts of one search.
-class CodeSearch {
+class ListSearch {
  public:
-  CodeSearch(const View& view, const Selection& rows, const index::InvertedIndex& index,
+  ListSearch(const View& view, const Selection& rows, const index::InvertedIndex& index,
              const SearchRequest& request, std::size_t k,
              std::shared_ptr<const CodedParts> coded, const index::InvertedModel& model)
       : view_(view), rows_(rows), index_(index), request_(request), k_(k),
@@ -252,7 +252,7 @@ compute::HitTable ivf_nearest(const View& view, const Selection& rows, const ind
   if (coded->parts.empty()) return exact_nearest(view, rows, index, request, k, nullptr);
   const std::shared_ptr<const index::InvertedModel> model =
       memo.model(view, request.column, trained);
-  CodeSearch search(view, rows, trained, request, k, coded, *model);
+  ListSearch search(view, rows, trained, request, k, coded, *model);
   const bool possible = compute::Registry::instance().host().supports_ivf(model->shape());
   if (search.selected() == 0 || search.better_exact() || !possible) {
     return exact_nearest(view, rows, index, request, k, nullptr);
