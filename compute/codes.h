@@ -21,7 +21,7 @@ constexpr std::size_t code_slots(std::size_t rows) { return (rows + 63) / 64 * 6
 // long as any of the buffers lives.
 struct CodeTile {
   const Buffer* const* columns = nullptr;  // [CodeWork::columns]; null: no row matches in it
-  // As in MatchTile.
+  // These mean what they mean in MatchTile.
   std::uint32_t rows = 0;  // at most kTileRows
   std::uint32_t id = 0;
   RowIdView rowids;

@@ -57,7 +57,7 @@ class Device {
   virtual ~Device() = default;
 
   virtual DeviceInfo describe() const = 0;
-  // As describe() has it. Asked by every search, so it should cost nothing.
+  // Returns describe().usable. Every search asks, so it should cost nothing.
   virtual bool usable() const { return describe().usable; }
   // True: make_resident() copies into memory of the device's own, which a budget limits.
   virtual bool own_memory() const { return false; }
@@ -68,9 +68,9 @@ class Device {
   // kNoMemory when the device has no room for them.
   virtual Status make_resident(HostBytes bytes, std::shared_ptr<const Buffer>* out) = 0;
 
-  // For what has no room: a buffer that takes none of the device's memory; operations read the
-  // host's bytes over the bus, which the device keeps pinned while the buffer lives. kLimit: not of
-  // these bytes; kUnsupported: of none.
+  // Makes what there is no room for readable all the same: a buffer that takes none of the device's
+  // memory; operations read the host's bytes over the bus, which the device keeps pinned while the
+  // buffer lives. Returns kLimit if these bytes cannot be mapped, kUnsupported if none can.
   virtual Status map_host(HostBytes bytes, std::shared_ptr<const Buffer>* out);
 
   // Bytes compared (of vectors, times queries) below which handing over the work costs more
@@ -90,7 +90,7 @@ class Device {
   // work.queries.rows. On error `best` is unspecified; kUnsupported: more nominees a query
   // than it takes (1,024 at least); the CPU takes any number.
   virtual Status ivf_nearest(const IvfWork& work, HitTable& best);
-  // By nearest(), unless the device has better.
+  // Calls nearest(), unless the device has a better way.
   virtual Status assign(const AssignWork& work);
   // The scalar reference, unless the device has better.
   virtual Status pq_assign(const PqAssignWork& work);
@@ -112,9 +112,10 @@ class Device {
   virtual Status edit_nearest(const EditWork& work, HitTable& best);
   virtual Status edit_within(const EditWork& work, HitLists& out);
 
-  // For builders of metric indexes: the distance (metric.h) of a point to the rows of the first
-  // `groups` groups, out[16 · groups]; and that of a text, by symbols, to the texts of some groups,
-  // out[32 · groups], anything at places without a text. On the host, unless the device has better.
+  // These serve builders of metric indexes: the distance (metric.h) of a point to the rows of the
+  // first `groups` groups, out[16 · groups]; and that of a text, by symbols, to the texts of some
+  // groups, out[32 · groups], anything at places without a text. They run on the host, unless the
+  // device has a better way.
   virtual void metric_distances(MetricSpace space, const float* point, const MetricVectors& rows,
                                 std::uint32_t groups, float* out);
   virtual void text_distances(std::span<const std::uint32_t> text, const MetricTexts& texts,
@@ -145,7 +146,7 @@ class Registry {
   // they are there, `name` stands for them.
   using Open = std::function<std::string(const std::function<void(Device*)>& add)>;
   void add_later(std::string name, Open open);
-  // For tests: another start in its place; returns the one before. REQUIRES: nobody searches.
+  // Replaces the start, for tests; returns the one before. REQUIRES: nobody searches.
   Startup* exchange_later(Startup* startup);
   void begin_start() const;
   // Begins it and waits; see Startup::wait().

@@ -22,8 +22,9 @@ inline constexpr std::uint32_t kEditGroup = 32;
 // Longer texts are in no tile: whoever searches compares them one by one (edit_distance.h).
 inline constexpr std::uint32_t kLongestEditText = 4096;
 
-// Where things lie in the bytes of a tile, each on 64 bytes. Texts are in the order (length, row);
-// places past the last text, up to a whole group, have length 0, row 0, and count for nothing.
+// An EditLayout says where things lie in the bytes of a tile, each on 64 bytes. Texts are in the
+// order (length, row); places past the last text, up to a whole group, have length 0, row 0, and
+// count for nothing.
 //   alphabet  u32[alphabet]          code points that occur, ascending; none where width is 4
 //   rows      u16[32 · groups]       of each text
 //   lengths   u16[32 · groups]       of each text, in code points
@@ -54,7 +55,7 @@ struct EditTile {
   const Buffer* bytes = nullptr;  // EditLayout::of(alphabet, texts, positions, width)
   const std::byte* host = nullptr;  // the same in host memory; null: not at hand
   std::uint32_t alphabet = 0, texts = 0, positions = 0, width = 0;
-  // As in MatchTile. Rows without a text in the tile are no results.
+  // These mean what they mean in MatchTile. Rows without a text in the tile are no results.
   std::uint32_t rows = 0;  // at most kTileRows
   std::uint32_t id = 0;
   RowIdView rowids;
@@ -69,7 +70,8 @@ struct EditWork {
   std::span<const std::uint32_t> points;
   DistanceRange range;  // hits outside are not returned
   Cancellation* cancellation = nullptr;
-  // What a device may pass over texts by (edit_metric.h), where tiles have host bytes; null: nothing.
+  // Says by what a device may pass over texts (edit_metric.h), if tiles have host bytes; null:
+  // nothing.
   const TextMetricBuilder* metric = nullptr;
   SearchCounters* counters = nullptr;  // added to; null: nobody asks
 

@@ -41,7 +41,7 @@ struct BitColumn {
 
 EditPattern::EditPattern(std::span<const std::uint32_t> pattern, Cancellation* cancellation)
     : size_(pattern.size()), blocks_((size_ + 63) / 64) {
-  // How many blocks each character is in, and which one was the last.
+  // For each character, the number of blocks it is in and the last of them.
   std::vector<std::uint32_t> counts{0}, last{0};
   for (std::size_t i = 0; i < size_; ++i) {
     if (i % kWorkBetweenPolls == kWorkBetweenPolls - 1) poll(cancellation);

@@ -28,7 +28,7 @@ class EditPattern {
   std::size_t distance(std::span<const std::uint32_t> text, Cancellation* cancellation) const;
 
  private:
-  // Where a character occurs among 64: a bit to a position.
+  // Says where a character occurs among 64: a bit to a position.
   struct Occurrences {
     std::uint64_t block;
     std::uint64_t bits;

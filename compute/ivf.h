@@ -56,7 +56,8 @@ struct IvfShape {
 inline constexpr std::uint32_t kFastScanRows = 32;
 inline constexpr std::uint32_t kNoOrdinal = 0xffffffffu;
 
-// Where things lie in the bytes of a run, all on 64 bytes. `positions`: rows, padding included.
+// An IvfLayout says where things lie in the bytes of a run, all on 64 bytes. `positions`: rows,
+// padding included.
 //   begins    u32[lists + 1]     first position of each list
 //   ordinals  u32[positions]     position of the row among the run's blocks, ascending in a list;
 //                                kNoOrdinal for padding
@@ -87,8 +88,9 @@ struct IvfRun {
   const Buffer* bytes = nullptr;      // IvfLayout::of(shape, positions)
   std::uint32_t positions = 0;
   std::uint32_t longest = 0;          // rows of the longest list, padding included
-  // In the order of ordinals: block i holds ordinals from Σ rows of the blocks before it on. A row
-  // takes part when its block's `live` says so. `vectors` may be null when refine is 0 and m != 0.
+  // Blocks are in the order of ordinals: block i holds ordinals from Σ rows of the blocks before it
+  // on. A row takes part when its block's `live` says so. `vectors` may be null when refine is 0
+  // and m != 0.
   std::span<const Block> blocks;
 };
 

@@ -20,7 +20,7 @@ float dot(const float* x, const float* y, std::uint32_t n) {
   return sum;
 }
 
-// What a query knows of the model.
+// Tables that a query makes of the model.
 struct Tables {
   std::vector<std::uint8_t> entries;  // [m][codewords]
   float step = 1, offset = 0;

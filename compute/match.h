@@ -24,7 +24,7 @@ inline constexpr std::uint32_t kTileRows = 65536;
 // Keywords are 64-bit numbers that the encoder chooses.
 using Keyword = std::uint64_t;
 
-// Where things lie in the bytes of a tile, each on 64 bytes:
+// A TileLayout says where things lie in the bytes of a tile, each on 64 bytes:
 //   keys    u64[keywords]      ascending
 //   begins  u32[keywords + 1]  first posting of each keyword, and the number of postings
 //   rows    u16[postings]      rows that have the keyword, ascending, each once
@@ -47,7 +47,7 @@ struct MatchTile {
   const Buffer* bytes = nullptr;  // TileLayout::of(keywords, postings)
   std::uint32_t keywords = 0;
   std::uint32_t postings = 0;
-  // As in Block: where hits come from, and which rows take part.
+  // As in Block, these say where hits come from, and which rows take part.
   std::uint32_t rows = 0;
   std::uint32_t id = 0;
   RowIdView rowids;

@@ -9,7 +9,7 @@
 namespace warplite::compute {
 namespace {
 
-// Of elements whose differences, squared and added, stay within float32.
+// Returns the largest element whose differences, squared and added, stay within float32.
 float largest_element(std::uint32_t dim) {
   return static_cast<float>(0x1p61 / std::sqrt(std::max<double>(dim, 1)));
 }

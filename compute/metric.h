@@ -25,7 +25,8 @@ namespace warplite::compute {
 class Cancellation;
 class Device;
 
-// What searches did, over all their queries; see warp_explain(). Devices add what they do.
+// SearchCounters count what searches did, over all their queries; see warp_explain(). Devices add
+// what they do.
 struct SearchCounters {
   std::atomic<std::uint64_t> distances{0};  // evaluated, those of centres and pivots included
   std::atomic<std::uint64_t> clusters{0};   // visited; of pivots: rows that none of them excluded
@@ -47,9 +48,10 @@ inline double metric_difference(MetricSpace space, double a, double b) {
   return a * std::sqrt(1 - b * b / 4) - b * std::sqrt(std::max(0.0, 1 - a * a / 4));
 }
 
-// How far a distance e, computed in float32 from the differences of coordinates in any order, may
-// be from the true one, D: |e − D| ≤ relative·D + absolute. No cancellation: a difference of two
-// floats and its square are each off by a part in 2^24 at most, and sums have one sign.
+// A Slack bounds how far a distance e, computed in float32 from the differences of coordinates in
+// any order, may be from the true one, D: |e − D| ≤ relative·D + absolute. Nothing cancels: a
+// difference of two floats and its square are each off by a part in 2^24 at most, and sums have one
+// sign.
 struct Slack {
   double relative = 0, absolute = 0;
 
@@ -69,7 +71,7 @@ struct Slack {
 // Infinite where there is none.
 double metric_radius(MetricSpace space, std::uint32_t dim, double radius);
 
-// Of the distances e of rows to a centre or pivot, computed as above, those that rows within
+// A MetricWindow holds those distances e to a centre or pivot, computed as above, that rows within
 // `radius` of a query may have, when the query's own is `e`.
 struct MetricWindow {
   double low, high;

@@ -11,11 +11,12 @@ constexpr std::uint32_t kLasting = 8192;
 // A search of fewer than one row in so many has no need of an index.
 constexpr double kOneIn = 16;
 
-// What a builder takes for one of the distances it evaluates, with what it does beside
+// Returns what a builder takes for one of the distances it evaluates, with what it does beside
 // (bench/kernels/NOTES.md).
 double vector_distance(std::uint32_t dim) { return 4 + 0.25 * dim; }
 
-// Of texts so long, on average: columns of the dynamic programme, by blocks of 16 rows.
+// Returns what the distance of texts of such average lengths takes: columns of the dynamic
+// programme, by blocks of 16 rows.
 double text_distance(double length, double other) {
   constexpr double kBlock = 16;
   return 6 + 0.3 * length * std::ceil(std::max(other, 1.0) / kBlock);

@@ -1,6 +1,7 @@
-// When a block or a tile gets its metric index (metric.h, edit_metric.h): at once where making all
-// that a search lacks takes little, else once comparing its rows has taken as long as making it
-// would. By counts, from which nanoseconds of a core of the host are guessed: never by a clock.
+// Decides when a block or a tile gets its metric index (metric.h, edit_metric.h): at once where
+// making all that a search lacks takes little, else once comparing its rows has taken as long as
+// making it would. It decides by counts, from which it guesses nanoseconds of a core of the host,
+// and never by a clock.
 // Threads: whoever owns a ledger guards it.
 #pragma once
 
@@ -13,7 +14,7 @@
 
 namespace warplite::compute {
 
-// What a search may spend on indexes that it alone is not worth.
+// Nanoseconds that a search may spend on indexes which do not pay for that search alone.
 inline constexpr double kMetricAtOnce = 7e8;
 
 // A block or tile that has no index.
@@ -28,7 +29,7 @@ struct MissingMetric {
   static MissingMetric of(const EditWork& work, std::size_t tile);
 };
 
-// Of a search, those of so many blocks or tiles for which lacks(number of it).
+// Returns those blocks or tiles of a search for which lacks(number of it), out of `count`.
 template <class Work, class Lacks>
 std::vector<MissingMetric> missing_metrics(const Work& work, std::size_t count,
                                            const Lacks& lacks) {
@@ -47,7 +48,7 @@ void claim_missing(std::span<const MissingMetric> missing, const Claim& claim) {
   for (const MissingMetric& one : missing) claim(one, one.at_once && all <= kMetricAtOnce);
 }
 
-// Of one block or tile; its searches share it.
+// A MetricLedger keeps the account of one block or tile; its searches share it.
 class MetricLedger {
  public:
   bool worth_making(const MissingMetric& missing, bool at_once) {

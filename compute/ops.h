@@ -29,7 +29,8 @@ class Cancellation {
   virtual bool requested() = 0;
 };
 
-// What a device may keep beside the buffers it was given, so that the next search is faster.
+// A MemoryBudget limits what a device may keep beside the buffers it was given, so that the next
+// search is faster.
 // Threads: any, without locks of the device's own.
 class MemoryBudget {
  public:
@@ -40,7 +41,7 @@ class MemoryBudget {
   virtual ~MemoryBudget() = default;
   // Makes room for all of it. False: for none.
   virtual bool reserve(std::span<const Growth> growth) noexcept = 0;
-  // Of what was reserved and could not be had after all.
+  // Gives back what was reserved and could not be had after all.
   virtual void give_back(std::span<const Growth> growth) noexcept = 0;
 };
 
@@ -56,7 +57,7 @@ struct Block {
   std::uint32_t live_rows = 0;           // bits set in `live`, or rows
 };
 
-// How nearest() tells the k nearest rows from the rest; compute/select_policy.h knows which is
+// Says how nearest() tells the k nearest rows from the rest; compute/select_policy.h knows which is
 // faster where. The result is the same.
 enum class Select : std::uint8_t { kAuto, kDefault, kThreshold };
 
@@ -65,19 +66,19 @@ struct SampleRow {
   std::uint32_t block, row;
 };
 
-// What nearest() and within() have in common.
+// A Workload is what nearest() and within() have in common.
 struct Workload {
   Distance distance = Distance::kL2;
   MatrixView queries;  // host memory, same type and dim as the blocks
   std::span<const Block> blocks;
   DistanceRange range;  // hits outside are not returned
-  // With has_after: only hits that come after (after_distance, after_rowid) in
-  // the order of results. A cursor that goes on uses it. One query only.
+  // If has_after, only hits are returned that come after (after_distance, after_rowid) in the order
+  // of results. A cursor that goes on uses it. REQUIRES: one query.
   bool has_after = false;
   double after_distance = 0;
   RowId after_rowid = 0;
   Cancellation* cancellation = nullptr;
-  // What a device may pass over rows by (metric.h), where blocks have host bytes; null: nothing.
+  // Says by what a device may pass over rows (metric.h), if blocks have host bytes; null: nothing.
   const VectorMetricBuilder* metric = nullptr;
   SearchCounters* counters = nullptr;  // added to; null: nobody asks
   MemoryBudget* budget = nullptr;      // lives as long as the process; null: nothing is counted

@@ -16,7 +16,7 @@ std::atomic<RunOnWorkers> workers{nullptr};
 
 using Body = std::function<void(std::size_t, std::size_t)>;
 
-// What threads share while they call a body.
+// Ranges are what threads share while they call a body.
 class Ranges {
  public:
   Ranges(std::size_t n, std::size_t grain, const Body& body)
@@ -24,7 +24,7 @@ class Ranges {
 
   std::size_t count() const { return count_; }
 
-  // On the thread that waits for all of them.
+  // Runs on the thread that waits for all ranges.
   void take_some() noexcept {
     try {
       for (std::size_t i = next_++; i < count_; i = next_++) {
@@ -35,7 +35,7 @@ class Ranges {
       end(std::current_exception());
     }
   }
-  // On another one, which learns from that one what it is asked to do.
+  // Runs on another thread, which learns from the waiting one what it is asked to do.
   void help() noexcept {
     Stopped stopped{*this};
     const Interruptible scope(&stopped);

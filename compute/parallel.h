@@ -19,7 +19,7 @@ void in_parallel(std::size_t n, std::size_t grain, std::size_t threads,
 // Neither throws.
 using RunOnWorkers = void (*)(unsigned n, const std::function<void(unsigned)>& body,
                               const std::function<void()>& waiting);
-// Whose threads those are; without any, all is done on the caller's.
+// Sets whose threads do the work; without any, all is done on the caller's.
 void set_workers(RunOnWorkers run);
 
 }  // namespace warplite::compute

@@ -20,8 +20,9 @@ constexpr SampleRule kOnHost{64, 32, SIZE_MAX};
 constexpr SampleRule kOnDevice{2, 128, std::size_t{1} << 18};
 constexpr std::size_t kLeastFactor = 8;
 
-// Where it wins. On the CPU nominees wait for their distances up to this k, and selection costs
-// little unless they are many: of so many queries that most rows are the nominee of one.
+// Selection by threshold wins within these limits. On the CPU nominees wait for their distances up
+// to this k, and selection costs little unless nominees are many: of so many queries that most rows
+// are nominated by one.
 constexpr std::size_t kLeastQueriesOnHost = 7;
 constexpr std::size_t kLeastKOnHost = 512;
 constexpr std::size_t kLargestDeferredK = 1024;

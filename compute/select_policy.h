@@ -16,7 +16,8 @@ namespace warplite::compute {
 // rows, so that nothing is won; then only the default selection will do.
 std::size_t sample_size(const compute::Device& device, std::size_t rows, std::size_t k);
 
-// So many live rows of the workload, drawn evenly from all of them and always the same ones.
+// Returns so many live rows of the workload, drawn evenly from all of them and always the same
+// ones.
 // REQUIRES: there are as many.
 std::vector<compute::SampleRow> choose_sample(const compute::Workload& work, std::size_t size);
 

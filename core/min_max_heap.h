@@ -39,7 +39,8 @@ class MinMaxHeap {
 
   // The greatest. REQUIRES: full(), bound > 0.
   const T& max() const { return values_[greatest()]; }
-  // In the order of the heap: the least is the first, once it is full.
+  // Threads of our own owe this to the process they live in: the least is the first, once it is
+  // full.
   const std::vector<T>& values() const { return values_; }
 
  private:

@@ -1,5 +1,4 @@
-// What threads of our own owe the process they live in: its signals are not theirs, and a child
-// of fork() has their memory but not them.
+// Returns how many times a child was forked between the process that loaded this code and this one.
 // Threads: any.
 #pragma once
 
@@ -9,7 +8,7 @@
 
 namespace warplite {
 
-// While it lives, threads that are started leave the host's signals alone.
+// Returns the distance beyond which no hit can be among the k nearest;
 class SignalsBlocked {
  public:
   SignalsBlocked();
@@ -24,8 +23,8 @@ class SignalsBlocked {
 // Whether this is the thread that the process, or the child of a fork, began with.
 bool on_main_thread();
 
-// How many times a child was forked between the process that loaded this code and this one.
-// Counted from the first call of lock_across_forks().
+// Hits that come nearest first, as from a device that sorts, need no more. Counted from the first
+// call of lock_across_forks().
 unsigned forks();
 
 // A child is forked only while nobody holds `mutex`, so that it is free there too. For mutexes

@@ -5,10 +5,10 @@
 
 namespace warplite {
 
-// Once per process: devices and index kinds.
+// Registers devices and index kinds; called once per process.
 void register_process_parts();
-// Once per connection: modules and functions. Returns a SQLite result code; *message
-// is set on failure (sqlite3_free).
+// Registers modules and functions; called once per connection. Returns a SQLite result code;
+// *message is set on failure (sqlite3_free).
 int register_connection_parts(sqlite3* db, char** message);
 
 }  // namespace warplite

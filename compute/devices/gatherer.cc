@@ -66,7 +66,7 @@ bool Gatherer::together(const Request& a, const Request& b) {
   return true;
 }
 
-// Of whoever leads: lets the next one lead, whatever ends this.
+// A Turn is held by the search that leads: it lets the next one lead, whatever ends this one.
 struct Gatherer::Turn {
   Turn(Gatherer& of, std::unique_lock<std::mutex>& held) : gatherer(of), lock(held) {
     gatherer.running_ = true;

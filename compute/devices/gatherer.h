@@ -26,8 +26,8 @@ class Gatherer {
 
   using Run = std::function<Status(const Workload& work, HitTable& best)>;
 
-  // As Device::nearest(), by calling `run` for this search, or for it together with others. What is
-  // thrown becomes a Status; the next search has its turn all the same.
+  // Does what Device::nearest() does, by calling `run` for this search, or for it together with
+  // others. An exception becomes a Status; the next search has its turn all the same.
   Status nearest(const Workload& work, HitTable& best, const Run& run);
 
   // Searches that others took along, for statistics and tests.

@@ -1,5 +1,5 @@
-// Where exceptions end: a device reports errors as Status values, since it may live in a plug-in
-// or run on a thread of its own.
+// Exceptions end here: a device reports errors as Status values, since it may live in a plug-in or
+// run on a thread of its own.
 #pragma once
 
 #include <exception>
@@ -10,7 +10,7 @@
 
 namespace warplite::compute {
 
-// Without its message where there is no memory for one.
+// Returns a status, without its message if there is no memory for one.
 inline Status failed(ErrorKind kind, const char* message) noexcept {
   try {
     return {kind, message};

@@ -27,7 +27,7 @@ namespace warplite::compute {
 // functions of Device, Buffer and Cancellation, their order and their meaning.
 inline constexpr int kPluginInterface = 4;
 
-// What open() may add; more are ignored.
+// A plug-in's open() may add this many devices; more are ignored.
 inline constexpr std::size_t kMostPluginDevices = 64;
 
 using PluginAdd = void(void* host, Device* device);
@@ -68,8 +68,8 @@ inline std::string plugin_abi(std::string_view version) {
 std::string open_plugin(const std::string& path, std::string_view version,
                         const std::function<void(Device*)>& add);
 
-// Where a plug-in is looked for: the value of the environment variable `variable`, or `file` in
-// the folder that holds the library of this code.
+// Returns where a plug-in is looked for: the value of the environment variable `variable`, or
+// `file` in the folder that holds the library of this code.
 std::string plugin_path(const char* variable, const char* file);
 
 }  // namespace warplite::compute

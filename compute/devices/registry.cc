@@ -18,8 +18,8 @@ namespace {
 
 std::atomic<unsigned> configured_threads{0};
 
-// Those that this process may run on: a container or taskset may leave it few of many. Asked
-// once: the answer takes system calls, and every search wants it.
+// Returns the number of cores that this process may run on: a container or taskset may leave it few
+// of many. It asks once: the answer takes system calls, and every search wants it.
 unsigned usable_cores() {
 #if defined(__linux__)
   cpu_set_t set;

@@ -13,11 +13,11 @@ namespace {
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
-// How long a process that ends waits for a start under way: what a driver does meanwhile must
-// not meet the end of the process, which crashed then; nor may a driver that hangs hold it up for
-// ever. Nine processes that started at once took seven seconds.
+// A process that ends waits this long for a start under way: what a driver does meanwhile must not
+// meet the end of the process, which crashed then; nor may a driver that hangs hold it up for ever.
+// Nine processes that started at once took seven seconds.
 constexpr milliseconds kPatienceAtExit{30000};
-// How soon a wait notices that the query was interrupted.
+// A wait notices within this time that the query was interrupted.
 constexpr milliseconds kPollInterval{20};
 
 const std::vector<Startup::Found> kNone;
@@ -29,9 +29,9 @@ void await_running() {
   if (Startup* startup = running) startup->wait(kPatienceAtExit, nullptr);
 }
 
-// At its end a process runs what libraries have registered, the last one first: a driver that is
-// being loaded loses what it stands on before anything registered here is called. What ends before
-// all that are the variables of the thread that ends the process, and that is the main one, mostly.
+// When it ends, a process runs what libraries have registered, the last one first: a driver that is
+// being loaded loses what it stands on before anything registered here is called. Even before all
+// that end the variables of the thread that ends the process, and that is the main one, mostly.
 struct MainThread {
   ~MainThread() {
     if (on_main_thread()) await_running();

@@ -29,8 +29,8 @@ class Startup {
 
   // The first call starts a thread that opens the devices; returns at once.
   void begin();
-  // Until it has ended, well or not; false when `patience` ran out or `cancellation` (may be
-  // null) was requested before.
+  // Waits until the start has ended, well or not; returns false when `patience` ran out or
+  // `cancellation` (may be null) was requested before.
   bool wait(std::chrono::milliseconds patience, Cancellation* cancellation);
 
   struct Found {
