@@ -23,7 +23,7 @@ struct Spec {
   std::map<std::string, std::string> parameters;
 };
 
-// What the column holds.
+// Says what the column holds.
 struct ColumnShape {
   ElementType type;
   std::uint32_t dim;
@@ -44,15 +44,16 @@ class Index {
   // Names the spec and the shape that make_index() made it from: another one of that key makes the
   // same of the same bytes.
   const CacheKey& key() const { return key_; }
-  // Of which kind make_index() made it; empty: it was not made there, and compares every row.
+  // Returns the kind of which make_index() made it; empty: it was not made there, and compares
+  // every row.
   std::string_view kind() const { return kind_; }
 
   // Itself, when it is of a kind that learns (trained.h); else null. Then nearest() and within()
   // compare every row, for rows that are not coded yet and for searches that must be exact.
   virtual const Trained* trained() const { return nullptr; }
 
-  // As the operations of compute::Device, over the blocks of work: every row, unless a kind knows
-  // better. The nearest are selected as work.select says.
+  // These do what the operations of compute::Device do, over the blocks of work: every row, unless
+  // a kind knows better. The nearest are selected as work.select says.
   virtual Status nearest(compute::Device& device, const compute::Workload& work,
                          compute::HitTable& best) const {
     return compute::nearest_selected(device, work, best);
@@ -78,7 +79,7 @@ struct Kind {
 
 // Kinds are listed in extension/registrations.cc.
 void register_kind(const Kind& kind);
-// Of those for which store=codes will do: "ivfpq".
+// Lists the kinds for which store=codes suffices: "ivfpq".
 std::string kinds_with_codes();
 bool codes_suffice(std::string_view kind);
 

@@ -22,8 +22,8 @@
 
 namespace warplite::index {
 
-// What long work tells of itself: "training: k-means 3 of 10", and the part done, 0 … 1. May be
-// empty. Called on the thread that asked for the work, now and then.
+// A Progress receives what long work reports: "training: k-means 3 of 10", and the part done, from
+// 0 to 1. It may be empty. It is called on the thread that asked for the work, now and then.
 using Progress = std::function<void(const std::string& what, double done)>;
 
 // Codes of one segment, as Model::encode() made them.
@@ -75,10 +75,10 @@ class Model {
   // Throws Error{kCorrupt} unless these are codes of `rows` rows that this model can have made.
   virtual void check_codes(std::span<const std::byte> codes, std::uint32_t rows) const = 0;
 
-  // For store=codes. REQUIRES of both: check_codes() of each block, and a kind that takes
-  // ColumnShape::codes_only.
-  // What the codes say the vectors of `rows` are, as the column's element type; zeros for rows
-  // without one. `present`, if not null: a bit for each of `rows`, set for those that have one.
+  // These serve store=codes. Both REQUIRE check_codes() of each block, and a kind that takes
+  // ColumnShape::codes_only. decode() writes what the codes say the vectors of `rows` are, as the
+  // column's element type; zeros for rows without one. `present`, if not null: a bit for each of
+  // `rows`, set for those that have one.
   virtual void decode(const CodedBlock&, RowRange, std::byte*, Bitmap*) const { no_decoding(); }
   // Codes of rows of several blocks, in the order given.
   virtual Bytes gather(std::span<const CodedRow>) const { no_decoding(); }
@@ -135,7 +135,7 @@ class Trained : public Index {
   // Throws Error{kCorrupt} unless `bytes` are those of a model of this kind and shape.
   virtual std::shared_ptr<const Model> open(std::span<const std::byte> bytes) const = 0;
 
-  // What a query that does not say gets: candidates for each row that it wants.
+  // Returns how many candidates a query that does not say takes for each row that it wants.
   virtual std::size_t default_refine() const = 0;
 };
 

@@ -34,7 +34,7 @@ struct IvfCoder {
   const float* rotation = nullptr;  // null without opq
 };
 
-// Where things lie in the codes of `rows` rows.
+// Says where things lie in the codes of `rows` rows.
 class CodesView {
  public:
   static constexpr std::uint32_t kNoList = 0xffffffffu;

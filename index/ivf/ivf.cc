@@ -11,7 +11,7 @@
 namespace warplite::index {
 namespace {
 
-// When a table without a model learns by itself.
+// A table without a model learns by itself from so many rows on.
 constexpr std::uint64_t kRowsPerGivenList = 64;
 constexpr std::uint64_t kLeastRows = 1024;
 constexpr std::uint64_t kRowsUnasked = 50000;

@@ -97,7 +97,7 @@ class Lloyd {
     return sum;
   }
 
-  // Those that had rows before the last step.
+  // Returns the centroids that had rows before the last step.
   std::vector<float> take() const {
     std::vector<float> kept;
     kept.reserve(centroids_.size());
@@ -181,7 +181,7 @@ std::vector<float> kmeans(const TrainingTask& task, const SampleView& sample,
   std::size_t done = 0;
   for (const Stage& stage : kStages) {
     const SampleView rows = sample.first(stage.rows * clusters);
-    // Of rows that are left out, those without rows here may have some.
+    // A cluster without rows in this part of the sample may have some among the rows left out.
     const bool reseed = stage.rows == kKmeansRows;
     double before = std::numeric_limits<double>::infinity();
     for (std::size_t i = 0; i < stage.iterations; ++i) {

@@ -31,7 +31,8 @@ std::vector<std::size_t> random_order(std::size_t count, std::size_t wanted);
 struct Reseed {
   std::uint32_t empty, donor, member;
 };
-// For each empty one, from the largest; each halves its donor. In the order of `empty`.
+// Finds for each empty cluster a donor, from the largest cluster on; each halves its donor. The
+// result is in the order of `empty`.
 std::vector<Reseed> reseed_empty(std::vector<std::uint32_t> counts);
 
 // Rows per cluster that are of use; more are not looked at.

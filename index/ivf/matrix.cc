@@ -55,7 +55,7 @@ struct Part {
   float* out;
 };
 
-// Of `Rows` rows; the last columns may be fewer than a panel has.
+// Adds the products of `Rows` rows; the last columns may be fewer than a panel has.
 template <class Vector, std::size_t Rows>
 WARPLITE_INLINE void add_rows(const Part& part, const float* panel, std::size_t row,
                               std::size_t c) {
@@ -103,7 +103,7 @@ WARPLITE_INLINE void add_part(const Part& part) {
   for (std::size_t r = together; r < part.rows; ++r) add_row(part, r);
 }
 
-// As many rows at once as hide how long an addition takes, and as registers hold.
+// Each adds so many rows at once as hide how long an addition takes, and as registers hold.
 using AddPart = void (*)(const Part& part);
 
 void add_by_quads(const Part& part) { add_part<Quad, 4>(part); }

@@ -32,7 +32,8 @@ static_assert(sizeof(Header) == 64);
   throw Error(ErrorKind::kCorrupt, "the model of the index " + what);
 }
 
-// Where things lie, in floats behind the header. Sizes are the header's, which may be anything.
+// Says where things lie, in floats behind the header. Sizes come from the header, which may say
+// anything.
 struct ModelLayout {
   std::size_t mean = 0, codebooks = 0, rotation = 0, end = 0;
 
@@ -132,7 +133,8 @@ void check(std::span<const std::byte> bytes, const ColumnShape& column, const Iv
   }
 }
 
-// What would be refused when it is opened must not be kept, and vectors given up for it.
+// Refuses a model that would be refused when it is opened: it must not be kept, and vectors given
+// up for it.
 void require_finite(const IvfParts& parts) {
   for (const auto* values : {&parts.centroids, &parts.mean, &parts.codebooks, &parts.rotation}) {
     if (std::all_of(values->begin(), values->end(), [](float x) { return std::isfinite(x); })) {

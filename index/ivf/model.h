@@ -1,4 +1,4 @@
-// What an inverted file has learnt, as engine/ keeps it. Little-endian:
+// A model is what an inverted file has learnt, as engine/ keeps it. Little-endian:
 //   header     64 bytes, see ivf_model.cc: version, shape, column, what it learnt from
 //   centroids  float[lists][dim]
 // and with codes (m != 0):

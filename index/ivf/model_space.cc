@@ -64,7 +64,7 @@ void to_model_space(const MatrixView& vectors, Distance distance, const float* r
   });
   if (rotation == nullptr) return;
   multiply(converted, vectors.rows, dim, rotation, dim, out);
-  // Of the largest numbers a sum may be infinite, and no list is near to it.
+  // A sum of the largest numbers may be infinite, and no list is near to it.
   constexpr float kLargest = std::numeric_limits<float>::max();
   for (std::size_t i = 0; i < vectors.rows * dim; ++i) {
     out[i] = std::clamp(out[i], -kLargest, kLargest);

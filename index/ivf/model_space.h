@@ -1,4 +1,5 @@
-// To and from the float32 vectors that a model compares with: compute/ivf.h, "Model space".
+// Converts to and from the float32 vectors that a model compares with: compute/ivf.h, "Model
+// space".
 // Threads: any; large inputs are spread over the threads of searches.
 #pragma once
 

@@ -12,12 +12,12 @@ namespace {
 
 constexpr std::size_t kTurns = 12;
 constexpr std::size_t kStepsPerTurn = 2;
-// What the rotation before weighs against what the sample says: keeps directions in which the
+// Weight of the rotation before against what the sample says: it keeps directions in which the
 // sample does not extend.
 constexpr double kInertia = 1e-3;
 constexpr std::size_t kMostSteps = 60;
-// Of a step of nearest_orthogonal(), squared. Beyond, a singular value of 1 would nearly vanish,
-// and its direction with it.
+// Most stretch of a step of nearest_orthogonal(), squared. Beyond it, a singular value of 1 would
+// nearly vanish, and its direction with it.
 constexpr double kMostStretch = 2.7;
 
 std::vector<float> identity(std::uint32_t dim) {

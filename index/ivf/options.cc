@@ -74,7 +74,7 @@ void parse_lists(Parameters& parameters, IvfOptions* options) {
   options->nprobe = parameters.between("nprobe", 1, most, 0);
 }
 
-// Of the divisors of dim, the one whose sub-spaces are nearest in size to the wanted.
+// Returns the divisor of dim that makes sub-spaces whose size is nearest to the wanted one.
 std::uint32_t default_m(std::uint32_t dim, std::uint32_t bits) {
   const double wanted = (dim <= 256 ? 4.0 : 8.0) * bits / 8;
   std::uint32_t best = dim;

@@ -1,4 +1,5 @@
-// What `index=ivfflat(…)` and `index=ivfpq(…)` say, and what holds where they do not.
+// IvfOptions are what `index=ivfflat(…)` and `index=ivfpq(…)` say, and what holds where they do
+// not.
 //   lists   1 … 1,048,576; chosen when training: about 4·√rows, at most a 32nd of the rows
 //   nprobe  1 … lists; max(8, √lists)
 // and of ivfpq alone:

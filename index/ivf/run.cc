@@ -108,7 +108,7 @@ class Sort {
     std::memset(run_.bytes.data() + from, 0, to - from);
   }
 
-  // What lies between arrays, so that equal runs are equal bytes.
+  // Clears the bytes between arrays, so that equal runs are equal bytes.
   void clear_between() {
     const std::size_t n = run_.positions;
     zero(begins_.size() * sizeof(begins_[0]), at_.ordinals);

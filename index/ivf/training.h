@@ -1,5 +1,5 @@
-// How a model is learnt from a sample: which rows of it each part uses, and in which order the
-// parts come. papers/faiss-gpu-2017 §2.
+// Learns a model from a sample: the parts come in this order, and each uses so many rows of the
+// sample. papers/faiss-gpu-2017 §2.
 //   lists      k-means (kmeans.h) on up to kKmeansRows rows per list
 //   rotation   (opq) on the residuals of up to kRotationRows rows
 //   codebooks  on those of up to kCodebookRows rows

@@ -1,5 +1,5 @@
-// What every part of training needs to know of whoever asked for it: the device, how to say how
-// far it is, and whether to go on.
+// A TrainingTask is what every part of training needs to know of whoever asked for it: the device,
+// how to say how far it is, and whether to go on.
 // Threads: belongs to the thread that trains; poll() may be called on any.
 #pragma once
 

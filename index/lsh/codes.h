@@ -24,7 +24,7 @@
 
 namespace warplite::index {
 
-// Where things lie in the codes of `rows` rows.
+// Says where things lie in the codes of `rows` rows.
 class SignatureLayout {
  public:
   SignatureLayout(LshFamily family, std::uint32_t m, std::uint32_t buckets, std::uint32_t rows);
@@ -58,11 +58,12 @@ Bitmap coded_rows(const LshModel& model, const CodedBlock& block);
 Postings signature_postings(const LshModel& model, const CodedBlock& block,
                             const std::function<void()>& poll);
 
-// Of simhash: elements of a signature as a vector of type BIT.
+// Returns how many elements a simhash signature has as a vector of type BIT.
 inline std::uint32_t signature_bits(const LshModel& model) { return (model.m() + 63) / 64 * 64; }
-// Those of all rows, one after another; zeros of rows without a vector. REQUIRES: check_codes()
+// Returns the bit vectors of all rows, one after another; rows without a vector have zeros.
+// REQUIRES: check_codes()
 std::span<const std::byte> bit_vectors(const LshModel& model, const CodedBlock& block);
-// Those of queries.
+// Returns the bit vectors of queries.
 std::vector<std::byte> bit_vectors(const LshModel& model, const MatrixView& queries);
 
 }  // namespace warplite::index

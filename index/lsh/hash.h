@@ -42,7 +42,7 @@ constexpr std::uint32_t murmur3(std::span<const std::uint8_t> bytes, std::uint32
   };
   for (std::size_t i = 0; i < words; ++i) state = murmur3_add(state, word_at(4 * i, 4));
   if (bytes.size() % 4 != 0) {
-    // What is left is mixed, but the state is not stirred again: 13 bits back, and no sum.
+    // The remaining bytes are mixed, but the state is not stirred again: 13 bits back, and no sum.
     std::uint32_t word = word_at(4 * words, bytes.size() % 4) * 0xcc9e2d51u;
     state ^= std::rotl(word, 15) * 0x1b873593u;
   }

@@ -33,7 +33,7 @@ WARPLITE_INLINE void split(const Doubles& values, Words& low, Words& high) {
   high = __builtin_shufflevector(pairs, pairs, 1, 3, 5, 7);
 }
 
-// Of a panel: where its numbers begin, and those of its functions that there are.
+// A panel: where its numbers begin, and how many functions it really has.
 struct Panel {
   const float* factors;
   const float* offsets;

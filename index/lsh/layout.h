@@ -24,7 +24,7 @@ struct LshHeader {
 };
 static_assert(sizeof(LshHeader) == 80);
 
-// In floats behind the header.
+// Positions of the arrays, in floats behind the header.
 struct LshLayout {
   std::size_t factors = 0, offsets = 0;  // how many
 
@@ -45,7 +45,8 @@ inline std::uint32_t bucket_bytes(LshFamily family, std::uint32_t buckets) {
   if (family == LshFamily::kSimhash) return 0;
   return buckets <= 65536 ? 2 : 4;
 }
-// Of the buckets of a row; bits fill whole words, which are compared three times as fast.
+// Returns how many bytes the buckets of a row take; bits fill whole words, which are compared three
+// times as fast.
 inline std::size_t signature_bytes(LshFamily family, std::uint32_t m, std::uint32_t buckets) {
   const std::size_t each = bucket_bytes(family, buckets);
   return each == 0 ? (std::size_t{m} + 63) / 64 * 8 : m * each;

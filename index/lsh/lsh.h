@@ -64,8 +64,8 @@ class LshModel final : public Model {
   // for. `present`: null when all are there.
   void signature(const MatrixView& vectors, const Bitmap* present, std::uint32_t* out) const;
 
-  // Of function i, i · buckets + the bucket: appended in the order of the functions; none of a row
-  // that is not there. `signature`: [m].
+  // Appends the keywords of a row, in the order of the functions: i · buckets + the bucket for
+  // function i; a row without a vector has none. `signature`: [m].
   void append_keywords(const std::uint32_t* signature, std::vector<compute::Keyword>& out) const;
 
  private:

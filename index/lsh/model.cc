@@ -24,7 +24,7 @@ double given_scale(const LshOptions& options) {
   return options.family == LshFamily::kRbh ? options.sigma : options.width;
 }
 
-// As a float32 that is finite: a Cauchy number of a narrow width may be none.
+// Returns the value as a float32 that is finite: a Cauchy number of a narrow width may be none.
 float stored(double value, double least = -1e38) {
   return static_cast<float>(std::clamp(value, least, 1e38));
 }

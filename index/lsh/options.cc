@@ -15,7 +15,7 @@ namespace {
 constexpr std::uint32_t kMostFunctions = 65536;
 constexpr std::uint32_t kMostBuckets = 1u << 20;
 constexpr std::uint32_t kMostRefine = 10000;
-// So that neither a model nor the codes of 65,536 rows are more than SQLite takes as one value.
+// These limits keep a model, and the codes of 65,536 rows, within what SQLite takes as one value.
 constexpr std::size_t kMostRowBytes = 8192;
 constexpr std::size_t kMostModelBytes = std::size_t{512} << 20;
 constexpr double kDefaultError = 0.06;  // epsilon and delta

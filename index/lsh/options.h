@@ -1,4 +1,5 @@
-// What `index=lsh(…)` says, and what holds where it does not. papers/genie-2018 §IV, §VI.
+// LshOptions are what `index=lsh(…)` says, and what holds where it does not. papers/genie-2018 §IV,
+// §VI.
 //   family   e2lsh    p-stable projections, distance=l2 or l1; what those have
 //            rbh      random binning for the Laplacian kernel exp(−‖x − y‖₁ / σ), distance=l1
 //            simhash  signs of random projections, distance=cosine; what it has
@@ -56,7 +57,7 @@ std::string_view name(LshFamily family);
 // The bound of Theorem IV.1 asks for 2·ln(3 / delta) / epsilon², which is 2174.
 std::uint32_t functions_for(double epsilon, double delta);
 
-// That probability.
+// Returns that probability.
 double estimate_probability(std::uint32_t m, double s, double epsilon);
 
 }  // namespace warplite::index

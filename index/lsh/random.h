@@ -21,10 +21,11 @@ class LshRandom {
     return z ^ (z >> 31);
   }
 
-  // Within (0, 1): never either.
+  // Returns a number within (0, 1), and never either end.
   double uniform() { return (static_cast<double>((*this)() >> 12) + 0.5) * 0x1p-52; }
 
-  // Of mean 0 and variance 1, after Box and Muller; 2-stable.
+  // Returns a normally distributed number of mean 0 and variance 1, after Box and Muller. The
+  // distribution is 2-stable.
   double normal() {
     const double radius = std::sqrt(-2 * std::log(uniform()));
     return radius * std::cos(2 * std::numbers::pi * uniform());

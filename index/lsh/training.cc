@@ -24,7 +24,7 @@ double distance_of(Distance distance, const float* x, const float* y, std::uint3
   return squared ? std::sqrt(sum) : sum;
 }
 
-// Of a row, to all others.
+// Distances of a row to all others.
 struct Distances {
   double sum = 0;
   double nearest = std::numeric_limits<double>::infinity();  // that is not 0

@@ -63,7 +63,8 @@ class Clustering {
     out_.inner.push_back(inner);
   }
 
-  // By distance, then place. `stays`: the least distance of the others, if there are any.
+  // Returns the nearest, by distance, then place. `stays`: the least distance of the others, if
+  // there are any.
   std::vector<std::uint32_t> nearest(float& stays) {
     const std::size_t count = std::min<std::size_t>(size_, left_.size());
     if (count == left_.size()) {
@@ -79,7 +80,8 @@ class Clustering {
     return near_;
   }
 
-  // So many distances are at most that: the smallest of so many parts of 16 are.
+  // Returns a bound that at least `count` distances do not exceed: the smallest distances of as
+  // many parts of 16 rows do not.
   float bound(std::size_t count) {
     constexpr std::size_t kChunk = std::size_t{kMetricGroup} * kMetricGroup;
     const std::size_t chunks = left_.size() / kChunk;
@@ -110,8 +112,8 @@ class Clustering {
     near_.resize(found);
   }
 
-  // Of those near, which are more than `count`. As many may be at the edge as there are rows: it
-  // takes as many of them as are missing, and sorts no others.
+  // Keeps the `count` nearest of those near, which are more than that. As many may be at the edge
+  // as there are rows: it takes as many of those as are missing, and sorts no others.
   void keep_nearest(std::size_t count, float& stays) {
     least_.clear();
     for (const std::uint32_t i : near_) least_.push_back(distances_[i]);

@@ -17,7 +17,7 @@ using compute::kMetricGroup;
 using compute::MetricSpace;
 using compute::VectorPivots;
 
-// Where the fewest distances are evaluated (metric-range §IV-C).
+// With this alpha the fewest distances are evaluated (metric-range §IV-C).
 constexpr double kDefaultAlpha = 0.4;
 // More tests of a row cost more than they save.
 constexpr std::uint32_t kMostPivots = 64;

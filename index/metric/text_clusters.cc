@@ -108,7 +108,7 @@ void TextsLeft::measure(compute::Device& host, std::uint32_t place,
   }
 }
 
-// How many places are that near.
+// Returns how many places are that near.
 std::uint32_t TextsLeft::within(std::uint16_t distance) const {
   std::uint32_t count = 0;
   for (std::size_t i = 0; i < order_.size(); ++i) count += distances_[i] <= distance ? 1 : 0;
@@ -140,7 +140,7 @@ void TextsLeft::take_place(std::uint32_t place, std::vector<Taken>& out) {
   --count_;
 }
 
-// Of the group at `place`.
+// Returns whether no place of the group at `place` is that near.
 bool TextsLeft::none_within(std::uint32_t place, std::uint16_t distance) const {
   std::uint16_t least = kTaken;
   for (std::size_t i = 0; i < kEditGroup; ++i) least = std::min(least, distances_[place + i]);

@@ -27,7 +27,7 @@ std::uint32_t TileTexts::first_row() const {
   return static_cast<std::uint32_t>(std::min_element(rows_, rows_ + texts_) - rows_);
 }
 
-// To every kEditGroup-th place from `to` on.
+// Copies the symbols of a text to every kEditGroup-th place from `to` on.
 template <class Symbol>
 void TileTexts::copy(std::uint32_t text, Symbol* to) const {
   const Symbol* from = reinterpret_cast<const Symbol*>(symbols_) +

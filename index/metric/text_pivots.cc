@@ -116,7 +116,7 @@ class Arrangement {
     halve(texts.subspan(half));
   }
 
-  // By some of the texts where they are many.
+  // Chooses the pivot with the most varied distances, judged by a sample if texts are many.
   std::size_t most_varied(std::span<const std::uint32_t> texts) const {
     constexpr std::size_t kSample = 256;
     const std::size_t step = std::max<std::size_t>(1, texts.size() / kSample);

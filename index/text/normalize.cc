@@ -37,7 +37,7 @@ std::uint8_t combining_class(std::uint32_t point) {
   return range == nullptr ? 0 : range->combining_class;
 }
 
-// What a character decomposes into, one step of the way; empty: itself.
+// Returns what a character decomposes into, one step of the way; empty: itself.
 std::span<const std::uint32_t> decomposition(const DecompositionRun& run, std::uint32_t point) {
   return decomposition_characters().subspan(run.offset + (point - run.first) * run.length,
                                             run.length);
@@ -103,7 +103,7 @@ class Piece {
  public:
   explicit Piece(Normalization form) : compatible_(form == Normalization::kNfkc) {}
 
-  // What it decomposes into joins the characters of the piece.
+  // Adds what the character decomposes into to the characters of the piece.
   void add(std::uint32_t point) {
     poll_();
     if (is_one_of(point, kSyllables, kSyllableCount)) return add_syllable(point - kSyllables);
@@ -222,7 +222,7 @@ void normalize(Normalization form, CodePoints& points) {
   out.reserve(points.size());
   Piece piece(form);
   for (auto done = points.begin(); done != points.end();) {
-    // With the quiet one before it, which it may join.
+    // The piece begins with the quiet character before, which `next` may join.
     const auto first = next == done || next == points.end() ? next : next - 1;
     out.insert(out.end(), done, first);
     done = std::find_if_not(next, points.end(), loud);

@@ -1,5 +1,6 @@
-// What normalisation knows of characters, after Unicode 14, but for the syllables of Hangul, which
-// follow from a formula. The tables are part of what stored indexes mean (make_unicode_tables.py).
+// These tables hold what normalisation knows of characters, after Unicode 14, but for the syllables
+// of Hangul, which follow from a formula. They are part of what stored indexes mean
+// (make_unicode_tables.py).
 // Threads: any.
 #pragma once
 
@@ -26,7 +27,8 @@ struct DecompositionRun {
 std::span<const CombiningRange> combining_ranges();
 std::span<const DecompositionRun> decomposition_runs();
 std::span<const std::uint32_t> decomposition_characters();
-// Those of two characters, canonical, that are not made of them again.
+// Returns the characters that decompose canonically into two characters but are not made of them
+// again.
 std::span<const std::uint32_t> composition_exclusions();
 
 }  // namespace warplite::index

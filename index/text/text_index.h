@@ -1,4 +1,5 @@
-// What `distance=` and `index=` of a TEXT column say, and the keywords that an index makes of a text:
+// TextIndex is what `distance=` and `index=` of a TEXT column say, and the keywords that an index
+// makes of a text:
 //   distance=edit without an index: no keywords; every text is compared
 //   list_of_clusters  size   1 … 65536; 32: with distance=edit, texts that a search passes over
 //   sss               alpha  above 0 … 1; 0.5: likewise (compute/edit_metric.h)

@@ -1,4 +1,4 @@
-// What the encoders of texts know of characters, after Unicode 14: which belong to words, and how
+// The encoders of texts know this of characters, after Unicode 14: which belong to words, and how
 // case is folded. The tables are part of what stored indexes mean (see make_unicode_tables.py).
 // Threads: any.
 #pragma once

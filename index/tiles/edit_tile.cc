@@ -209,7 +209,7 @@ void EditTileBuilder::place(const std::vector<std::uint32_t>& order, EditTexts& 
   for (std::uint32_t i = 0; i < out.texts; ++i) {
     rows[i] = static_cast<std::uint16_t>(text_rows_[order[i]]);
     lengths[i] = static_cast<std::uint16_t>(length(order[i]));
-    // Those that follow are no shorter.
+    // The texts that follow are no shorter, so that the last of a group is its longest.
     begins[i / kEditGroup + 1] = begins[i / kEditGroup] + lengths[i];
   }
   std::memset(symbols, 0xff, std::size_t{out.positions} * kEditGroup * out.width);

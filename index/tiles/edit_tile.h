@@ -22,12 +22,13 @@ struct EditTexts {
   std::vector<std::uint32_t> long_rows;  // whose texts are too long for a tile, ascending
 };
 
-// Which of all code points occur, in pages that are made for those that do.
+// Knows which of all code points occur, in pages that are made only for those that do.
 class PointRanks {
  public:
   // REQUIRES: point ≤ kLastPoint
   void add(std::uint32_t point) { slot(point) = 1; }
-  // Those that were added, ascending. From now on rank() is the place among them.
+  // Returns the code points that were added, ascending. From then on rank() is the place among
+  // them.
   std::vector<std::uint32_t> finish();
   std::uint32_t rank(std::uint32_t point) const { return (*pages_[point / kPage])[point % kPage]; }
   void clear();

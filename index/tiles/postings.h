@@ -38,7 +38,7 @@ class PostingsBuilder {
   Postings finish();
 
  private:
-  // Of a hash table. A slot is taken once `number` is one.
+  // A slot of a hash table. It is taken once `number` is one.
   struct Slot {
     compute::Keyword key;
     std::uint32_t number;
