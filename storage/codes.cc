@@ -1,4 +1,5 @@
-// What indexes keep: a model per column, and codes per segment. Storage knows neither.
+// Reads and writes what indexes keep: a model per column, and codes per segment. Storage knows
+// neither.
 #include <cstring>
 
 #include "storage/store_impl.h"

@@ -87,7 +87,7 @@ Column decode_reals(Source& source) {
   return Column::of_reals(std::move(values), std::move(source.nulls));
 }
 
-// Where each of `count` texts of the given lengths ends. They take `total` bytes together.
+// Returns where each of `count` texts of the given lengths ends. They take `total` bytes together.
 std::vector<std::uint32_t> sum_lengths(std::span<const std::byte> lengths, std::size_t count,
                                        std::uint8_t width, std::size_t total) {
   std::vector<std::uint32_t> ends(count);
@@ -98,7 +98,7 @@ std::vector<std::uint32_t> sum_lengths(std::span<const std::byte> lengths, std::
     end += length;
     ends[i] = static_cast<std::uint32_t>(end);
   });
-  // No sum of 2^20 lengths below 2^32 wraps around.
+  // A sum of 2^20 lengths below 2^32 cannot wrap around.
   if (longest > kMaxTextBytes || end > kMaxTextBytes || end != total) {
     corrupt("lengths of texts do not add up to their " + std::to_string(total) + " bytes");
   }

@@ -75,7 +75,7 @@ struct Dictionary {
   std::size_t bytes = 0;  // of the texts
 };
 
-// Nothing when there are too many distinct texts to be worth it.
+// Returns nothing when there are too many distinct texts to be worth it.
 std::optional<Dictionary> make_dictionary(const Column& column) {
   Dictionary dictionary;
   std::unordered_map<std::string_view, std::uint32_t> seen;

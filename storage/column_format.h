@@ -1,5 +1,5 @@
-// How a plain column's payload begins; docs/file_format.md, "Plain columns".
-// Shared by column_encode.cc and column_decode.cc.
+// Defines how a plain column's payload begins; docs/file_format.md, "Plain columns". Shared by
+// column_encode.cc and column_decode.cc.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// What a table with content= stores in place of its rows' values.
+// Reads and writes what a table with content= stores in place of its rows' values.
 #include <cstring>
 
 #include "storage/store_impl.h"

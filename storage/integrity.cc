@@ -59,7 +59,7 @@ class Checker {
     }
     check_blocks(segments, state);
     check_tail(state);
-    // What could not be read would only be reported once more as missing.
+    // After other faults, rows that could not be read would only be reported once more as missing.
     if (faults_.empty()) check_rows();
     return std::move(faults_);
   }

@@ -18,7 +18,7 @@ std::uint64_t add_cell(std::uint64_t sum, const Cell& cell);
 Cell vector_cell(const Chunk& chunk, std::uint32_t row, std::size_t column);
 
 std::uint64_t row_hash(const Layout& layout, const RowRef& row);
-// Of cells as Chunk::append() takes them.
+// The same for cells as Chunk::append() takes them.
 std::uint64_t row_hash(const Layout& layout, const Cell* vectors, const Cell* plains);
 
 }  // namespace warplite::storage

@@ -127,7 +127,7 @@ bool Store::present() const {
   const int code =
       sqlite3_table_column_metadata(impl_->db, impl_->schema.c_str(), state.c_str(), nullptr,
                                     nullptr, nullptr, nullptr, nullptr, nullptr);
-  // That it cannot be told, without memory, does not mean that there are none.
+  // Too little memory to tell whether the table is present does not mean that it is absent.
   if (code != SQLITE_OK && code != SQLITE_ERROR) throw_host(impl_->db, impl_->table);
   return code == SQLITE_OK;
 }

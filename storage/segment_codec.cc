@@ -14,7 +14,7 @@ constexpr std::uint32_t kStateMagic = 0x32535057;    // "WPS2"
 constexpr std::uint32_t kOldStateMagic = 0x54535057;  // "WPST": without the tail's digest
 constexpr std::uint32_t kSegmentMagic = 0x47535057;  // "WPSG"
 
-// What every record begins with.
+// An Envelope is what every record begins with.
 struct Envelope {
   std::uint32_t magic;
   std::uint32_t length;  // of the whole record
@@ -154,7 +154,7 @@ void put_columns(Writer& to, const std::vector<T>& columns, const IsNull& is_nul
   }
 }
 
-// To the end of the record.
+// Reads columns to the end of the record.
 template <typename T>
 std::vector<T> get_columns(Reader& from, std::size_t count) {
   std::vector<T> columns(count);

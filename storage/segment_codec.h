@@ -12,7 +12,7 @@
 
 namespace warplite::storage {
 
-// Of a tail row; what follows it can still be counted.
+// The largest sequence number of a tail row; what follows it can still be counted.
 inline constexpr std::int64_t kMaxSequence = std::int64_t{1} << 62;
 
 std::string encode_state(const State& state);
@@ -22,7 +22,7 @@ State decode_state(std::span<const std::byte> record, const Layout& layout);
 Stamp decode_generation(std::span<const std::byte> record);
 
 std::string encode_segment(const SegmentInfo& info, const Layout& layout);
-// As decode_state. `id` is that of the row which held the record.
+// Does what decode_state does. `id` is the id of the row that held the record.
 SegmentInfo decode_segment(std::span<const std::byte> record, std::int64_t id,
                            const Layout& layout);
 

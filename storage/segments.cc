@@ -120,7 +120,7 @@ void Store::verify_directory(const State& state, const DirectorySummary& found,
 VectorBlock Store::load_vectors(const SegmentInfo& segment, std::size_t column) {
   const Layout::Vector& shape = impl_->layout.vectors[column];
   if (segment.vectors[column].is_null()) {
-    // No block: every vector is NULL. Zeroed memory keeps the view valid.
+    // Without a block, every vector is NULL.
     VectorBlock block{Bytes(segment.rows * shape.stride()), {}, Bitmap(segment.rows)};
     std::fill_n(block.memory.data(), block.memory.size(), std::byte{0});
     block.vectors = {block.memory.data(), segment.rows, shape.dim, shape.type};

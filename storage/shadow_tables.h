@@ -1,4 +1,4 @@
-// Which tables are shadow tables: by their names alone, as SQLite asks (is_shadow_suffix() in
+// Tells which tables are shadow tables: by their names alone, as SQLite asks (is_shadow_suffix() in
 // storage.h), and by what they are.
 #pragma once
 

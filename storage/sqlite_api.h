@@ -46,7 +46,8 @@ class Scope {
 
 #define sqlite3_api (::warplite::host::routines)
 
-// What hands functions to SQLite to be called later: sql/host/entry.h does, or shows how.
+// Undefined here are the functions that hand others to SQLite to be called later: sql/host/entry.h
+// calls them, or shows how.
 #undef sqlite3_create_module
 #undef sqlite3_create_module_v2
 #undef sqlite3_create_function

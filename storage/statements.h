@@ -74,15 +74,15 @@ class Execution {
     if (code != SQLITE_DONE) throw_host(db_, *table_);
     return false;
   }
-  // For statements without rows; ready for the next set of parameters.
+  // Runs a statement without rows; the statement is ready for the next set of parameters.
   void run();
 
   std::int64_t integer(int column) const { return sqlite3_column_int64(statement_, column); }
   // Empty unless the value is a blob. Valid until the next step.
   std::span<const std::byte> blob(int column) const;
-  // As stored: valid until the next step.
+  // Returns the cell as stored: valid until the next step.
   Cell cell(int column) const;
-  // Nothing unless the value is a stamp's 16 bytes.
+  // Returns nothing unless the value is a stamp's 16 bytes.
   std::optional<Stamp> stamp(int column) const;
 
  private:

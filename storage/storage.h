@@ -44,8 +44,8 @@ inline constexpr std::size_t kBlockHeader = 64;
 
 struct SegmentInfo;
 
-// What the state record says of the directory, so that an entry that vanished or is of
-// another time is noticed: the number of entries and a sum over what they name.
+// A DirectorySummary is what the state record says of the directory, so that an entry that vanished
+// or is of another time is noticed: the number of entries and a sum over what they name.
 struct DirectorySummary {
   std::int64_t segments = 0;
   std::uint64_t digest = 0;
@@ -76,7 +76,8 @@ struct ZoneMap {
   Value low, high;  // inclusive; meaningless when all_null
 };
 
-// What a column's index keeps of a segment: the block's stamp, and that of the model that made it.
+// CodesInfo says what a column's index keeps of a segment: the block's stamp, and that of the model
+// that made it.
 struct CodesInfo {
   Stamp block;  // null: not coded
   Stamp model;
@@ -100,9 +101,9 @@ struct SegmentInfo {
   std::vector<ZoneMap> zones;   // per Layout::plains
 };
 
-// What a segment's blocks are named in memory, each made from all that reading it is checked
-// against: the database, the block's header and what else the directory entry says of it. Null
-// where there is no block.
+// SegmentKeys are the names of a segment's blocks in memory, each made from all that reading it is
+// checked against: the database, the block's header and what else the directory entry says of it. A
+// key is null if there is no block.
 struct SegmentKeys {
   CacheKey rowids, alive, hashes;
   std::vector<CacheKey> vectors, plains;  // per Layout::vectors, Layout::plains
@@ -160,8 +161,8 @@ class Store {
   void rename_tables(const std::string& new_table);
   // Whether there are tables of this name, perhaps made anew by another store.
   bool present() const;
-  // How often it was renamed since keep_name(), and the way back to an earlier count when SQLite rolls
-  // back to where it was that.
+  // renames() returns how often the table was renamed since keep_name(); undo_renames() goes back
+  // to an earlier count when SQLite rolls back to where it was that.
   std::size_t renames() const noexcept;
   void undo_renames(std::size_t kept) noexcept;
   // Outside of a transaction of the engine, which hears of no rollback: goes by the name that the
@@ -188,7 +189,7 @@ class Store {
   TailRead read_tail(std::int64_t after, Chunk& rows, std::vector<std::int64_t>& sequences);
   // The same of a table whose rows are elsewhere. REQUIRES: layout().content
   TailRead read_content_tail(std::int64_t after, std::vector<ContentTailRow>& rows);
-  // How many tail rows with sequence > `after` there are.
+  // Returns how many tail rows with sequence > `after` there are.
   std::int64_t count_tail(std::int64_t after);
   // Throws Error{kCorrupt} unless the tail is the one that `state` describes: its newest row is
   // `sequence` (0: there is none), read as `found` says. Of a state without a digest, it is set.
@@ -203,7 +204,7 @@ class Store {
   std::vector<RowId> load_rowids(const SegmentInfo& segment);
   // REQUIRES: !segment.alive.is_null()
   Bitmap load_alive(const SegmentInfo& segment);
-  // Of each row, see row_hash(). REQUIRES: layout().content
+  // Returns the hash of each row, see row_hash(). REQUIRES: layout().content
   std::vector<std::uint64_t> load_hashes(const SegmentInfo& segment);
 
   // REQUIRES: the column is coded.

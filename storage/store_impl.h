@@ -1,4 +1,4 @@
-// What the parts of Store share: its members are defined in schema.cc, state.cc,
+// Store::Impl holds what the parts of Store share: its members are defined in schema.cc, state.cc,
 // segments.cc, cache_keys.cc, seal.cc, codes.cc, content.cc, tail.cc, keys.cc and integrity.cc.
 #pragma once
 
@@ -85,7 +85,8 @@ struct Store::Impl {
       corrupt(where(), error.what());
     }
   }
-  // What names the block in memory; more may be added that reading it depends on.
+  // Begins the key that names the block in memory; the caller may add more that reading it depends
+  // on.
   KeyWriter start_key(const BlockHeader& header) const;
   CacheKey key(const BlockHeader& header) const;
   // "segment 3, column 2"

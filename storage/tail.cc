@@ -36,7 +36,7 @@ Cell stored_form(const Cell& cell) {
   return cell.kind == CellKind::kText ? Cell::blob(cell.bytes) : cell;
 }
 
-// Of a row's columns, as they are written.
+// Makes the cells of one row's columns, in the order in which they are written.
 void stored_cells(const Layout& layout, const RowRef& ref, std::span<Cell> cells) {
   for (std::size_t i = 0; i < cells.size(); ++i) {
     cells[i] = i < layout.vectors.size()
