@@ -45,7 +45,7 @@ Cell Column::cell(std::size_t row) const {
   return Cell::null();
 }
 
-// A DerivedStore keeps what is made of something together with it, for the next who needs it:
+// On an exception nothing has changed.
 void Column::append(const Cell& cell) {
   const bool null = cell.is_null();
   const bool has_bits = null_count_ != 0;

@@ -43,7 +43,7 @@ class Column {
 
   // Whether texts are those of a dictionary.
   bool coded() const { return !codes_.empty(); }
-  // Returns the codes of rows. This and the members that follow REQUIRE coded().
+  // Returns the codes of rows. This and the two members that follow REQUIRE coded().
   const std::vector<std::uint32_t>& text_codes() const { return codes_; }
   std::size_t entries() const { return ends_.size(); }
   std::string_view entry(std::size_t code) const {

@@ -1,5 +1,5 @@
-// What is made of something and kept with it for the next who needs it: at most one thing of each
-// type.
+// A DerivedStore keeps what is made of something together with it, for the next who needs it: at
+// most one thing of each type.
 // Threads: any. Ownership: things live as long as the store, or longer where somebody holds them.
 #pragma once
 

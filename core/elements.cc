@@ -3,8 +3,8 @@
 namespace warplite {
 namespace {
 
-// Asks once in `every` steps, for loops whose steps take nanoseconds. Without a branch, so that the
-// compiler vectorises.
+// Where the exponent is all ones (NaN or infinity), adding one to it carries into the cleared sign
+// bit. Without a branch, so that the compiler vectorises.
 template <ElementType kType>
 bool finite(std::span<const std::byte> values) {
   using Word = typename Element<kType>::Word;

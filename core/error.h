@@ -51,7 +51,7 @@ struct [[nodiscard]] Status {
   }
 };
 
-// Returns the values in the order of the heap: bad input is an Error.
+// Reports programmer errors only; bad input is an Error.
 [[noreturn]] void check_failed(const char* expression, const char* file, int line);
 
 }  // namespace warplite

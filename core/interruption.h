@@ -35,7 +35,7 @@ bool interruption_requested();
 // Throws Error{kInterrupted} when it is. To be asked every few microseconds, or less often.
 void poll_interruption();
 
-// Returns which of the children and grandchildren belongs first.
+// Asks once in `every` steps, for loops whose steps take nanoseconds.
 class SparsePoll {
  public:
   explicit SparsePoll(std::uint32_t every = 16384) : every_(every), left_(every) {}

@@ -39,8 +39,7 @@ class MinMaxHeap {
 
   // The greatest. REQUIRES: full(), bound > 0.
   const T& max() const { return values_[greatest()]; }
-  // Threads of our own owe this to the process they live in: the least is the first, once it is
-  // full.
+  // Returns the values in the order of the heap: the least is the first, once it is full.
   const std::vector<T>& values() const { return values_; }
 
  private:
@@ -85,7 +84,7 @@ class MinMaxHeap {
     }
   }
 
-  // Of the children and grandchildren the one that belongs first.
+  // Returns which of the children and grandchildren belongs first.
   template <bool kMin>
   std::size_t first_below(std::size_t at) const {
     const std::size_t n = values_.size(), child = 2 * at + 1, grandchild = 4 * at + 3;

@@ -1,4 +1,5 @@
-// Returns how many times a child was forked between the process that loaded this code and this one.
+// Threads of our own owe this to the process they live in: its signals are not theirs, and a child
+// of fork() has their memory but not them.
 // Threads: any.
 #pragma once
 
@@ -8,7 +9,7 @@
 
 namespace warplite {
 
-// Returns the distance beyond which no hit can be among the k nearest;
+// While it lives, threads that are started leave the host's signals alone.
 class SignalsBlocked {
  public:
   SignalsBlocked();
@@ -23,8 +24,8 @@ class SignalsBlocked {
 // Whether this is the thread that the process, or the child of a fork, began with.
 bool on_main_thread();
 
-// Hits that come nearest first, as from a device that sorts, need no more. Counted from the first
-// call of lock_across_forks().
+// Returns how many times a child was forked between the process that loaded this code and this one.
+// Counted from the first call of lock_across_forks().
 unsigned forks();
 
 // A child is forked only while nobody holds `mutex`, so that it is free there too. For mutexes

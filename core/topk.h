@@ -19,7 +19,7 @@ class TopK {
   explicit TopK(std::size_t k) : k_(k), limit_(std::max<std::size_t>(2 * k, k + 8)) {}
 
   std::size_t k() const { return k_; }
-  // No hit farther than this can be among the k nearest; one at exactly this
+  // Returns the distance beyond which no hit can be among the k nearest; one at exactly this
   // distance can (by rowid).
   double threshold() const { return threshold_; }
   // Lowers the threshold to a bound known from elsewhere (another thread).
@@ -27,7 +27,7 @@ class TopK {
 
   void push(const Hit& hit) {
     if (!(hit.distance <= threshold_) || k_ == 0) return;
-    // What comes nearest first, as from a device that sorts, needs no more.
+    // Hits that come nearest first, as from a device that sorts, need no more.
     if (hits_.capacity() == 0) hits_.reserve(std::min<std::size_t>(k_, kReserved));
     in_order_ = in_order_ && (hits_.empty() || !kNearer(hit, hits_.back()));
     hits_.push_back(hit);
