@@ -34,7 +34,7 @@ ContentTable::Row ContentTable::checked_row_of(sqlite3_stmt* statement) {
   }
 }
 
-// Nothing of a row that holds what a column does not take.
+// Returns nothing for a row that holds what a column does not take.
 std::optional<ContentTable::Row> ContentTable::taken_row_of(sqlite3_stmt* statement) {
   try {
     return row_of(statement);

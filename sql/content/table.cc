@@ -1,4 +1,5 @@
-// What a content table is, and whether all is there that its index needs; content_reading.cc reads it.
+// Knows what a content table is, and whether all is there that its index needs; content_reading.cc
+// reads it.
 #include "sql/content/table.h"
 
 #include <algorithm>
@@ -27,7 +28,7 @@ WatchedColumn::Kind kind_of(const ColumnDefinition& column) {
   }
 }
 
-// What mends most faults.
+// Returns the command that mends most faults.
 std::string rebuild_of(const std::string& index) {
   return "INSERT INTO " + index + "(" + index + ") VALUES ('rebuild')";
 }
@@ -123,7 +124,7 @@ void ContentTable::verify_columns(const TableShape& shape) const {
 
 // --- its triggers ----------------------------------------------------------
 
-// Of the index, whatever the content table is.
+// Returns the names of the index, whatever the content table is.
 TriggerTarget ContentTable::names() const {
   TriggerTarget target{definition_.schema, "", "", index(), index(), "rowid", {}};
   for (const char* name : {"oid", "_rowid_", "rowid"}) {
@@ -144,7 +145,7 @@ TriggerTarget ContentTable::target(const TableShape& shape) const {
 
 FoundTriggers ContentTable::triggers() const { return find_triggers(db_, names()); }
 
-// Where one of the index's is left, it tells which table is the index's, under whatever name.
+// If a trigger of the index is left, it tells which table is the index's, under whatever name.
 std::string ContentTable::table_of(const FoundTriggers& found) const {
   return found.own() != nullptr ? found.own()->table : definition_.content.table;
 }
@@ -249,7 +250,7 @@ std::shared_ptr<sqlite3_stmt> ContentTable::prepare_statement(const std::string&
   return {raw, FinalizeStatement()};
 }
 
-// What a statement's failure means for the index.
+// Throws an error that says what a statement's failure means for the index.
 void ContentTable::explain(int code, const std::string& message) const {
   if (code != SQLITE_ERROR) throw Error(ErrorKind::kHost, code, index() + ": " + table_ + ": " + message);
   const TableShape shape = shape_of(db_, definition_.schema, table_);

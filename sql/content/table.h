@@ -29,8 +29,8 @@ class ContentTable final : public engine::ContentSource {
   // table of the same schema.
   void verify();
   void create_triggers();
-  // What 'rebuild' does first: the triggers went with a content table that was dropped and made
-  // again, or are not what they would be if they were made now.
+  // Begins a 'rebuild' by making missing or outdated triggers: the triggers went with a content
+  // table that was dropped and made again, or are not what they would be if they were made now.
   void restore_triggers();
   void drop_triggers();
   // Comes before the index gets its new name.
@@ -43,7 +43,7 @@ class ContentTable final : public engine::ContentSource {
   // The same of rows in ascending rowid; columns that are asked for again and again are read by one
   // statement that goes on from row to row.
   class AuxWalk;
-  // For error messages: what to do in place of writing to the index.
+  // Says in error messages what to do in place of writing to the index.
   std::string advice() const;
 
   void read(std::span<const RowId> rowids, const Take& take) override;
@@ -107,7 +107,7 @@ class ContentTable final : public engine::ContentSource {
   Checked checked_;  // when check() looked last
   Columns indexed_;  // vectors, then plain columns
   Columns aux_;
-  // Of the row that was read last.
+  // Values of the row that was read last.
   std::vector<Cell> vectors_, plains_;
   std::vector<VectorInput> inputs_;
 };

@@ -1,4 +1,5 @@
-// What an ordinary table of the application is like, as far as an index over it has to know.
+// A TableShape says what an ordinary table of the application is like, as far as an index over it
+// has to know.
 // Threads: as the connection. Errors: Error{kHost}.
 #pragma once
 

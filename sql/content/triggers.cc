@@ -9,8 +9,9 @@
 namespace warplite::sql {
 namespace {
 
-// What follows the index's name in a trigger's name, and when it fires. {new} and {old} are rowids,
-// {tell} inserts into the index, {changed} says whether what is indexed changed.
+// A TriggerText gives what follows the index's name in a trigger's name, and when the trigger
+// fires. {new} and {old} are rowids, {tell} inserts into the index, {changed} says whether what is
+// indexed changed.
 struct TriggerText {
   const char* suffix;
   const char* event;
@@ -74,8 +75,8 @@ std::string filled_in(std::string_view text, const TriggerTarget& target) {
   return result;
 }
 
-// From the name on. The index's name stands alone in the body: with the schema's, a file would
-// only open under that name.
+// Returns the text of a trigger from its name on. The index's name stands alone in the body: with
+// the schema's, a file would only open under that name.
 std::string text_of(const TriggerText& trigger, const TriggerTarget& target) {
   return quoted_name(target.index + trigger.suffix) + " AFTER " + trigger.event + " ON " +
          quoted_name(target.content) + filled_in(trigger.when, target) + " BEGIN " +

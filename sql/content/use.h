@@ -1,4 +1,4 @@
-// How the statements of a ContentTable are used; for its own files alone.
+// Says how the statements of a ContentTable are used; only its own files include this.
 #pragma once
 
 #include <memory>

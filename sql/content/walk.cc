@@ -6,13 +6,13 @@
 namespace warplite::sql {
 namespace {
 
-// So many steps cost about what it costs to seek; those that read values cost more.
+// Seeking costs about as much as this many steps; steps that read values cost more.
 constexpr int kSteps = 8;
 constexpr int kStepsWithAux = 4;
 constexpr int kStepsWithValues = 2;
-// Where steps lead to nothing, they are tried less and less often.
+// If steps lead to nothing, they are tried less and less often.
 constexpr int kMostSeeks = 1024;
-// Without a step SQLite sees no interrupt and calls no progress handler.
+// If no step is made, SQLite sees no interrupt and calls no progress handler.
 constexpr int kMostAnswers = 1024;
 
 }  // namespace

@@ -23,7 +23,7 @@ class ContentTable::RowWalk final : public engine::ContentSource::Walk {
   bool to(RowId rowid) override;
   const Row* row() override;
   void rest() override;
-  // Of the +columns, the i-th one. REQUIRES: to() said true.
+  // Returns the i-th of the +columns. REQUIRES: to() said true.
   Value aux(std::size_t i);
 
  private:
@@ -38,10 +38,11 @@ class ContentTable::RowWalk final : public engine::ContentSource::Walk {
   const Columns aux_;
   const int most_steps_;
   std::optional<Use> use_;  // while it stands at a row; of kAuxFrom from the first row on
-  // No row is from first_ up to where it stands: at at_, or at the table's end.
+  // Where it stands. No row is from first_ up to there, which is at at_ or at the table's end.
   enum class Place { kNowhere, kRow, kEnd } place_ = Place::kNowhere;
   RowId first_ = 0, at_ = 0;
-  // When it came there: what the connection had changed, and more if that is beyond what was asked.
+  // The moment when it came there: what the connection had changed, and more if that is beyond what
+  // was asked.
   sqlite3_int64 changes_ = 0;
   Moment moment_;
   bool beyond_ = false;

@@ -39,7 +39,7 @@ const Row* lookup(const Row (&rows)[n], std::string_view name) {
   return nullptr;
 }
 
-// By one of its spellings.
+// Finds a vector type by one of its spellings.
 const ElementInfo* vector_type_named(std::string_view name) {
   for (const ElementInfo& row : kElementTypes) {
     for (const std::string_view spelling : row.spellings) {
@@ -199,7 +199,7 @@ void ArgumentParser::option(ColumnDefinition& column) {
   }
 }
 
-// Of comparisons; searches have rules of their own.
+// Reads the collation of comparisons; searches have rules of their own.
 void ArgumentParser::collate(ColumnDefinition& column) {
   take();
   const std::string given = ascii_lower(value("BINARY, NOCASE or RTRIM"));
@@ -276,7 +276,8 @@ void ArgumentParser::check_plain_index(const ColumnDefinition& column) const {
        ErrorKind::kUnsupported);
 }
 
-// Of a plain column. Match counts read its blocks, so that there is nothing to build.
+// Checks index=match of a plain column. Match counts read its blocks, so that there is nothing to
+// build.
 void ArgumentParser::check_match_index(const ColumnDefinition& column) const {
   if (column.kind == ColumnKind::kRowId || column.kind == ColumnKind::kTextKey) {
     fail("index=match on a PRIMARY KEY, of which every value is another");

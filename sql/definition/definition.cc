@@ -13,7 +13,8 @@ namespace {
 
 constexpr std::string_view kHiddenNames[] = {"distance", "k", "nprobe", "matches"};
 
-// What can only be checked once the other columns are known; gives the column its slot.
+// A TableBuilder checks what can only be checked once the other columns are known; it gives the
+// column its slot.
 class TableBuilder {
  public:
   explicit TableBuilder(TableDefinition& definition) : definition_(definition) {}
@@ -81,7 +82,7 @@ void check_codes_only(const TableDefinition& definition) {
                   index::kinds_with_codes());
 }
 
-// What goes with rows that are another table's.
+// Checks that the definition has only what goes with rows that are another table's.
 void check_content(const TableDefinition& definition) {
   const auto refuse = [&](const std::string& why) {
     throw Error(ErrorKind::kInvalid, definition.table + ": " + why);

@@ -25,7 +25,8 @@ struct ColumnDefinition {
   PlainType plain = PlainType::kInteger;        // kPlain, kPartition, kTextKey
   index::TextIndex text;                        // of a TEXT column
 
-  // Of what answers MATCH. (index=match serves match counts, and no search by edit distance.)
+  // Returns the name of the index that answers MATCH. (index=match serves match counts, and no
+  // search by edit distance.)
   const std::string& index_name() const {
     static const std::string kFlat = "flat";
     const bool every_text = text.kind == index::TextIndex::Kind::kEdit && text.metric == nullptr;
@@ -53,9 +54,10 @@ struct TableDefinition {
   ContentOptions content;
 
   int hidden(HiddenColumn column) const { return static_cast<int>(columns.size()) + column; }
-  // For sqlite3_declare_vtab.
+  // Returns the text for sqlite3_declare_vtab.
   std::string declaration() const;
-  // With content=, +columns are none of the engine's, and the source is left to the caller.
+  // Returns the engine's options. With content=, +columns are none of the engine's, and the source
+  // is left to the caller.
   engine::TableOptions options() const;
   const ColumnDefinition* find(std::string_view name) const;  // ASCII case-insensitive
   bool has_content() const { return !content.table.empty(); }

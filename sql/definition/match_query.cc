@@ -49,7 +49,7 @@ class QueryParser {
   engine::RelationalQuery parse(const Cell& text);
 
  private:
-  // What one key of the query names.
+  // A Column is what one key of the query names.
   struct Column {
     std::string place;  // for messages
     int column;         // of predicates

@@ -17,8 +17,8 @@ namespace warplite::sql {
 const char* type_name(ElementType type);      // "float32" …, as vec_type() says
 const char* declared_name(ElementType type);  // "FLOAT" …, as a column is declared
 
-// What a value is for, as error messages begin: "papers.embedding", or a function's
-// name. Borrows its parts, so that naming a place costs nothing on the way to success.
+// A Place says what a value is for, as error messages begin: "papers.embedding", or a function's
+// name. It borrows its parts, so that naming a place costs nothing on the way to success.
 struct Place {
   std::string_view table;
   std::string_view column;
@@ -44,7 +44,7 @@ struct VectorInput {
   VectorInput(VectorInput&&) = default;
   VectorInput& operator=(VectorInput&&) = default;
 
-  // As a row of storage wants it.
+  // Returns the vector as a row of storage wants it.
   Cell cell() const { return Cell::blob({reinterpret_cast<const char*>(data), size}); }
 };
 
@@ -63,7 +63,8 @@ VectorInput vector_argument(sqlite3_value* value, const Place& where);
 // is refused.
 VectorInput vector_of_type(sqlite3_value* value, ElementType type, const Place& where);
 
-// For a warp_knn_join row or a cell that has no sqlite3_value: the same checks over raw cells.
+// Does the same checks for a warp_knn_join row or a cell that has no sqlite3_value: it reads raw
+// cells.
 VectorInput vector_from_cell(const Cell& cell, ElementType type, std::uint32_t dim,
                              const Place& where);
 
@@ -90,8 +91,8 @@ std::string describe(const Cell& cell);
 // Error{kConstraint} "t.c: expected INTEGER, got the text 'soon'". BOOLEAN takes 0 and 1.
 Cell to_column(sqlite3_value* value, PlainType type, const Place& where);
 
-// What an ordinary column declared INTEGER, REAL, TEXT, BOOLEAN, BLOB or nothing would store (+columns):
-// converts where that loses nothing and keeps the value otherwise.
+// Returns what an ordinary column declared INTEGER, REAL, TEXT, BOOLEAN, BLOB or nothing would
+// store (+columns): it converts where that loses nothing and keeps the value otherwise.
 Cell apply_affinity(sqlite3_value* value, std::string_view declared);
 
 // SQLite's affinity for comparisons with a plain column (datatype3.html §4.2): numeric columns turn

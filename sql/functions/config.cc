@@ -104,8 +104,8 @@ void check_unlocked(const std::string& name) {
                                        "warp_config('lock_configuration', 1) holds");
 }
 
-// What can be turned to `last` only, and never back. To ask for what holds already is no change, so
-// that every connection of a program may say it.
+// Turns a setting that can be turned to `last` only, and never back. Asking for what holds already
+// is no change, so that every connection of a program may say it.
 void turn(const char* name, std::atomic<bool>& setting, bool last, const Cell& value) {
   const bool wanted = flag_setting(name, value);
   if (setting == wanted) return;

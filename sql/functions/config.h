@@ -16,8 +16,8 @@ Value read_setting(std::string_view name);
 // Throws Error{kInvalid} for what is no value of it, and where the settings are locked.
 Value write_setting(std::string_view name, const Cell& value);
 
-// Before files are read other than the connection's own: Error{kInvalid}, which begins with `what`,
-// where that was forbidden.
+// Call this before files other than the connection's own are read. It throws Error{kInvalid}, which
+// begins with `what`, if that was forbidden.
 void check_external_access(const std::string& what);
 
 }  // namespace warplite::sql

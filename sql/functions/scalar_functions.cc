@@ -11,7 +11,7 @@
 #include "sql/host/guard.h"
 #include "sql/table/context.h"
 
-// Since 3.45: says that results carry a subtype. Older versions ignore it.
+// SQLite has this flag since 3.45: it says that results carry a subtype. Older versions ignore it.
 #ifndef SQLITE_RESULT_SUBTYPE
 #define SQLITE_RESULT_SUBTYPE 0x001000000
 #endif

@@ -15,7 +15,7 @@ struct ScalarFunction {
   bool takes_null = false;  // else a NULL argument gives NULL, without a call
 };
 
-// For the life of the process.
+// Returns the functions, which live as long as the process.
 const std::vector<ScalarFunction>& vector_functions();
 
 }  // namespace warplite::sql

@@ -23,7 +23,7 @@ struct Entry<library, function> {
   }
 };
 
-// For the library of this number.
+// Returns the entry for the library of this number.
 template <auto function>
 auto entry(int library) {
   constexpr auto kEntries = []<int... i>(std::integer_sequence<int, i...>) {

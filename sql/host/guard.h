@@ -53,7 +53,7 @@ void guarded(sqlite3_context* context, Body&& body) noexcept {
   try {
     body();
   } catch (const Error& error) {
-    // In this order: the code alone would bring SQLite's own text.
+    // The message and the code are set in this order: the code alone would bring SQLite's own text.
     result_message(context, error.what());
     sqlite3_result_error_code(context, result_code(error));
   } catch (const std::bad_alloc&) {

@@ -46,7 +46,7 @@ class Json {
   const std::string& text() const { return *std::get<std::unique_ptr<std::string>>(value_); }
   const List& list() const { return *std::get<std::unique_ptr<List>>(value_); }
   const Object& object() const { return *std::get<std::unique_ptr<Object>>(value_); }
-  // Of an object; null when it has no such key.
+  // Returns an object's value of this key; null when the object has no such key.
   const Json* find(std::string_view key) const;
 
   // The value as it was written.

@@ -58,7 +58,7 @@ JsonToken JsonReader::next() {
   return separator();
 }
 
-// After a value: what ends the list or object, or a comma and what follows it.
+// Reads what follows a value: what ends the list or object, or a comma and what follows it.
 JsonToken JsonReader::separator() {
   if (depth_ == 0) {
     if (at_ != text_.size()) malformed();

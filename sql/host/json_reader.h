@@ -51,11 +51,12 @@ class JsonReader {
 
   JsonToken next();
 
-  // Of kNumber: an integer when it is written as one and fits, else a real, perhaps infinite.
+  // Returns the number of a kNumber: an integer when it is written as one and fits, else a real,
+  // perhaps infinite.
   Cell number() const { return number_; }
-  // Of kText and kKey; valid until next(), and may be taken.
+  // Returns the text of a kText or kKey; it is valid until next(), and may be taken.
   std::string& string() { return string_; }
-  // Where the token begins and what follows it, as offsets.
+  // Return, as offsets, where the token begins and what follows it.
   std::size_t begin() const { return begin_; }
   std::size_t end() const { return at_; }
 

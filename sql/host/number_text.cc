@@ -17,7 +17,7 @@ struct NumericText {
   long magnitude = 0;       // decimal exponent of the first significant digit, exponent included
 };
 
-// Nothing for text that SQLite does not take as a number ("12abc", "0x10", "", "1e").
+// Returns nothing for text that SQLite does not take as a number ("12abc", "0x10", "", "1e").
 std::optional<NumericText> scan_number(std::string_view text) {
   while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
   while (!text.empty() && is_space(text.back())) text.remove_suffix(1);

@@ -1,4 +1,4 @@
-// What long work tells of itself, on stderr, when warp_config('progress', 'on') asks for it:
+// Reports how far long work is, on stderr, when warp_config('progress', 'on') asks for it:
 // "papers.embedding: training: k-means 3 of 10, 20 %", about one line a second.
 // Threads: the reporter belongs to the thread that works.
 #pragma once
@@ -9,7 +9,7 @@
 
 namespace warplite::sql {
 
-// For all connections. At first nobody wants to know.
+// Switches reports on or off for all connections. At first they are off.
 void enable_progress(bool wanted);
 bool progress_enabled();
 // Empty when nobody wants to know.

@@ -16,7 +16,8 @@ bool PatternProbe::is_own(sqlite3* db, const TableDefinition& table, SearchMemo&
   PatternProbe probe;
   memo.probe = &probe;
   sqlite3_stmt* statement = nullptr;
-  // What cannot be prepared, as an authorizer may have it, is not known to be SQLite's own.
+  // A pattern whose statement cannot be prepared, as an authorizer may have it, is not known to be
+  // SQLite's own.
   sqlite3_prepare_v2(db, sql.c_str(), -1, &statement, nullptr);
   sqlite3_finalize(statement);
   memo.probe = nullptr;

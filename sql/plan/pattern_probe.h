@@ -13,7 +13,7 @@ namespace warplite::sql {
 
 struct SearchMemo;
 
-// What xBestIndex sees of that statement.
+// A PatternProbe sees what xBestIndex is offered for that statement.
 class PatternProbe {
  public:
   // `op`: kLike or kGlob, which is to be evaluated as the engine does it. `memo`: the table's.

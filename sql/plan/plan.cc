@@ -60,7 +60,8 @@ constexpr double kUnknownPenalty = 1e12;
 constexpr int kMaxPenalties = 12;
 constexpr double kRefusedCost = 1e300;   // above everything
 constexpr double kTableRows = 1e6;       // what a table is taken to hold
-// In SQLite's unit, about a step of its own: 3 for each row it reads, 20 for a look-up by rowid.
+// Costs are in SQLite's unit, about a step of its own: 3 for each row it reads, 20 for a look-up by
+// rowid.
 constexpr double kSearchCost = 1e5;
 constexpr double kFilterCost = kTableRows / 100;
 constexpr double kRowCost = 3;
@@ -109,7 +110,7 @@ int Planner::use_bounds(const std::vector<int>& bounds, std::vector<Comparison>&
   return unknown;
 }
 
-// Those of IN come first where sqlite3_vtab_in() would not know all arguments.
+// Terms of IN come first if sqlite3_vtab_in() would not know all arguments.
 void Planner::use_filters() {
   if (filters_.size() > kServedByIn) {
     std::stable_partition(filters_.begin(), filters_.end(),

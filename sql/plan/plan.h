@@ -1,5 +1,5 @@
-// How one scan of a warp table is answered: xBestIndex makes a plan, idxStr carries it as
-// readable text (EXPLAIN QUERY PLAN shows it), xFilter reads it back.
+// A Plan says how one scan of a warp table is answered: xBestIndex makes a plan, idxStr carries it
+// as readable text (EXPLAIN QUERY PLAN shows it), xFilter reads it back.
 //
 //   knn(embedding flat) filter(year>=,venue IN) distance<= k nprobe limit offset
 //   range(embedding flat) filter(…) distance<=     every row within the distance
@@ -51,13 +51,14 @@ struct Plan {
   static Plan parse(std::string_view text, const TableDefinition& table);
 };
 
-// In idxNum, of an index with content=: a scan from which no column is read that is indexed; and
-// +columns are read.
+// These flags stand in idxNum, of an index with content=: the scan reads no column that is indexed;
+// it reads +columns.
 inline constexpr int kShowsNoValues = 16;
 inline constexpr int kShowsAux = 32;
 
-// What planning remembers from call to call: was the table offered with a MATCH? A table of one
-// FROM is known by the statement being prepared and its colUsed; OR branches come after the whole.
+// A SearchMemo is what planning remembers from call to call: was the table offered with a MATCH? A
+// table of one FROM is known by the statement being prepared and its colUsed; OR branches come
+// after the whole.
 struct SearchMemo {
   const sqlite3_stmt* statement = nullptr;
   sqlite3_uint64 columns = 0;

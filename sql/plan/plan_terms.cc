@@ -1,4 +1,4 @@
-// What SQLite offers to xBestIndex, term by term.
+// Reads what SQLite offers to xBestIndex, term by term.
 #include <algorithm>
 #include <new>
 
@@ -158,9 +158,9 @@ bool Planner::text_filter(int i, Filter& filter) const {
   const bool known = sqlite3_vtab_rhs_value(info_, i, &value) == SQLITE_OK && value != nullptr;
   const int type = known ? sqlite3_value_type(value) : SQLITE_NULL;
   if (type == SQLITE_INTEGER || type == SQLITE_FLOAT) return false;
-  // Of <> and IS NOT SQLite tells no collation: they find more than under the column's own.
+  // SQLite tells no collation for <> and IS NOT: they find more than under the column's own.
   const bool unequal = filter.term.op == Comparison::kNotEqual || filter.term.op == Comparison::kIsNot;
-  // What SQLite derives from LIKE it must test itself, for the rows that a LEFT JOIN adds.
+  // SQLite must itself test what it derives from LIKE, for the rows that a LEFT JOIN adds.
   const bool derived =
       filter.term.op == Comparison::kGreaterEqual || filter.term.op == Comparison::kLess;
   filter.use.omit = known && !derived &&

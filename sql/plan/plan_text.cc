@@ -19,7 +19,7 @@ struct OperatorText {
   Comparison op;
   std::string_view text;
 };
-// Where one text begins another, the longer one comes first.
+// If one operator's text begins another's, the longer one comes first.
 constexpr OperatorText kOperators[] = {
     {Comparison::kNotEqual, "<>"},          {Comparison::kLessEqual, "<="},
     {Comparison::kLess, "<"},               {Comparison::kGreaterEqual, ">="},

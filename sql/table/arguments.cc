@@ -66,7 +66,7 @@ void read_set(const std::string& table, sqlite3_value* set, PlainType type,
   }
 }
 
-// Nothing for a predicate that does not filter.
+// Returns nothing for a predicate that does not filter.
 std::optional<Predicate> read_predicate(sqlite3* db, const Plan::Term& term,
                                         const TableDefinition& table, sqlite3_value* argument) {
   std::optional<Predicate> predicate(std::in_place);
@@ -159,7 +159,8 @@ bool narrow(DistanceRange& range, Comparison op, sqlite3_value* value) {
   return true;
 }
 
-// Of a range of distances or counts, the whole numbers from 0 on; nothing when there is none.
+// Returns the whole numbers, from 0 on, of a range of distances or counts; nothing when there is
+// none.
 std::optional<engine::CountRange> whole_numbers(const DistanceRange& range) {
   engine::CountRange result{0, std::numeric_limits<std::uint64_t>::max()};
   constexpr double kMost = 9007199254740992.0;  // 2^53; no query has so much weight
@@ -188,7 +189,7 @@ std::optional<engine::CountRange> admitted_counts(const DistanceRange& matches,
   return result;
 }
 
-// How many rows to fetch at first.
+// Returns how many rows to fetch at first.
 std::uint64_t first_rows(const Plan& plan, sqlite3_value** arguments) {
   const std::int64_t limit = plan.limit ? read_limit(*arguments++) : -1;
   const std::int64_t offset = plan.offset ? std::max<std::int64_t>(0, read_limit(*arguments)) : 0;

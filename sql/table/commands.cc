@@ -38,7 +38,7 @@ void train(engine::Collection& collection, compute::Cancellation& cancellation) 
 }
 
 void check_integrity(engine::Collection& collection, compute::Cancellation& cancellation) {
-  // What went without a word is no fault where an index is told of everything else.
+  // Rows that vanished without a report are no fault if the index is told of everything else.
   using Against = engine::Collection::AgainstContent;
   const bool own_rows = collection.options().content == nullptr;
   const Against against = own_rows || !collection.options().content->tells()

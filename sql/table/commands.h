@@ -14,7 +14,7 @@ void run_command(engine::Collection& collection, const Cell& command,
 
 bool is_rebuild(const Cell& command);
 
-// For long work on a table, whoever asked for it: see progress.h.
+// Returns the reporter of long work on a table, for whoever asked for that work: see progress.h.
 index::Progress work_reporter(const engine::Collection& collection);
 
 }  // namespace warplite::sql

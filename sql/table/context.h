@@ -1,4 +1,4 @@
-// What the modules and functions of one connection share: its warp tables by name.
+// A Context holds what the modules and functions of one connection share: its warp tables by name.
 // Ownership: created by registration, freed with the module (sql/host/entry.h).
 // Threads: as the connection.
 #pragma once
@@ -62,7 +62,7 @@ class Context {
   // Writes the rows that the transaction's tables hold in memory.
   void write_all();
 
-  // Of a search that begins, which is the last one from now on.
+  // Returns a report for a search that begins, which is the last one from now on.
   std::shared_ptr<engine::SearchReport> new_report(const TableDefinition& table,
                                                    const ColumnDefinition& column);
   // Null: nothing was searched.
@@ -76,8 +76,8 @@ class Context {
   void connect(const std::string& schema, const std::string& table);
 
   sqlite3* db_;
-  // By schema and table as they were connected, in lower case. The last one of a name is what SQLite
-  // has now, others are held from earlier.
+  // Tables by schema and name as they were connected, in lower case. The last one of a name is the
+  // table that SQLite has now; others are held from earlier.
   struct Known {
     std::string schema, table;
     std::weak_ptr<OpenTable> open;

@@ -51,7 +51,7 @@ std::shared_ptr<const engine::Selection> LastSelection::get(
     const std::shared_ptr<const engine::View>& view, const engine::Filter& filter) {
   if (selection_ != nullptr && view_.lock() == view && same(filter_, filter)) return selection_;
   auto selection = std::make_shared<const engine::Selection>(*view, filter);
-  // What the host tests may come out differently the next time.
+  // Tests by the host may come out differently the next time.
   const bool asks_host = std::any_of(filter.begin(), filter.end(),
                                      [](const auto& predicate) { return predicate.host != nullptr; });
   if (filter.empty() || asks_host) return selection;

@@ -23,7 +23,7 @@
 
 namespace warplite::sql {
 
-// What is asked; two equal questions about the same view have the same answer.
+// A MatchQuestion is what is asked; two equal questions about the same view have the same answer.
 struct MatchQuestion {
   bool of_counts = false;  // MATCH on the table's own name, else on a column
   index::TextIndex text;   // of a TEXT column; its kind is kNone when MATCH is on another one
@@ -96,7 +96,8 @@ class MatchRows {
   std::size_t sorted_ = 0;  // hits_[0, sorted_) are in their final order
   std::size_t at_ = 0;
   bool complete_ = false;   // hits_ holds every row of the answer
-  // Of a table with content=: hits_[0, verified_) were there at that moment.
+  // For a table with content=, says when hits were last verified: hits_[0, verified_) were there at
+  // that moment_.
   engine::ContentSource::Moment moment_;
   std::size_t verified_ = 0;
 };

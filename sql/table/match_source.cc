@@ -23,9 +23,9 @@ void remove_rows(std::vector<Hit>& hits, const std::vector<Hit>& which) {
   std::erase_if(hits, [&](const Hit& hit) { return rowids.contains(hit.rowid); });
 }
 
-// Where the first rows are approximate, batch after batch looks farther, until every row is
-// compared: what an earlier batch missed comes with a later one. Where they are exact, the rest is
-// what comes after the last one.
+// If the first rows are approximate, batch after batch looks farther, until every row is compared:
+// what an earlier batch missed comes with a later one. If they are exact, the rest is what comes
+// after the last one.
 class VectorSource final : public MatchSource {
  public:
   VectorSource(const MatchQuestion& question, const engine::View& view,
@@ -124,14 +124,14 @@ class TextSource : public MatchSource {
   const engine::TextRequest request_;
 };
 
-// By edit distance.
+// Searches by edit distance, through n-grams.
 class SequenceSource final : public TextSource {
  public:
   using TextSource::TextSource;
 
   std::vector<Hit> first(std::size_t k) override {
     const DistanceRange& range = question_.range;
-    // Those that are too near would take the places of others.
+    // Rows that are too near would take the places of others.
     if (range.low > 0 || (range.low == 0 && range.low_open)) {
       std::vector<Hit> within = all();
       engine::erase_vanished(view_, within);
@@ -160,7 +160,7 @@ class SequenceSource final : public TextSource {
   }
 };
 
-// By edit distance, compared with every text that a metric index does not pass over.
+// Searches by edit distance, comparing every text that a metric index does not pass over.
 class EditSource final : public MatchSource {
  public:
   EditSource(const MatchQuestion& question, const engine::View& view,
@@ -197,7 +197,7 @@ class EditSource final : public MatchSource {
   std::vector<CodePoints> queries_;
 };
 
-// By words in common; the distance is how many of the query's are missing.
+// Searches by words in common; the distance is how many of the query's are missing.
 class WordSource final : public TextSource {
  public:
   using TextSource::TextSource;

@@ -1,5 +1,5 @@
-// What MatchRows asks for the rows of an answer: the search of a vector column, of a TEXT column,
-// or match counts.
+// A MatchSource is what MatchRows asks for the rows of an answer: the search of a vector column, of
+// a TEXT column, or match counts.
 // Threads: as the connection. Ownership: what a source was made of outlives it.
 #pragma once
 

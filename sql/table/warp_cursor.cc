@@ -109,7 +109,7 @@ void WarpCursor::start_point(sqlite3_value* value) {
 void WarpCursor::start_key(sqlite3_value* value) {
   const int type = sqlite3_value_type(value);
   if (type == SQLITE_INTEGER || type == SQLITE_FLOAT) {
-    // By which affinity they compare is SQLite's to say: show it every row.
+    // Only SQLite knows by which affinity they compare, so it is shown every row.
     scan({});
   } else if (type == SQLITE_TEXT) {
     const std::optional<RowId> rowid = table_.collection().find_key(cell_of(value).bytes);
@@ -203,7 +203,8 @@ void WarpCursor::column(sqlite3_context* context, int column) {
   if (state_ == State::kMatch) {
     hidden_column(context, static_cast<HiddenColumn>(column - definition.hidden(kDistance)));
   } else if (column == command) {
-    // Not NULL, which would MATCH nothing: match() is to say that it cannot be answered.
+    // The value is not NULL, which would MATCH nothing: match() is to say that it cannot be
+    // answered.
     result_cell(context, Cell::text(definition.table));
   }
 }
@@ -232,7 +233,7 @@ void WarpCursor::hidden_column(sqlite3_context* context, HiddenColumn column) co
   }
 }
 
-// What the row's text has in common with the query's.
+// Counts what the row's text has in common with the query's.
 void WarpCursor::text_matches(sqlite3_context* context) const {
   const MatchQuestion& question = match_->question();
   const Hit& hit = match_->hit();

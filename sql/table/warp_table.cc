@@ -49,7 +49,7 @@ std::shared_ptr<OpenTable> open_table(sqlite3* db, Context& context,
   return open;
 }
 
-// Of a table that is being created: what the content table has by now.
+// Fills a table that is being created with what the content table has by now.
 void fill(sqlite3* db, const OpenTable& open) {
   Interrupt interrupt(db);
   const index::Progress progress = work_reporter(*open.collection);

@@ -214,7 +214,8 @@ void require_alone(const TableDefinition& definition, sqlite3_value** columns) {
   }
 }
 
-// With content=, a rowid alone has the index look at that row; the triggers say no more.
+// With content=, an INSERT of a rowid alone has the index look at that row; the triggers say no
+// more.
 int follow(WarpTable& table, int argc, sqlite3_value** argv, sqlite3_int64* rowid) {
   bool told = argc > 1 && sqlite3_value_type(argv[0]) == SQLITE_NULL &&
               sqlite3_value_type(argv[1]) != SQLITE_NULL;

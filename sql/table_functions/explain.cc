@@ -16,7 +16,8 @@ struct Output {
                kCount };
 };
 
-// By a column's index of another kind: "approximate index" or "index"; else null.
+// Names the index of another kind that a column's search was answered by: "approximate index" or
+// "index"; else null.
 const char* answered_alone(const engine::SearchReport& report) {
   if (report.rows != 0 || report.queries == 0) return nullptr;
   if (engine::searcher_of(report.index) != nullptr) return "approximate index";

@@ -8,8 +8,8 @@
 
 namespace warplite::sql {
 
-// After this, table.sorted(i) is quick for each i from `first` to before what is returned, which
-// is more than `first` unless that is the number of queries.
+// Makes table.sorted(i) quick for each i from `first` to before what it returns, which is more than
+// `first` unless that is the number of queries.
 std::size_t sort_ahead(compute::HitTable& table, std::size_t first);
 
 }  // namespace warplite::sql

@@ -1,5 +1,4 @@
-// What the functions of match counts have in common.
-// Threads: as the connection.
+// Declares what the functions of match counts have in common.
 #pragma once
 
 #include <memory>

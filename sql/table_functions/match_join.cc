@@ -49,7 +49,7 @@ class Join {
   std::vector<Value> ids_;
   const std::size_t k_;
   std::vector<TopK> best_;  // of those that are answered
-  // Those that are not answered yet.
+  // Queries that are not answered yet.
   std::vector<engine::RelationalQuery> queries_;
   std::size_t items_ = 0;
 };

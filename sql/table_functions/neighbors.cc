@@ -85,7 +85,7 @@ class JoinedRows final : public Rows {
   Score score_;
   std::size_t sorted_ = 0;   // queries whose hits are in order
   std::size_t started_ = 0;  // queries
-  // Of query started_ - 1.
+  // State of query started_ - 1.
   Cell id_;
   const Hit* first_ = nullptr;
   const Hit* hit_ = nullptr;

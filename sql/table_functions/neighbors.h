@@ -1,5 +1,5 @@
-// What a search for the k best rows of one query returns: rowid, distance or matches, rank; and
-// of several queries: the same with the query's id in front.
+// Neighbors are what a search for the k best rows of one query returns: rowid, distance or matches,
+// rank; a search of several queries returns the same with the query's id in front.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@
 
 namespace warplite::sql {
 
-// What a hit's distance says: itself, or minus the number of matches.
+// Says what a hit's distance means: itself, or minus the number of matches.
 enum class Score { kDistance, kMatches };
 
 struct Neighbors {

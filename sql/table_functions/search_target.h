@@ -24,7 +24,7 @@ struct SearchTarget {
 // Throws Error{kInvalid} when there is no such table or vector column; it names those there are.
 SearchTarget search_target(Call& call, int table_parameter, int column_parameter);
 
-// What holds where an option is not given: engine/search/search.h.
+// Defaults of options that are not given are those of engine/search/search.h.
 struct SearchOptions {
   std::string device;
   std::uint32_t nprobe = 0;
@@ -36,7 +36,7 @@ struct SearchOptions {
 
 // A JSON object; NULL or absent: the defaults. An unknown key is an error.
 SearchOptions search_options(const Call& call, int parameter);
-// Of a search for documents.
+// Options of a search for documents.
 struct DocumentOptions {
   std::string device;
   bool idf = false;  // rare words count more

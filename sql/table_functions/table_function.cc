@@ -173,7 +173,7 @@ bool is_repeated(const Cursor& cursor, const std::vector<sqlite3_value*>& values
   return true;
 }
 
-// Per parameter, null for one that is not given.
+// Returns a value for each parameter, null for one that is not given.
 std::vector<sqlite3_value*> given_values(const TableFunction& function, int given,
                                          sqlite3_value** argv) {
   std::vector<sqlite3_value*> values;
@@ -238,7 +238,7 @@ int rowid(sqlite3_vtab_cursor* cursor, sqlite3_int64* out) {
   return SQLITE_OK;
 }
 
-// Without xCreate the module is usable by its name alone, and only so.
+// A module without xCreate is usable by its name alone, and only so.
 sqlite3_module make_methods(int library) {
   sqlite3_module methods{};
   methods.xConnect = entry<connect>(library);

@@ -53,8 +53,8 @@ struct TableFunction {
   bool direct_only = false;  // not from views, triggers or other schema text
 };
 
-// What a cursor keeps from call to call of one statement: in a join a function
-// is called once a row, mostly on the same table.
+// A CallCache is what a cursor keeps from call to call of one statement: in a join a function is
+// called once a row, mostly on the same table.
 struct CallCache {
   std::string name;
   std::shared_ptr<OpenTable> table;

@@ -37,7 +37,7 @@ void check_schema(sqlite3* db, const QualifiedName& name) {
                                        "quotes, as '\"my.table\"'");
 }
 
-// What stands behind USING vec0 in the table's CREATE statement. SQLite keeps that as
+// Returns what stands behind USING vec0 in the table's CREATE statement. SQLite keeps that as
 // "CREATE VIRTUAL TABLE name USING vec0(…)", without IF NOT EXISTS and schema.
 std::string read_columns(sqlite3* db, const QualifiedName& name) {
   const Statement schema = prepare(
@@ -71,9 +71,10 @@ void run(sqlite3* db, const std::string& sql) {
   }
 }
 
-// What has been done since is undone unless it is kept, after sqlite3_interrupt() too: then no
-// statement runs before the outermost one has ended, and ROLLBACK TO does not either. But a write
-// that is interrupted makes SQLite roll back the whole transaction; one is held ready for that.
+// Unless it is kept, a Savepoint undoes what has been done since it was made, after
+// sqlite3_interrupt() too: then no statement runs before the outermost one has ended, and ROLLBACK
+// TO does not either. But a write that is interrupted makes SQLite roll back the whole transaction;
+// one is held ready for that.
 // Threads: as the connection.
 class Savepoint {
  public:
@@ -91,8 +92,8 @@ class Savepoint {
   Savepoint(const Savepoint&) = delete;
   Savepoint& operator=(const Savepoint&) = delete;
 
-  // To be called when a table has been made. SQLite tells a table of a ROLLBACK TO only when it
-  // has told it of a savepoint before, and this one is older; the inner one ends with it.
+  // Call this when a table has been made. SQLite tells a table of a ROLLBACK TO only when it has
+  // told it of a savepoint before, and this one is older; the inner one ends with it.
   void made_table() {
     prepare_write();  // a table in temp has expired the first one
     run(db_, "SAVEPOINT warp_import_vec0_rows");

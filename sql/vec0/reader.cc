@@ -150,7 +150,7 @@ void Vec0Reader::load(Source& source) {
   source.bytes = bytes.bytes;
 }
 
-// Where T_rowids and T_auxiliary know the current row.
+// Finds where T_rowids and T_auxiliary know the current row.
 void Vec0Reader::find_row() {
   bind(rowids_.get(), rowid_);
   const std::string row = "row " + std::to_string(rowid_);

@@ -37,7 +37,7 @@ class Vec0Reader {
   // The next row, chunk after chunk; false at the end.
   bool next();
   RowId rowid() const { return rowid_; }
-  // Of the current row; valid until the next one.
+  // Returns a cell of the current row; it is valid until the next row.
   Cell cell(std::size_t column) { return cell_of_kind(sources_[column]); }
   std::uint64_t row_count() const;  // as T_rowids knows it
   // Throws Error{kCorrupt} unless the chunks held every row that the table knows.

@@ -1,5 +1,5 @@
-// What searches for documents return: rowid, matches, rank, score; and of several queries: the same
-// with the query's id in front.
+// DocumentColumns are what searches for documents return: rowid, matches, rank, score; searches of
+// several queries return the same with the query's id in front.
 #pragma once
 
 #include <cstddef>

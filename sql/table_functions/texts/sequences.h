@@ -1,5 +1,5 @@
-// What searches for sequences return: rowid, distance, matches, certified, rank; and of several
-// queries: the same with the query's id in front.
+// These are the rows that searches for sequences return: rowid, distance, matches, certified, rank;
+// searches of several queries return the same with the query's id in front.
 #pragma once
 
 #include <cstddef>
@@ -25,8 +25,8 @@ struct SequenceRequest {
   std::string device;  // "" for the configured one
 };
 
-// From these parameters of a call: `candidates`, a number or NULL; `options`, whose only key is
-// device.
+// Reads the request from these parameters of a call: `candidates`, a number or NULL; `options`,
+// whose only key is device.
 SequenceRequest sequence_request(const Call& call, int k, int candidates, int options);
 
 std::unique_ptr<Rows> sequence_rows(const Call& call, TextTarget target, TextQueries queries,

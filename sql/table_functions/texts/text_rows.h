@@ -1,6 +1,6 @@
-// What searches for texts return, of one query or of every row (id, text) of a statement. Queries
-// are answered some at a time, as rows are asked for, of one view of the table: so memory stays
-// bounded, however many they are, and a LIMIT ends the work.
+// TextRows are what searches for texts return, of one query or of every row (id, text) of a
+// statement. Queries are answered some at a time, as rows are asked for, of one view of the table:
+// so memory stays bounded, however many they are, and a LIMIT ends the work.
 // Threads: as the connection.
 #pragma once
 
@@ -57,7 +57,7 @@ class TextRows : public Rows {
 
   // Calls add() with the hits of each query, best first, and end_query() after them.
   virtual void answer(std::span<const std::string_view> queries) = 0;
-  // That the search of a query has in memory at a time.
+  // Returns how many hits the search of a query has in memory at a time.
   virtual std::size_t hits_of_query() const = 0;
 
   void add(const TextHit& hit) { hits_.push_back(hit); }
@@ -78,7 +78,7 @@ class TextRows : public Rows {
   const std::shared_ptr<const engine::View> view_;
   const engine::Selection all_;
   engine::TextRequest request_;
-  // Of queries first_ … answered_ − 1.
+  // Hits of queries first_ … answered_ − 1.
   std::vector<TextHit> hits_;
   std::vector<std::size_t> ends_;  // in hits_
   std::size_t first_ = 0, answered_ = 0;

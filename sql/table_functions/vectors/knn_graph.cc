@@ -100,7 +100,7 @@ class GraphRows final : public Rows {
     return hit_ != end_;
   }
 
-  // Of the k + 1 nearest, itself is one, or the last is one too many.
+  // Of the k + 1 nearest rows one is the row itself, or the last is one too many.
   void start_row() {
     if (started_ == sorted_) sorted_ = sort_ahead(found_, sorted_);
     const std::vector<Hit>& hits = found_.sorted(started_);
@@ -144,7 +144,7 @@ class GraphRows final : public Rows {
   compute::HitTable found_;    // by row of the batch
   std::size_t sorted_ = 0;     // rows of the batch whose hits are in order
   std::size_t started_ = 0;    // rows of the batch
-  // Of row started_ - 1.
+  // State of row started_ - 1.
   RowId row_ = 0;
   int rank_ = 0;
   const Hit* hit_ = nullptr;

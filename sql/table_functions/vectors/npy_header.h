@@ -15,7 +15,7 @@ struct NpyHeader {
   std::vector<std::uint64_t> shape;
 };
 
-// Nothing unless `text` is exactly such a dict, e.g.
+// Returns nothing unless `text` is exactly such a dict, e.g.
 // {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }
 std::optional<NpyHeader> parse_npy_header(std::string_view text);
 

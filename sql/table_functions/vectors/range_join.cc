@@ -56,7 +56,7 @@ class JoinedWithin final : public Rows {
   std::vector<Value> ids_;
   compute::HitLists lists_;
   std::size_t started_ = 0;  // queries
-  // Of query started_ - 1.
+  // State of query started_ - 1.
   Cell id_;
   const Hit* hit_ = nullptr;
   const Hit* end_ = nullptr;

@@ -18,11 +18,11 @@ namespace warplite::sql {
 namespace {
 
 constexpr std::size_t kReadBuffer = std::size_t{1} << 18;  // stays in a second-level cache
-// What a header may claim: files with holes are as long as anybody says.
+// Limits of what a header may claim: files with holes are as long as anybody says.
 constexpr std::uint64_t kMostDimension = 65536;  // of a column
 constexpr std::uint32_t kMostHeader = 1u << 16;  // bytes of a .npy header
 
-// What an element is in the file.
+// Says what an element is in the file.
 enum class Stored { kFloat32, kFloat16, kInt8, kUint8, kInt32 };
 
 std::size_t stored_size(Stored stored) {
@@ -58,7 +58,7 @@ class Reader {
       if (file >= 0) ::close(file);
       fail("cannot be opened");
     }
-    // Again: it may be another one by now.
+    // The file is checked again: it may be another one by now.
     if (::fstat(file, &info) != 0 || !S_ISREG(info.st_mode)) fail("is no regular file");
     std::setvbuf(file_.get(), nullptr, _IONBF, 0);
     left_ = static_cast<std::uint64_t>(info.st_size);
