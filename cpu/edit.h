@@ -13,7 +13,7 @@ void search_edit_nearest(compute::Device& host, const compute::EditWork& work,
 void search_edit_within(compute::Device& host, const compute::EditWork& work,
                         compute::HitLists& out);
 
-// Of Device.
+// Implements Device's member of the same name.
 void text_distances(std::span<const std::uint32_t> text, const compute::MetricTexts& texts,
                     std::uint32_t width, std::uint16_t* out);
 

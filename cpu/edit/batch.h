@@ -59,7 +59,7 @@ class EditBatch {
   }
   // The characters, by number.
   std::span<const std::uint32_t> points() const { return points_; }
-  // Of all queries.
+  // Returns the columns of all queries.
   std::size_t columns() const { return columns_.size(); }
 
  private:

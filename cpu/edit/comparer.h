@@ -31,14 +31,14 @@ class EditComparer {
   // Groups to come are texts of this tile.
   void begin_tile(const EditTileView& view);
 
-  // With all queries that lengths do not rule out.
+  // Compares a group with all queries that lengths do not rule out.
   void compare(const EditGroup& group);
-  // With some, all of this group.
+  // Compares all texts of a group with some queries.
   void compare(const EditGroup& group, std::span<const EditVisit> visits);
   // Few texts of each of many groups with one query, put together.
   void compare_some(const compute::MetricTexts& texts, const std::uint16_t* rows,
                     std::span<const EditVisit> visits);
-  // Only the distances to all queries: to[query · stride + place].
+  // Measures only, and keeps no hits: to[query · stride + place] is the distance to each query.
   void measure(const EditGroup& group, std::size_t stride, std::uint16_t* to);
 
   // Asks whether to go on.

@@ -14,7 +14,7 @@ constexpr std::size_t kCheckedWork = std::size_t{1} << 16;
 
 std::size_t blocks_of(std::size_t rows) { return (rows + kEditBlockRows - 1) / kEditBlockRows; }
 
-// Of a block, by how many of them a text has.
+// The first rows of a block as bits, by how many of them a text has.
 constexpr auto kFirstRows = [] {
   std::array<std::uint16_t, kEditBlockRows + 1> rows{};
   for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -55,7 +55,8 @@ void EditDistances::begin(const EditGroup& group, std::uint32_t width) {
   masks_.begin(group, width);
 }
 
-// Which rows each lane has: ends_[block][lane]. Groups of a tile are mostly of texts of one length.
+// Finds which rows each lane has: ends_[block][lane]. Groups of a tile are mostly of texts of one
+// length.
 void EditDistances::find_ends(const EditGroup& group) {
   const std::size_t blocks = blocks_of(longest_);
   if (ends_.size() < blocks * kEditBlockSize) ends_.resize(blocks * kEditBlockSize);
@@ -92,7 +93,7 @@ const std::int16_t* EditDistances::compare(const EditBatch::Query& query) {
   return sums_;
 }
 
-// Above the first stripe every column is one more than the one before.
+// Sets the carries above the first stripe, where every column is one more than the one before.
 void EditDistances::begin_carries(std::size_t columns) {
   carries_.resize(2 * kChunkColumns * kEditBlockSize);
   for (std::size_t i = 0; i < columns; ++i) {

@@ -28,10 +28,10 @@ class EditDistances {
   void translate(const EditTileView& view);
 
   std::span<const EditBatch::Query> queries() const { return batch_.queries(); }
-  // From now on texts are those.
+  // Takes the texts of this group from now on.
   void begin(const EditGroup& group, std::uint32_t width);
-  // By how much distances exceed the query's length, by place; anything where there is no text.
-  // Valid until the next call.
+  // Returns by how much distances exceed the query's length, by place; anything where there is no
+  // text. The result is valid until the next call.
   const std::int16_t* compare(const EditBatch::Query& query);
 
  private:

@@ -11,7 +11,7 @@
 
 namespace warplite::cpu {
 
-// Of a character that no text of a tile has.
+// Number of a character that no text of a tile has.
 inline constexpr std::uint32_t kNoSymbol = 0xffffffff;
 
 struct EditGroup {

@@ -34,7 +34,8 @@ using VectorOf = hn::VFromD<Tag<Symbol>>;
 // Symbols that are looked for together.
 constexpr std::size_t kWanted = 4;
 
-// In which of some rows lanes have each of the symbols, a bit to a row; they fit into one.
+// Finds in which of some rows lanes have each of the symbols, a bit to a row; the rows fit into one
+// word.
 template <std::size_t Count, class Symbol>
 HWY_INLINE void find_rows(const Symbol* symbols, std::size_t rows, const std::uint32_t* wanted,
                           VectorOf<Symbol>* found) {
@@ -250,7 +251,7 @@ std::uint32_t left(const std::uint8_t* rows, const PivotTest* tests, std::size_t
       const auto above = hn::SaturatedSub(hn::LoadU(tag, lows), hn::Set(tag, tests[i].high));
       const auto below = hn::SaturatedSub(hn::Set(tag, tests[i].low), hn::LoadU(tag, highs));
       apart = hn::Or(apart, hn::Or(above, below));
-      // To ask costs about as much as a test.
+      // Asking costs about as much as a test.
       if (i % 2 == 1 && hn::AllFalse(tag, hn::Eq(apart, hn::Zero(tag)))) break;
     }
     std::uint8_t bytes[8] = {};

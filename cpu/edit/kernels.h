@@ -24,8 +24,8 @@ struct EditColumns {
   const std::uint32_t* offsets = nullptr;  // by number of character
   const std::uint32_t* numbers = nullptr;  // of each column
   std::size_t count = 0;
-  // What the stripe above leaves, and this one does for the one below: [column][up, down][lane],
-  // each 0 or 1. Null: the stripe is the only one.
+  // Carries from the stripe above, in whose place this stripe leaves those for the one below:
+  // [column][up, down][lane], each 0 or 1. Null: the stripe is the only one.
   std::uint16_t* carries = nullptr;
 };
 
@@ -36,8 +36,8 @@ struct PivotTest {
 };
 
 struct EditKernels {
-  // In which rows of a stripe each lane has each of some symbols: masks[symbol][block][lane], for
-  // as many blocks as the positions take. By width of symbols: 1, 2, 4.
+  // Finds in which rows of a stripe each lane has each of some symbols: masks[symbol][block][lane],
+  // for as many blocks as the positions take. There is one for each width of symbols: 1, 2, 4.
   using Find = void (*)(const std::byte* symbols, std::size_t positions,
                         const std::uint32_t* wanted, std::size_t count, std::uint16_t* masks);
   Find find[3] = {};

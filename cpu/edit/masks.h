@@ -1,5 +1,5 @@
-// Where the characters of a batch occur in a stripe of a group of texts; found as they are wanted,
-// and kept for the queries that follow.
+// Tells where the characters of a batch occur in a stripe of a group of texts; masks are found as
+// they are wanted, and kept for the queries that follow.
 // Threads: one.
 #pragma once
 
@@ -15,17 +15,17 @@ namespace warplite::cpu {
 
 class EditMasks {
  public:
-  // From now on characters, by number, are those symbols, or kNoSymbol. `alone`: find() is asked
-  // for all of them at once.
+  // From now on the characters, by number, have these symbols; kNoSymbol stands for one without.
+  // `alone`: find() is asked for all of them at once.
   void translate(std::vector<std::uint32_t> symbols, bool alone);
-  // From now on texts are those of this group, with symbols of this width.
+  // Takes the texts of this group from now on, with symbols of this width.
   void begin(const EditGroup& group, std::uint32_t width);
   // Makes masks() of these characters those of the stripe that begins with this row.
   // REQUIRES: at most kMostMasks of them, each once.
   void find(const EditKernels& kernels, std::size_t row, std::span<const std::uint32_t> numbers);
 
   const std::uint16_t* masks() const { return masks_.data(); }
-  // In masks(), by number.
+  // Returns where a character's masks begin in masks(), by number.
   const std::uint32_t* offsets() const { return offsets_.data(); }
 
   static constexpr std::size_t kMostMasks = 1024;

@@ -1,4 +1,4 @@
-// What a search by edit distance has found, which its threads share.
+// Collects what a search by edit distance has found, which its threads share.
 // Threads: any.
 #pragma once
 
@@ -23,11 +23,11 @@ class EditResults {
   EditResults(const compute::EditWork& work, compute::HitLists& all)
       : EditResults(work, nullptr, &all) {}
 
-  // No hit of the query is farther; −1: there is none.
+  // Returns a distance that no hit of the query exceeds; −1: there can be no hit.
   std::int64_t limit(std::size_t q) const { return limits_[q].load(std::memory_order_relaxed); }
 
-  // Until further notice only hits farther than `known` are added, up to `reach`: those nearer are
-  // there. REQUIRES: nobody adds meanwhile.
+  // Until the next call, only hits farther than `known` are added, up to `reach`: nearer hits are
+  // there already. REQUIRES: nobody adds meanwhile.
   void set_band(std::size_t q, std::int64_t known, std::int64_t reach = kMost) {
     bands_[q] = {known, reach};
   }

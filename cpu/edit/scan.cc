@@ -16,7 +16,7 @@ using compute::EditWork;
 constexpr std::size_t kItemColumns = std::size_t{1} << 14;  // of blocks, 32 lanes each
 constexpr std::uint32_t kMostItemGroups = 64;
 
-// What threads take one by one: a batch and some groups of a tile, nearest lengths first.
+// Threads take these items one by one: a batch and some groups of a tile, nearest lengths first.
 class Items {
  public:
   Items(const EditWork& work, std::span<const EditTile> tiles, const EditBatches& batches)
@@ -51,7 +51,7 @@ class Items {
     comparer.begin_tile(view);
     const std::uint32_t middle =
         view.first_of(work_.query(queries[queries.size() / 2]).size());
-    // By turns to the longer and to the shorter ones.
+    // The batch goes by turns to the longer and to the shorter texts.
     const std::size_t turn = item - *found, run = runs_[place], far = turn / 2 * run;
     if (turn % 2 == 0) {
       const std::size_t end = std::min<std::size_t>(middle + far + run, view.groups());

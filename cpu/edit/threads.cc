@@ -18,7 +18,7 @@ void EditThreads::count() const {
 }
 
 void EditThreads::run(std::size_t items, std::size_t columns, const Body& body) {
-  // For which a thread is woken; a column takes some 15 ns.
+  // So many columns are worth waking a thread; a column takes some 15 ns.
   constexpr std::size_t kThreadColumns = std::size_t{1} << 15;
   const auto threads = static_cast<unsigned>(
       std::min<std::size_t>(compute::thread_count(), columns / kThreadColumns + 1));

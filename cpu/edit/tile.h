@@ -60,7 +60,7 @@ class EditTileView {
     }
     return low;
   }
-  // How many groups have texts whose lengths are at most that far from a length.
+  // Returns how many groups have texts whose lengths are at most that far from a length.
   std::uint32_t groups_near(std::size_t length, std::int64_t apart) const {
     constexpr std::int64_t kMost = compute::kLongestEditText + 1;
     if (apart < 0) return 0;

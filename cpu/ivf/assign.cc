@@ -98,7 +98,7 @@ class Assignment {
   }
 
  private:
-  // Of a thread.
+  // Memory of one thread.
   struct Scratch {
     BoundedProduct::Queries rows;
     std::vector<LeastTwo> leasts;         // of each row
@@ -135,7 +135,7 @@ class Assignment {
     return std::find(begin, end, -kNone) == end;
   }
 
-  // What these centroids mean to the rows.
+  // Compares the rows with these centroids.
   void add_centroids(unsigned thread, std::uint32_t list, std::uint32_t lists) {
     Scratch& scratch = scratch_[thread];
     const GemmKernels& gemm = kernels_.gemm;
@@ -155,8 +155,8 @@ class Assignment {
     }
   }
 
-  // Of some rows from `begin` of the item on: whether the centroid of the least bound is the
-  // nearest. Its canonical distance is the result, if so, and else a bound.
+  // For some rows from `begin` of the item on, proves that the centroid of the least bound is the
+  // nearest. If that is so, its canonical distance is the result, and else a bound.
   void prove(const Scratch& scratch, std::size_t item, std::size_t begin, std::size_t count) {
     compute::Workload few;
     few.queries = rows_of(work_, item + begin, std::min(kFewestItemRows, count - begin));

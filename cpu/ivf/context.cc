@@ -8,7 +8,7 @@
 namespace warplite::cpu {
 namespace {
 
-// Of a list, between two questions whether to go on.
+// Bytes of a list that are read between two questions whether to go on.
 constexpr std::size_t kSpanBytes = std::size_t{256} << 10;
 
 const std::byte* bytes_of(const compute::Buffer* buffer) {

@@ -1,4 +1,4 @@
-// What the threads of one search of an inverted file share.
+// Holds what the threads of one search of an inverted file share.
 // Threads: constant once made. Ownership: borrows the work.
 #pragma once
 

@@ -33,7 +33,7 @@ void FlatScan::scan(const IvfSpan& span, std::span<const Visit> visits) {
   scorer_.add(rows_, targets_);
 }
 
-// Up to kRows positions of a run.
+// A Part is up to kRows positions of a run.
 struct CodeScan::Part {
   const IvfRunView& run;
   std::uint32_t first;     // ordinal of the run's first row
@@ -113,7 +113,7 @@ void CodeScan::scan_one(const Part& part, const Visit& visit) {
   keep(part, visit, sums_.data());
 }
 
-// Into sums_, or wide_ when 16 bits do not hold them.
+// Adds the entries into sums_, or into wide_ when 16 bits do not hold them.
 void CodeScan::sum(const Part& part, const PqTables& tables) {
   const compute::IvfShape& shape = context_.shape();
   const PqKernels& kernels = pq_kernels();

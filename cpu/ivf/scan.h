@@ -1,5 +1,5 @@
-// What one thread does for the queries it searches for: rows of probed lists are compared as they
-// are (FlatScan), or by their codes (CodeScan). Both are used alike, by ivf_search.cc:
+// A scan is what one thread does for the queries it searches for: rows of probed lists are compared
+// as they are (FlatScan), or by their codes (CodeScan). Both are used alike, by ivf_search.cc:
 //   begin(query, of)   a query's state before its first span
 //   join(first, of)    the same, to help another thread that began it
 //   scan(span, visits) for all queries that probe the list

@@ -73,7 +73,7 @@ class Slice {
     }
   }
 
-  // Those of list i from begins_[i] on: counted, then placed.
+  // Sorts the visits by list, those of list i from begins_[i] on: they are counted, then placed.
   void sort_visits(std::vector<Query>& queries) {
     const auto for_each = [&](const auto& body) {
       for (Query& query : queries) {

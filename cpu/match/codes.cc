@@ -91,7 +91,7 @@ class CodeCounter {
     std::fill(strip.counts + n, strip.counts + strip.padded, Count{0});
   }
 
-  // Of more tests than may go by without a question.
+  // Sums in pieces more tests than may go by without asking whether to go on.
   template <class Count, class Kernel>
   void sum_pieces(const Kernel& kernel, const Strip<Count>& strip, std::size_t slots,
                   std::size_t at_once) {

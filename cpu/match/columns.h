@@ -15,8 +15,8 @@ class MatchColumns {
  public:
   MatchColumns(const MatchTileView& tile, std::uint32_t rows);
 
-  // Of columns() = n the first keyword of each, and the number of keywords; empty when rows are no
-  // such table.
+  // Returns the first keyword of each of columns() = n columns, and the number of keywords; it is
+  // empty when rows are no such table.
   const std::vector<std::uint32_t>& begins() const { return begins_; }
   std::uint32_t columns() const {
     return begins_.empty() ? 0 : static_cast<std::uint32_t>(begins_.size() - 1);

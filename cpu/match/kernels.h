@@ -10,10 +10,10 @@ namespace warplite::cpu {
 // Rows are padded to this many, so that no loop has an end to care for.
 constexpr std::size_t kMatchPadding = 512;
 
-// Of counters of one width. `n` is a multiple of kMatchPadding.
+// Scans of counters of one width. `n` is a multiple of kMatchPadding.
 template <class Count>
 struct CountScans {
-  // How many are at least `floor`.
+  // Returns how many are at least `floor`.
   std::size_t (*at_least)(const Count* counts, std::size_t n, Count floor) = nullptr;
   // Writes their places in ascending order, and returns how many there are.
   std::size_t (*collect)(const Count* counts, std::size_t n, Count floor,
@@ -21,9 +21,9 @@ struct CountScans {
 };
 
 struct MatchKernels {
-  // In how many of `n` bitmaps each row is: counts[0 … 8·stride). Row r is bit r / stride of byte
-  // r % stride, so that sums of bits become bytes by a few shifts. REQUIRES: n ≤ 255; stride is
-  // a multiple of 64.
+  // Counts in how many of `n` bitmaps each row is: counts[0 … 8·stride). Row r is bit r / stride of
+  // byte r % stride, so that sums of bits become bytes by a few shifts. REQUIRES: n ≤ 255; stride
+  // is a multiple of 64.
   void (*sum_bitmaps)(const std::uint8_t* const* bitmaps, std::size_t n, std::size_t stride,
                       std::uint8_t* counts) = nullptr;
 

@@ -1,5 +1,5 @@
-// What a query meets in a tile of postings: slices of lists, and bitmaps of lists that are long.
-// Not thread-safe: one per thread, which keeps its memory.
+// Finds what a query meets in a tile of postings: slices of lists, and bitmaps of lists that
+// are long. Not thread-safe: one per thread, which keeps its memory.
 #pragma once
 
 #include <cstdint>
@@ -19,20 +19,20 @@ struct Slice {
 
 class MatchLists {
  public:
-  // What an item meets: keywords `first` … `end` − 1.
+  // Met is what an item meets: keywords `first` … `end` − 1.
   struct Met {
     std::uint32_t first, end, weight;
   };
 
-  // Of a query's items. Returns what no row counts more than. `check` is called about every
-  // millisecond, and may throw.
+  // Finds what a query's items meet. Returns a number that no row's count exceeds. `check` is
+  // called about every millisecond, and may throw.
   std::uint64_t find(const MatchTileView& view, std::span<const compute::MatchItem> items,
                      const std::function<void()>& check);
   const std::vector<Met>& met() const { return met_; }
   // Fills what follows. `lists` are those of the same tile.
   void take(const MatchTileView& view, const LongLists& lists);
 
-  // Those who count take from the front of slices and bitmaps what they have counted.
+  // Whoever counts takes from the front of slices and bitmaps what is counted.
   std::vector<Slice>& slices() { return slices_; }
   std::vector<const std::uint8_t*>& bitmaps() { return bitmaps_; }
   // True: a slice may hold several lists, so that its rows do not ascend; there are no bitmaps.

@@ -24,7 +24,7 @@ namespace {
 using compute::MatchTile;
 using compute::MatchWork;
 
-// What is found out about a tile once, and stays with its buffer.
+// A KnownTile keeps what is found out about a tile once, with the tile's buffer.
 class KnownTile {
  public:
   KnownTile(const MatchTileView& view, std::uint32_t rows) : lists(view, rows), rows_(rows) {}

@@ -15,8 +15,8 @@
 
 namespace warplite::cpu {
 
-// Which rows may still enter the k best: those that count more than `floor`, and as many as that
-// with a rowid up to `last`.
+// A Bar says which rows may still enter the k best: those that count more than `floor`, and as many
+// as that with a rowid up to `last`.
 struct Bar {
   std::uint32_t floor;
   RowId last = std::numeric_limits<RowId>::max();
@@ -60,7 +60,7 @@ class MatchResults {
  private:
   std::mutex& mutex_of(std::size_t q) { return mutexes_[q % mutexes_.size()]; }
 
-  // To what the hits say.
+  // Raises the bar of a query to what its hits say.
   void raise(std::size_t q) {
     TopK& best = best_.row(q);
     RowId last = std::numeric_limits<RowId>::max();

@@ -16,7 +16,7 @@ constexpr std::uint64_t kMostCount = 255;
 // Queries of a batch: their bitmaps of keywords stay in a cache that threads share.
 constexpr std::size_t kBatch = 1024;
 constexpr std::size_t kFewQueries = 64, kFewRows = 1024;
-// What is found is kept until a tile is done.
+// The largest k for which slices are used, since what is found is kept until a tile is done.
 constexpr std::size_t kMostWanted = 1024;
 // Rows that are tabulated together, and that are counted between two looks at the floors.
 constexpr std::uint32_t kTabulated = 16384, kCounted = 512;
@@ -24,8 +24,8 @@ constexpr std::uint32_t kTabulated = 16384, kCounted = 512;
 // are that far apart that the same row of all of them fits into the first-level cache.
 constexpr std::size_t kStride = kCounted + 32;
 
-// What it costs, in ns (bench/kernels/NOTES.md): a posting added for a query; a place of the table,
-// once, and for each vector of queries.
+// Costs in ns (bench/kernels/NOTES.md): a posting added for a query; a place of the table, once,
+// and for each vector of queries.
 constexpr double kAdded = 0.5, kTabulatedOnce = 1.0, kSlicedOnce = 1.0;
 constexpr std::size_t kSampled = 16;  // queries that tell of the others
 // Lists that are fetched before they are read.
@@ -264,7 +264,7 @@ void SlicedCounter::set_floors(std::size_t block) {
   }
 }
 
-// What a row counts for the queries it is of use to.
+// Takes a row's counts for the queries that it is of use to.
 void SlicedCounter::take(const std::uint8_t* counts, std::uint32_t row, std::size_t block) {
   const std::size_t bytes = kernels_.bytes;
   Asked* const asked = asked_.data() + block * block_queries_;
@@ -320,7 +320,7 @@ void SlicedCounter::finish(const MatchTile& tile) {
   for (const Asked& asked : asked_) {
     loop_.check(thread_);
     if (!asked.open) continue;
-    // Those that equal a floor of k rows came before it rose.
+    // Rows that equal a floor of k rows came before it rose.
     const std::uint32_t least = ascending_ && asked.floor > 0 ? asked.floor - 1 : asked.floor;
     results_.add(asked.query, tile, asked.found.size(), [&](std::size_t i) {
       const Found& found = asked.found[i];

@@ -49,7 +49,7 @@ class SlicedCounter {
     std::vector<Found> found = {};
   };
 
-  // What is searched, for as long as count() runs.
+  // A Tile is what is searched, for as long as count() runs.
   struct Tile {
     const compute::MatchTile& tile;
     const MatchTileView& view;
@@ -80,7 +80,7 @@ class SlicedCounter {
   KeywordTable keys_;
   std::vector<std::size_t> left_;
 
-  // Of a batch:
+  // These belong to a batch:
   struct Want {
     std::uint32_t place, first, end;  // asked_[place] wants these keywords
   };

@@ -58,8 +58,8 @@ class LongLists {
   std::uint32_t long_from() const { return long_from_; }
   // Numbers of the keywords with long lists, ascending.
   const std::vector<std::uint32_t>& keywords() const { return keywords_; }
-  // That of keywords()[i]: strip by strip what MatchKernels::sum_bitmaps() takes, at a stride of
-  // padded() / 8. `tile` is the one that this was made from.
+  // Returns the bitmap of keywords()[i]: strip by strip what MatchKernels::sum_bitmaps() takes, at
+  // a stride of padded() / 8. `tile` is the one that this was made from.
   const std::uint8_t* bitmap(const MatchTileView& tile, std::size_t i) const;
 
  private:

@@ -1,5 +1,5 @@
-// Which blocks of a workload are searched through a metric index: made when it is worth it, and kept
-// with the block's buffer.
+// Decides which blocks of a workload are searched through a metric index: the index is made when it
+// is worth it, and kept with the block's buffer.
 // Threads: any; an index is made by one thread, while others do without.
 #pragma once
 

@@ -1,5 +1,6 @@
-// What searches of vectors take, through a metric index and without: nanoseconds of a core, about
-// (bench/kernels/NOTES.md). From these follows which way is taken, never what is found.
+// Estimates what searches of vectors take, through a metric index and without: nanoseconds of a
+// core, about (bench/kernels/NOTES.md). These numbers decide which way is taken, never what is
+// found.
 // Threads: any.
 #pragma once
 
@@ -10,7 +11,7 @@
 
 namespace warplite::cpu {
 
-// To compare a query with a row of a block, when so many queries do at once.
+// Returns the time to compare a query with a row of a block, when so many queries do at once.
 double plain_nanoseconds(const compute::Workload& work, std::size_t queries, std::size_t k,
                          std::size_t rows);
 

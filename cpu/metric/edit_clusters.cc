@@ -78,8 +78,8 @@ void ClusterSearch::find_bounds(Walk& walk) const {
   }
 }
 
-// How far results are, about. Of the nearest, a little farther than a part of the centres that is as
-// large as that of the texts, since centres are some of the texts.
+// Estimates how far results are. The nearest are taken to be a little farther than a part of the
+// centres that is as large as that of the texts, since centres are some of the texts.
 std::int64_t ClusterSearch::radius(const Walk& walk) const {
   const std::int64_t most = limit(walk);
   if (k_ == 0) return most;

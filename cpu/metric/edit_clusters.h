@@ -41,7 +41,7 @@ class ClusterSearch {
   void visit(const Walk& walk, std::uint32_t cluster, std::int64_t limit);
 
   std::int64_t limit(const Walk& walk) const { return results_.limit(queries_[walk.place]); }
-  // To centres.
+  // Returns the distances to centres.
   const std::uint16_t* distances(const Walk& walk) const { return measures_.of(walk.place); }
 
   const compute::EditWork& work_;

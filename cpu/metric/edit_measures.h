@@ -16,9 +16,9 @@ class EditMeasures {
   EditMeasures(EditThreads& threads, const compute::EditWork& work, const EditTileView& view,
                const compute::MetricTexts& texts, std::span<const std::uint32_t> queries);
 
-  // Of the query at this place of the batch, by place of the texts.
+  // Returns the distances of the query at this place of the batch, by place of the texts.
   const std::uint16_t* of(std::size_t query) const { return distances_.data() + query * stride_; }
-  // Of a query, about.
+  // Returns how many columns a query has, about.
   std::size_t columns() const { return columns_; }
 
  private:

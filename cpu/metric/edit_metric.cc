@@ -17,7 +17,7 @@ namespace {
 using compute::EditTile;
 using compute::EditWork;
 
-// Of those that are longer, lengths tell as much; and distances do not fit.
+// Lengths tell as much of longer queries; and distances do not fit.
 constexpr std::size_t kLongestQuery = 2 * compute::kLongestEditText;
 
 // A tile's index as the CPU reads it: either of both.
@@ -44,7 +44,8 @@ struct IndexedTile {
   std::shared_ptr<const TextIndex> index;
 };
 
-// What is there, or made now because it is worth it. The tiles that are left go to `plain`.
+// Indexes holds the metric indexes that are there, or are made now because it is worth it. The
+// tiles that are left go to `plain`.
 class Indexes {
  public:
   Indexes(compute::Device& host, const EditWork& work) : host_(host), work_(work) {

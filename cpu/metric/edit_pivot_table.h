@@ -22,7 +22,7 @@ class PivotTable {
   const compute::MetricTexts& members() const { return members_; }
   const std::uint16_t* rows() const { return rows_.data(); }
 
-  // As EditKernels takes them: of a group, and of 32 groups.
+  // Returns distances laid out as EditKernels takes them: of a group, and of 32 groups.
   const std::uint8_t* distances(std::size_t group) const {
     return distances_.data() + group * count_ * kEditLanes;
   }

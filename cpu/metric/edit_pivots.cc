@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::uint32_t kFarthest = compute::TextPivots::kFarthest;
 
-// Of a group of texts: past these a test rules out less than comparing takes (bench/NOTES.md).
+// Tests of a group of texts beyond this number rule out less than comparing takes (bench/NOTES.md).
 constexpr std::size_t kMostTests = 24;
 
 std::uint8_t clamp(std::int64_t distance) {
@@ -62,7 +62,7 @@ bool PivotSearch::widen(Walk& walk) {
   return true;
 }
 
-// Those that rule out most come first.
+// Finds the tests, those that rule out most first.
 void PivotSearch::find_tests(Walk& walk) const {
   const std::uint16_t* const distances = measures_.of(walk.place);
   std::vector<std::pair<std::uint32_t, PivotTest>> tests;

@@ -6,8 +6,8 @@
 namespace warplite::cpu {
 namespace {
 
-// To put a text of a group beside those of others takes a tenth of the time that a group takes to be
-// compared.
+// Putting a text of a group beside those of others takes a tenth of the time of comparing the
+// group.
 constexpr int kFew = 8;
 constexpr std::size_t kItemVisits = 64;
 

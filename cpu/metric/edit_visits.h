@@ -1,5 +1,6 @@
-// Which texts of a metric index the queries of a batch are compared with, and the comparing: where
-// several of a group are, all of it at once; where queries meet in a group, one after another.
+// EditVisits collects which texts of a metric index the queries of a batch are compared with, and
+// compares them: where several of a group are, all of it at once; where queries meet in a group,
+// one after another.
 // Threads: add() of different queries on several threads at once; else one.
 #pragma once
 
@@ -18,7 +19,7 @@ inline double worthwhile_share(std::size_t queries) { return queries < 4 ? 0.75 
 
 class EditVisits {
  public:
-  // Of a batch of queries, and some groups of an index.
+  // Collects visits of a batch of queries to some groups of an index.
   EditVisits(const EditTileView& view, const compute::MetricTexts& texts,
              const std::uint16_t* rows, std::span<const std::uint32_t> queries);
 

@@ -8,7 +8,8 @@
 
 namespace warplite::cpu {
 
-// Which clusters a ball around a query touches: those whose centre is at a distance e with
+// A BallTest finds the clusters that a ball around a query touches: those whose centre is at a
+// distance e with
 //   e · share ≤ cover · cosine + radius · cosines[i] + margin, or cover² + square ≥ whole
 // (the chord of a sum of two angles; with cosines of 1, the sum itself).
 struct BallTest {

@@ -22,7 +22,8 @@ namespace {
 
 // Queries searched together, which bounds the memory of a search.
 constexpr std::size_t kQueryGroup = 2048;
-// From so many on, some tell what the index does for the others: every eighth, up to so many.
+// Of at least this many queries, some tell what the index does for the others: every eighth is such
+// a sample, up to kMostSample of them.
 constexpr std::size_t kBatch = 8;
 constexpr std::size_t kSampled = 8, kMostSample = 16;
 
@@ -53,7 +54,7 @@ class SomeQueries {
   Bytes copied_;
 };
 
-// What is collected: the k nearest, or all.
+// A Target is where hits are collected: the k nearest, or all.
 class Target {
  public:
   Target(compute::HitTable& best) : best_(&best) {}
@@ -72,7 +73,7 @@ class Target {
       take(query, from.hits());
     }
   }
-  // Without an index.
+  // Compares without an index.
   void compare(const compute::Workload& all, Numbers queries,
                std::span<const compute::Block> blocks) {
     for (; !queries.empty(); queries = queries.subspan(std::min(kQueryGroup, queries.size()))) {
@@ -238,7 +239,7 @@ class IndexedSearch {
   }
 
  private:
-  // Without an index, so many queries with all rows.
+  // Returns what it takes to compare so many queries with all rows, without an index.
   double plain(std::size_t queries) const {
     if (queries == 0) return 0;
     return static_cast<double>(queries) * static_cast<double>(rows_) *
@@ -267,7 +268,7 @@ class IndexedSearch {
     return indexed <= plain(all);
   }
 
-  // Those that every index has left out at once, the others block by block.
+  // Compares the queries that every index has left out at once, and the others block by block.
   void compare_rest() {
     std::vector<std::uint32_t> times(work_.queries.rows), everywhere;
     for (const std::vector<std::uint32_t>& left_out : left_out_) {
@@ -292,7 +293,8 @@ class IndexedSearch {
   std::vector<std::vector<std::uint32_t>> left_out_;  // queries, by block
 };
 
-// Where everything within the range may be everything, nothing can be passed over.
+// Returns whether an index can be of use: if everything within the range may be everything, nothing
+// can be passed over.
 bool any_use(const compute::Workload& work, std::size_t k) {
   std::uint64_t live = 0;
   for (const compute::Block& block : work.blocks) live += block.live_rows;

@@ -15,7 +15,7 @@ void search_metric_nearest(compute::Device& host, const compute::Workload& work,
 void search_metric_within(compute::Device& host, const compute::Workload& work,
                           compute::HitLists& out);
 
-// What searches without an index evaluate.
+// Counts what searches without an index evaluate.
 void count_all(const compute::Workload& work);
 
 }  // namespace warplite::cpu

@@ -18,7 +18,7 @@ namespace warplite::cpu {
 template <class Metric>
 class MetricState {
  public:
-  // Of a buffer, which outlives the search.
+  // Returns the state kept with a buffer, which outlives the search.
   static MetricState& of(const compute::Buffer& buffer) {
     return CpuBuffer::of(&buffer).derived().of<MetricState>();
   }
@@ -48,7 +48,7 @@ class MetricState {
   std::shared_ptr<const Metric> metric_;
 };
 
-// What was claimed and did not come about is free again.
+// A MetricClaim makes what was claimed and did not come about free again.
 template <class Metric>
 class MetricClaim {
  public:

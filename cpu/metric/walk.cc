@@ -117,8 +117,8 @@ std::size_t MetricWalk::touched_clusters(const Clusters& index, double radius) {
                                                   from_centres_.size(), touched_.data());
 }
 
-// What visits of the touched clusters take, at most. Of all within the radius those are `touched`
-// up to the first that holds the ball: later ones have nothing of it.
+// Returns at most what visits of the touched clusters take. Of all clusters within the radius,
+// those up to the first that holds the ball are `touched`: later ones have nothing of it.
 double MetricWalk::visits(const Clusters& index, std::size_t& touched, double radius) const {
   std::size_t groups = 0;
   for (std::size_t i = 0; i < touched; ++i) {
@@ -170,7 +170,7 @@ std::size_t MetricWalk::enough_clusters(const Clusters& index) const {
   return std::min<std::size_t>(index.count, 2 + k_ / rows);
 }
 
-// Of the clusters of the nearest centres, as many rows as are asked for.
+// Bounds the radius by as many rows of the clusters of the nearest centres as are asked for.
 void MetricWalk::bound_by_nearest(const Clusters& index) {
   std::vector<std::uint32_t> order(index.count);
   std::iota(order.begin(), order.end(), 0u);
@@ -248,7 +248,8 @@ bool MetricWalk::all_pivots(const Pivots& index, double most) {
   return true;
 }
 
-// By runs of places: those that lie alone would be as dear to read as what is around them.
+// Estimates by runs of places: places that lie alone would be as dear to read as what is around
+// them.
 double MetricWalk::estimate(const Pivots& index, const std::vector<Window>& windows,
                             const Places& places) {
   constexpr std::size_t kRuns = 8, kRun = 4 * kMetricGroup, kFewest = 4 * kRuns * kRun;
@@ -274,7 +275,7 @@ MetricWalk::Places MetricWalk::between(const Pivots& index, const Window& first)
   return {round(from - table, 0), round(to - table, kMetricGroup - 1)};
 }
 
-// Of every `step`-th run, the places that no pivot excludes.
+// Finds the places of every `step`-th run that no pivot excludes.
 MetricWalk::Tested MetricWalk::test(const Pivots& index, const std::vector<Window>& windows,
                                     const Places& places, std::size_t run, std::size_t step) {
   const float* const first = index.table.data();

@@ -23,7 +23,7 @@ class MetricWalk {
   // `careful`: to find that out comes first; else it is noticed on the way.
   bool search(std::size_t query, const MetricBlock& block, double most, bool careful);
 
-  // What it took, as MetricCosts has it.
+  // Returns what the walk took, in the unit of MetricCosts.
   double nanoseconds() const { return spent_; }
   std::uint64_t evaluated() const { return evaluated_; }
   std::uint64_t visited() const { return visited_; }

@@ -24,7 +24,7 @@ class ItemLoop {
            const std::function<void(unsigned, std::size_t)>& body,
            const std::function<void(unsigned)>& end = {});
 
-  // For long bodies: throws once the search is to end early.
+  // Call this in long bodies: it throws once the search is to end early.
   void check(unsigned thread);
   bool stopped(unsigned thread);
 

@@ -72,7 +72,7 @@ bool machine_has_neon() {
 #endif
 }
 
-// What runs here, best first.
+// Finds the targets that run here, best first.
 class Targets {
  public:
   Targets() {

@@ -21,15 +21,16 @@ inline constexpr std::size_t kTargets = 5;
 // The one in use.
 Target active_target();
 
-// Those that this build and machine can run, best first ("AVX3", "AVX2", "SSE4", "SSE2", "NEON").
-// The environment variable WARPLITE_SIMD forces one by name.
+// Returns the targets that this build and machine can run, best first ("AVX3", "AVX2", "SSE4",
+// "SSE2", "NEON"). The environment variable WARPLITE_SIMD forces one by name.
 std::vector<std::string> simd_targets();
 // The name of the one in use.
 std::string simd_target();
-// For tests: switches the target. Throws Error{kUnsupported} for an unknown name.
+// Switches the target, for tests. Throws Error{kUnsupported} for an unknown name.
 void force_simd_target(const std::string& name);
 
-// What a file of kernels fills for each target; null when that target is not compiled.
+// A file of kernels fills its table by these, one for each target; null when that target is not
+// compiled.
 template <class Table>
 using TargetFills = std::array<void (*)(Table&), kTargets>;
 

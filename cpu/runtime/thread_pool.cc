@@ -35,7 +35,7 @@ void relax() {
 #endif
 }
 
-// Until `done`, or for a moment. Whoever else wants the core gets it.
+// Waits until `done`, or for a moment. Whoever else wants the core gets it.
 template <class Done>
 void spin(const Done& done) {
   const Clock::time_point end = Clock::now() + kSpin;

@@ -67,8 +67,8 @@ class BoundedProduct {
     std::vector<double> squares;  // of one group
   };
 
-  // For vectors like those of the samples: they choose the centre and the scales, on which what
-  // is proved does not depend. Throws std::bad_alloc.
+  // Makes a product for vectors like those of the samples: the samples choose the centre and the
+  // scales, on which what is proved does not depend. Throws std::bad_alloc.
   BoundedProduct(const GemmKernels& gemm, Distance distance, ElementType type, std::uint32_t dim,
                  const Vectors& rows, const Vectors& queries);
   static bool suits(Distance distance, std::uint32_t dim);
@@ -105,8 +105,8 @@ class BoundedProduct {
 
   float offset(const Query& query, double threshold) const;
 
-  // What a row's distance is within, as keys: half a squared distance (l2) or the distance
-  // (ip, cosine), but for the query's share.
+  // Bounds hold what a row's distance is within, as keys: half a squared distance (l2) or the
+  // distance (ip, cosine), but for the query's share.
   struct Bounds {
     double low, high;
   };

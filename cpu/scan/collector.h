@@ -1,5 +1,5 @@
-// Where hits go while threads search: every thread collects for itself, and the threads
-// share one falling threshold per query, so that what one has found spares the others.
+// Hits go here while threads search: every thread collects for itself, and the threads share one
+// falling threshold per query, so that what one has found spares the others.
 #pragma once
 
 #include <algorithm>
@@ -63,7 +63,7 @@ class SharedThresholds {
   explicit SharedThresholds(std::size_t queries)
       : queries_(queries), values_(new std::atomic<double>[queries]) {}
 
-  // Before threads share(), which pays where k is not small.
+  // Call this before threads share(), which pays if k is not small.
   void expect(unsigned threads, std::size_t k) {
     constexpr std::size_t kWorthwhile = 64;
     if (threads < 2 || k < kWorthwhile) return;

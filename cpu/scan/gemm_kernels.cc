@@ -202,7 +202,7 @@ void convert(ElementType type, const std::byte* from, const float* centre, float
   }
 }
 
-// In double, of a strip that is padded with zeros.
+// Returns the square in double, of a strip that is padded with zeros.
 double exact_square(const float* strip, std::size_t n) {
   const hn::CappedTag<double, 8> doubles;
   const hn::Rebind<float, decltype(doubles)> floats;
@@ -217,8 +217,8 @@ double exact_square(const float* strip, std::size_t n) {
   return hn::GetLane(hn::SumOfLanes(doubles, hn::Add(even, odd)));
 }
 
-// In float32, with a relative error of at most 16 units: no lane adds more than eight
-// squares, and their sum takes a few additions.
+// Returns the square in float32, with a relative error of at most 16 units: no lane adds more than
+// eight squares, and their sum takes a few additions.
 double rounded_square(const float* strip, std::size_t n) {
 #if HWY_TARGET == HWY_SCALAR
   return exact_square(strip, n);

@@ -25,8 +25,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 // A sum of 32 bits holds this many terms of 255².
 constexpr std::size_t kChunk = 32768;
 
-// What a distance of INT8 vectors sums, one for each: `first` over pairs of elements, and squares of
-// the row's where the distance divides by norms.
+// Int8Terms say what a distance of INT8 vectors sums, one for each distance: `first` over pairs of
+// elements, and squares of the row's where the distance divides by norms.
 template <Distance kDistance>
 struct Int8Terms;
 template <>
@@ -152,8 +152,8 @@ void score_int8(const PreparedQuery& query, const std::byte* base, const std::ui
   }
 }
 
-// What is counted of two vectors of bits, one for each distance: bits that differ and, where kUnion
-// says so, bits that either has.
+// BitTerms say what is counted of two vectors of bits, one for each distance: bits that differ and,
+// if kUnion says so, bits that either has.
 template <Distance kDistance>
 struct BitTerms;
 template <>
@@ -194,7 +194,7 @@ void score_words(const PreparedQuery& query, const std::byte* base, const std::u
   }
 }
 
-// By the number of words, from one on.
+// Returns the scorer of vectors of `count` words, from one word on.
 template <Distance kDistance, std::size_t... kCounts>
 ScoreRows words_scorer(std::size_t count, std::index_sequence<kCounts...>) {
   constexpr ScoreRows kScorers[] = {score_words<kDistance, kCounts + 1>...};

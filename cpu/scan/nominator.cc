@@ -55,7 +55,7 @@ bool Nominator::suits(const compute::Workload& work, std::size_t k, std::size_t 
   if (!BoundedProduct::suits(work.distance, work.queries.dim)) return false;
   if (work.queries.rows < kFewestQueries || live_rows < kFewestRows) return false;
   if (work.has_after) return false;
-  // Where a good part of the rows is wanted, all would be nominated.
+  // If a good part of the rows is wanted, all would be nominated.
   if (k == 0) return work.range.high < kInfinity;
   return k <= live_rows / 16;
 }
@@ -65,7 +65,7 @@ Nominator::Nominator(const SearchContext& context, bool keeps)
       gemm_(context.kernels.gemm),
       product_(gemm_, context.work.distance, context.work.queries.type, context.work.queries.dim,
                sample_rows(context.work), BoundedProduct::sample_of(context.work.queries)) {
-  // With a lower end to the range, a near row need not count.
+  // If the range has a lower end, a near row need not count.
   const std::size_t k = context_.k;
   const bool deferred = k != 0 && (keeps || k <= kLargestDeferredK) &&
                         context_.work.range.low == -kInfinity;
@@ -153,7 +153,7 @@ BoundedProduct::Bounds Nominator::bounds(std::size_t query, const float* dots, s
                                 tile.packed.norms[row]);
 }
 
-// Of the candidates and of tile.found[0..found).
+// Tightens the threshold by the candidates and tile.found[0..found).
 void Nominator::tighten(Worker& worker, std::size_t query, const float* dots, std::size_t found,
                         Tile& tile) const {
   Pending& pending = tile.pending[query];

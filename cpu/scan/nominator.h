@@ -15,8 +15,8 @@
 
 namespace warplite::cpu {
 
-// What at least k of the keys do not exceed, and not many more than k. REQUIRES: at least k keys,
-// all of them finite.
+// Returns a bound that at least k of the keys do not exceed, and not many more than k. REQUIRES: at
+// least k keys, all of them finite.
 double bound_of(const std::vector<float>& keys, std::size_t k);
 
 class Nominator {
@@ -42,7 +42,7 @@ class Nominator {
     double threshold = std::numeric_limits<double>::quiet_NaN();
     float offset = 0;  // for that threshold
 
-    // What a candidate's `low` must not exceed.
+    // Returns what a candidate's `low` must not exceed.
     double farthest() const { return -static_cast<double>(offset); }
   };
   // One thread's packed rows, products and nominees.
@@ -64,9 +64,9 @@ class Nominator {
   const BoundedProduct::Queries& queries() const { return queries_; }
 
   void search(Worker& worker, Tile& tile, const Span& span) const;
-  // After the last span: scores the nominees that are left.
+  // Call this after the last span: it scores the nominees that are left.
   void finish(Worker& worker, Tile& tile) const;
-  // What lies beyond the query's threshold goes.
+  // Drops what lies beyond the query's threshold.
   void drop_distant(Worker& worker, std::size_t query, Pending& pending) const;
 
  private:
@@ -76,7 +76,7 @@ class Nominator {
               Tile& tile) const;
   void defer(Worker& worker, std::size_t query, const float* dots, const compute::Block& block,
              std::size_t found, Tile& tile) const;
-  // Of a row of the tile, as a Candidate has them.
+  // Returns the bounds of a row of the tile, as a Candidate has them.
   BoundedProduct::Bounds bounds(std::size_t query, const float* dots, std::uint32_t row,
                                 const Tile& tile) const;
   // The k-th smallest upper bound of a distance becomes the threshold.

@@ -36,14 +36,15 @@ struct ScreenQuery {
   float slack = 0;                // ip: times a row's norm, what the product may be off by
 };
 
-// For rows[0..n) of `base` a float32 number that, but for rounding, ascends with the distance:
+// Computes for rows[0..n) of `base` a float32 number that, but for rounding, ascends with the
+// distance:
 //   l2: the sum under the root   l1: the distance   ip: −dot − slack·‖row‖
 //   cosine: −dot / ‖row‖, −infinity for a row whose norm is out of range
 // May be NaN, which proves nothing.
 using ScreenRows = void (*)(const ScreenQuery& query, const std::byte* base,
                             const std::uint32_t* rows, std::size_t n, float* lows);
 
-// How vectors become the float32 operands of the bounded product (bounded_product.h).
+// Says how vectors become the float32 operands of the bounded product (bounded_product.h).
 struct PackSource {
   ElementType type = ElementType::kFloat32;
   std::uint32_t dim = 0;
@@ -93,7 +94,7 @@ struct ScanKernels {
   }
 };
 
-// What each file of these loops fills.
+// Each returns what one file of these loops fills.
 TargetFills<ScanKernels> real_fills();
 TargetFills<ScanKernels> integer_fills();
 TargetFills<ScanKernels> screen_fills();

@@ -1,5 +1,5 @@
-// What the canonical loops of every element type share: the order in which rows are
-// asked for ahead of their use, and the last step from sums to a distance.
+// The canonical loops of every element type share this: the order in which rows are asked for ahead
+// of their use, and the last step from sums to a distance.
 #pragma once
 
 #include <cmath>

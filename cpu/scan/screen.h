@@ -52,7 +52,7 @@ class Screen {
     bool usable = true;  // its norm is in range
   };
 
-  // What a row's `low` must not exceed; infinity keeps every row.
+  // Returns what a row's `low` must not exceed; infinity keeps every row.
   float limit(const Query& query, double threshold) const;
 
   Distance distance_;

@@ -62,7 +62,7 @@ std::size_t count_live_rows(const compute::Workload& work) {
 // One group of queries over all blocks.
 class Search {
  public:
-  // With a sample the k nearest are selected by threshold; then the blocks are OtherRows.
+  // If there is a sample, the k nearest are selected by threshold; then the blocks are OtherRows.
   Search(const compute::Workload& work, const ScanKernels& kernels, std::size_t k,
          const std::vector<double>& bounds)
       : work_(work),
@@ -122,7 +122,7 @@ class Search {
     return *workers_[number];
   }
 
-  // While rows are multiplied; afterwards threads look at the tiles of all.
+  // Returns a thread's tile while rows are multiplied; afterwards threads look at the tiles of all.
   Nominator::Tile& tile(unsigned number) {
     if (tiles_[number].pending.empty()) tiles_[number] = nominator_->make_tile();
     return tiles_[number];
@@ -157,7 +157,7 @@ class Search {
   std::optional<ThresholdSelect> threshold_;
   std::optional<Screen> screen_;
   unsigned threads_ = 1;
-  // Per thread, once it has had something to do.
+  // Workers of the threads that have had something to do.
   std::vector<std::unique_ptr<Worker>> workers_;
   std::vector<Nominator::Tile> tiles_;
 };

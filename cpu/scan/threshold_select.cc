@@ -46,7 +46,7 @@ bool ThresholdSelect::suits(const compute::Workload& work, std::size_t k, std::s
 
 std::size_t ThresholdSelect::query_bytes(const compute::Workload& work, std::size_t k,
                                          unsigned threads) {
-  // Of the sample, products; and half of its rows, where the threshold tells little.
+  // The sample takes its products; and half of its rows, if the threshold tells little.
   return work.sample.size() * (sizeof(float) + sizeof(Candidate) / 2) +
          (threads + 1) * Nominator::pending_bytes(k);
 }
@@ -152,7 +152,7 @@ void ThresholdSelect::select(Worker& worker, std::size_t batch,
   }
 }
 
-// What all threads have kept of a query and may still belong to the k nearest.
+// Gathers what all threads have kept of a query and may still belong to the k nearest.
 void ThresholdSelect::gather(Worker& worker, std::size_t query,
                              std::vector<Nominator::Tile>& tiles, Selection& out) {
   Nominator::Pending last;

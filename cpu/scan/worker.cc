@@ -84,7 +84,7 @@ void Worker::measure(std::size_t query, const compute::Block& block, const std::
   }
 }
 
-// What this thread's hits say to the others.
+// Tells the other threads what this thread's hits say.
 void Worker::share(std::size_t query, double threshold) {
   SharedThresholds& thresholds = context_.thresholds;
   thresholds.lower(query, threshold);

@@ -15,7 +15,7 @@
 
 namespace warplite::cpu {
 
-// What the threads of one search share.
+// Holds what the threads of one search share.
 struct SearchContext {
   const compute::Workload& work;
   const ScanKernels& kernels;
@@ -51,7 +51,7 @@ class Worker {
   std::size_t score(std::size_t query, const compute::Block& block, const std::uint32_t* rows,
                     std::size_t n);
 
-  // Only the distances of `n` rows.
+  // Writes only the distances of `n` rows.
   void measure(std::size_t query, const compute::Block& block, const std::uint32_t* rows,
                std::size_t n, double* distances) const;
 
