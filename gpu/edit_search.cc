@@ -36,8 +36,8 @@ unsigned shift_for(std::uint32_t longest_query) {
 
 }  // namespace
 
-// What lies in scratch memory, and up to `sent` in the host's, 0 from `counts` on up to there; from
-// there on the host's has what kernels write for it.
+// Says what lies in scratch memory, and up to `sent` in the host's, 0 from `counts` on up to there;
+// from there on the host's has what kernels write for it.
 struct EditSearch::Pieces {
   std::size_t queries, metric_tiles, length, bins;
   std::size_t warps, state;  // of a long query, and words of each
@@ -131,7 +131,7 @@ void EditSearch::search(std::size_t k, const Threshold& threshold, const Take& t
   }
 }
 
-// By length, as far as they are short; long ones last.
+// Returns the queries by length, as far as they are short; long ones come last.
 std::vector<EditSearch::Query> EditSearch::useful_queries(const Threshold& threshold) const {
   std::vector<Query> useful;
   useful.reserve(work_.queries());
@@ -139,7 +139,7 @@ std::vector<EditSearch::Query> EditSearch::useful_queries(const Threshold& thres
   const auto place = [](const Query& query) { return std::min(query.length, kMostShortQuery + 1); };
   for (std::uint32_t q = 0; q < work_.queries(); ++q) {
     const std::uint32_t length = work_.begins[q + 1] - work_.begins[q];
-    // No distance is greater.
+    // No distance is greater than this.
     const double farthest = std::max(length, compute::kLongestEditText);
     const double own = std::min({farthest, most_, std::floor(threshold(q))});
     if (own < static_cast<double>(least_)) continue;
@@ -192,7 +192,7 @@ void EditSearch::search_some(std::span<Query> queries, std::uint32_t words, std:
 void EditSearch::search_group(std::span<Query> queries, std::uint32_t words, std::size_t k,
                               const Take& take) {
   by_halves(queries, [&](std::span<Query> some) {
-    // No more than all pairs are hits.
+    // There are no more hits than pairs.
     std::uint64_t room = std::min(kRoom, some.size() * table_.texts);
     for (bool first = true;; first = false) {
       const std::uint64_t found = run(some, words, k, room, first);

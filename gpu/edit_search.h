@@ -73,7 +73,7 @@ class EditSearch {
   std::uint32_t least_ = 0;
   double most_ = 0;
   std::vector<const compute::EditTile*> tiles_;  // by width
-  // Those that are searched.
+  // Tiles that are searched.
   std::span<const compute::EditTile* const> sent_;
   EditTable table_{};
   HitTaker<std::uint64_t> hits_;

@@ -1,4 +1,4 @@
-// What warplite.so finds in warplite_cuda.so (compute/devices/plugin.h).
+// Exports what warplite.so looks for in warplite_cuda.so (compute/devices/plugin.h).
 #include "compute/devices/plugin.h"
 
 #include <algorithm>

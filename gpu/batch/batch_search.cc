@@ -10,7 +10,7 @@
 namespace warplite::gpu {
 namespace {
 
-// Below this, passes over the rows cost less than the phases of a batch.
+// For fewer queries or rows, passes over the rows cost less than the phases of a batch.
 constexpr std::size_t kLeastQueries = 5;
 constexpr std::uint32_t kLeastRows = 256;
 constexpr std::size_t kMostK = 512;
@@ -71,7 +71,7 @@ std::uint32_t round_up(std::size_t value, std::uint32_t unit) {
   return static_cast<std::uint32_t>((value + unit - 1) / unit * unit);
 }
 
-// What some queries have in scratch memory; `raw` comes from the host.
+// Says what some queries have in scratch memory; `raw` comes from the host.
 struct GroupPieces {
   std::size_t queries, tile_queries, stride, padded, padded_halves, capacity, extra_bytes;
   Plan plan{};

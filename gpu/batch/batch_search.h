@@ -42,7 +42,7 @@ class BatchSearch {
  protected:
   // Makes the half-precision copies and lists the tiles; false when there is no room for them.
   bool make_tiles();
-  // Of rows that lie together.
+  // Adds the tiles of rows that lie together.
   void add_tiles(const CompactRows& rows, std::vector<RowTile>& tiles) const;
   DeviceBytes send_tiles(const std::vector<RowTile>& tiles) const;
   // Calls body(first, count) for some queries after the other, as many as fit; again with fewer

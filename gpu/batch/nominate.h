@@ -41,7 +41,7 @@ inline constexpr TileShape kManyQueries{256, 128};
 inline constexpr TileShape kFewQueries{64, 256};
 inline constexpr TileShape kSmallTile{128, 128};
 
-// What is known of each query; device addresses.
+// Nominees hold what is known of each query; device addresses.
 struct Nominees {
   std::uint32_t queries;
   std::uint32_t k;

@@ -1,4 +1,4 @@
-// What both ways of multiplying share: the bounds of a row's score, and what is done with a tile's
+// Both ways of multiplying share this: the bounds of a row's score, and what is done with a tile's
 // sums once they are there.
 #pragma once
 
@@ -87,7 +87,8 @@ struct Queue {
       append(out, found);
     }
   }
-  // By `threads` threads, of which this is the `thread`-th. Barriers before and after are theirs.
+  // Called by `threads` threads, of which this is the `thread`-th. They set the barriers before and
+  // after it.
   __device__ void flush(const Nominees& out, unsigned thread, unsigned threads) const {
     const unsigned waiting = min(*count, kSize);
     for (unsigned i = thread; i < waiting; i += threads) append(out, items[i]);

@@ -27,7 +27,7 @@ struct ManySums {
   static __device__ unsigned part_query(unsigned part) {
     return first_query(part) + threadIdx.x / kWarp % 4 * 16 + threadIdx.x % kWarp / 4;
   }
-  // Within the group's rows.
+  // Returns the row within the group's rows.
   static __device__ unsigned pair_row(unsigned pair) { return pair * 8 + threadIdx.x % 4 * 2; }
 };
 

@@ -191,8 +191,8 @@ void launch(const Nominate& work, cudaStream_t stream) {
   check_launch("nominating rows");
 }
 
-// What a thread block of capability 8.0 may have is enough for three stages of the large tile; of
-// 8.6, 8.9 and 12.0 for two of the small one.
+// The shared memory of a thread block of capability 8.0 is enough for three stages of the large
+// tile; that of 8.6, 8.9 and 12.0 is enough for two of the small one.
 constexpr unsigned kManyStages = 3, kSmallStages = 2;
 
 template <unsigned kSlab>

@@ -1,4 +1,4 @@
-// What happens to nominees between the phases of the product and after the last one.
+// Refines the nominees between the phases of the product and after the last one.
 #include "gpu/batch/nominate.h"
 #include "gpu/runtime/cuda_error.h"
 #include "gpu/runtime/kth_edge.cuh"

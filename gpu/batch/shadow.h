@@ -14,7 +14,7 @@
 
 namespace warplite::gpu {
 
-// Of one row x with copy h and scale s, in float32 rounded up: x ≈ s·h.
+// RowStats describe one row x with copy h and scale s, in float32 rounded up: x ≈ s·h.
 struct RowStats {
   float square;    // ‖x‖²
   float norm;      // ‖x‖
@@ -43,14 +43,14 @@ constexpr std::uint32_t slab_elements(std::uint32_t dim) {
   return padded_elements(dim) % 64 == 0 ? 64 : 32;
 }
 
-// Where a 16-byte chunk of a row lies in its slab, in chunks. Chunks change places from row to
-// row, so that eight rows' chunks of one column lie in different banks of shared memory: the
+// Returns where a 16-byte chunk of a row lies in its slab, in chunks. Chunks change places from row
+// to row, so that eight rows' chunks of one column lie in different banks of shared memory: the
 // order that tensor cores call 128- and 64-byte swizzling.
 constexpr std::uint32_t slab_offset(std::uint32_t row, std::uint32_t chunk, std::uint32_t slab) {
   return slab == 64 ? row * 8 + (chunk ^ (row & 7)) : row * 4 + (chunk ^ ((row >> 1) & 3));
 }
 
-// Where element i of a vector lies among panels of `panel_rows` vectors.
+// Returns where element i of a vector lies among panels of `panel_rows` vectors.
 constexpr std::size_t panel_offset(std::uint32_t vector, std::uint32_t i, std::uint32_t dim,
                                    std::uint32_t panel_rows) {
   const std::uint32_t slab = slab_elements(dim);

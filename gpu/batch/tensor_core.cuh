@@ -16,7 +16,7 @@ __device__ inline void copy_async(std::uint32_t to, const void* from) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;\n" ::"r"(to), "l"(from) : "memory");
 }
 __device__ inline void commit_copies() { asm volatile("cp.async.commit_group;\n" ::: "memory"); }
-// Until at most kPending groups of this thread are under way.
+// Waits until at most kPending groups of this thread are under way.
 template <int kPending>
 __device__ void wait_for_copies() {
   asm volatile("cp.async.wait_group %0;\n" ::"n"(kPending) : "memory");
@@ -41,7 +41,7 @@ __device__ inline void multiply_add(float (&c)[4], const std::uint32_t (&a)[4], 
 }
 
 
-// Where an operand lies: rows of kRowBytes (128 or 64), their 16-byte chunks exchanged as
+// Describes where an operand lies: rows of kRowBytes (128 or 64), their 16-byte chunks exchanged as
 // slab_offset() says, eight rows after eight rows.
 template <unsigned kRowBytes>
 __device__ inline std::uint64_t operand_descriptor(std::uint32_t address) {
@@ -111,7 +111,7 @@ __device__ inline void expect_bytes(std::uint32_t barrier, unsigned bytes) {
 __device__ inline void arrive_barrier(std::uint32_t barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];\n" ::"r"(barrier) : "memory");
 }
-// Until the phase of this parity has ended.
+// Waits until the phase of this parity has ended.
 __device__ inline void wait_barrier(std::uint32_t barrier, unsigned parity) {
   asm volatile(
       "{\n.reg .pred done;\nwaiting:\n"

@@ -15,7 +15,8 @@ constexpr unsigned kLowestShift = 8;
 
 __device__ float infinite() { return __int_as_float(0x7f800000); }
 
-// No row that is there, or none with bounds: the greatest key.
+// Returns the key of the upper bound; the greatest key for a row that is not there or has no
+// bounds.
 __device__ std::uint32_t upper_key(float2 bounds) {
   return bounds.x <= kFarthest && bounds.y < infinite() ? ordered_key(bounds.y) : ~0u;
 }

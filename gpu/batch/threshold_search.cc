@@ -12,7 +12,7 @@
 namespace warplite::gpu {
 namespace {
 
-// Below this the host's share takes longer than passes over the rows.
+// For fewer queries or rows, the host's share takes longer than passes over the rows.
 constexpr std::size_t kLeastQueries = 5;
 constexpr std::uint32_t kLeastRows = 256;
 // Nominees of a query and of some tiles that have room, at least: more than a tile has rows.
@@ -45,7 +45,7 @@ std::vector<std::uint32_t> ThresholdSearch::nearest(compute::HitTable& best) {
   send_sample();
   const std::size_t device_bytes = 12 * (sample_tiles_.size() * shape_.rows + 2 * capacity()) +
                                    16 * std::size_t{work_.queries.dim};
-  // In the measure of for_groups(): pinned memory is the scarcer.
+  // The size is converted to the measure of for_groups(): pinned memory is the scarcer.
   const std::size_t pinned = pinned_bytes() * (kGroupMemory / kPinnedMemory);
   for_groups(std::max(device_bytes, pinned), [&](std::size_t first, std::size_t count) {
     search_group(first, count, best, lost);
@@ -92,7 +92,7 @@ void ThresholdSearch::search_group(std::size_t first, std::size_t count, compute
       lost.push_back(static_cast<std::uint32_t>(first) + q);
     }
   }
-  // In order here, by all threads, rather than by whoever reads one query after the other.
+  // All threads sort the hits here, rather than whoever reads one query after the other.
   in_parallel(count, count * k_ / kNomineesPerThread, [&](std::size_t q) {
     std::vector<Hit> hits = group.heaps[q].values();
     std::sort(hits.begin(), hits.end());
@@ -190,7 +190,7 @@ void ThresholdSearch::search_tiles(Group& group) {
   for (Turn& turn : group.turns) take(group, turn, all);
 }
 
-// So many that half of a query's room is filled, when rows come as those before them did.
+// Returns how many tiles fill half of a query's room, when rows come as those before them did.
 std::uint32_t ThresholdSearch::next_tiles(const Group& group) const {
   const std::uint64_t rows =
       capacity() / 2 * std::max<std::uint64_t>(1, group.taken / k_);
@@ -263,7 +263,7 @@ void ThresholdSearch::do_again(Group& group, Turn& turn, std::uint32_t begin, st
   }
 }
 
-// As Lane::wait(), but only for what the turn brings.
+// Waits as Lane::wait() does, but only for what the turn brings.
 void ThresholdSearch::wait(const Turn& turn) {
   using Clock = std::chrono::steady_clock;
   constexpr std::chrono::microseconds kSpin{500}, kNap{50};

@@ -34,7 +34,8 @@ class ThresholdSearch : BatchSearch {
 
  private:
   using Queries = std::vector<std::uint32_t>;
-  // What some tiles nominate, on the device and on its way to the host. Two take turns.
+  // A Turn holds what some tiles nominate, on the device and on its way to the host. Two of them
+  // take turns.
   struct Turn {
     Nominees nominees;
     // Pinned: what the host reads, and what it tells the device.

@@ -1,5 +1,5 @@
-// What becomes of distances: hits, and thresholds that fall. Functions are called by whole warps; a
-// lane has a text, and its distances from kQueries queries from `first` on.
+// Makes hits of distances, and lets thresholds fall. Functions are called by whole warps; a lane
+// has a text, and its distances from kQueries queries from `first` on.
 #pragma once
 
 #include <cstdint>

@@ -19,7 +19,7 @@ struct LongQuery {
       : points(search.points), length(search.begins[1]), words((length + 31) / 32),
         before(32 * words - length) {}
 
-  // Where the point occurs in a word.
+  // Returns where the point occurs in a word.
   __device__ std::uint32_t equal(std::uint32_t word, std::uint32_t point) const {
     std::uint32_t bits = 0;
     const std::uint32_t first = word * 32;

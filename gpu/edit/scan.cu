@@ -20,7 +20,7 @@ constexpr unsigned queries_at_once(unsigned words) {
   return words == 1 ? 8 : words == 2 ? 4 : words <= 4 ? 2 : 1;
 }
 
-// What lane i of each warp knows of the i-th query.
+// Lane i of each warp knows this of the i-th query.
 struct OwnQuery {
   std::uint32_t number, length;
   bool some;

@@ -8,7 +8,8 @@
 
 namespace warplite::gpu {
 
-// Where a tile's symbols occur in the queries. In shared memory; made by the whole thread block.
+// EditOccurrences say where a tile's symbols occur in the queries. They lie in shared memory and
+// are made by the whole thread block.
 template <unsigned kWords, unsigned kQueries, typename Symbol>
 struct EditOccurrences {
   static constexpr bool kHashed = sizeof(Symbol) != 1;
@@ -125,7 +126,7 @@ __device__ void edit_distances(const EditTileView& tile, std::uint32_t group,
       columns[i].advance(equal);
     }
   };
-  // As long as all texts go on; then those that do.
+  // First all texts go on together, up to the end of the shortest; then only those that are longer.
   std::uint32_t at = 0;
 #pragma unroll 4
   for (; at < lengths.least; ++at) advance(__ldg(symbols + at * compute::kEditGroup));

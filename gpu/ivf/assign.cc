@@ -9,7 +9,7 @@
 namespace warplite::gpu {
 namespace {
 
-// What the product could not prove.
+// Assigns, by comparing every list, the rows for which the product could not prove its choice.
 void assign_by_scan(Lane& lane, const compute::Workload& work, const RowSet& rows,
                     const RowTable& table, std::uint32_t query, compute::Assigned& out) {
   compute::HitTable best(work.queries.rows, 1);

@@ -16,7 +16,7 @@ __device__ std::uint64_t with_ties(const IvfSearchView& search, std::uint64_t ke
   return search.shape.m == 0 ? key | 0xffffffffu : key;
 }
 
-// What the R-th least of the groups allows a group's least, and a row.
+// What the R-th least of the groups allows as the least of a group, and as a row.
 struct Limits {
   std::uint64_t group, row;
 };

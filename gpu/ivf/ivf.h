@@ -39,7 +39,7 @@ struct IvfTables {
   float* offsets;         // [queries]
 };
 
-// Which lists each query probes.
+// The lists that each query probes.
 inline constexpr std::uint32_t kNoList = 0xffffffffu;
 struct IvfProbes {
   std::uint32_t count;          // of each query: nprobe
@@ -72,7 +72,7 @@ struct IvfSearchView {
   IvfProbes probes;
   IvfPairs pairs;
   bool direct;                 // few pairs: each is a unit, in the order of probes
-  // Not 0: groups' keys are squared distances in float32, off by a third of it at most.
+  // If not 0, groups' keys are squared distances in float32, off by a third of it at most.
   float slack;
   std::uint64_t* least;        // [queries][group_stride] keys; see ivf_score.cuh
   std::uint32_t group_stride;

@@ -1,4 +1,5 @@
-// From the nearest centroids of every query to pairs of queries and lists, in the order of lists.
+// Makes pairs of queries and lists, in the order of lists, from the nearest centroids of every
+// query.
 #include "gpu/ivf/ivf.h"
 #include "gpu/runtime/block_sum.cuh"
 #include "gpu/runtime/cuda_error.h"

@@ -32,13 +32,13 @@ __device__ bool find_unit(const IvfSearchView& search, std::uint32_t number, Uni
   return true;
 }
 
-// What is compared at once. In shared memory.
+// What is compared at once. It lies in shared memory.
 struct Comparison {
   std::uint32_t query[kQueries];
   float a[kQueries], step[kQueries];
   std::uint64_t* least[kQueries];
 
-  // By the first kQueries threads; those beyond `count` repeat the last pair.
+  // The first kQueries threads fill it; those beyond `count` repeat the last pair.
   __device__ void fill(const IvfSearchView& search, std::uint32_t first_pair, unsigned count) {
     if (threadIdx.x >= kQueries) return;
     const unsigned i = threadIdx.x;
@@ -92,7 +92,7 @@ __device__ void scan_group(const IvfSearchView& search, const Comparison& now, u
 #pragma unroll
   for (unsigned q = 0; q < kQueries; ++q) {
     const std::uint32_t key = active ? score_key(now.step[q], sums[q], bias, now.a[q]) : ~0u;
-    // Of equal scores the first lane's has the least ordinal.
+    // The first lane with an equal score has the least ordinal.
     const std::uint32_t least = least_of_warp(key);
     const unsigned first = __ffs(static_cast<int>(__ballot_sync(kWholeWarp, key == least))) - 1;
     if (threadIdx.x % kWarpLanes != first || q >= queries) continue;
@@ -172,7 +172,7 @@ struct Slab {
     least[threadIdx.x] = search.least + std::size_t{pair.x} * search.group_stride +
                          search.probes.first_groups[at + pair.x];
   }
-  // Where the rows of groups `first` and `first + 1` of a list of a run are.
+  // Finds where the rows of groups `first` and `first + 1` of a list of a run are.
   __device__ void find_rows(const IvfSearchView& search, const IvfRunView& run,
                             std::uint32_t begin, std::uint32_t end) {
     if (threadIdx.x >= kRows) return;

@@ -35,11 +35,12 @@ __device__ inline std::uint32_t least_of_warp(std::uint32_t key) {
 #endif
 }
 
-// Of a coded row, from the sum of its table entries. REQUIRES: the same order as compute/ivf.h.
+// Returns the key of a coded row, from the sum of its table entries. REQUIRES: the same order as
+// compute/ivf.h.
 __device__ inline std::uint32_t score_key(float step, std::uint32_t sum, float bias, float a) {
   const float score =
       __fadd_rn(__fadd_rn(__fmul_rn(step, static_cast<float>(sum)), bias), a);
-  // Not a number counts as infinitely far; −0 is 0.
+  // A score that is not a number counts as infinitely far; −0 is 0.
   return ordered_key(score != score ? __int_as_float(0x7f800000) : score + 0.0f);
 }
 

@@ -19,7 +19,8 @@ namespace {
 
 constexpr std::size_t kGroupMemory = std::size_t{1} << 30;
 constexpr std::size_t kMostGroup = 16384;  // queries
-// Up to so many, each is compared with the centroids by itself, without a look at what was found.
+// Up to this many queries are each compared with the centroids by themselves, without a look at
+// what was found.
 constexpr std::size_t kFewProbing = 4;
 constexpr std::uint32_t kCentroidGroup = 64;
 // Equal distances among whole vectors.
@@ -36,7 +37,7 @@ std::uint32_t collect_stride(std::uint32_t nominated) {
 
 }  // namespace
 
-// What lies in scratch memory; pieces up to `sent` come from the host.
+// Says what lies in scratch memory; pieces up to `sent` come from the host.
 struct IvfSearch::Pieces {
   const compute::IvfWork& work;
   std::size_t count;
@@ -97,7 +98,7 @@ struct IvfSearch::Scratch {
   Arena incoming;  // where they are
   PreparedQueries prepared{};
   Nominees nominees{};
-  // For a few queries: the centroids as rows, and their distances.
+  // These serve a few queries: the centroids as rows, and their distances.
   const std::byte* model_queries = nullptr;
   RowTable lists{};
   PreparedQueries coarse{};
@@ -197,7 +198,7 @@ void IvfSearch::probe(std::size_t first, std::size_t count, std::size_t room, Ca
   }
 }
 
-// For each query the distances of all lists, of which the nearest are taken.
+// Computes for each query the distances of all lists, and takes the nearest.
 void IvfSearch::probe_few(const IvfSearchView& search, const Scratch& scratch,
                           std::uint32_t* lost) {
   const Distance distance =
@@ -230,7 +231,7 @@ bool IvfSearch::search_group(std::size_t first, std::size_t count, bool few,
                              compute::HitTable& best) {
   const std::size_t room = work_.nprobe + kRoomForTies;
   DeviceBytes nearest(count * room * sizeof(Candidate), lane_.pool(), lane_.stream());
-  // What is not found stays at a distance that is no number.
+  // Candidates that are not found stay at a distance that is no number.
   check(cudaMemsetAsync(nearest.data(), 0xff, nearest.size(), lane_.stream()), "choosing lists");
   if (!few) probe(first, count, room, nearest.as<Candidate>());
   const Results results{count, this->room()};

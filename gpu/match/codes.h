@@ -12,7 +12,8 @@
 namespace warplite::gpu {
 
 struct CodeSearchView {
-  // But for items and for what tiles have of postings. Bits: 8, 16 or 32.
+  // Describes the rows, but for items and for what tiles have of postings. Its bits are 8, 16 or
+  // 32.
   MatchSearchView rows;
   const std::uint16_t* const* columns;  // [tiles][column_count]; null: no row matches
   std::uint32_t column_count;

@@ -15,14 +15,14 @@ struct ReadyItem {
   std::uint32_t minus_low, width, minus_width;  // in both halves; width: of the range, less 1
   std::uint32_t weight;
 
-  // In each half 1 when the code is outside the range.
+  // Returns 1 in each half whose code is outside the range.
   __device__ std::uint32_t misses(std::uint32_t pair) const {
     const std::uint32_t beyond = __viaddmax_u16x2(pair, minus_low, width);
     return __viaddmin_u16x2(beyond, minus_width, 0x00010001u);
   }
 };
 
-// In shared memory.
+// Items in shared memory.
 struct CodeItems {
   ReadyItem items[kItems];
   std::uint32_t count, total;  // of items; what a row may count
@@ -51,7 +51,8 @@ struct CodeItems {
   }
 };
 
-// What the rows of a vector of counters miss; as many pairs of them as a vector holds.
+// Misses sum what the rows of a vector of counters miss; they hold as many pairs of rows as a
+// vector does.
 template <unsigned kBits>
 struct Misses {
   static constexpr unsigned kPairs = kBits == 8 ? 8 : kBits == 16 ? 4 : 2;
@@ -100,7 +101,7 @@ struct Misses {
   }
 };
 
-// Of the counters in a word those of the first `rows` rows.
+// Returns those counters of a word that belong to the first `rows` rows.
 template <unsigned kBits>
 __device__ std::uint32_t first_rows(std::uint32_t word, std::int32_t rows) {
   constexpr std::int32_t kPerWord = 32 / kBits;
@@ -130,7 +131,8 @@ __device__ void add_codes(const Counters& counters, const CodeItems& items) {
   }
 }
 
-// As StripSearch::run() has it.
+// Fills the counters for StripSearch::run(), whose `count` it is. False: no row can count as much
+// as the floor, or the search was cancelled.
 template <unsigned kBits, typename Counters>
 __device__ bool count_codes(const CodeSearchView& search, std::uint32_t tile, std::uint32_t query,
                             const Counters& counters, CodeItems& items, std::uint64_t floor) {

@@ -10,11 +10,11 @@
 namespace warplite::gpu {
 namespace {
 
-// Of what strips keep, and of what is sent with queries; a lane holds on to so much.
+// Memory for what strips keep, and for what is sent with queries; a lane holds on to so much.
 constexpr std::size_t kGroupMemory = std::size_t{128} << 20;
 constexpr std::size_t kMostGroup = 16384;  // queries
 constexpr std::size_t kMostTiles = 1024;
-// For larger k slices have no advantage: what is kept must be sorted out all the same.
+// For larger k, slices have no advantage: what is kept must be sorted out all the same.
 constexpr std::size_t kMostSliceResults = 4096;
 // Strips become no shorter so that more multiprocessors have some.
 constexpr std::uint32_t kLeastStrip = 8192;
@@ -29,7 +29,7 @@ std::size_t class_for(std::uint64_t most) { return most <= 0xff ? 0 : most <= 0x
 
 }  // namespace
 
-// What lies in scratch memory behind a batch; pieces up to `sent` come from the host.
+// Says what lies in scratch memory behind a batch; pieces up to `sent` come from the host.
 struct CodeSearch::Pieces {
   Plan plan;
   std::size_t count, stride;
@@ -147,7 +147,7 @@ void CodeSearch::send(const CodeBatch& batch, const Pieces& at, const Arena& are
   batch.write(host);
   const std::span<std::uint64_t> floors = host[at.floors];
   for (std::size_t i = 0; i < batch.queries().size(); ++i) {
-    // What search_strips() has found to be within reach.
+    // search_strips() has found that this count is within reach.
     const std::uint64_t floor = match_floor(best.row(batch.queries()[i]), work_.least);
     floors[i] = make_match_floor(static_cast<std::uint32_t>(floor), kNoTile);
   }
@@ -181,7 +181,7 @@ void CodeSearch::search_group(const TileTable& table, unsigned bits,
   rows.kept_counts = arena[at.kept_counts];
   rows.stride = stride;
   rows.stop = arena[at.stop];
-  // Before anything is launched: memory that grows waits for that.
+  // The results are made before anything is launched: memory that grows waits for that.
   const MatchResults results(lane_, count, std::min(best.k(), stride));
   launch_code_count(search, lane_.stream());
   launch_match_select(rows, results.view(), lane_.stream());

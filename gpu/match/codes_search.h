@@ -25,14 +25,15 @@ class CodeSearch {
   using Queries = std::vector<std::uint32_t>;
   struct Pieces;
 
-  // By slices, those that suit. Returns the others.
+  // Searches by slices the queries that suit, and returns the others.
   Queries search_slices(compute::HitTable& best);
   void search_slices(std::span<const MatchTiles::Place> tiles, const SlicePlan& plan,
                      compute::HitTable& best);
   void search_strips(std::span<const MatchTiles::Place> tiles, const Queries& queries,
                      compute::HitTable& best);
   void send(const TileTable& table, const Plan& plan);
-  // By strips, with so many bits a counter, as many queries at a time as there is memory for.
+  // Searches by strips, with so many bits a counter, as many queries at a time as there is memory
+  // for.
   void search_class(const TileTable& table, unsigned bits, const Queries& queries,
                     compute::HitTable& best);
   void search_group(const TileTable& table, unsigned bits, std::span<const std::uint32_t> queries,
@@ -40,7 +41,7 @@ class CodeSearch {
   void send(const CodeBatch& batch, const Pieces& at, const Arena& arena,
             compute::HitTable& best);
   std::uint32_t strip_rows(std::size_t tiles, unsigned bits, std::size_t queries) const;
-  // What a row may count.
+  // Returns what a row may count.
   std::uint64_t most(std::uint32_t query) const;
 
   const Gpu& gpu_;

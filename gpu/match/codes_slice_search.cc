@@ -7,7 +7,7 @@
 namespace warplite::gpu {
 namespace {
 
-// Of tables and slots of rows; a lane holds on to so much.
+// Memory for tables and slots of rows; a lane holds on to so much.
 constexpr std::size_t kTablesMemory = std::size_t{128} << 20;
 // Fewer queries are counted one by one in less time.
 constexpr std::size_t kWorthwhile = 64;
@@ -76,8 +76,8 @@ std::size_t plan_slices(const compute::CodeWork& work, std::span<const std::uint
   return at;
 }
 
-// What lies in scratch memory behind a batch; pieces up to `sent` come from the host, those from
-// `totals` on up to there are 0.
+// Says what lies in scratch memory behind a batch; pieces up to `sent` come from the host, those
+// from `totals` on up to there are 0.
 struct SliceSearch::Pieces {
   Plan plan;
   std::uint32_t groups;
@@ -195,7 +195,7 @@ void SliceSearch::best_rows(const SlicePlan& plan, compute::HitTable& best) {
   const unsigned steps = fill(plan, batch, at, host, best);
   host.send(at.sent, arena, lane_.stream(), "sending queries");
   const SliceView view = view_of(plan, batch, at, arena, best.k());
-  // Before anything is launched: memory that grows waits for that.
+  // The results are made before anything is launched: memory that grows waits for that.
   const MatchResults results(lane_, plan.queries.size(), std::min(best.k(), at.stride));
   launch_slice_tables(view, lane_.stream());
   launch_slice_search(view, steps, lane_.stream());

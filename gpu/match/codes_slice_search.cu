@@ -38,7 +38,7 @@ __device__ bool skipped(const SliceView& view, std::uint32_t strip) {
   return __syncthreads_or(stop) != 0 || strip % kTileStrips * kSliceStrip >= tile.rows;
 }
 
-// How many rows of the strip reach each of the thresholds.
+// Counts how many rows of the strip reach each of the thresholds.
 template <unsigned kGroups, bool kLimited, unsigned kSteps>
 __device__ void tally_strip(const SliceView& view, std::uint32_t strip,
                             std::uint32_t (&pairs)[kSteps][16][32]) {
@@ -97,7 +97,7 @@ __global__ void __launch_bounds__(kThreads, 2)
   }
 }
 
-// Of each strip, with two thresholds.
+// Counts them in each strip, with two thresholds.
 template <unsigned kGroups, bool kLimited>
 __global__ void __launch_bounds__(kThreads, 2)
     counts_kernel(const __grid_constant__ SliceView view) {

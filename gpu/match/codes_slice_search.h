@@ -33,7 +33,7 @@ class SliceSearch {
               const MatchTileView* views)
       : lane_(lane), work_(work), table_(table), views_(views) {}
 
-  // How many tiles go at once.
+  // Returns how many tiles go at once.
   static std::size_t tiles_at_once(std::uint32_t groups);
   // Adds the rows with the largest counts. Throws Error{kNoMemory}, Error{kInterrupted}.
   void best_rows(const SlicePlan& plan, compute::HitTable& best);

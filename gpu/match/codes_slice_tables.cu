@@ -59,7 +59,7 @@ struct ColumnTables {
     return total + 1;
   }
 
-  // Of 32 slots from `first` on. Each warp for the queries of some words.
+  // Makes slices of 32 slots from `first` on. Each warp makes those of the queries of some words.
   __device__ void make_slices(const SliceView& view, std::uint32_t tile, std::uint32_t column,
                               std::uint32_t slots, std::uint32_t* out) {
     constexpr unsigned kTurns = kWordsOfQueries / kWarps;

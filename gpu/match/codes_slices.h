@@ -32,12 +32,13 @@ inline constexpr std::uint32_t kNoItem = ~std::uint32_t{0};
 // Thresholds at a time.
 inline constexpr std::uint32_t kSliceSteps = 3;
 
-// How many codes have an end of a range among 32, and how many before these.
+// A SliceRank says how many codes have an end of a range among 32, and how many have one before
+// these.
 struct SliceRank {
   std::uint32_t ends, before;
 };
 
-// What the k-th best row of a query counts is `low` at least and below `high`.
+// The count of a query's k-th best row is `low` at least and below `high`.
 struct SliceBounds {
   std::uint32_t low, high;
 };

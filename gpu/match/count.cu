@@ -5,7 +5,8 @@
 namespace warplite::gpu {
 namespace {
 
-// As StripSearch::run() has it.
+// Fills the counters for StripSearch::run(), whose `count` it is. False: no row can count as much
+// as the floor, or the search was cancelled.
 template <typename Counters, unsigned kThreads>
 __device__ bool count_postings(const MatchSearchView& search, const MatchTileView& tile,
                                std::uint32_t query, const Counters& counters,

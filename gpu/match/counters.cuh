@@ -9,7 +9,7 @@
 
 namespace warplite::gpu {
 
-// What one instruction does to the counters of a word.
+// A MatchWord says what one instruction does to the counters of a word.
 template <unsigned kBits>
 struct MatchWord {
   static constexpr unsigned kPerWord = 32 / kBits;
@@ -23,7 +23,7 @@ struct MatchWord {
     const std::uint32_t c = ~(count * kOnes);
     return ((word | c) - (((word ^ c) & ~kOnes) >> 1)) & kTops;
   }
-  // How many top bits are set, in parts that add up for 31 vectors; and the sum of the parts.
+  // Returns how many top bits are set, in parts that add up for 31 vectors; sum() adds the parts.
   __device__ static std::uint32_t tally(const uint4& tops) {
     const std::uint32_t ones = (tops.x >> (kBits - 1)) + (tops.y >> (kBits - 1)) +
                                (tops.z >> (kBits - 1)) + (tops.w >> (kBits - 1));
@@ -57,7 +57,7 @@ class MatchCounters {
   static constexpr unsigned kWordsPerVector = 4;
   static constexpr unsigned kRowsPerVector = kWordsPerVector * Word::kPerWord;
 
-  // For the rows `first` … `first + rows − 1` of a tile.
+  // Makes counters for the rows `first` … `first + rows − 1` of a tile.
   __device__ MatchCounters(uint4* memory, std::uint32_t first, std::uint32_t rows)
       : memory_(memory), address_(static_cast<std::uint32_t>(__cvta_generic_to_shared(memory))),
         first_(first), rows_(rows) {
@@ -79,7 +79,7 @@ class MatchCounters {
   __device__ void clear() const {
     for (unsigned turn = 0; turn < turns_; ++turn) vector(turn) = {};
   }
-  // From sums of the whole tile. 32 bits only.
+  // Loads the counters from sums of the whole tile. It exists for 32 bits only.
   __device__ void load(const std::uint32_t* sums) const {
     for (unsigned turn = 0; turn < turns_; ++turn) {
       vector(turn) = reinterpret_cast<const uint4*>(sums + first_)[own_ + turn * kLanes];
@@ -129,8 +129,8 @@ class MatchCounters {
     }
   }
 
-  // Of the thread's own rows, how many count at least `count`. Bit i of `turns`: the i-th vector is
-  // looked at; afterwards: it has such rows.
+  // Returns how many of the thread's own rows count at least `count`. Bit i of `turns` says that
+  // the i-th vector is looked at, and afterwards that it has such rows.
   __device__ std::uint32_t at_least(std::uint32_t count, std::uint32_t& turns) const {
     std::uint32_t tallies = 0, found = 0;
     for (std::uint32_t left = turns; left != 0; left &= left - 1) {

@@ -25,7 +25,7 @@ __device__ inline std::uint32_t warp_sum(std::uint32_t value) {
   return value;
 }
 
-// In shared memory. Up to kThreads items.
+// Lists of up to kThreads items, in shared memory.
 template <unsigned kThreads>
 struct MatchLists {
   static constexpr unsigned kWarps = kThreads / kLanes;
@@ -167,7 +167,7 @@ struct MatchLists {
     return high;
   }
 
-  // Those of a turn, all of them in the slice.
+  // Adds the pairs of a turn, when all of them lie in the slice.
   template <typename Add>
   __device__ static void add_all(const std::uint32_t* pairs, std::uint32_t weight,
                                  const Add& add) {

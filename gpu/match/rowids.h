@@ -38,7 +38,7 @@ class MatchRowids {
   DeviceBytes copy_;
 };
 
-// What is kept with the tile's buffer.
+// Returns what is kept with the tile's buffer.
 inline MatchRowids& match_rowids(const compute::Buffer* tile) {
   const CudaBuffer& buffer = CudaBuffer::of(tile);
   return buffer.derived().of<MatchRowids>(buffer.used());

@@ -12,7 +12,7 @@ namespace {
 using compute::MatchItem;
 using compute::MatchTile;
 
-// Of what strips keep; a lane holds on to so much.
+// Memory for what strips keep; a lane holds on to so much.
 constexpr std::size_t kGroupMemory = std::size_t{192} << 20;
 constexpr std::size_t kMostGroup = 16384;  // queries
 constexpr std::size_t kMostTiles = 1024;   // their sums take 256 MB
@@ -30,7 +30,7 @@ std::size_t class_for(std::uint64_t most) {
 
 }  // namespace
 
-// What lies in scratch memory; pieces up to `sent` come from the host.
+// Says what lies in scratch memory; pieces up to `sent` come from the host.
 struct MatchSearch::Pieces {
   std::uint32_t strip_rows;
   std::size_t stride, count, item_count, summed_rows;
@@ -141,7 +141,7 @@ void MatchSearch::send(const Class& queries, std::size_t first, const Pieces& at
     const std::uint32_t own = item_count(query);
     std::copy_n(work_.items.data() + work_.begins[query], own, items + begins[i]);
     begins[i + 1] = begins[i] + own;
-    // What classify() has found to be within reach.
+    // classify() has found that this count is within reach.
     const std::uint64_t floor = match_floor(best.row(query), work_.least);
     floors[i] = make_match_floor(static_cast<std::uint32_t>(floor), kNoTile);
   }

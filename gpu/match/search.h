@@ -55,9 +55,9 @@ class MatchSearch {
   Lane& lane_;
   const compute::MatchWork& work_;
   std::optional<MatchTiles> tiles_;
-  // Of all tiles, the most that one has.
+  // The most keywords, and the most postings, that any tile has.
   std::uint32_t most_keywords_ = 0, most_postings_ = 0;
-  // Those that are searched, and where they are.
+  // Tiles that are searched, and where they are.
   const TileTable* table_ = nullptr;
   const MatchTileView* views_ = nullptr;
 };

@@ -19,7 +19,7 @@ __device__ std::uint64_t rowid_key(const MatchSearchView& search, std::uint64_t 
   return static_cast<std::uint64_t>(rowid) ^ std::uint64_t{1} << 63;
 }
 
-// Which of more than k keys belong to the k best.
+// A Limit says which of more than k keys belong to the k best.
 struct Limit {
   std::uint64_t key;          // all that are below
   std::uint64_t rowid;        // and those with the same count, up to this rowid

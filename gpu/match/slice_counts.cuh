@@ -16,7 +16,7 @@ __device__ inline void add_bits(std::uint32_t a, std::uint32_t b, std::uint32_t 
   sum = s;
 }
 
-// What a row counts.
+// SliceCounts are what a row counts, by query.
 template <unsigned kGroups>
 struct SliceCounts {
   static constexpr unsigned kBits = slice_bits(kGroups);
@@ -35,7 +35,7 @@ struct SliceCounts {
     }
   }
 
-  // Of one of the lane's queries.
+  // Returns the count of one of the lane's queries.
   __device__ std::uint32_t of(unsigned query) const {
     std::uint32_t number = 0;
 #pragma unroll
@@ -70,7 +70,7 @@ struct SliceCounts {
   }
 };
 
-// What counts must reach, by query.
+// A SliceThreshold is what counts must reach, by query.
 template <unsigned kGroups>
 struct SliceThreshold {
   static constexpr unsigned kBits = slice_bits(kGroups);
@@ -84,7 +84,7 @@ struct SliceThreshold {
 #pragma unroll
     for (unsigned bit = 0; bit <= kBits; ++bit) bits[bit] = (number >> bit & 1) != 0 ? ~0u : 0;
   }
-  // Whose counts reach it.
+  // Returns the queries whose counts reach it.
   __device__ std::uint32_t reached(const SliceCounts<kGroups>& counts) const {
     std::uint32_t at_least = ~0u;
 #pragma unroll
@@ -96,7 +96,7 @@ struct SliceThreshold {
   }
 };
 
-// How many of up to 128 rows reach a threshold, in slices.
+// A SliceTally counts, in slices, how many of up to 128 rows reach a threshold.
 struct SliceTally {
   static constexpr unsigned kBits = 8;
   std::uint32_t bits[kBits];

@@ -31,7 +31,7 @@ struct StripShared {
 
   union {
     Input input;  // what is counted
-    // Once all is counted.
+    // Used once all is counted.
     struct {
       KthKey<kThreads> kth;
       unsigned sums[kWarps];
@@ -43,7 +43,7 @@ struct StripShared {
   std::uint64_t floor;
 };
 
-// What a count must reach, and whether more rows than k do.
+// What a count must reach, and whether more than k rows do.
 struct Threshold {
   std::uint32_t count;
   std::uint32_t rows;   // that reach it
@@ -81,8 +81,8 @@ class StripSearch {
   }
 
  private:
-  // What a row must count to be of use; more than 32 bits: none is. Changes at any time, so one
-  // thread asks.
+  // Returns what a row must count to be of use; more than 32 bits: none is. It changes at any time,
+  // so one thread asks.
   __device__ std::uint64_t floor_of(std::uint32_t query) const {
     const std::uint64_t word = __ldcg(search_.floors + query);
     const std::uint32_t after = kNoTile - static_cast<std::uint32_t>(word);
@@ -196,7 +196,7 @@ class StripSearch {
     for_rows_of(limit, [&](std::uint32_t row, std::uint32_t count) { put(out, row, count); });
   }
 
-  // Of those at the limit the first `ties` rows.
+  // Keeps the first `ties` of the rows at the limit.
   __device__ void keep_first(const Threshold& limit, std::uint32_t ties, std::uint64_t* out) {
     const unsigned own_warp = threadIdx.x / kLanes, lane = threadIdx.x % kLanes;
     std::uint32_t before = 0;
@@ -223,7 +223,7 @@ class StripSearch {
     }
   }
 
-  // Of those at the limit the `ties` least rowids.
+  // Keeps the `ties` least rowids of the rows at the limit.
   __device__ void keep_by_rowid(const Threshold& limit, std::uint32_t ties, std::uint64_t* out) {
     const RowId* const rowids = tile_.rowids + counters_.first();
     const auto key_of = [rowids](std::uint32_t row) {

@@ -49,7 +49,7 @@ std::span<MatchTileView> TileTable::write(Lane& lane, const Staging& host,
     view.rows = tile.rows;
     view.ascending = tiles_[t].ascending ? 1 : 0;
     view.after = first_after(tiles_[t].greatest);
-    // Where they do not ascend, somebody will ask for them.
+    // If rowids do not ascend, somebody will ask for them.
     if (!ascending_ && tile.rowids.list != nullptr) {
       view.rowids = tile.known->resident(tile.rowids.list, tile.rows, lane);
     }

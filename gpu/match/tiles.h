@@ -15,7 +15,7 @@
 
 namespace warplite::gpu {
 
-// No row counts more.
+// No row counts more than this.
 inline constexpr std::uint64_t kMostCount = 0xffffffffu;
 
 // A tile's rows.
@@ -89,7 +89,8 @@ class MatchResults {
   std::uint32_t* one_;
 };
 
-// What the k-th hit so far asks of a row, `least` at least; above kMostCount: no row is of use.
+// Returns what the k-th hit so far asks of a row, `least` at least; above kMostCount: no row is of
+// use.
 std::uint64_t match_floor(TopK& best, std::uint32_t least);
 
 }  // namespace warplite::gpu

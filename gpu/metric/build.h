@@ -13,7 +13,8 @@
 
 namespace warplite::gpu {
 
-// Those that the search is to make. They are free again unless they come about.
+// MetricClaims hold the indexes that the search is to make. They are free again unless they come
+// about.
 class MetricClaims {
  public:
   MetricClaims() = default;

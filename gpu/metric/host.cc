@@ -12,7 +12,7 @@ using compute::kEditGroup;
 using Word = std::uint32_t;
 constexpr std::size_t kBits = 32;
 
-// Where symbols occur in a text, which stands at the upper end of the word.
+// Occurrences say where symbols occur in a text, which stands at the upper end of the word.
 class Occurrences {
  public:
   explicit Occurrences(std::span<const std::uint32_t> text) {

@@ -9,7 +9,8 @@
 
 namespace warplite::gpu {
 
-// As Device::text_distances(). False: the text is too long, and nothing was done.
+// Does what Device::text_distances() does. Returns false if the text is too long, in which case
+// nothing was done.
 bool text_distances_on_host(std::span<const std::uint32_t> text, const compute::MetricTexts& texts,
                             std::uint32_t width, std::uint16_t* out);
 

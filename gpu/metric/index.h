@@ -69,7 +69,7 @@ class MetricIndexes {
   MetricTextsView texts_{};
 };
 
-// What is kept with the buffer of vectors, or of a tile of texts.
+// Returns what is kept with the buffer of vectors, or of a tile of texts.
 inline MetricIndexes& metric_indexes(const compute::Buffer* rows) {
   const CudaBuffer& buffer = CudaBuffer::of(rows);
   return buffer.derived().of<MetricIndexes>(buffer.used());

@@ -21,7 +21,7 @@
 namespace warplite::gpu {
 
 inline constexpr std::uint32_t kMetricTile = 32;
-// Of pivots; more would cost more than they spare.
+// Limits the number of pivots; more would cost more than they spare.
 inline constexpr std::uint32_t kMostMetricPivots = 64;
 
 // A VectorMetric. As its members are named there.

@@ -44,8 +44,8 @@ bool may_have_index(const compute::Block& block) {
 
 }  // namespace
 
-// What lies in scratch memory, and up to `sent` in the host's, 0 from `stop` on up to there; from
-// there on the host's has what kernels write for it.
+// Says what lies in scratch memory, and up to `sent` in the host's, 0 from `stop` on up to there;
+// from there on the host's has what kernels write for it.
 struct MetricSearch::Pieces {
   const MatrixView& all;
   std::size_t blocks, queries;
@@ -147,7 +147,7 @@ std::vector<std::uint32_t> MetricSearch::within(compute::HitLists& out) {
     const Queries now = Queries(queries).subspan(first, std::min(count, queries.size() - first));
     search_group(now, out);
     first += now.size();
-    // As many next as have room, if they are like these.
+    // Next come as many queries as have room, if they are like these.
     const std::size_t hits = hits_.total(), told = hits_.queries();
     const std::size_t fits = hits == 0 ? most : told * (kRoom * 3 / 4) / hits;
     count = std::clamp<std::size_t>(fits, kMetricTile, most);
@@ -159,7 +159,7 @@ std::vector<std::uint32_t> MetricSearch::within(compute::HitLists& out) {
 
 void MetricSearch::search_group(Queries queries, compute::HitLists& out) {
   by_halves(queries, [&](Queries some) {
-    // No more than all pairs are hits.
+    // There are no more hits than pairs.
     std::uint64_t room = std::min(kRoom, some.size() * std::uint64_t{rows_.live_rows()});
     for (;;) {
       const std::uint64_t found = run(some, room);
@@ -262,7 +262,7 @@ void MetricSearch::take_hits(Queries queries, compute::HitLists& out) {
              });
 }
 
-// Of one query, some at a time: pinned memory is scarce.
+// Takes the hits of one query, some at a time: pinned memory is scarce.
 void MetricSearch::take_many(std::uint32_t query, compute::HitLists& out) {
   hits_.finish();
   const std::size_t total = hits_.total();

@@ -14,7 +14,7 @@
 
 namespace warplite::gpu {
 
-// Which blocks of a workload have an index.
+// MetricBlocks say which blocks of a workload have an index.
 struct MetricBlocks {
   std::vector<compute::Block> indexed, plain;
 };

@@ -13,7 +13,7 @@ constexpr unsigned pivots_at_once(unsigned words) { return 8 / words; }
 
 struct PivotsShared {
   TextShared common;
-  // Of the queries to each pivot, a byte each.
+  // Distances of the queries to each pivot, a byte each.
   std::uint8_t distances[kMostPivots][32];
 };
 

@@ -1,4 +1,4 @@
-// What the kernels for metric indexes of texts have in common: queries in shared memory, texts of a
+// The kernels for metric indexes of texts have this in common: queries in shared memory, texts of a
 // warp's lanes, their distances, and hits that wait for room in the list.
 #pragma once
 
@@ -15,7 +15,7 @@ inline constexpr unsigned kTextAtOnce = 4;  // pairs of a lane that may be pushe
 // Queries of a thread block.
 constexpr unsigned text_queries(unsigned words) { return 32 / words; }
 
-// Where symbols occur in the queries, in dynamic shared memory.
+// TextOccurrences say where symbols occur in the queries. They lie in dynamic shared memory.
 template <unsigned kWords>
 struct TextOccurrences {
   std::uint32_t* words;  // [queries][kWords][slots]
@@ -148,7 +148,8 @@ class TextWarp {
         columns[i].advance(equal);
       }
     };
-    // As long as all texts go on; then those that do.
+    // First all texts go on together, up to the end of the shortest; then only those that are
+    // longer.
     if (text.some) {
       std::uint32_t at = 0;
 #pragma unroll 4

@@ -16,9 +16,9 @@ using compute::EditTile;
 // Fewer queries are compared with all texts faster.
 constexpr std::size_t kLeastQueries = 4096;
 constexpr std::size_t kSample = 512;
-// What a search through an index takes, beside a text of kWord code points that a scan compares
-// with a query of one word: to compare such a text, to look at 32 members of a cluster for one
-// query, and to look up a text's distances to pivots (bench/kernels/GPU_NOTES.md).
+// Costs of a search through an index, beside a text of kWord code points that a scan compares with
+// a query of one word: to compare such a text, to look at 32 members of a cluster for one query,
+// and to look up a text's distances to pivots (bench/kernels/GPU_NOTES.md).
 constexpr double kWord = 10, kEvaluation = 1.9, kVisit = 66, kLookUp = 1;
 
 // WARPLITE_GPU_METRIC=always: for tests, which have few queries.

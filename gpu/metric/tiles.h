@@ -12,7 +12,7 @@
 
 namespace warplite::gpu {
 
-// Which tiles of a search have an index.
+// MetricTiles say which tiles of a search have an index.
 struct MetricTiles {
   std::vector<compute::EditTile> indexed, plain;
 };
@@ -39,7 +39,7 @@ class MetricChoice {
   double texts_ = 0, positions_ = 0;    // of all tiles; positions of groups of 32
   double clusters_ = 0, groups_ = 0;
   bool pivots_ = false;
-  // Of the sample: queries, and texts of about their lengths.
+  // Counts of the sample: queries, and texts of about their lengths.
   double queries_ = 0, near_ = 0;
 };
 

@@ -18,7 +18,7 @@ constexpr bool is_sum() {
   return kL1;
 }
 
-// Of the distances of rows to a point, those that rows within a radius may have.
+// A FloatWindow holds those distances of rows to a point that rows within a radius may have.
 struct FloatWindow {
   float low, high;
   __device__ bool contains(float e) const { return e >= low && e <= high; }

@@ -1,4 +1,4 @@
-// What kernels found, on its way into a HitTable.
+// Carries what kernels found into a HitTable.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,9 @@
 
 namespace warplite::gpu {
 
-// In memory that the host reads: of each of `queries` queries found[q] candidates from
-// candidates[q · room] on; more than `room`: not all of them, the query is lost.
+// These lie in memory that the host reads: query q of `queries` has found[q] candidates from
+// candidates[q · room] on; if they are more than `room`, not all of them are there and the query is
+// lost.
 struct FoundCandidates {
   const Candidate* candidates;
   const std::uint32_t* found;

@@ -30,7 +30,8 @@ class CudaBuffer : public compute::Buffer {
   }
   bool mapped() const { return host_.owner != nullptr; }
 
-  // What searches made of it. Things of this device's memory; `used()` counts their bytes.
+  // Returns what searches made of the buffer. These things lie in this device's memory; `used()`
+  // counts their bytes.
   DerivedStore& derived() const { return derived_; }
   Gpu& gpu() const { return gpu_; }
   std::atomic<std::size_t>& used() const { return used_; }

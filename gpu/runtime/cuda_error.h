@@ -43,7 +43,7 @@ inline void check(cudaError_t code, const char* what) {
   throw Error(kind_of(code), std::string(what) + ": " + cudaGetErrorString(code));
 }
 
-// After a kernel launch.
+// Call this after a kernel launch.
 inline void check_launch(const char* kernel) { check(cudaGetLastError(), kernel); }
 
 }  // namespace warplite::gpu

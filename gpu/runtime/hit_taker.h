@@ -29,7 +29,8 @@ class HitTaker {
 
   explicit HitTaker(Lane& lane) : lane_(lane) {}
 
-  // What the last run found: of query i, from sorted[begins[i]] up to sorted[begins[i + 1]].
+  // Takes what the last run found: query i has the hits from sorted[begins[i]] up to
+  // sorted[begins[i + 1]].
   void found(std::span<const std::uint32_t> begins, const Hit* sorted) {
     begins_.assign(begins.begin(), begins.end());
     sorted_ = sorted;

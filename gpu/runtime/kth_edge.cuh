@@ -89,7 +89,7 @@ struct KthEdge {
     return edge;
   }
 
-  // Over the block, in the order of threads.
+  // Sums over the block, in the order of threads.
   __device__ std::uint32_t inclusive_sum(std::uint32_t value) {
     const unsigned lane = threadIdx.x % kLanes, warp = threadIdx.x / kLanes;
     value = scan_warp(value, lane);

@@ -103,7 +103,7 @@ Gpu::Borrowed Gpu::lane(compute::Cancellation* cancellation) {
 
 void Gpu::give_back(Lane* lane) {
   std::unique_ptr<Lane> owned(lane);
-  // After an error, work may still be running in memory that the next search would use.
+  // An error may have left work running in memory that the next search would use.
   cudaStreamSynchronize(lane->stream());
   lane->trim();
   const std::lock_guard lock(mutex_);

@@ -16,7 +16,7 @@
 
 namespace warplite::gpu {
 
-// Between steps on the host. Throws Error{kInterrupted}.
+// Call this between steps on the host. Throws Error{kInterrupted}.
 void ask(compute::Cancellation* cancellation);
 
 class Lane {

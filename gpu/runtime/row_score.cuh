@@ -51,8 +51,9 @@ __device__ inline double cosine_of_sums(double dot, double xx, double yy) {
   return distance < 0 ? 0.0 : distance;
 }
 
-// What a distance of real elements sums, and what the sum becomes; one for each. `norm` and `square`
-// are the row's and the query's x·x where the distance divides by norms, else 0.
+// RealTerms say what a distance of real elements sums, and what the sum becomes; there is one for
+// each distance. `norm` and `square` are the row's and the query's x·x where the distance divides
+// by norms, else 0.
 template <Distance kDistance>
 struct RealTerms;
 template <>
@@ -301,7 +302,8 @@ struct RowScore<ElementType::kInt8, kDistance, kQueries> {
   }
 };
 
-// What is counted of vectors of bits: those that differ and, with kUnion, those that either has.
+// BitTerms say what is counted of vectors of bits: those that differ and, with kUnion, those that
+// either has.
 template <Distance kDistance>
 struct BitTerms;
 template <>

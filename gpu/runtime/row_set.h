@@ -39,7 +39,8 @@ class RowSet {
 
   // Sends the table on its way; usable by what is launched on the lane's stream from now on.
   RowTable upload(Lane& lane);
-  // Per block, the device address of its live bits; null where all rows live. After upload().
+  // Returns, by block, the device address of its live bits; null where all rows live. Call it after
+  // upload().
   const std::vector<const std::uint64_t*>& live() const { return live_; }
 
   Hit hit(const Candidate& candidate) const {

@@ -1,5 +1,6 @@
-// What kernels know of the rows they search: the blocks of a workload in a row, each row with an
-// ordinal, its position among all of them. Plain data, the same for host and device code.
+// A RowTable is what kernels know of the rows they search: the blocks of a workload in a row, each
+// row with an ordinal, its position among all of them. Plain data, the same for host and device
+// code.
 #pragma once
 
 #include <cstddef>

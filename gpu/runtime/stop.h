@@ -1,4 +1,4 @@
-// What thread blocks look at before they begin, so that a search of many of them can be cancelled.
+// Thread blocks look at this before they begin, so that a search of many of them can be cancelled.
 #pragma once
 
 #include <cstdint>

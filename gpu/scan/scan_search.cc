@@ -11,7 +11,7 @@
 namespace warplite::gpu {
 namespace {
 
-// What pick() is asked for; beyond, sorting all rows is cheaper.
+// The largest k that pick() is asked for; beyond it, sorting all rows is cheaper.
 constexpr std::size_t kMostPicked = 1024;
 constexpr std::uint32_t kPickRoom = 8192;
 // Bytes that one launch compares: over the bus, and of the GPU's own.
@@ -28,7 +28,7 @@ std::span<const std::uint32_t> group_of(std::span<const std::uint32_t> queries,
 
 }  // namespace
 
-// What one pass has in scratch memory; `raw` comes from the host.
+// Says what one pass has in scratch memory; `raw` comes from the host.
 struct ScanSearch::Pieces {
   std::size_t width;
   const MatrixView& all;
@@ -50,13 +50,13 @@ struct ScanSearch::Pieces {
   Slot<std::byte> sort_scratch{plan, sorts ? sort_scratch_bytes(table.rows) : 0};
 };
 
-// Where it lies.
+// Says where each of the pieces lies.
 struct ScanSearch::Pass {
   double* distances;
   float* least;
   std::uint32_t* chosen;
   std::uint32_t* count;
-  // For sorting.
+  // These serve sorting.
   double* sorted;
   std::uint32_t* ordinals;
   std::byte* sort_scratch;
@@ -110,7 +110,7 @@ ScanSearch::Pass ScanSearch::start(std::span<const std::uint32_t> queries, bool 
   return pass;
 }
 
-// As many rows at a time as are read in some milliseconds.
+// Compares as many rows at a time as are read in some milliseconds.
 void ScanSearch::compare(Scan scan) {
   const std::size_t group_bytes = std::size_t{table_.group_rows} * table_.stride;
   const std::size_t bytes = rows_.mapped() ? kMappedAtOnce : kResidentAtOnce;
@@ -160,7 +160,7 @@ void ScanSearch::pick(const Pass& pass, std::span<const std::uint32_t> queries,
       nearest.push(rows_.hit(candidates[i * std::size_t{kPickRoom} + c]));
     }
   }
-  // Too many rows at about the same distance: in order, then.
+  // If too many rows are at about the same distance, all rows are sorted.
   for (const std::uint32_t query : crowded) {
     sort(start({&query, 1}, true), 0, best.row(query));
   }
