@@ -422,8 +422,7 @@ void Collection::train(compute::Cancellation* cancellation, const index::Progres
   }
   if (models.empty() && failure) throw *failure;
   if (models.empty() && !gone) {
-    throw Error(ErrorKind::kInvalid,
-                table() + ": no column has an index that is trained (ivfflat, ivfpq, lsh)");
+    throw Error(ErrorKind::kInvalid, table() + ": no column has an index that is trained");
   }
   impl_->rewrite_segments(RewriteScope::kTail);
   if (!models.empty()) impl_->install(models, OnInterrupt::kFail, progress);

@@ -50,15 +50,13 @@ struct Run {
 };
 
 class InvertedModel;
-class LshModel;
 
 class Model {
  public:
   virtual ~Model() = default;
 
-  // Itself, as what it is; the others are null.
+  // Itself, when it has lists; else null.
   virtual const InvertedModel* inverted() const { return nullptr; }
-  virtual const LshModel* hashed() const { return nullptr; }
 
   // The bytes it was read from, or is written as.
   virtual std::span<const std::byte> bytes() const = 0;

@@ -98,7 +98,7 @@ class HashSearch {
              const SearchRequest& request, std::size_t k, const CodedParts& coded,
              std::shared_ptr<const index::Model> model)
       : view_(view), rows_(rows), index_(index), request_(request), k_(k), coded_(coded),
-        model_(std::move(model)), lsh_(*model_->hashed()) {
+        model_(std::move(model)), lsh_(index::hashed(*model_)) {
     for (const std::uint32_t part : coded.parts) {
       selected_ += rows.part(part).count;
       if (rows.part(part).count != 0) searched_ += view.part(part).rows();

@@ -6,7 +6,7 @@
 
 namespace warplite::engine {
 
-// Returns the searcher for kinds whose models are hashed().
+// The searcher of index=lsh.
 const Searcher& lsh_searcher();
 
 }  // namespace warplite::engine

@@ -45,11 +45,11 @@ class BitsPart : public DelegatingPart {
     const auto model = view_.load_model(column_, index_);
     const auto codes = base().load_codes(column_);
     const index::CodedBlock block = checked_block(view_, base(), column_, *model, *codes);
-    const auto bits = index::bit_vectors(*model->hashed(), block);
+    const auto bits = index::bit_vectors(index::hashed(*model), block);
     storage::VectorBlock out;
     out.memory = Bytes(bits.size());
     std::memcpy(out.memory.data(), bits.data(), bits.size());
-    out.present = index::coded_rows(*model->hashed(), block);
+    out.present = index::coded_rows(index::hashed(*model), block);
     if (out.present.all()) out.present = Bitmap();
     out.vectors = {out.memory.data(), rows(), bits_, ElementType::kBit};
     return out;
@@ -83,7 +83,7 @@ TileMaker::Make SignatureTileMaker::read(const Part& part) const {
 
 std::shared_ptr<const View> view_of_bits(const View& view, std::size_t column,
                                          const index::Trained& index) {
-  const std::uint32_t bits = index::signature_bits(*view.load_model(column, index)->hashed());
+  const std::uint32_t bits = index::signature_bits(index::hashed(*view.load_model(column, index)));
   std::vector<std::shared_ptr<const Part>> parts;
   for (std::size_t i = 0; i < view.parts(); ++i) {
     parts.push_back(std::make_shared<BitsPart>(view, view.part(i), column, index, bits));

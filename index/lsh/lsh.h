@@ -50,7 +50,6 @@ class LshModel final : public Model {
   // The width of e2lsh, the sigma of rbh, 1 of simhash.
   double scale() const { return scale_; }
 
-  const LshModel* hashed() const override { return this; }
   std::span<const std::byte> bytes() const override { return {bytes_.data(), bytes_.size()}; }
   std::uint64_t trained_on() const override { return trained_on_; }
   std::uint64_t table_rows() const override { return table_rows_; }
@@ -76,6 +75,9 @@ class LshModel final : public Model {
   std::uint64_t trained_on_, table_rows_;
   std::vector<float> factors_, offsets_;  // by panels (lsh_kernels.h)
 };
+
+// The model of an index of this kind, as what it is. Throws std::bad_cast for another.
+inline const LshModel& hashed(const Model& model) { return dynamic_cast<const LshModel&>(model); }
 
 // Draws the functions. `sample`: what widths are chosen from (lsh_training.h).
 // Throws Error{kInvalid} when that has too few rows.

@@ -53,7 +53,7 @@ class Definition {
   Definition(const View& view, const Collection& table, const Question& question)
       : view_(view), question_(question), index_(table.index(question.column)),
         distance_(table.options().vectors[question.column].distance),
-        model_(view.load_model(question.column, *index_.trained())), lsh_(*model_->hashed()) {}
+        model_(view.load_model(question.column, *index_.trained())), lsh_(index::hashed(*model_)) {}
 
   std::vector<std::pair<double, RowId>> answer(const std::byte* query) const {
     const MatrixView view{query, 1, kDim, ElementType::kFloat32};
