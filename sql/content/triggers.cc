@@ -40,8 +40,9 @@ std::string value(const char* row, const std::string& column) {
 // cannot tell apart, so that a zero always counts as changed), and texts under the content
 // column's own collation.
 std::string changed(const TriggerTarget& target) {
-  std::string now = "(" + value("NEW", target.content_rowid);
-  std::string before = "(" + value("OLD", target.content_rowid);
+  std::string now = "(", before = "(";
+  now += value("NEW", target.content_rowid);
+  before += value("OLD", target.content_rowid);
   for (const WatchedColumn& column : target.columns) {
     const std::string left = value("NEW", column.name), right = value("OLD", column.name);
     now += ", " + left + " COLLATE BINARY";
