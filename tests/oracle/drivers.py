@@ -138,3 +138,26 @@ def play(run, default_steps):
         failed = 1
     print(f'{passed} passed, {failed} failed')
     return 1 if failed else 0
+
+
+def play_rounds(play_round):
+    """The command line EXTENSION [SEED [ROUNDS]], with every driver: play_round(driver, extension, seed) gives a
+    complaint, which ends the rounds of that driver, or None."""
+    extension = os.path.splitext(os.path.abspath(sys.argv[1]))[0]
+    first = int(sys.argv[2]) if len(sys.argv) > 2 else random.SystemRandom().randrange(1 << 32)
+    rounds = int(sys.argv[3]) if len(sys.argv) > 3 else 100
+    passed = failed = 0
+    for driver in available():
+        print(f'seed {first}, {rounds} rounds, {driver.name}', flush=True)
+        for seed in range(first, first + rounds):
+            complaint = play_round(driver, extension, seed)
+            if complaint:
+                failed += 1
+                print(f'seed {seed}: {complaint}')
+                break
+            passed += 1
+    if passed + failed == 0:
+        print('this Python cannot load extensions')
+        failed = 1
+    print(f'{passed} passed, {failed} failed')
+    return 1 if failed else 0

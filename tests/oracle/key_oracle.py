@@ -6,7 +6,6 @@ usage: key_oracle.py path/to/warplite.so [seed [rounds]]
 
 On a difference it prints the statements of the round.
 """
-import os
 import random
 import sys
 
@@ -74,23 +73,5 @@ def play(driver, extension, seed):
     return None
 
 
-def main():
-    extension = os.path.splitext(os.path.abspath(sys.argv[1]))[0]
-    first = int(sys.argv[2]) if len(sys.argv) > 2 else random.SystemRandom().randrange(1 << 32)
-    rounds = int(sys.argv[3]) if len(sys.argv) > 3 else 100
-    passed = failed = 0
-    for driver in drivers.available():
-        print(f'seed {first}, {rounds} rounds, {driver.name}', flush=True)
-        for seed in range(first, first + rounds):
-            complaint = play(driver, extension, seed)
-            if complaint:
-                failed += 1
-                print(f'seed {seed}: {complaint}')
-                break
-            passed += 1
-    print(f'{passed} passed, {failed} failed')
-    return 1 if failed or not passed else 0
-
-
 if __name__ == '__main__':
-    sys.exit(main())
+    sys.exit(drivers.play_rounds(play))

@@ -7,7 +7,6 @@ SQLite tells a virtual table little of savepoints that are older than the table 
 was dropped. On a difference it prints the statements of the round.
 """
 import copy
-import os
 import random
 import sys
 
@@ -195,29 +194,14 @@ class Round:
         self.db.close()
 
 
-def main():
-    extension = os.path.splitext(os.path.abspath(sys.argv[1]))[0]
-    first = int(sys.argv[2]) if len(sys.argv) > 2 else random.SystemRandom().randrange(1 << 32)
-    rounds = int(sys.argv[3]) if len(sys.argv) > 3 else 100
-    passed = failed = 0
-    for driver in drivers.available():
-        print(f'seed {first}, {rounds} rounds, {driver.name}', flush=True)
-        for seed in range(first, first + rounds):
-            game = Round(driver, extension, seed)
-            try:
-                game.play()
-                passed += 1
-            except Difference as difference:
-                failed += 1
-                print(f'seed {seed}: {difference}')
-                print('\n'.join('  ' + statement for statement in game.statements))
-                break
-    if passed + failed == 0:
-        print('this Python cannot load extensions')
-        failed = 1
-    print(f'{passed} passed, {failed} failed')
-    return 1 if failed else 0
+def play(driver, extension, seed):
+    game = Round(driver, extension, seed)
+    try:
+        game.play()
+    except Difference as difference:
+        return '\n  '.join([str(difference)] + game.statements)
+    return None
 
 
 if __name__ == '__main__':
-    sys.exit(main())
+    sys.exit(drivers.play_rounds(play))
