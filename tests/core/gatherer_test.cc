@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <cstring>
 #include <doctest/doctest.h>
+#include <initializer_list>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -113,6 +114,31 @@ struct Search {
   std::thread thread;
 };
 
+// A search that is held up while it runs, so that those after it wait.
+struct Busy {
+  Busy() { machine.wait_for_runs(1); }
+
+  Gatherer gatherer;
+  Machine machine;
+  Search first{gatherer, held(machine), 1};
+
+ private:
+  static Machine& held(Machine& machine) {
+    machine.hold();
+    return machine;
+  }
+};
+
+using Searches = std::initializer_list<Search*>;
+
+void wait_until_waiting(Searches searches) {
+  for (Search* search : searches) search->wait_until_waiting();
+}
+
+void join(Searches searches) {
+  for (Search* search : searches) search->join();
+}
+
 using Sizes = std::vector<std::size_t>;
 
 }  // namespace
@@ -126,14 +152,11 @@ TEST_CASE("gatherer: a lone search runs at once, as it is") {
 }
 
 TEST_CASE("gatherer: searches that arrive meanwhile run together") {
-  Gatherer gatherer;
-  Machine machine;
-  machine.hold();
-  Search first(gatherer, machine, 1);
-  machine.wait_for_runs(1);
+  Busy busy;
+  auto& [gatherer, machine, first] = busy;
   Search second(gatherer, machine, 2), third(gatherer, machine, 3), fourth(gatherer, machine, 4);
   Search other(gatherer, machine, 5, 2);  // asks for another k: not with them
-  for (Search* search : {&second, &third, &fourth, &other}) search->wait_until_waiting();
+  wait_until_waiting({&second, &third, &fourth, &other});
   machine.release();
   for (Search* search : {&first, &second, &third, &fourth, &other}) CHECK(search->right());
   const Sizes sizes = machine.sizes();
@@ -144,14 +167,10 @@ TEST_CASE("gatherer: searches that arrive meanwhile run together") {
 }
 
 TEST_CASE("gatherer: who is interrupted leaves, and the others stay") {
-  Gatherer gatherer;
-  Machine machine;
-  machine.hold();
-  Search first(gatherer, machine, 1);
-  machine.wait_for_runs(1);
+  Busy busy;
+  auto& [gatherer, machine, first] = busy;
   Search leaver(gatherer, machine, 2), stayer(gatherer, machine, 3);
-  leaver.wait_until_waiting();
-  stayer.wait_until_waiting();
+  wait_until_waiting({&leaver, &stayer});
   leaver.cancellation.set = true;
   leaver.join();
   CHECK(leaver.status.kind == ErrorKind::kInterrupted);
@@ -162,30 +181,21 @@ TEST_CASE("gatherer: who is interrupted leaves, and the others stay") {
 }
 
 TEST_CASE("gatherer: what stopped one search does not stop those it took along") {
-  Gatherer gatherer;
-  Machine machine;
-  machine.hold();
-  Search first(gatherer, machine, 1);
-  machine.wait_for_runs(1);
+  Busy busy;
+  auto& [gatherer, machine, first] = busy;
   Search second(gatherer, machine, 2), third(gatherer, machine, 3);
-  second.wait_until_waiting();
-  third.wait_until_waiting();
+  wait_until_waiting({&second, &third});
   machine.release();
-  first.join();
-  second.join();
-  third.join();
+  join({&first, &second, &third});
   // Again, and now the joint run fails: its leader hears so, the other runs by itself.
   machine.hold();
   Search fourth(gatherer, machine, 4);
   machine.wait_for_runs(machine.sizes().size() + 1);
   Search fifth(gatherer, machine, 5), sixth(gatherer, machine, 6);
-  fifth.wait_until_waiting();
-  sixth.wait_until_waiting();
+  wait_until_waiting({&fifth, &sixth});
   const std::size_t before = machine.sizes().size();
   std::thread([&] { machine.release(2); }).join();
-  fourth.join();
-  fifth.join();
-  sixth.join();
+  join({&fourth, &fifth, &sixth});
   CHECK(fourth.status.kind == ErrorKind::kInterrupted);
   CHECK(int{fifth.status.ok()} + int{sixth.status.ok()} == 1);
   CHECK((fifth.right() || sixth.right()));
@@ -194,18 +204,14 @@ TEST_CASE("gatherer: what stopped one search does not stop those it took along")
 
 TEST_CASE("gatherer: whatever allocation fails, the next search has its turn") {
   for (long nth = 0; nth < 60; ++nth) {
-    Gatherer gatherer;
-    Machine machine;
-    machine.hold();
-    Search first(gatherer, machine, 1);
-    machine.wait_for_runs(1);
+    Busy busy;
+    auto& [gatherer, machine, first] = busy;
     Search second(gatherer, machine, 2), third(gatherer, machine, 3);
-    second.wait_until_waiting();
-    third.wait_until_waiting();
+    wait_until_waiting({&second, &third});
     {
       const testing::AllocationFault fault(testing::Allocator::kCpp, nth, false);
       machine.release();
-      for (Search* search : {&first, &second, &third}) search->join();
+      join({&first, &second, &third});
     }
     int failed = 0;
     for (Search* search : {&first, &second, &third}) {
