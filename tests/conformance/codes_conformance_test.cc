@@ -8,13 +8,17 @@
 
 #include "compute/device.h"
 #include "core/bytes.h"
+#include "tests/support/conformance_checks.h"
 #include "tests/support/conformance_devices.h"
 
 using namespace warplite;
 using namespace warplite::compute;
 using warplite::testing::Candidate;
 using warplite::testing::conformance_devices;
+using warplite::testing::expect_hits;
+using warplite::testing::expect_interrupted;
 using warplite::testing::Restore;
+using warplite::testing::turn;
 
 namespace {
 
@@ -89,7 +93,7 @@ class World {
     HitTable best(case_.queries, case_.k);
     const Status status = candidate.device->match_codes(work_on(*candidate.device), best);
     REQUIRE_MESSAGE(status.ok(), status.message);
-    for (std::size_t q = 0; q < case_.queries; ++q) compare(expected_[q], best.sorted(q), q);
+    for (std::size_t q = 0; q < case_.queries; ++q) expect_hits(expected_[q], best.sorted(q), q);
   }
 
   const std::vector<Hit>& expected(std::size_t query) const { return expected_[query]; }
@@ -184,19 +188,6 @@ class World {
     work_.most = case_.most;
   }
 
-  static void compare(const std::vector<Hit>& expected, const std::vector<Hit>& found,
-                      std::size_t query) {
-    REQUIRE_MESSAGE(expected.size() == found.size(), "query ", query);
-    for (std::size_t i = 0; i < expected.size(); ++i) {
-      const Hit &a = expected[i], &b = found[i];
-      if (a.distance == b.distance && a.rowid == b.rowid && a.block == b.block && a.row == b.row) {
-        continue;
-      }
-      FAIL("query ", query, " hit ", i, " expected ", a.distance, " row ", a.rowid, " found ",
-           b.distance, " row ", b.rowid);
-    }
-  }
-
   const Case case_;
   Random random_;
   std::vector<TileData> data_;
@@ -216,12 +207,6 @@ void check_everywhere(const Case& c) {
     INFO(candidate.name, ": ", description);
     world.check(candidate);
   }
-}
-
-// Values that take turns, so that many combinations occur without all being run.
-template <class T>
-T turn(const std::vector<T>& values, std::uint64_t n) {
-  return values[n % values.size()];
 }
 
 Case make_case(std::uint64_t n) {
@@ -386,8 +371,7 @@ TEST_CASE("codes: a cancelled search ends soon and says so") {
       work.begins = begins;
       work.cancellation = &cancellation;
       HitTable best(work.queries(), 10);
-      const Status status = candidate.device->match_codes(work, best);
-      CHECK(status.kind == ErrorKind::kInterrupted);
+      expect_interrupted([&] { return candidate.device->match_codes(work, best); });
     }
   }
 }

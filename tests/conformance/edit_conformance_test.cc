@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <chrono>
 #include <doctest/doctest.h>
 #include <limits>
 #include <memory>
@@ -13,13 +12,17 @@
 #include "core/utf8.h"
 #include "index/metric/text_metric.h"
 #include "index/tiles/edit_tile.h"
+#include "tests/support/conformance_checks.h"
 #include "tests/support/conformance_devices.h"
 
 using namespace warplite;
 using namespace warplite::compute;
 using warplite::testing::Candidate;
 using warplite::testing::conformance_devices;
+using warplite::testing::expect_hits;
+using warplite::testing::expect_interrupted;
 using warplite::testing::Restore;
+using warplite::testing::turn;
 
 namespace {
 
@@ -101,13 +104,13 @@ class World {
     work_.metric = metric;
     Status status = device.edit_nearest(work_, best);
     REQUIRE_MESSAGE(status.ok(), status.message);
-    for (std::size_t q = 0; q < case_.queries; ++q) compare(nearest_[q], best.sorted(q), q);
+    for (std::size_t q = 0; q < case_.queries; ++q) expect_hits(nearest_[q], best.sorted(q), q);
     HitLists lists(case_.queries);
     status = device.edit_within(work_, lists);
     REQUIRE_MESSAGE(status.ok(), status.message);
     for (std::size_t q = 0; q < case_.queries; ++q) {
       std::sort(lists[q].begin(), lists[q].end());
-      compare(within_[q], lists[q], q);
+      expect_hits(within_[q], lists[q], q);
     }
   }
 
@@ -244,19 +247,6 @@ class World {
     return table;
   }
 
-  static void compare(const std::vector<Hit>& expected, const std::vector<Hit>& found,
-                      std::size_t query) {
-    const auto all = [](const Hit& hit) {
-      return std::tuple(hit.distance, hit.rowid, hit.block, hit.row);
-    };
-    for (std::size_t i = 0; i < std::min(expected.size(), found.size()); ++i) {
-      if (all(expected[i]) == all(found[i])) continue;
-      FAIL("query ", query, " hit ", i, " expected ", expected[i].distance, " row ",
-           expected[i].rowid, " found ", found[i].distance, " row ", found[i].rowid);
-    }
-    REQUIRE_MESSAGE(expected.size() == found.size(), "query ", query);
-  }
-
   static constexpr std::uint32_t kWideRows = 17;
 
   const Case case_;
@@ -279,12 +269,6 @@ void check_everywhere(const Case& c) {
     INFO(candidate.name, ": ", description);
     world.check(candidate);
   }
-}
-
-// Values that take turns, so that many combinations occur without all being run.
-template <class T>
-T turn(const std::vector<T>& values, std::uint64_t n) {
-  return values[n % values.size()];
 }
 
 DistanceRange make_range(std::uint64_t n) {
@@ -497,12 +481,7 @@ TEST_CASE("edit: a cancelled search ends soon and says so") {
       EditWork work = world.work_on(*candidate.device);
       work.cancellation = &cancellation;
       HitTable best(work.queries(), 10);
-      const auto begin = std::chrono::steady_clock::now();
-      const Status status = candidate.device->edit_nearest(work, best);
-      const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
-      CHECK(status.kind == ErrorKind::kInterrupted);
-      CHECK(status.message == "interrupted");
-      CHECK(time.count() < 2.0);
+      expect_interrupted([&] { return candidate.device->edit_nearest(work, best); });
       HitLists lists(work.queries());
       CHECK(candidate.device->edit_within(work, lists).kind == ErrorKind::kInterrupted);
     }

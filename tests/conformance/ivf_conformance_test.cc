@@ -1,6 +1,4 @@
 #include <algorithm>
-#include <bit>
-#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -15,13 +13,17 @@
 #include "compute/reference.h"
 #include "core/bytes.h"
 #include "core/elements.h"
+#include "tests/support/conformance_checks.h"
 #include "tests/support/conformance_devices.h"
 
 using namespace warplite;
 using namespace warplite::compute;
 using warplite::testing::Candidate;
 using warplite::testing::conformance_devices;
+using warplite::testing::expect_hits;
+using warplite::testing::expect_interrupted;
 using warplite::testing::Restore;
+using warplite::testing::turn;
 
 namespace {
 
@@ -105,7 +107,7 @@ class World {
     const bool many = case_.k * std::max<std::size_t>(case_.refine, 1) > 1024;
     if (status.kind == ErrorKind::kUnsupported && many) return;
     REQUIRE_MESSAGE(status.ok(), status.message);
-    for (std::size_t q = 0; q < case_.queries; ++q) compare(expected_[q], best.sorted(q), q);
+    for (std::size_t q = 0; q < case_.queries; ++q) expect_hits(expected_[q], best.sorted(q), q);
   }
 
   // The work with everything resident. Valid until the next one.
@@ -302,19 +304,6 @@ class World {
     for (std::size_t q = 0; q < case_.queries; ++q) expected_.push_back(best.sorted(q));
   }
 
-  void compare(const std::vector<Hit>& expected, const std::vector<Hit>& found, std::size_t query) {
-    REQUIRE_MESSAGE(expected.size() == found.size(), "query ", query);
-    for (std::size_t i = 0; i < expected.size(); ++i) {
-      const Hit &a = expected[i], &b = found[i];
-      if (std::bit_cast<std::uint64_t>(a.distance) == std::bit_cast<std::uint64_t>(b.distance) &&
-          a.rowid == b.rowid && a.block == b.block && a.row == b.row) {
-        continue;
-      }
-      FAIL("query ", query, " hit ", i, " expected ", a.distance, " row ", a.rowid, " found ",
-           b.distance, " row ", b.rowid);
-    }
-  }
-
   const Case case_;
   Random random_;
   Resident centroids_, codebooks_;
@@ -334,12 +323,6 @@ void check_everywhere(const Case& c) {
     INFO(candidate.name, ": ", description);
     world.check(candidate);
   }
-}
-
-// Values that take turns, so that many combinations occur without all being run.
-template <class T>
-T turn(std::initializer_list<T> values, std::uint64_t n) {
-  return values.begin()[n % values.size()];
 }
 
 struct Coding {
@@ -658,12 +641,7 @@ TEST_CASE("ivf: a cancelled search ends soon and says so") {
       work.model_queries = model_queries.data();
       work.cancellation = &cancellation;
       HitTable best(kQueries, 10);
-      const auto begin = std::chrono::steady_clock::now();
-      const Status status = candidate.device->ivf_nearest(work, best);
-      const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
-      CHECK(status.kind == ErrorKind::kInterrupted);
-      CHECK(status.message == "interrupted");
-      CHECK(time.count() < 2.0);
+      expect_interrupted([&] { return candidate.device->ivf_nearest(work, best); });
     }
   }
 }

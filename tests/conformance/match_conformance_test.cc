@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <doctest/doctest.h>
 #include <memory>
@@ -12,13 +11,17 @@
 #include "compute/device.h"
 #include "core/bytes.h"
 #include "index/tiles/postings.h"
+#include "tests/support/conformance_checks.h"
 #include "tests/support/conformance_devices.h"
 
 using namespace warplite;
 using namespace warplite::compute;
 using warplite::testing::Candidate;
 using warplite::testing::conformance_devices;
+using warplite::testing::expect_hits;
+using warplite::testing::expect_interrupted;
 using warplite::testing::Restore;
+using warplite::testing::turn;
 
 namespace {
 
@@ -82,7 +85,7 @@ class World {
     HitTable best(case_.queries, case_.k);
     const Status status = candidate.device->match(work_on(*candidate.device), best);
     REQUIRE_MESSAGE(status.ok(), status.message);
-    for (std::size_t q = 0; q < case_.queries; ++q) compare(expected_[q], best.sorted(q), q);
+    for (std::size_t q = 0; q < case_.queries; ++q) expect_hits(expected_[q], best.sorted(q), q);
   }
 
   // The work with everything resident. Valid until the next one.
@@ -208,19 +211,6 @@ class World {
     work_.least = case_.least;
   }
 
-  static void compare(const std::vector<Hit>& expected, const std::vector<Hit>& found,
-                      std::size_t query) {
-    REQUIRE_MESSAGE(expected.size() == found.size(), "query ", query);
-    for (std::size_t i = 0; i < expected.size(); ++i) {
-      const Hit &a = expected[i], &b = found[i];
-      if (a.distance == b.distance && a.rowid == b.rowid && a.block == b.block && a.row == b.row) {
-        continue;
-      }
-      FAIL("query ", query, " hit ", i, " expected ", a.distance, " row ", a.rowid, " found ",
-           b.distance, " row ", b.rowid);
-    }
-  }
-
   const Case case_;
   Random random_;
   std::vector<TileData> data_;
@@ -239,12 +229,6 @@ void check_everywhere(const Case& c) {
     INFO(candidate.name, ": ", description);
     world.check(candidate);
   }
-}
-
-// Values that take turns, so that many combinations occur without all being run.
-template <class T>
-T turn(const std::vector<T>& values, std::uint64_t n) {
-  return values[n % values.size()];
 }
 
 Case make_case(std::uint64_t n) {
@@ -445,12 +429,7 @@ TEST_CASE("match: a cancelled search ends soon and says so") {
       work.begins = begins;
       work.cancellation = &cancellation;
       HitTable best(work.queries(), 10);
-      const auto begin = std::chrono::steady_clock::now();
-      const Status status = candidate.device->match(work, best);
-      const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
-      CHECK(status.kind == ErrorKind::kInterrupted);
-      CHECK(status.message == "interrupted");
-      CHECK(time.count() < 2.0);
+      expect_interrupted([&] { return candidate.device->match(work, best); });
     }
   }
 }
