@@ -1,9 +1,15 @@
 #!/bin/sh
 # Installs what is missing, builds everything in Release mode and runs every test.
 # The last line is "N passed, N failed": the test cases of the C++ programs, and one
-# for each other test. Arguments go to ctest, e.g. tests/run.sh -R include_rules.
+# for each other test. Arguments go to ctest, e.g. tests/run.sh -R include_rules; with --long, which comes
+# first, the heavier variants run too.
 set -u
 cd "$(dirname "$0")/.." || exit 1
+if [ "${1:-}" = --long ]; then
+  shift
+else
+  set -- --label-exclude long "$@"
+fi
 
 sh examples/setup.sh || exit 1
 cmake --preset release || exit 1
