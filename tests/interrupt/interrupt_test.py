@@ -3,8 +3,6 @@ moments, from another thread and by a progress handler. 50 ms are promised on a 
 nothing else; the bounds here are for one that does.
 
     interrupt_test.py warplite.so [words of the names of the statements to run]
-
-WARPLITE_LONG: at more moments, and with a progress handler that waits longer.
 """
 import array
 import json
@@ -18,14 +16,13 @@ import tempfile
 import threading
 import time
 
-LONG = 'WARPLITE_LONG' in os.environ
-MOMENTS = (0.01, 0.05, 0.15, 0.4) if LONG else (0.01, 0.05, 0.15)
+MOMENTS = (0.01, 0.05, 0.15, 0.4)
 SECONDS_TO_END = 0.15      # of the median
 SECONDS_BETWEEN_CALLS = 0.15
 # SQLite takes a block of codes, of 30 MB and more here, in one step that nobody can interrupt.
 LARGE_BLOCKS = {'code e2lsh': 0.3}
 STEPS = 1000               # between calls of the progress handler
-PATIENCE = 0.6 if LONG else 0.3  # of the progress handler
+PATIENCE = 0.6             # of the progress handler
 
 rnd = random.Random(1)
 
@@ -274,27 +271,11 @@ def files():
     os.rmdir(os.path.dirname(path))
 
 
-class Prepared:
-    """The tables of the statement before, of which the next one with the same gets a copy."""
-
-    def __init__(self):
-        self.prepare, self.db = None, None
-
-    def copy(self, prepare):
-        if self.prepare is not prepare:
-            if self.db is not None:
-                self.db.close()
-            self.prepare, self.db = prepare, connect()
-            prepare(self.db)
-        db = connect()
-        self.db.backup(db)
-        return db
-
-
-def check(long, words, prepared):
+def check(long, words):
     if words and not any(word in long.name for word in words):
         return True
-    db = prepared.copy(long.prepare)
+    db = connect()
+    long.prepare(db)
     ends = []
     for moment in MOMENTS:
         result = long.interrupted_after(db, moment)
@@ -318,8 +299,8 @@ def check(long, words, prepared):
 
 
 def main():
-    words, prepared = sys.argv[2:], Prepared()
-    held = [check(long, words, prepared)
+    words = sys.argv[2:]
+    held = [check(long, words)
             for kinds in (filters, vectors, trained, texts, counts, content, files)
             for long in kinds()]
     print(f'{sum(held)} of {len(held)} in time')
