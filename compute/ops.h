@@ -83,8 +83,8 @@ struct Workload {
   SearchCounters* counters = nullptr;  // added to; null: nobody asks
   MemoryBudget* budget = nullptr;      // lives as long as the process; null: nothing is counted
   Select select = Select::kAuto;  // of nearest(); a wish that an index turns into a sample
-  // Rows that take part, each once, by block and row. Not empty: a device may bound every query's
-  // k-th distance by the k-th of these rows before it looks at the others, and drop what is
+  // Rows that take part, each once, by block and row. If there are any, a device may bound every
+  // query's k-th distance by the k-th of these rows before it looks at the others, and drop what is
   // farther. It is to be fast for rows drawn at random, and right for any.
   std::span<const SampleRow> sample;
 

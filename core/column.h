@@ -61,7 +61,7 @@ class Column {
 
   std::size_t memory() const;
 
-  // Raw parts. Those of texts are of rows, or of entries when they are coded().
+  // Raw arrays, which are of texts by row, or by entry when they are coded().
   const Bitmap& nulls() const { return nulls_; }
   const std::vector<std::uint32_t>& text_ends() const { return ends_; }
   const std::string& text_bytes() const { return bytes_; }

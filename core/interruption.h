@@ -32,7 +32,7 @@ class Interruptible {
 };
 
 bool interruption_requested();
-// Throws Error{kInterrupted} when it is. To be asked every few microseconds, or less often.
+// Throws Error{kInterrupted} when it is. Call it every few microseconds, or less often.
 void poll_interruption();
 
 // Asks once in `every` steps, for loops whose steps take nanoseconds.

@@ -22,7 +22,7 @@
 namespace warplite::cpu {
 namespace {
 
-// Asked once: the answer takes a system call, and every search describes its device.
+// This is asked once: the answer takes a system call, and every search describes its device.
 std::size_t machine_memory() {
 #if defined(_SC_PHYS_PAGES) && defined(_SC_PAGESIZE)
   static const std::size_t kMemory = [] {

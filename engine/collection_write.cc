@@ -23,7 +23,8 @@ void Collection::Impl::prepare_write() {
   base_current = true;
 }
 
-// One more than the largest; random ones when that is the last there is, as SQLite does.
+// Returns one more than the largest rowid, or a random one when that is the last there is, as
+// SQLite does.
 RowId Collection::Impl::next_rowid() {
   if (!largest) {
     if (view == nullptr) view = make_view();

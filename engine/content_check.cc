@@ -56,7 +56,7 @@ class ContentChecker {
     const std::size_t last = std::min(first + kRowsAtOnce, rows_.size());
     std::vector<RowId> rowids;
     for (std::size_t i = first; i < last; ++i) {
-      // One that is there twice is reported as such.
+      // A rowid that is there twice is reported as such.
       if (rowids.empty() || rowids.back() != rows_[i].rowid) rowids.push_back(rows_[i].rowid);
     }
     std::size_t next = first;

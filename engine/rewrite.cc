@@ -43,7 +43,7 @@ class SourceAccess {
   std::vector<std::vector<std::shared_ptr<const Column>>> columns_;
 };
 
-// More than one value of the first partition key, as far as bounds tell.
+// Returns whether there is more than one value of the first partition key, as far as bounds tell.
 bool is_mixed(const storage::ZoneMap& zone) {
   if (zone.all_null) return false;
   return zone.has_null || compare_cells(zone.low.cell(), zone.high.cell()) != 0;

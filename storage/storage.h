@@ -59,8 +59,8 @@ struct State {
   Stamp tail_epoch;             // changes when a tail row is removed; appends keep it
   std::int64_t last_sequence = 0;  // id of the newest tail row ever written
   Stamp last_flush;             // NAME_tail.flush of the newest tail row, null when empty
-  // The sum of the tail rows' checksums, so that rows of another time are noticed. None: the record
-  // was written before there was one.
+  // The sum of the tail rows' checksums, so that rows of another time are noticed. Nothing: the
+  // record was written before there was one.
   std::optional<std::uint64_t> tail_digest = 0;
   std::int64_t next_segment = 1;
   std::int64_t tail_rows = 0;
@@ -192,7 +192,7 @@ class Store {
   // Returns how many tail rows with sequence > `after` there are.
   std::int64_t count_tail(std::int64_t after);
   // Throws Error{kCorrupt} unless the tail is the one that `state` describes: its newest row is
-  // `sequence` (0: there is none), read as `found` says. Of a state without a digest, it is set.
+  // `sequence` (0: there is none), read as `found` says. If the state has no digest, it gets one.
   void verify_tail(State& state, std::int64_t sequence, const TailRead& found) const;
   // The flush stamp of tail row `sequence`; null when there is no such row.
   Stamp tail_flush(std::int64_t sequence);

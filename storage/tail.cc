@@ -80,7 +80,7 @@ class TailReader {
       : layout_(layout), query_(query), vectors_(layout.vectors.size()),
         plains_(layout.plains.size()), no_aux_(layout.aux) {}
 
-  // Its flush stamp, and its checksum.
+  // Reads the row into `rows`, and returns its flush stamp and its checksum.
   TailRead read_into(Chunk& rows) {
     const auto flush = query_.stamp(1);
     if (!flush || flush->is_null()) corrupt("flush stamp is not 16 bytes");

@@ -35,7 +35,7 @@ class EditComparer {
   void compare(const EditGroup& group);
   // Compares all texts of a group with some queries.
   void compare(const EditGroup& group, std::span<const EditVisit> visits);
-  // Few texts of each of many groups with one query, put together.
+  // Compares few texts of each of many groups with one query, put together.
   void compare_some(const compute::MetricTexts& texts, const std::uint16_t* rows,
                     std::span<const EditVisit> visits);
   // Measures only, and keeps no hits: to[query · stride + place] is the distance to each query.

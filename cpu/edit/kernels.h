@@ -43,7 +43,7 @@ struct EditKernels {
   Find find[3] = {};
 
   // state[block][not plus, minus][lane]: vertical differences that are not +1, and that are −1.
-  // Zeros before the first column. By number of blocks, less one.
+  // They are zeros before the first column. There is one for each number of blocks, less one.
   using Advance = void (*)(const EditColumns& columns, std::uint16_t* state);
   Advance advance[kEditStripeBlocks] = {};
 
@@ -56,8 +56,8 @@ struct EditKernels {
   // A bit for each lane whose value is within [low, high].
   std::uint32_t (*between)(const std::uint16_t* values, std::uint16_t low,
                            std::uint16_t high) = nullptr;
-  // A bit for each lane that passes all tests. Of texts: distances[pivot][lane]. Of what has
-  // distances from lows to highs: bounds[pivot][lows, highs][lane].
+  // Each returns a bit for each lane that passes all tests. For texts: distances[pivot][lane]. For
+  // groups with distances from lows to highs: bounds[pivot][lows, highs][lane].
   std::uint32_t (*texts_left)(const std::uint8_t* distances, const PivotTest* tests,
                               std::size_t count) = nullptr;
   std::uint32_t (*groups_left)(const std::uint8_t* bounds, const PivotTest* tests,

@@ -12,7 +12,8 @@
 
 namespace warplite::cpu {
 
-// Some queries and tiles of a work. Throws std::bad_alloc, and Error{kInterrupted} when cancelled.
+// Scans some queries and tiles of a work. Throws std::bad_alloc, and Error{kInterrupted} when
+// cancelled.
 void scan_texts(const compute::EditWork& work, std::span<const std::uint32_t> queries,
                 std::span<const compute::EditTile> tiles, EditResults& results);
 

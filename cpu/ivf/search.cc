@@ -26,7 +26,7 @@ class Slice {
   Slice(const IvfContext& context, Scan& scan, ItemLoop& loop, unsigned thread)
       : context_(context), scan_(scan), loop_(loop), thread_(thread) {}
 
-  // Each by itself, nearest lists first.
+  // Searches for each query by itself, nearest lists first.
   void search_each(std::size_t first, std::size_t end, TopK* best) {
     Query query(context_);
     for (std::size_t q = first; q < end; ++q) {
@@ -118,7 +118,7 @@ void search_slices(const IvfContext& context, unsigned threads, TopK* best) {
   });
 }
 
-// One query's lists are shared out.
+// A SharedQuery shares out the lists of one query among threads.
 template <class Scan>
 class SharedQuery {
  public:

@@ -23,7 +23,7 @@ class EditVisits {
   EditVisits(const EditTileView& view, const compute::MetricTexts& texts,
              const std::uint16_t* rows, std::span<const std::uint32_t> queries);
 
-  // Some texts of a group, each pair of query and group once until compare().
+  // Adds some texts of a group, each pair of query and group once until compare().
   void add(std::uint32_t query, std::uint32_t group, std::uint32_t texts);
   // Forgets them. `columns`: of each query, about.
   void compare(EditThreads& threads, std::size_t columns);

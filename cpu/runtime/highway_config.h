@@ -1,4 +1,4 @@
-// Included before any Highway header: which targets are compiled. Nothing here may
+// This is included before any Highway header: it says which targets are compiled. Nothing here may
 // need libhwy at run time, since the product ships without it.
 #pragma once
 
@@ -11,7 +11,7 @@
 #define HWY_IS_DEBUG_BUILD 0
 
 // One function of a file of kernels for each target, in the order of Target; null when that target
-// is not compiled. Of the namespace that HWY_NAMESPACE is in.
+// is not compiled. They are in the namespace that HWY_NAMESPACE is in.
 #define WARPLITE_EACH_TARGET(function)                                                        \
   {HWY_CHOOSE_AVX3(function), HWY_CHOOSE_AVX2(function), HWY_CHOOSE_SSE4(function),           \
    HWY_CHOOSE_NEON(function), HWY_CHOOSE_FALLBACK(function)}

@@ -23,8 +23,8 @@ HWY_INLINE void ask_for(const std::byte* from) {
   for (std::size_t at = 0; at < kBurst; at += 64) __builtin_prefetch(from + at);
 }
 
-// The row whose bytes are asked for while rows[i] is read, about kAheadBytes away: rows
-// may be anywhere when they are filtered. Of long rows, a later part of the same row.
+// The row whose bytes are asked for while rows[i] is read, about kAheadBytes away: rows may be
+// anywhere when they are filtered. If rows are long, it is a later part of the same row.
 constexpr std::size_t kAheadBytes = 4096;
 constexpr std::size_t kLongRow = 8192;
 

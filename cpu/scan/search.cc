@@ -45,8 +45,8 @@ std::vector<Span> cut(const compute::Workload& work, unsigned threads, std::size
   return spans;
 }
 
-// Every live row, when the range admits them all. Memory that is not written costs
-// little, so each thread may be ready for the whole.
+// Returns the number of live rows when the range admits them all, and else 0. Memory that is not
+// written costs little, so each thread may be ready for the whole.
 std::size_t expected_hits(const compute::Workload& work, std::size_t live_rows) {
   constexpr std::size_t kMost = std::size_t{1} << 26;  // over all queries
   if (!work.range.unbounded() || work.has_after) return 0;

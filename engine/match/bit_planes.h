@@ -28,8 +28,9 @@ class BitPlanes {
     std::uint64_t weight;
   };
 
-  // Counts anew: the sum of the weights of the bitmaps that have the row. As many planes as the
-  // sum of all weights has digits, so that no count overflows. REQUIRES: words % kSliceWords == 0.
+  // Counts anew: the sum of the weights of the bitmaps that have the row. There are as many planes
+  // as the sum of all weights has digits, so that no count overflows. REQUIRES: words % kSliceWords
+  // == 0.
   void sum(std::span<const Addend> addends, std::size_t words);
 
   std::uint64_t count(std::size_t row) const;

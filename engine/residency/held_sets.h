@@ -47,7 +47,7 @@ class HeldSets {
     }
   }
 
-  // One that `suits`. Null: there is none, or the cache had to let it go.
+  // Returns a set that `suits`. Null: there is none, or the cache had to let it go.
   template <class Suits>
   std::shared_ptr<Set> find(std::size_t column, const compute::Device& device,
                             const Suits& suits) const {

@@ -59,7 +59,8 @@ class Residency : public compute::MemoryBudget {
   // Returns what is cached under this key, or null.
   std::shared_ptr<const ResidentVectors> find(const CacheKey& key);
   std::shared_ptr<const Column> find_column(const CacheKey& key);
-  // Puts something under a key, in place of what may be there. Not for what devices copy.
+  // Puts something under a key, in place of what may be there. It must not be used for what devices
+  // copy.
   void replace(const CacheKey& key, const std::string& owner, ResidentVectors entry);
   std::shared_ptr<const index::Model> model(
       const CacheKey& key, const std::string& owner,

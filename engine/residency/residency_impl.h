@@ -115,7 +115,7 @@ struct Residency::Impl {
   // copy are left out.
   using Growth = compute::MemoryBudget::Growth;
   std::vector<std::pair<DeviceCopy*, std::size_t>> copies_of(std::span<const Growth> growth);
-  // Every idle copy that `which` (a bool(const DeviceCopy&)) names.
+  // Drops every idle copy that `which` (a bool(const DeviceCopy&)) names.
   template <typename Which>
   void drop_idle(const Which& which, Evicted& out);
 

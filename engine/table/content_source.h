@@ -33,7 +33,8 @@ class ContentSource {
   // Takes those of the rows that exist and hold what the columns take, in order; others are passed
   // over. REQUIRES: rowids ascend.
   virtual void read(std::span<const RowId> rowids, const Take& take) = 0;
-  // One row, whose values are refused as an INSERT refuses them. False: there is none.
+  // Reads one row, whose values are refused as an INSERT refuses them. Returns false if there is
+  // none.
   virtual bool read_checked(RowId rowid, const Take& take) = 0;
   // All rows in ascending rowid, values refused likewise.
   virtual void scan_checked(const Take& take) = 0;

@@ -73,7 +73,7 @@ class Part {
   virtual CacheKey codes(std::size_t, const Stamp& /* model */) const { return {}; }
   // Whether vectors(column) are made from codes, because those are all that was kept.
   virtual bool decodes(std::size_t) const { return false; }
-  // One of them, as View::vector(), for less. REQUIRES: decodes(column)
+  // Decodes one of the vectors, as View::vector() does, for less. REQUIRES: decodes(column)
   virtual Value decode_vector(std::size_t column, std::uint32_t row) const;
   // REQUIRES: there are any.
   virtual std::shared_ptr<const storage::OpaqueBlock> load_codes(std::size_t column) const;
@@ -86,7 +86,8 @@ class Part {
   virtual bool known_lost(std::uint32_t row) const { return lost(row); }
   virtual std::uint64_t hash(std::uint32_t) const { return 0; }
 
-  // Set when +columns are at hand (pending rows); else they are read from NAME_aux when asked for.
+  // Not null when +columns are at hand (pending rows); else they are read from NAME_aux when asked
+  // for.
   virtual const Chunk* chunk() const = 0;
 
   // Call this before the file loses blocks of a segment that a view may still read: if this part is

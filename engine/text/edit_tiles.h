@@ -40,7 +40,7 @@ struct EditTextTile {
 };
 
 // Whether a part's tile should be made, if there is none yet, to compare some of its rows; else
-// they are compared one by one. Of rows that are not sealed it is asked once for each search.
+// they are compared one by one. If rows are not sealed, this is asked once for each search.
 bool worth_a_tile(const View& view, const EditColumn& column, std::uint32_t part,
                   std::size_t comparisons);
 

@@ -74,9 +74,9 @@ class ListSearch {
   std::uint32_t nprobe() const { return nprobe_; }
   std::uint32_t lists() const { return shape_.lists; }
 
-  // Whether to compare every selected row takes no longer. Only where a filter left few of them:
-  // without one, the lists that are probed are the user's choice.
-  // And where it was kept: to decode vectors takes longer than to look at their codes.
+  // Returns whether comparing every selected row takes no longer. That holds only where a filter
+  // left few of them: without one, the lists that are probed are the user's choice. And it holds
+  // only where vectors were kept: to decode vectors takes longer than to look at their codes.
   bool better_exact() const {
     if (selected_ == coded_->live_rows || view_.layout().codes_only) return false;
     constexpr double kWorthBeingExact = 4;

@@ -40,8 +40,8 @@ inline constexpr std::uint32_t kMostEditTiles = 4096;
 // Distances that a query's hits are counted by, 2^shift of them together.
 inline constexpr std::uint32_t kEditBins = 256;
 
-// A hit, until it is sorted: tile, row, query, distance in 16 bits each. Of a long query: tile and
-// row in 16 bits each, distance in 32.
+// A hit is this until it is sorted: tile, row, query, distance in 16 bits each. For a long query:
+// tile and row in 16 bits each, distance in 32.
 struct EditSearchView {
   const EditTileView* tiles;      // those of a width follow each other
   std::uint32_t queries;          // by length; 1 when it is a long one

@@ -15,7 +15,7 @@ void assign_by_scan(Lane& lane, const compute::Workload& work, const RowSet& row
   compute::HitTable best(work.queries.rows, 1);
   ScanSearch(lane, work, rows, table).nearest({&query, 1}, best);
   const std::vector<Hit>& hits = best.sorted(query);
-  // None is near to a row whose distances are no numbers.
+  // No list is near to a row whose distances are no numbers.
   out = hits.empty() ? compute::Assigned{0, std::numeric_limits<double>::quiet_NaN()}
                      : compute::Assigned{hits[0].row, hits[0].distance};
 }

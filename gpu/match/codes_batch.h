@@ -42,8 +42,8 @@ class CodeBatch {
   Slot<const std::uint16_t*> columns_;
 };
 
-// Rows of a tile. Nothing is known of its rowids (a null pointer) where it has no columns: no row
-// matches anything.
+// Returns the rows of a tile. Nothing is known of its rowids (a null pointer) where it has no
+// columns: no row matches anything.
 TileRows rows_of(const compute::CodeWork& work, std::size_t tile);
 
 }  // namespace warplite::gpu

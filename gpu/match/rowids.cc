@@ -25,7 +25,7 @@ const RowId* MatchRowids::resident(const RowId* list, std::uint32_t rows, Lane& 
     DeviceBytes made(rows * sizeof(RowId), lane.pool(), lane.stream());
     check(cudaMemcpyAsync(made.data(), list, made.size(), cudaMemcpyHostToDevice, lane.stream()),
           "sending rowids");
-    // Other streams will use it, too.
+    // The copy is waited for because other streams will use it, too.
     check(cudaStreamSynchronize(lane.stream()), "sending rowids");
     copy_ = std::move(made);
     used_ += copy_.size();

@@ -24,7 +24,7 @@ inline constexpr std::uint32_t kMetricTile = 32;
 // Limits the number of pivots; more would cost more than they spare.
 inline constexpr std::uint32_t kMostMetricPivots = 64;
 
-// A VectorMetric. As its members are named there.
+// A VectorMetric for kernels, with members of the same names.
 struct MetricBlockView {
   std::uint32_t count;        // clusters, or pivots
   std::uint32_t places;       // of pivots

@@ -25,7 +25,7 @@ struct MetricGroupsView {
   const std::uint8_t* symbols;
 };
 
-// A TextMetric. As its members are named there.
+// A TextMetric for kernels, with members of the same names.
 struct MetricTextsView {
   std::uint32_t count;          // clusters, or pivots
   std::uint32_t groups;         // of members

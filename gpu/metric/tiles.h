@@ -21,7 +21,7 @@ struct MetricTiles {
 bool metric_suits(const compute::EditWork& work);
 
 // Decides, from what the first queries of as many words evaluated through the indexes, whether that
-// is faster than comparing all texts whose length may be near. By counts alone.
+// is faster than comparing all texts whose length may be near. It decides by counts alone.
 class MetricChoice {
  public:
   // REQUIRES: the tiles have indexes.

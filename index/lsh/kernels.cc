@@ -12,9 +12,9 @@ constexpr std::size_t kTogether = 4;  // rows that the numbers of a panel are re
 
 #define WARPLITE_INLINE inline __attribute__((always_inline))
 
-// Left to themselves compilers keep the sums in memory. By element, as if in a loop, with any
-// instructions; none of the products are fused with sums. By reference: how such vectors are passed
-// by value depends on what a machine has.
+// Left to themselves compilers keep the sums in memory. These vectors are computed by element, as
+// if in a loop, with any instructions; none of the products are fused with sums. They are passed by
+// reference: how such vectors are passed by value depends on what a machine has.
 using Floats = float __attribute__((vector_size(kPanel * sizeof(float))));
 using Doubles = double __attribute__((vector_size(kPanel * sizeof(double))));
 using Words = std::uint32_t __attribute__((vector_size(kPanel * sizeof(std::uint32_t))));

@@ -156,7 +156,7 @@ std::vector<TextsLeft::Taken> TextsLeft::take(std::uint32_t first, std::uint32_t
   const std::uint32_t nearer = most == 0 ? 0 : within(static_cast<std::uint16_t>(most - 1));
   std::uint32_t at_edge = count - 1 - nearer;
   for (std::uint32_t i = 0; i < order_.size() && out.size() < count; ++i) {
-    // Most are too far: by the group, which is a vector or two.
+    // Most texts are too far, so they are left out by the group, which is a vector or two.
     if (i % kEditGroup == 0 && none_within(i, most)) {
       i += kEditGroup - 1;
       continue;

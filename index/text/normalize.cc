@@ -236,7 +236,7 @@ void normalize(Normalization form, CodePoints& points) {
 void read_characters(std::string_view text, bool fold, Normalization normalization,
                      CodePoints& out) {
   decode_utf8(text, out);
-  // Each is a byte: ASCII, which is normal, or one of its own.
+  // Each character is a byte: ASCII, which is normal, or one of its own.
   if (out.size() == text.size()) normalization = Normalization::kNone;
   normalize(normalization, out);
   if (!fold) return;

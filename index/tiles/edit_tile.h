@@ -80,7 +80,7 @@ class EditTileBuilder {
 };
 
 // Throws Error{kCorrupt} unless `bytes` is what a builder may have written with these sizes:
-// devices follow what they read in it without looking. Of `tile` only sizes are read.
+// devices follow what they read in it without looking. It reads only the sizes of `tile`.
 void check_edit_tile(std::span<const std::byte> bytes, const compute::EditTile& tile);
 
 }  // namespace warplite::index

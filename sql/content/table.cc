@@ -160,7 +160,7 @@ void ContentTable::drop_triggers() {
   if (definition_.content.triggers) sql::drop_triggers(db_, definition_.schema, triggers());
 }
 
-// One that is left may know the table's key by another name than content_rowid= has.
+// A trigger that is left may know the table's key by another name than content_rowid= has.
 void ContentTable::restore_triggers() {
   if (!definition_.content.triggers) return;
   forget();

@@ -190,7 +190,7 @@ void create_triggers(sqlite3* db, const TriggerTarget& target) {
   for (const TriggerText& trigger : kTexts) create(db, trigger, target);
 }
 
-// One that names other columns than the index does is not made again: it would look right.
+// A trigger that names other columns than the index does is not made again: it would look right.
 void rename_triggers(sqlite3* db, const FoundTriggers& triggers, const TriggerTarget& target) {
   const bool fit = unnamed(triggers, target).empty();
   drop_triggers(db, target.schema, triggers);

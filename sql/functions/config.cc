@@ -28,7 +28,7 @@ std::atomic<bool> locked{false};
                                        ", got " + describe(value));
 }
 
-// Its number, when a text is one.
+// Returns the number that a text stands for, and any other cell as it is.
 Cell numeric(const Cell& cell) {
   return cell.kind == CellKind::kText ? number_of(cell.bytes).value_or(cell) : cell;
 }

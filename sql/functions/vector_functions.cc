@@ -230,7 +230,7 @@ void quantize_binary(sqlite3_context* context, sqlite3_value** arguments) {
   result_vector(context, ElementType::kBit, bits.data(), bits.size());
 }
 
-// One for each row of the tables of element types and of distances.
+// Makes one function for each row of the tables of element types and of distances.
 template <std::size_t... kTypes>
 constexpr auto makers(std::index_sequence<kTypes...>) {
   return std::array{ScalarFunction{kElementTypes[kTypes].maker, 1,

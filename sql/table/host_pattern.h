@@ -12,7 +12,7 @@ namespace warplite::sql {
 
 class HostPattern final : public engine::HostTest {
  public:
-  // `op`: kLike or kGlob. Of the pattern a copy is kept.
+  // `op`: kLike or kGlob. The object keeps a copy of the pattern.
   HostPattern(sqlite3* db, engine::Comparison op, const Cell& pattern);
   bool passes(const Cell& value) override;
 

@@ -29,7 +29,7 @@ class MatchSource {
     std::vector<Hit> hits;
     bool last = true;  // no others are left
   };
-  // Comes after first(). By default all that come after the last one that has come.
+  // Comes after first(). By default it returns all that come after the last one that has come.
   virtual Batch next(const std::vector<Hit>& come) { return {rest(come.back()), true}; }
 
  protected:

@@ -138,7 +138,8 @@ int warp_begin(sqlite3_vtab* vtab) {
   });
 }
 
-// Every table's rows first: once an interrupt has ended what takes long, nothing can be written.
+// Every table's rows are written first: once an interrupt has ended what takes long, nothing can be
+// written.
 int warp_sync(sqlite3_vtab* vtab) {
   return guarded(vtab, [&] {
     engine::Collection& collection = table_of(vtab).collection();

@@ -55,7 +55,7 @@ Statement prepare_queries(const Call& call, int parameter, const std::string& te
   return statement;
 }
 
-// One more query_sql within those that run, on the way to one that would contain itself.
+// Counts one more query_sql within those that run, on the way to one that would contain itself.
 class Nested {
  public:
   Nested(const Call& call, int parameter) : depth_(call.context().nested_queries) {

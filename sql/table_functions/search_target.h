@@ -55,8 +55,8 @@ engine::SearchRequest search_request(const SearchTarget& target, const std::byte
 compute::HitTable run_nearest(const Call& call, const SearchTarget& target,
                               const std::byte* queries, std::size_t count, std::size_t k,
                               const SearchOptions& options);
-// Each query's hits within `radius`, in the order of results. Compares every row, whatever the
-// index is.
+// Returns each query's hits within `radius`, in the order of results. It compares every row,
+// whatever the index is.
 compute::HitLists run_within(const Call& call, const SearchTarget& target,
                              const std::byte* queries, std::size_t count, double radius,
                              const SearchOptions& options);
