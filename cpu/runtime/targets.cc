@@ -1,5 +1,6 @@
 #include "cpu/runtime/targets.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <string_view>
@@ -126,6 +127,11 @@ std::atomic<const Targets::Named*>& active() {
 }  // namespace
 
 Target active_target() { return active().load()->target; }
+
+bool can_run(Target target) {
+  return std::any_of(targets().all().begin(), targets().all().end(),
+                     [&](const Targets::Named& named) { return named.target == target; });
+}
 
 std::vector<std::string> simd_targets() {
   std::vector<std::string> names;

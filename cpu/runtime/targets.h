@@ -20,6 +20,8 @@ inline constexpr std::size_t kTargets = 5;
 
 // The one in use.
 Target active_target();
+// Whether this build and machine can run it.
+bool can_run(Target target);
 
 // Returns the targets that this build and machine can run, best first ("AVX3", "AVX2", "SSE4",
 // "SSE2", "NEON"). The environment variable WARPLITE_SIMD forces one by name.
@@ -30,18 +32,19 @@ std::string simd_target();
 void force_simd_target(const std::string& name);
 
 // A file of kernels fills its table by these, one for each target; null when that target is not
-// compiled.
+// compiled, which every file of kernels is for the same targets.
 template <class Table>
 using TargetFills = std::array<void (*)(Table&), kTargets>;
 
-// A capability's tables, constant once made.
+// A capability's tables, constant once made. Those of targets that this machine cannot run stay
+// empty: what fills them is compiled for the target too, and may hold its instructions.
 template <class Table>
 class KernelTables {
  public:
   KernelTables(std::initializer_list<TargetFills<Table>> files) {
     for (const TargetFills<Table>& fills : files) {
       for (std::size_t target = 0; target < kTargets; ++target) {
-        if (fills[target] != nullptr) fills[target](tables_[target]);
+        if (can_run(static_cast<Target>(target))) fills[target](tables_[target]);
       }
     }
   }
