@@ -3,7 +3,9 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
+#include <thread>
 #include <vector>
 
 #include "compute/ops.h"
@@ -12,6 +14,24 @@
 #include "gpu/runtime/threads.h"
 
 namespace warplite::gpu {
+
+// What the caller's Cancellation says, to all threads that build; the caller's thread asks it.
+class BuildCancellation : public compute::Cancellation {
+ public:
+  explicit BuildCancellation(compute::Cancellation* caller)
+      : caller_(caller), thread_(std::this_thread::get_id()) {}
+  bool requested() override {
+    if (std::this_thread::get_id() == thread_ && caller_ != nullptr && !stop_) {
+      stop_ = caller_->requested();
+    }
+    return stop_;
+  }
+
+ private:
+  compute::Cancellation* const caller_;
+  const std::thread::id thread_;
+  std::atomic<bool> stop_{false};
+};
 
 // MetricClaims hold the indexes that the search is to make. They are free again unless they come
 // about.
@@ -27,7 +47,7 @@ class MetricClaims {
   void reserve(std::size_t count) { indexes_.reserve(count); }
   void add(MetricIndexes& indexes) { indexes_.push_back(&indexes); }
 
-  // `build(i)` computes the i-th on the host, on any thread; it is then sent with
+  // `build(i, cancellation)` computes the i-th on the host, on any thread; it is then sent with
   // finish(indexes, built). Where there is no room for them they do not come about. Throws
   // Error{kInterrupted}.
   template <typename Build, typename Finish>
@@ -42,13 +62,14 @@ class MetricClaims {
  private:
   template <typename Build, typename Finish>
   void make_some(compute::Cancellation* cancellation, const Build& build, const Finish& finish) {
-    constexpr std::size_t kAtOnce = 16;  // between questions whether to go on
-    if (cancellation != nullptr && cancellation->requested()) {
-      throw Error(ErrorKind::kInterrupted, "interrupted");
-    }
+    constexpr std::size_t kAtOnce = 16;  // which wait in host memory to be sent
+    BuildCancellation all(cancellation);
     const std::size_t count = std::min(kAtOnce, indexes_.size() - made_);
-    std::vector<decltype(build(std::size_t{0}))> built(count);
-    in_parallel(count, count, [&](std::size_t i) { built[i] = build(made_ + i); });
+    std::vector<decltype(build(std::size_t{0}, nullptr))> built(count);
+    in_parallel(
+        count, count, [&](std::size_t i) { built[i] = build(made_ + i, &all); },
+        [&] { all.requested(); });
+    if (all.requested()) throw Error(ErrorKind::kInterrupted, "interrupted");
     for (const auto& one : built) {
       finish(*indexes_[made_], *one);
       ++made_;

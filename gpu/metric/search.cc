@@ -95,10 +95,10 @@ MetricBlocks MetricSearch::blocks(compute::Device& host, Lane& lane,
   });
   claims.make(
       work.cancellation,
-      [&](std::size_t i) {
+      [&](std::size_t i, compute::Cancellation* cancellation) {
         const compute::Block& block = *missing[i];
         const MatrixView rows{block.host, block.rows, work.queries.dim, work.queries.type};
-        return work.metric->build(host, rows, nullptr);  // asked on the caller's thread only
+        return work.metric->build(host, rows, cancellation);
       },
       [&](MetricIndexes& indexes, const compute::VectorMetric& metric) {
         indexes.finish(metric, work.queries.dim, lane);

@@ -104,9 +104,8 @@ MetricTiles metric_tiles(compute::Device& host, Lane& lane, const compute::EditW
   });
   claims.make(
       work.cancellation,
-      [&](std::size_t i) {
-        // Asked on the caller's thread only.
-        return work.metric->build(host, *missing[i], missing[i]->host, nullptr);
+      [&](std::size_t i, compute::Cancellation* cancellation) {
+        return work.metric->build(host, *missing[i], missing[i]->host, cancellation);
       },
       [&](MetricIndexes& indexes, const compute::TextMetric& metric) {
         indexes.finish(metric, lane);
