@@ -58,6 +58,18 @@ class Selection {
 
   const Rows& part(std::size_t i) const { return parts_[i]; }
   std::uint64_t count() const;
+  // Says in a device's tile which part of the view it is of, and which of its rows are searched.
+  // REQUIRES: `view` is the one that this was made of; both outlive the tile.
+  template <class Tile>
+  void describe(const View& view, std::uint32_t number, Tile& out) const {
+    const Part& part = view.part(number);
+    const Rows& selected = parts_[number];
+    out.rows = part.rows();
+    out.id = number;
+    out.rowids = part.rowids();
+    out.live = selected.all ? nullptr : selected.bits.words();
+    out.live_rows = selected.count;
+  }
   // Takes rows out, selected or not. REQUIRES: `view` is the one it was made of.
   void exclude(const View& view, std::span<const Location> rows);
 

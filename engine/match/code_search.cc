@@ -23,15 +23,6 @@ constexpr std::size_t kMostItems = std::size_t{1} << 24;
 constexpr std::size_t kMostScattered = 16;
 constexpr std::uint64_t kMostCount = 0x7fffffff;
 
-Status place(compute::Device& device, const ColumnCodes& codes,
-             std::shared_ptr<const compute::Buffer>* out) {
-  if (!codes.key.is_null()) {
-    return Residency::instance().buffer(device, codes.key, codes.bytes, out);
-  }
-  const Bytes& bytes = codes.bytes->block.memory;
-  return device.make_resident({codes.bytes, bytes.data(), bytes.size()}, out);
-}
-
 }  // namespace
 
 CodeSearch::CodeSearch(const View& view, const Selection& rows,
@@ -187,18 +178,6 @@ Attempt CodeSearch::attempt(const Group& group) const {
           [&](Attempt::Devices devices) { return ready(*devices.front(), items); }};
 }
 
-compute::CodeTile CodeSearch::describe(std::uint32_t number) const {
-  const Part& part = view_.part(number);
-  const Selection::Rows& selected = rows_.part(number);
-  compute::CodeTile tile;
-  tile.rows = part.rows();
-  tile.id = number;
-  tile.rowids = part.rowids();
-  tile.live = selected.all ? nullptr : selected.bits.words();
-  tile.live_rows = selected.count;
-  return tile;
-}
-
 Status CodeSearch::count_on(compute::Device& device, const Group& group,
                             compute::HitTable& best) const {
   std::vector<std::shared_ptr<const compute::Buffer>> owners(group.codes.size());
@@ -210,7 +189,9 @@ Status CodeSearch::count_on(compute::Device& device, const Group& group,
       const ColumnCodes& codes = group.codes[i];
       if (codes.bytes == nullptr) continue;
       ask(request_.cancellation);
-      if (Status status = place(device, codes, &owners[i]); !status.ok()) return status;
+      const Status status =
+          Residency::instance().buffer(device, codes.key, codes.bytes, &owners[i]);
+      if (!status.ok()) return status;
       buffers[i] = owners[i].get();
     }
     // If a column is NULL in every row, all of its codes match or none; those of any column will
@@ -219,7 +200,7 @@ Status CodeSearch::count_on(compute::Device& device, const Group& group,
                                    buffers.begin() + static_cast<std::ptrdiff_t>(end),
                                    [](const compute::Buffer* buffer) { return buffer != nullptr; });
     for (std::size_t i = first; i < end; ++i) buffers[i] = buffers[i] ? buffers[i] : *some;
-    tiles.push_back(describe(group.parts[part]));
+    rows_.describe(view_, group.parts[part], tiles.emplace_back());
     tiles.back().columns = buffers.data() + first;
   }
   constexpr std::uint64_t kMost = std::numeric_limits<std::uint32_t>::max();

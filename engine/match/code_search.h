@@ -56,7 +56,6 @@ class CodeSearch {
   std::size_t most_items(const Group& group) const;
   Attempt attempt(const Group& group) const;
   Status count_on(compute::Device& device, const Group& group, compute::HitTable& best) const;
-  compute::CodeTile describe(std::uint32_t part) const;
 
   const View& view_;
   const Selection& rows_;

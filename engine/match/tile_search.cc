@@ -51,7 +51,9 @@ class TileSearch {
     std::vector<compute::MatchTile> searched;
     for (std::size_t i = 0; i < tiles.size(); ++i) {
       ask(request_.cancellation);
-      if (Status status = place(device, tiles[i], &buffers[i]); !status.ok()) return status;
+      const Status status =
+          Residency::instance().buffer(device, tiles[i].key, tiles[i].bytes, &buffers[i]);
+      if (!status.ok()) return status;
       searched.push_back(describe(tiles[i], *buffers[i]));
     }
     compute::MatchWork work;
@@ -62,27 +64,12 @@ class TileSearch {
     return device.match(work, found);
   }
 
-  static Status place(compute::Device& device, const Tile& tile,
-                      std::shared_ptr<const compute::Buffer>* out) {
-    if (!tile.key.is_null()) {
-      return Residency::instance().buffer(device, tile.key, tile.bytes, out);
-    }
-    const Bytes& bytes = tile.memory();
-    return device.make_resident({tile.bytes, bytes.data(), bytes.size()}, out);
-  }
-
   compute::MatchTile describe(const Tile& tile, const compute::Buffer& buffer) const {
-    const Part& part = view_.part(tile.part);
-    const Selection::Rows& selected = rows_.part(tile.part);
     compute::MatchTile out;
     out.bytes = &buffer;
     out.keywords = tile.keywords;
     out.postings = tile.postings;
-    out.rows = part.rows();
-    out.id = tile.part;
-    out.rowids = part.rowids();
-    out.live = selected.all ? nullptr : selected.bits.words();
-    out.live_rows = selected.count;
+    rows_.describe(view_, tile.part, out);
     return out;
   }
 

@@ -284,6 +284,9 @@ Status Residency::buffer(compute::Device& device, const CacheKey& key,
                          const std::shared_ptr<const ResidentVectors>& vectors,
                          std::shared_ptr<const compute::Buffer>* out, bool* in_place) {
   if (in_place != nullptr) *in_place = false;
+  if (key.is_null()) {
+    return device.make_resident({vectors, vectors->block.vectors.data, bytes_of(*vectors)}, out);
+  }
   if (!device.own_memory()) return impl_->share(device, key, vectors, out);
   Impl::CopyMaker maker(*this, *impl_, device, vectors);
   *out = maker.find(key);

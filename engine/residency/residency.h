@@ -84,6 +84,7 @@ class Residency : public compute::MemoryBudget {
   // The same bytes on a device; for a device in host memory, shared. A copy is made when there
   // is none yet, and room for it by evicting copies that are not in use; without room, the device
   // reads the host's bytes in place if it can, until there is room. kNoMemory when that fails too.
+  // A null key names bytes that nobody else will ask for: the copy is for this use only.
   Status buffer(compute::Device& device, const CacheKey& key,
                 const std::shared_ptr<const ResidentVectors>& vectors,
                 std::shared_ptr<const compute::Buffer>* out, bool* in_place = nullptr);

@@ -170,7 +170,9 @@ class EditSearch {
     std::vector<compute::EditTile> searched;
     for (std::size_t i = 0; i < tiles.size(); ++i) {
       ask(request_.cancellation);
-      if (Status status = place(device, tiles[i], &buffers[i]); !status.ok()) return status;
+      const Status status =
+          Residency::instance().buffer(device, tiles[i].key, tiles[i].bytes, &buffers[i]);
+      if (!status.ok()) return status;
       searched.push_back(describe(tiles[i], *buffers[i]));
     }
     compute::EditWork work;
@@ -184,18 +186,7 @@ class EditSearch {
     return collected_.search(device, work);
   }
 
-  static Status place(compute::Device& device, const EditTextTile& tile,
-                      std::shared_ptr<const compute::Buffer>* out) {
-    if (!tile.key.is_null()) {
-      return Residency::instance().buffer(device, tile.key, tile.bytes, out);
-    }
-    const Bytes& bytes = tile.memory();
-    return device.make_resident({tile.bytes, bytes.data(), bytes.size()}, out);
-  }
-
   compute::EditTile describe(const EditTextTile& tile, const compute::Buffer& buffer) const {
-    const Part& part = view_.part(tile.part);
-    const Selection::Rows& selected = rows_.part(tile.part);
     compute::EditTile out;
     out.bytes = &buffer;
     if (lasting_ && !tile.key.is_null()) out.host = tile.memory().data();
@@ -203,11 +194,7 @@ class EditSearch {
     out.texts = tile.texts->texts;
     out.positions = tile.texts->positions;
     out.width = tile.texts->width;
-    out.rows = part.rows();
-    out.id = tile.part;
-    out.rowids = part.rowids();
-    out.live = selected.all ? nullptr : selected.bits.words();
-    out.live_rows = selected.count;
+    rows_.describe(view_, tile.part, out);
     return out;
   }
 
