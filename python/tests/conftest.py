@@ -1,0 +1,34 @@
+"""Tests of the package: against the library that WARPLITE_EXTENSION names, or an installed wheel's.
+
+Each test with the parameter `driver` runs with every SQLite module that is there and can load extensions.
+"""
+
+import importlib
+
+import pytest
+
+import warplite
+
+
+def drivers():
+    found = []
+    for name in ("sqlite3", "pysqlite3", "apsw"):
+        try:
+            module = importlib.import_module(name)
+        except ImportError:
+            continue
+        if hasattr(module.Connection, "enable_load_extension"):
+            found.append(name)
+    return found
+
+
+@pytest.fixture(params=drivers())
+def driver(request):
+    return request.param
+
+
+@pytest.fixture
+def db(driver):
+    connection = warplite.connect(":memory:", module=driver)
+    yield connection
+    connection.close()

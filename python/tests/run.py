@@ -1,0 +1,64 @@
+#!/usr/bin/env python3
+"""Runs the package's tests against a library.
+
+run.py LIBRARY               by this interpreter; tests of packages that are not installed are left out
+run.py LIBRARY --everything  in a new virtual environment, with every package that the plug-ins are for
+
+Exit code 77: skipped, and the last line says why.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import venv
+from importlib.util import find_spec
+from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parents[1]
+EVERYTHING = (
+    "numpy click pytest pyarrow pandas matplotlib apsw pysqlite3-binary sqlalchemy aiosqlite django flask gunicorn "
+    "datasette sqlite-utils llm langchain-tests llama-index-core pytest-asyncio nbclient ipykernel"
+).split()
+
+
+def skip(why):
+    print(f"skipped: {why}")
+    sys.exit(77)
+
+
+def run_tests(python, library, *arguments):
+    environment = {**os.environ, "WARPLITE_EXTENSION": str(Path(library).resolve())}
+    environment["PYTHONPATH"] = os.pathsep.join([str(PACKAGE), *filter(None, [os.environ.get("PYTHONPATH")])])
+    command = [python, "-B", "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "ignore", *arguments]
+    return subprocess.run([*command, PACKAGE / "tests"], env=environment).returncode
+
+
+def make_environment(folder):
+    """Returns the interpreter of a virtual environment in which the package is installed, and what it is for."""
+    try:
+        venv.create(folder, with_pip=True)
+    except (subprocess.CalledProcessError, OSError):  # Debian's python3 without python3-venv
+        if subprocess.run([sys.executable, "-m", "virtualenv", "-q", folder]).returncode:
+            skip("no virtual environment can be made here (python3-venv and virtualenv are missing)")
+    python = Path(folder) / "bin" / "python"
+    install = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check"]
+    if subprocess.run([*install, "--timeout", "20", "--retries", "1", "click"], capture_output=True).returncode:
+        skip("the package index cannot be reached")
+    subprocess.run([*install, *EVERYTHING, PACKAGE], check=True)
+    return python
+
+
+def main():
+    library, *rest = sys.argv[1:]
+    if rest == ["--everything"]:
+        with tempfile.TemporaryDirectory() as folder:
+            return run_tests(make_environment(folder), library)
+    for module in ("numpy", "pytest", "click"):
+        if find_spec(module) is None:
+            skip(f"{sys.executable} has no {module}")
+    return run_tests(sys.executable, library, *rest)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,206 @@
+"""Arrays in and out."""
+
+import numpy as np
+import pytest
+
+import warplite
+
+KINDS = ["FLOAT[16]", "FLOAT16[16]", "BFLOAT16[16]", "INT8[16]", "BIT[16]"]
+
+
+def vectors(kind, rows, seed):
+    random = np.random.default_rng(seed)
+    if kind.startswith("BIT"):
+        return random.integers(0, 2, (rows, 16)).astype(bool)
+    if kind.startswith("INT8"):
+        return random.integers(-128, 128, (rows, 16))
+    return random.standard_normal((rows, 16))
+
+
+def make(db, kind, rows=200):
+    db.execute(f"CREATE VIRTUAL TABLE t USING warp(id INTEGER PRIMARY KEY, e {kind}, colour TEXT, year INTEGER)")
+    base = vectors(kind, rows, 1)
+    ids = np.arange(rows) * 3 + 10
+    assert warplite.add(db, "t", ids, e=base, colour=["red", None] * (rows // 2), year=np.arange(rows)) == rows
+    return ids, base
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_search_is_what_sql_says(db, kind):
+    ids, base = make(db, kind)
+    queries = vectors(kind, 7, 2)
+    rowids, distances = warplite.search(db, "t", "e", queries, 5)
+    assert rowids.shape == distances.shape == (7, 5)
+    assert rowids.dtype == np.int64 and distances.dtype == np.float64
+    for q in range(7):
+        text = str(queries[q].astype(float if "FLOAT" in kind else int).tolist())
+        rows = db.execute("SELECT rowid, distance FROM t WHERE e MATCH ? AND k = 5", (text,)).fetchall()
+        assert [tuple(row) for row in rows] == list(zip(rowids[q].tolist(), distances[q].tolist()))
+    found, distances = warplite.search(db, "main.t", "E", base, 1)  # each row finds itself
+    assert (distances == 0).all()
+    if "FLOAT" in kind:
+        assert (found[:, 0] == ids).all()
+
+
+def test_fewer_rows_than_k(db):
+    make(db, "FLOAT[16]", 2)
+    rowids, distances = warplite.search(db, "t", "e", np.zeros(16), 4)
+    assert rowids[0, 2:].tolist() == [-1, -1] and np.isnan(distances[0, 2:]).all()
+    assert sorted(rowids[0, :2]) == [10, 13]
+    rowids, distances = warplite.search(db, "t", "e", np.zeros((0, 16)), 4)
+    assert rowids.shape == distances.shape == (0, 4)
+    rowids, distances = warplite.search(db, "t", "e", np.zeros((3, 16)), 0)
+    assert rowids.shape == distances.shape == (3, 0)
+
+
+def test_batches_give_the_same(db, monkeypatch):
+    make(db, "FLOAT[16]")
+    queries = vectors("FLOAT[16]", 10, 3)
+    whole = warplite.search(db, "t", "e", queries, 4)
+    monkeypatch.setattr("warplite._search._BATCH_BYTES", 3 * 64)
+    for one, other in zip(whole, warplite.search(db, "t", "e", queries, 4)):
+        assert (one == other).all()
+
+
+def test_options(db):
+    make(db, "FLOAT[16] index=ivfflat(lists=8)")
+    db.execute("INSERT INTO t(t) VALUES ('optimize')")
+    db.execute("INSERT INTO t(t) VALUES ('train')")
+    queries = vectors("FLOAT[16]", 20, 4)
+    exact, _ = warplite.search(db, "t", "e", queries, 10, exact=True)
+    few, _ = warplite.search(db, "t", "e", queries, 10, nprobe=1, device="cpu")
+    assert (exact != few).any()
+    with pytest.raises(Exception, match="nonsense"):
+        warplite.search(db, "t", "e", queries, 10, nonsense=1)
+
+
+def test_bits_and_bytes(db):
+    db.execute("CREATE VIRTUAL TABLE b USING warp(e BIT[16])")
+    warplite.add(db, "b", [1, 2], e=np.array([[0b11, 0], [0, 0x80]], np.uint8))  # packed
+    warplite.add(db, "b", [3], e=np.array([[1] * 16]))
+    assert db.execute("SELECT vec_to_json(vec_bit(e)) FROM b WHERE rowid = 1").fetchone()[0].startswith("[1,1,0")
+    rowids, distances = warplite.search(db, "b", "e", np.ones((1, 16), bool), 3)
+    assert rowids.tolist() == [[3, 1, 2]] and distances.tolist() == [[0, 14, 15]]
+    db.execute("CREATE VIRTUAL TABLE i USING warp(e INT8[2])")
+    warplite.add(db, "i", None, e=np.array([[1, 127]], np.uint8))
+    for wrong, why in (
+        ([[1, 128]], "from -128 to 127"),
+        ([[0.5, 1]], "integers"),
+        ([[1]], "2 elements"),
+        ([1, 2], "two dim"),
+    ):
+        with pytest.raises(ValueError, match=why):
+            warplite.add(db, "i", None, e=np.array(wrong))
+
+
+def test_bfloat16_rounds_as_the_extension(db):
+    values = np.array([[1 + 2**-8, 1 + 3 * 2**-8, -1e-40, 3.3e38, 1 / 3, 0, -0.0, 65520]])
+    db.execute("CREATE VIRTUAL TABLE g USING warp(e BFLOAT16[8])")
+    warplite.add(db, "g", [1], e=values)
+    warplite.add(db, "g", [2], e=[str(values[0].tolist())])  # JSON text, rounded by the extension
+    one, other = db.execute("SELECT e FROM g ORDER BY rowid").fetchall()
+    assert one == other
+
+
+def test_infinity_is_refused_and_nothing_stays(db):
+    make(db, "FLOAT16[16]", 2)
+    wrong = np.zeros((3, 16))
+    wrong[2, 5] = 1e6
+    with pytest.raises(Exception, match="t.e"):
+        warplite.add(db, "t", [100, 101, 102], e=wrong)
+    assert db.execute("SELECT count(*) FROM t").fetchone()[0] == 2
+    assert not db.in_transaction
+
+
+def test_callers_transaction_is_respected(db):
+    make(db, "FLOAT[16]", 2)
+    db.execute("BEGIN")
+    warplite.add(db, "t", [100], e=np.zeros((1, 16)))
+    with pytest.raises(Exception, match="(?i)unique"):
+        warplite.add(db, "t", [101, 100], e=np.zeros((2, 16)))
+    assert db.in_transaction
+    assert [row[0] for row in db.execute("SELECT rowid FROM t ORDER BY 1")] == [10, 13, 100]
+    db.execute("ROLLBACK")
+    assert db.execute("SELECT count(*) FROM t").fetchone()[0] == 2
+
+
+def test_rows_are_committed(driver, tmp_path):
+    db = warplite.connect(tmp_path / "a.db", module=driver)
+    make(db, "FLOAT[16]", 4)
+    other = warplite.connect(tmp_path / "a.db", module=driver)
+    assert other.execute("SELECT count(*) FROM t").fetchone()[0] == 4
+
+
+def test_nulls_and_lists(db):
+    db.execute("CREATE VIRTUAL TABLE t USING warp(e FLOAT[2], colour TEXT)")
+    warplite.add(db, "t", [1, 2, 3], e=[[1, 2], None, "[3, 4]"], colour=np.array(["a", None, "c"], object))
+    rows = db.execute("SELECT rowid, vec_to_json(e), colour FROM t").fetchall()
+    assert [(r[0], r[1] is None, r[2]) for r in rows] == [(1, False, "a"), (2, True, None), (3, False, "c")]
+    assert warplite.search(db, "t", "e", [1, 2], 5)[0].tolist() == [[1, 3, -1, -1, -1]]
+    assert warplite.add(db, "t", [], e=[]) == 0
+
+
+def test_errors_name_what_is_wrong(db):
+    make(db, "FLOAT[16]", 2)
+    zeros = np.zeros((1, 16))
+    for call, why in (
+        (lambda: warplite.search(db, "t", "colour", zeros, 1), "t.colour is no column of vectors"),
+        (lambda: warplite.search(db, "gone", "e", zeros, 1), "no such table: gone"),
+        (
+            lambda: warplite.search(db, "t", "e", np.zeros((1, 15)), 1),
+            "t.e takes vectors of 16 elements.*these have 15",
+        ),
+        (lambda: warplite.search(db, "t", "e", [["a"] * 16], 1), "type"),
+        (lambda: warplite.search(db, "t", "e", [[1, 2], [3]], 1), "different lengths"),
+        (lambda: warplite.add(db, "t", [1, 2], e=zeros), "different lengths"),
+        (lambda: warplite.add(db, "t", None), "none"),
+    ):
+        with pytest.raises(ValueError, match=why):
+            call()
+
+
+def test_names_that_need_quotes(db):
+    db.execute(
+        'CREATE VIRTUAL TABLE "a table" USING warp("odd ""name" FLOAT[2], [other one] f16[2], "distance x" TEXT)'
+    )
+    warplite.add(db, "a table", [5], **{'odd "name': [[1, 2]], "other one": [[3, 4]]})
+    assert warplite.search(db, "a table", "other one", [3, 4], 1)[1].tolist() == [[0]]
+
+
+def test_arrow(db):
+    pa = pytest.importorskip("pyarrow")
+    db.execute("CREATE VIRTUAL TABLE t USING warp(e FLOAT[2], colour TEXT)")
+    whole = pa.array([[1, 2], [3, 4]], pa.list_(pa.float32(), 2))
+    gaps = pa.array([[5, 6], None], pa.list_(pa.float32(), 2))
+    warplite.add(db, "t", pa.array([1, 2]), e=whole, colour=pa.array(["a", None]))
+    warplite.add(db, "t", pa.array([3, 4]), e=pa.chunked_array([gaps]))
+    queries = pa.chunked_array([whole, gaps[:1]])
+    hits = warplite.search(db, "t", "e", queries, 4)
+    assert hits[0][:, 0].tolist() == [1, 2, 3]
+    table = warplite.to_arrow(*hits)
+    assert table.column_names == ["query", "rank", "rowid", "distance"] and len(table) == 9
+    assert table.slice(0, 1).to_pylist() == [{"query": 0, "rank": 1, "rowid": 1, "distance": 0.0}]
+    assert warplite.search(db, "t", "e", whole[1:], 1)[0].tolist() == [[2]]  # a slice has an offset
+
+
+def test_pandas(db):
+    pd = pytest.importorskip("pandas")
+    db.execute("CREATE VIRTUAL TABLE t USING warp(e FLOAT[2], colour TEXT, year INTEGER)")
+    frame = pd.DataFrame(
+        {
+            "e": [np.array([1, 2]), np.array([3.5, 4]), None],
+            "colour": ["a", None, "c"],
+            "year": pd.array([2020, None, 2022], "Int64"),
+        },
+        index=[7, 8, 9],
+    )
+    warplite.add(db, "t", frame.index, **frame)
+    assert [tuple(r) for r in db.execute("SELECT rowid, colour, year FROM t")] == [
+        (7, "a", 2020),
+        (8, None, None),
+        (9, "c", 2022),
+    ]
+    hits = warplite.search(db, "t", "e", frame.e[:2], 2)
+    result = warplite.to_pandas(*hits)
+    assert result.rowid.tolist() == [7, 8, 8, 7]
+    assert list(result.columns) == ["query", "rank", "rowid", "distance"]

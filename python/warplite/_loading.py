@@ -1,0 +1,91 @@
+"""Connections that have the extension."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from ._library import announce_cuda_plugin, loadable_path
+
+TYPE_CHECKING = False  # importing typing takes longer than all of this package
+if TYPE_CHECKING:
+    from typing import Any
+
+MODULES = ("sqlite3", "pysqlite3", "apsw")
+
+
+class LoadingNotSupportedError(RuntimeError):
+    """The SQLite module was built without the loading of extensions."""
+
+
+def _not_supported(what: str) -> LoadingNotSupportedError:
+    return LoadingNotSupportedError(
+        f"{what} of this Python ({sys.version.split()[0]}, {sys.executable}) was built without the loading of "
+        "extensions. Ways out: pip install pysqlite3-binary and use pysqlite3 as sqlite3 (Linux); pip install "
+        "apsw; or a Python built with --enable-loadable-sqlite-extensions, such as Debian's, Homebrew's, "
+        "conda's and uv's. warplite.connect(path) takes whichever module can."
+    )
+
+
+def driver_connection(connection: Any) -> Any:
+    """Returns the SQLite module's own connection: `connection`, or the one that it holds.
+
+    SQLAlchemy's and Django's connections, SQLAlchemy's sessions and sqlite-utils' databases hold one.
+    """
+    if hasattr(connection, "ensure_connection"):  # Django connects late
+        connection.ensure_connection()
+    for name in ("driver_connection", "connection", "conn"):
+        inner = getattr(connection, name, None)
+        if callable(inner):  # a Session's
+            inner = inner()
+        if inner is not None:
+            return driver_connection(inner)
+    return connection
+
+
+def load(connection: Any) -> None:
+    """Loads the extension into an open connection, and leaves the loading of extensions switched off.
+
+    `connection` is one of sqlite3, pysqlite3 or apsw, or an object of SQLAlchemy, Django or sqlite-utils that
+    holds one. Loading twice does no harm. Raises LoadingNotSupportedError where the module cannot load
+    extensions, LibraryNotFoundError where there is no library, and the module's own error where SQLite
+    refuses it.
+    """
+    connection = driver_connection(connection)
+    if not hasattr(connection, "enable_load_extension"):
+        raise _not_supported(f"The module {type(connection).__module__}")
+    path = loadable_path()
+    announce_cuda_plugin()
+    connection.enable_load_extension(True)
+    try:
+        connection.load_extension(path)
+    finally:
+        connection.enable_load_extension(False)
+
+
+def connect(database: str | os.PathLike[str], *, module: str | None = None, **options: Any) -> Any:
+    """Opens a database with the extension, by whichever module can load it: sqlite3, pysqlite3 or apsw.
+
+    `module` names the one to use instead. `options` go to its connect() (of apsw: to Connection()). The
+    connection is that module's: apsw's has no commit() and no rollback(). Raises what load() raises.
+    """
+    from importlib import import_module
+
+    for name in (module,) if module else MODULES:
+        try:
+            driver = import_module(name)
+        except ImportError:
+            if module:
+                raise
+            continue
+        if not hasattr(driver.Connection, "enable_load_extension"):
+            continue
+        open_database = driver.Connection if name == "apsw" else driver.connect
+        connection = open_database(os.fspath(database), **options)
+        try:
+            load(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+    raise _not_supported(f"The module {module or 'sqlite3'}")

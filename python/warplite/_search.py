@@ -1,0 +1,96 @@
+"""Searches with arrays."""
+
+from __future__ import annotations
+
+from ._loading import driver_connection
+from ._vectors import as_array, encode, vector_columns
+
+TYPE_CHECKING = False  # importing typing takes longer than all of this package
+if TYPE_CHECKING:
+    from typing import Any
+
+    import numpy as np
+    import pandas
+    import pyarrow
+
+# SQLite's values have at most a billion bytes; batches of queries and of their results stay well below.
+_BATCH_BYTES = 1 << 28
+
+
+def search(
+    connection: Any, table: str, column: str, queries: Any, k: int, **options: Any
+) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Returns the k rows nearest to each query: rowids, int64 [q, k], and distances, float64 [q, k].
+
+    Nearest come first, equal distances by rowid; places beyond the rows that there are hold -1 and NaN. The
+    arrays are read-only views of what SQLite returned.
+
+    connection: with the extension (load, connect), also SQLAlchemy's, Django's or sqlite-utils'.
+    table, column: a warp table, also ``schema.table``, and a vector column of it.
+    queries: [q, dim], or [dim] for one: a NumPy array, an Arrow array of fixed-size lists, a pandas Series of
+        arrays, a list of lists. What the column's type allows is said at `add`.
+    options: of warp_knn_arrays, e.g. ``nprobe=32, refine=8, exact=True, device="cpu"``.
+
+    Raises ValueError for queries of another shape or type and for a column that holds no vectors, and the SQLite
+    module's own error for what SQLite or the extension refuses.
+    """
+    import numpy as np
+
+    connection = driver_connection(connection)
+    where = f"{table}.{column}"
+    type_ = vector_columns(connection, table).get(column.lower())
+    if type_ is None:
+        raise ValueError(f"{where} is no column of vectors")
+    array = as_array(queries)
+    if array.ndim == 1 and array.dtype != object:
+        array = array[np.newaxis]
+    blobs = encode(array, type_, where)
+    most = max(1, _BATCH_BYTES // max(type_.bytes, 8 * int(k), 1))
+    parts = [
+        _search_batch(connection, table, column, blobs[first : first + most], k, options)
+        for first in range(0, len(blobs) or 1, most)
+    ]
+    if len(parts) == 1:
+        return parts[0]
+    return np.concatenate([rowids for rowids, _ in parts]), np.concatenate([far for _, far in parts])
+
+
+def _search_batch(
+    connection: Any, table: str, column: str, blobs: np.ndarray[Any, Any], k: int, options: dict[str, Any]
+) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    import json
+
+    import numpy as np
+
+    rowids, distances = connection.execute(
+        "SELECT rowids, distances FROM warp_knn_arrays(?, ?, ?, ?, ?)",
+        (table, column, blobs.data if len(blobs) else b"", int(k), json.dumps(options)),
+    ).fetchone()
+    shape = (len(blobs), -1 if len(blobs) else int(k))
+    return np.frombuffer(rowids, "<i8").reshape(shape), np.frombuffer(distances, "<f8").reshape(shape)
+
+
+def _columns(rowids: np.ndarray[Any, Any], distances: np.ndarray[Any, Any]) -> dict[str, Any]:
+    """Returns one element a hit: what search() returned, without the places that no row took."""
+    import numpy as np
+
+    query, rank = np.nonzero(~np.isnan(distances))
+    found = (query, rank)
+    return {"query": query, "rank": rank + 1, "rowid": rowids[found], "distance": distances[found]}
+
+
+def to_arrow(rowids: np.ndarray[Any, Any], distances: np.ndarray[Any, Any]) -> pyarrow.Table:
+    """Returns what search() returned as an Arrow table of one row a hit: query, rank, rowid, distance.
+
+    `query` counts from 0, `rank` from 1.
+    """
+    import pyarrow
+
+    return pyarrow.table(_columns(rowids, distances))
+
+
+def to_pandas(rowids: np.ndarray[Any, Any], distances: np.ndarray[Any, Any]) -> pandas.DataFrame:
+    """Returns what search() returned as a DataFrame of one row a hit: query, rank, rowid, distance."""
+    import pandas
+
+    return pandas.DataFrame(_columns(rowids, distances))

@@ -1,0 +1,155 @@
+"""Vectors on their way between arrays and the bytes that a column holds."""
+
+from __future__ import annotations
+
+import re
+from collections import namedtuple
+
+TYPE_CHECKING = False  # importing typing takes longer than all of this package
+if TYPE_CHECKING:
+    from typing import Any
+
+    import numpy as np
+
+_KINDS = {
+    "float": "float32", "f32": "float32", "float32": "float32",
+    "f16": "float16", "float16": "float16",
+    "bf16": "bfloat16", "bfloat16": "bfloat16",
+    "i8": "int8", "int8": "int8",
+    "bit": "bit",
+}  # fmt: skip
+_DECLARATION = re.compile(
+    r'(?:"((?:[^"]|"")+)"|\[([^]]+)\]|`([^`]+)`|(\w+))\s+(' + "|".join(_KINDS) + r")\s*\[\s*(\d+)\s*\]",
+    re.IGNORECASE,
+)
+
+
+class VectorType(namedtuple("VectorType", ["kind", "dim"])):
+    """What a vector column was declared as: kind, of float32, float16, bfloat16, int8 and bit; dim, its elements."""
+
+    kind: str
+    dim: int
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of one vector."""
+        return self.dim * {"float32": 32, "float16": 16, "bfloat16": 16, "int8": 8, "bit": 1}[self.kind] // 8
+
+
+def quoted(name: str) -> str:
+    """Returns the name as an SQL identifier."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def quoted_table(table: str) -> str:
+    """Returns ``schema.table`` or ``table`` as SQL writes it."""
+    return ".".join(quoted(part) for part in table.split(".", 1))
+
+
+def vector_columns(connection: Any, table: str) -> dict[str, VectorType]:
+    """Returns the vector columns of a warp table by their names in lower case, as its CREATE statement says.
+
+    Raises ValueError where there is no such table.
+    """
+    schema, _, name = table.rpartition(".")
+    schemas = [schema] if schema else [row[1] for row in connection.execute("PRAGMA database_list")]
+    # SQLite's own order: temporary tables hide those of the file.
+    for schema in sorted(schemas, key=lambda s: s != "temp"):
+        row = connection.execute(
+            f"SELECT sql FROM {quoted(schema)}.sqlite_master WHERE type = 'table' AND name = ? COLLATE NOCASE",
+            (name,),
+        ).fetchone()
+        if row is not None:
+            found = _DECLARATION.finditer(row[0])
+            return {
+                next(filter(None, m.groups()[:4])).replace('""', '"').lower(): VectorType(
+                    _KINDS[m[5].lower()], int(m[6])
+                )
+                for m in found
+            }
+    raise ValueError(f"no such table: {table}")
+
+
+def as_array(values: Any) -> np.ndarray[Any, Any]:
+    """Returns vectors as an array [n, dim], without a copy where they are one already.
+
+    Takes NumPy arrays, Arrow arrays of (fixed-size) lists, pandas Series whose elements are arrays, and lists
+    of lists. None among them is kept, in an array of objects [n].
+    """
+    import numpy as np
+
+    if type(values).__module__.startswith("pyarrow"):
+        if hasattr(values, "combine_chunks"):
+            values = values.combine_chunks()
+        if hasattr(values.type, "list_size") and values.null_count == 0:
+            values = values.flatten().to_numpy(zero_copy_only=False).reshape(len(values), -1)
+        else:
+            values = values.to_pylist()
+    elif hasattr(values, "to_numpy"):  # pandas, polars
+        values = values.to_numpy()
+    if isinstance(values, np.ndarray):
+        if values.dtype != object:
+            return values
+        values = list(values)
+    values = [None if value is None or value is np.ma.masked or _is_missing(value) else value for value in values]
+    if any(value is None or isinstance(value, (str, bytes)) for value in values):
+        cells = np.empty(len(values), object)
+        cells[:] = values
+        return cells
+    try:
+        return np.asarray(values)
+    except ValueError as error:  # "inhomogeneous shape"
+        raise ValueError(f"vectors of different lengths: {sorted({len(v) for v in values})[:5]}") from error
+
+
+def _is_missing(value: Any) -> bool:
+    """Whether pandas writes a missing vector so: a NaN or NA where the others are arrays."""
+    return (isinstance(value, float) and value != value) or type(value).__name__ == "NAType"
+
+
+def encode(array: np.ndarray[Any, Any], to: VectorType, where: str) -> np.ndarray[Any, Any]:
+    """Returns vectors [n, dim] as the column's bytes, a C-contiguous array of uint8 [n, bytes of a vector].
+
+    Float columns take any real numbers and round them; INT8 columns take integers from -128 to 127; BIT[n]
+    columns take [rows, n] of bool, or of zeros and ones, or [rows, n / 8] of uint8 packed least significant
+    bit first. Raises ValueError, which names `where`, for other shapes and values.
+    """
+    import numpy as np
+
+    expected = f"{where} takes vectors of {to.dim} elements ({to.kind})"
+    if array.ndim != 2:
+        raise ValueError(f"{expected}, an array of two dimensions; this one has {array.ndim}, shape {array.shape}")
+    packed = to.kind == "bit" and array.dtype == np.uint8 and array.shape[1] == to.bytes
+    if array.shape[1] != to.dim and not packed:
+        raise ValueError(f"{expected}; these have {array.shape[1]}")
+    if array.dtype.kind not in "biuf" and array.dtype.name != "bfloat16":
+        raise ValueError(f"{expected}; these are of type {array.dtype}")
+    if to.kind == "bit":
+        words = array if packed else np.packbits(_checked(array, 0, 1, expected), axis=1, bitorder="little")
+    elif to.kind == "int8":
+        words = _checked(array, -128, 127, expected).astype(np.int8, copy=False)
+    elif to.kind == "bfloat16":
+        words = array if array.dtype.name == "bfloat16" else _to_bfloat16(array)
+    else:
+        with np.errstate(over="ignore"):  # the extension refuses infinities, and says where
+            words = array.astype("<f4" if to.kind == "float32" else "<f2", copy=False)
+    return np.ascontiguousarray(words).view(np.uint8).reshape(len(array), to.bytes)
+
+
+def _checked(array: np.ndarray[Any, Any], least: int, most: int, expected: str) -> np.ndarray[Any, Any]:
+    """Returns the integers, all of which are in the range."""
+    if array.dtype.kind not in "biu":
+        raise ValueError(f"{expected}, integers; these are of type {array.dtype}")
+    if array.size and (array.min() < least or array.max() > most):
+        raise ValueError(f"{expected}, from {least} to {most}; these reach from {array.min()} to {array.max()}")
+    return array
+
+
+def _to_bfloat16(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Rounds to the upper half of a float32: to nearest, ties to even. NaN stays one."""
+    import numpy as np
+
+    with np.errstate(over="ignore"):
+        bits = np.ascontiguousarray(array, "<f4").view("<u4")
+    rounded = (bits + (0x7FFF + (bits >> 16 & 1))) >> 16
+    return np.where((bits & 0x7FFFFFFF) > 0x7F800000, 0x7FC0, rounded).astype("<u2")
