@@ -1,4 +1,4 @@
-// Rows of a table as messages name them.
+// Names as messages and SQL text show them.
 #pragma once
 
 #include <string>
@@ -21,6 +21,13 @@ std::string listing(const Rows& rows, const Chosen& chosen, const Name& name,
     text += names[i];
   }
   return text;
+}
+
+// A name as SQL text: "…", with its quotes doubled.
+inline std::string quoted_name(std::string_view name) {
+  std::string text = "\"";
+  for (char c : name) text.append(c == '"' ? 2 : 1, c);
+  return text + '"';
 }
 
 }  // namespace warplite

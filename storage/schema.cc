@@ -1,6 +1,7 @@
 // The shadow tables as a whole: made, dropped, renamed.
 #include <algorithm>
 
+#include "core/listing.h"
 #include "storage/shadow_tables.h"
 #include "storage/store_impl.h"
 
@@ -113,7 +114,7 @@ void Store::rename_tables(const std::string& new_table) {
   for (std::string_view suffix : own) {
     // The new name goes around expand(): it may hold braces.
     const std::string sql = impl_->statements.expand("ALTER TABLE " + braced(suffix)) +
-                            " RENAME TO " + quoted(new_table + "_" + std::string(suffix));
+                            " RENAME TO " + quoted_name(new_table + "_" + std::string(suffix));
     if (sqlite3_exec(impl_->db, sql.c_str(), nullptr, nullptr, nullptr) != SQLITE_OK) {
       throw_host(impl_->db, impl_->table);
     }

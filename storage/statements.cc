@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/error.h"
+#include "core/listing.h"
 
 namespace warplite::storage {
 namespace {
@@ -57,12 +58,6 @@ std::string value_list(std::size_t count) {
 }
 
 }  // namespace
-
-std::string quoted(std::string_view name) {
-  std::string text = "\"";
-  for (char c : name) text.append(c == '"' ? 2 : 1, c);
-  return text + "\"";
-}
 
 void throw_host(sqlite3* db, const std::string& table) {
   int code = sqlite3_extended_errcode(db);
@@ -159,7 +154,7 @@ void Statements::finalize() {
 
 std::string Statements::expand(std::string_view pattern, std::size_t column) const {
   const auto replacement = [&](std::string_view name) -> std::string {
-    if (name == "schema") return quoted(schema_) + ".sqlite_schema";
+    if (name == "schema") return quoted_name(schema_) + ".sqlite_schema";
     if (name == "column") return std::to_string(column);
     if (name == "tail_columns") {
       if (layout_.content) return ", hash";
@@ -170,7 +165,7 @@ std::string Statements::expand(std::string_view pattern, std::size_t column) con
     }
     if (name == "aux_columns") return column_list('a', layout_.aux);
     if (name == "aux_values") return value_list(layout_.aux);
-    return quoted(schema_) + "." + quoted(table_ + "_" + std::string(name));
+    return quoted_name(schema_) + "." + quoted_name(table_ + "_" + std::string(name));
   };
   std::string sql;
   while (!pattern.empty()) {

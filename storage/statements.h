@@ -127,9 +127,6 @@ class Statements {
   std::vector<sqlite3_stmt*> cached_;
 };
 
-// A name as SQL text: "…", with quotes doubled.
-std::string quoted(std::string_view name);
-
 // Keeps sqlite3_last_insert_rowid() as the user last saw it.
 class KeepLastInsertRowid {
  public:

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "core/error.h"
+#include "core/listing.h"
 #include "storage/sqlite_api.h"
 
 namespace warplite::sql {
@@ -60,13 +61,6 @@ inline void bind_text(sqlite3_stmt* statement, int parameter, std::string_view t
   const int code = sqlite3_bind_text64(statement, parameter, text.data(), text.size(),
                                        SQLITE_TRANSIENT, SQLITE_UTF8);
   if (code != SQLITE_OK) throw Error(ErrorKind::kHost, code, "cannot bind a text");
-}
-
-// "name" with its quotes doubled.
-inline std::string quoted_name(std::string_view name) {
-  std::string quoted = "\"";
-  for (char c : name) quoted.append(c == '"' ? 2 : 1, c);
-  return quoted + '"';
 }
 
 }  // namespace warplite::sql
