@@ -151,12 +151,14 @@ VectorInput vector_for_column(sqlite3_value* value, ElementType type, std::uint3
 }
 
 VectorInput vector_argument(sqlite3_value* value, const Place& where) {
-  ElementType type = ElementType::kFloat32;
-  const unsigned subtype = sqlite3_value_subtype(value);
-  if (sqlite3_value_type(value) == SQLITE_BLOB) {
-    if (const ElementInfo* row = element_of_subtype(subtype); row != nullptr) type = row->type;
-  }
-  return decode(cell_of(value), type, kAnyDimension, subtype, where);
+  const ElementType type = marked_type(value).value_or(ElementType::kFloat32);
+  return decode(cell_of(value), type, kAnyDimension, sqlite3_value_subtype(value), where);
+}
+
+std::optional<ElementType> marked_type(sqlite3_value* value) {
+  if (sqlite3_value_type(value) != SQLITE_BLOB) return std::nullopt;
+  const ElementInfo* row = element_of_subtype(sqlite3_value_subtype(value));
+  return row != nullptr ? std::optional(row->type) : std::nullopt;
 }
 
 VectorInput vector_of_type(sqlite3_value* value, ElementType type, const Place& where) {

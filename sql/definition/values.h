@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -63,8 +64,11 @@ VectorInput vector_argument(sqlite3_value* value, const Place& where);
 // is refused.
 VectorInput vector_of_type(sqlite3_value* value, ElementType type, const Place& where);
 
-// Does the same checks for a warp_knn_join row or a cell that has no sqlite3_value: it reads raw
-// cells.
+// The element type that a BLOB's subtype says, if it says any.
+std::optional<ElementType> marked_type(sqlite3_value* value);
+
+// Does the checks of vector_for_column() for a part of a value, or what is no sqlite3_value: it
+// reads raw cells.
 VectorInput vector_from_cell(const Cell& cell, ElementType type, std::uint32_t dim,
                              const Place& where);
 

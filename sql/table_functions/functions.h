@@ -10,6 +10,7 @@ extern const TableFunction kKnnSearch;     // knn_search.cc
 extern const TableFunction kIvfpqSearch;   // ivfpq_search.cc
 extern const TableFunction kRangeSearch;   // range_search.cc
 extern const TableFunction kKnnJoin;       // knn_join.cc
+extern const TableFunction kKnnArrays;     // knn_arrays.cc
 extern const TableFunction kRangeJoin;     // range_join.cc
 extern const TableFunction kMatchCount;    // match_count.cc
 extern const TableFunction kMatchJoin;     // match_join.cc

@@ -12,13 +12,21 @@ constexpr std::size_t kHitsPerThread = std::size_t{1} << 12;
 
 }  // namespace
 
+void each_sorted(compute::HitTable& table, std::size_t first, std::size_t count,
+                 const std::function<void(std::size_t, const std::vector<Hit>&)>& take) {
+  const std::size_t k = std::max<std::size_t>(table.k(), 1);
+  compute::in_parallel(count, kHitsPerThread / k / 4 + 1, count * k / kHitsPerThread,
+                       [&](std::size_t begin, std::size_t end) {
+                         for (std::size_t i = first + begin; i < first + end; ++i) {
+                           take(i, table.sorted(i));
+                         }
+                       });
+}
+
 std::size_t sort_ahead(compute::HitTable& table, std::size_t first) {
   const std::size_t k = std::max<std::size_t>(table.k(), 1);
   const std::size_t count = std::min(table.queries() - first, kHitsAtOnce / k + 1);
-  compute::in_parallel(count, kHitsPerThread / k / 4 + 1, count * k / kHitsPerThread,
-                       [&](std::size_t begin, std::size_t end) {
-                         for (std::size_t i = begin; i < end; ++i) table.sorted(first + i);
-                       });
+  each_sorted(table, first, count, [](std::size_t, const std::vector<Hit>&) {});
   return first + count;
 }
 

@@ -3,10 +3,17 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
+#include <vector>
 
 #include "compute/ops.h"
 
 namespace warplite::sql {
+
+// Calls take(i, hits), nearest first, for `count` queries from `first` on: on several threads, where
+// that is worth it.
+void each_sorted(compute::HitTable& table, std::size_t first, std::size_t count,
+                 const std::function<void(std::size_t query, const std::vector<Hit>& hits)>& take);
 
 // Makes table.sorted(i) quick for each i from `first` to before what it returns, which is more than
 // `first` unless that is the number of queries.

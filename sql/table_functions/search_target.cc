@@ -29,6 +29,15 @@ bool read_flag(const Json& value, bool& flag) {
   return value.is_boolean() || number.has_value();
 }
 
+// False: no name of an element type.
+bool read_type(const Json& value, std::optional<ElementType>& type) {
+  if (!value.is_text()) return false;
+  for (const ElementInfo& row : kElementTypes) {
+    if (value.text() == row.name) type = row.type;
+  }
+  return type.has_value();
+}
+
 // False: no name of a selection.
 bool read_select(const Json& value, compute::Select& select) {
   constexpr std::pair<std::string_view, compute::Select> kNames[] = {
@@ -51,7 +60,8 @@ struct Option {
   bool (*read)(const Json& value, SearchOptions& options);  // false: not what was expected
 };
 
-// Documents take the first two, searches for vectors all but the first.
+// Documents take the first two, searches for vectors those after the first, and the last where their
+// queries come as an array.
 constexpr Option kOptions[] = {
     {"idf", "0, 1, false or true",
      [](const Json& value, SearchOptions& options) { return read_flag(value, options.idf); }},
@@ -76,9 +86,12 @@ constexpr Option kOptions[] = {
      [](const Json& value, SearchOptions& options) { return read_flag(value, options.exact); }},
     {"select", "\"auto\", \"default\" or \"threshold\"",
      [](const Json& value, SearchOptions& options) { return read_select(value, options.select); }},
+    {"type", "a type's name, as \"float32\"",
+     [](const Json& value, SearchOptions& options) { return read_type(value, options.type); }},
 };
 constexpr std::span<const Option> kAll = kOptions;
-constexpr std::span<const Option> kSearch = kAll.subspan(1);
+constexpr std::span<const Option> kArray = kAll.subspan(1);
+constexpr std::span<const Option> kSearch = kArray.first(kArray.size() - 1);
 constexpr std::span<const Option> kDocument = kAll.first(2);
 constexpr std::span<const Option> kDeviceOnly = kAll.subspan(1, 1);
 
@@ -139,6 +152,10 @@ SearchTarget search_target(Call& call, int table_parameter, int column_parameter
 
 SearchOptions search_options(const Call& call, int parameter) {
   return read_options(call, parameter, kSearch);
+}
+
+SearchOptions array_options(const Call& call, int parameter) {
+  return read_options(call, parameter, kArray);
 }
 
 DocumentOptions document_options(const Call& call, int parameter) {

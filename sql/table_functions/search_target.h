@@ -32,10 +32,13 @@ struct SearchOptions {
   bool exact = false;
   compute::Select select = compute::Select::kAuto;
   bool idf = false;  // of documents
+  std::optional<ElementType> type;  // of queries that come as an array
 };
 
 // A JSON object; NULL or absent: the defaults. An unknown key is an error.
 SearchOptions search_options(const Call& call, int parameter);
+// The same where queries come as an array, whose type may be told.
+SearchOptions array_options(const Call& call, int parameter);
 // Options of a search for documents.
 struct DocumentOptions {
   std::string device;

@@ -75,7 +75,8 @@ int connect(sqlite3* db, void* aux, int, const char* const*, sqlite3_vtab** out,
     const Module& module = *static_cast<const Module*>(aux);
     std::string declaration = "CREATE TABLE x(" + std::string(module.function->columns);
     for (const Parameter& parameter : module.function->parameters) {
-      declaration += ", " + quoted_name(parameter.name) + " HIDDEN";
+      const char* name = parameter.hidden != nullptr ? parameter.hidden : parameter.name;
+      declaration += ", " + quoted_name(name) + " HIDDEN";
     }
     int code = sqlite3_declare_vtab(db, (declaration + ")").c_str());
     if (code != SQLITE_OK) return code;
@@ -263,8 +264,7 @@ bool Call::is_null(int parameter) const {
 void Call::refuse(int parameter, const std::string& expected, const std::string& why) const {
   const Cell came = value(parameter) == nullptr ? Cell::null() : cell_of(value(parameter));
   throw Error(ErrorKind::kInvalid,
-              std::string(function_.name) + ": " +
-                  function_.parameters[static_cast<std::size_t>(parameter)].name + ": expected " +
+              std::string(function_.name) + ": " + this->parameter(parameter) + ": expected " +
                   expected + ", got " + describe(came) + (why.empty() ? "" : " (" + why + ")"));
 }
 

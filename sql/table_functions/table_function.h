@@ -35,6 +35,7 @@ class Rows {
 struct Parameter {
   const char* name;
   bool required = true;
+  const char* hidden = nullptr;  // its hidden column's name, where a visible one has its own
 };
 
 // ORDER BY lists that the rows obey as they come: visible columns, ascending.
@@ -69,6 +70,9 @@ class Call {
 
   Context& context() const { return context_; }
   const char* function() const { return function_.name; }
+  const char* parameter(int number) const {
+    return function_.parameters[static_cast<std::size_t>(number)].name;
+  }
 
   sqlite3_value* value(int parameter) const {
     return arguments_[static_cast<std::size_t>(parameter)];

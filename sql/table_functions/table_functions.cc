@@ -6,7 +6,7 @@ namespace warplite::sql {
 
 int register_table_functions(sqlite3* db, Context* context) {
   for (const TableFunction* function : {&kKnnSearch, &kIvfpqSearch, &kRangeSearch, &kKnnJoin,
-                                        &kRangeJoin, &kMatchCount, &kMatchJoin,
+                                        &kKnnArrays, &kRangeJoin, &kMatchCount, &kMatchJoin,
                                         &kSequenceSearch, &kSequenceJoin, &kDocumentSearch,
                                         &kDocumentJoin, &kKnnGraph, &kKmeans, &kVectorsFile,
                                         &kDevices, &kResidency, &kVecEach, &kExplain}) {

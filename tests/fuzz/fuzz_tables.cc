@@ -73,6 +73,7 @@ FuzzTable searched_table(const char* name, int rows) {
        "SELECT * FROM warp_kmeans('" + t + "', 'e', 3)",
        "SELECT * FROM warp_knn_join('" + t + "', 'e', 'SELECT id, e FROM " + t +
            " WHERE n = 1', 2)",
+       "SELECT rowids, distances FROM warp_knn_arrays('" + t + "', 'e', zeroblob(48), 5)",
        "SELECT * FROM warp_range_join('" + t + "', 'e', 'SELECT id, e FROM " + t +
            " WHERE n = 1', 3)",
        "SELECT * FROM warp_match_join('" + t +

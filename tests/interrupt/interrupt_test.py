@@ -142,6 +142,8 @@ def vectors():
     plain = table('e INT8[64], a INTEGER', 60000, 'x, randomblob(64), x', 'rowid, e, a')
     yield Long('knn_join', plain,
                "SELECT count(*) FROM warp_knn_join('t', 'e', 'SELECT rowid, e FROM t', 10)")
+    yield Long('knn_arrays', plain,
+               "SELECT k FROM warp_knn_arrays('t', 'e', randomblob(64 * 60000), 10)")
     yield Long('range_join', plain,
                "SELECT count(*) FROM warp_range_join('t', 'e', 'SELECT rowid, e FROM t', 700)")
     yield Long('knn_graph', plain, "SELECT count(*) FROM warp_knn_graph('t', 'e', 10)")

@@ -3,6 +3,9 @@
 A query's answer is found on the mirror: Python puts the distance of every row into a table
 d(id, distance), and SQLite filters and sorts. `ordered` says that rows must come in that order.
 """
+import math
+import struct
+
 import predicates
 import vectors
 
@@ -44,7 +47,7 @@ class Questioner:
         forms = (self.knn, self.knn, self.knn, self.limited, self.limited, self.limited, self.stream,
                  self.descending, self.counted, self.scanned, self.outer, self.joined, self.joined,
                  self.joined_with_k, self.left_known, self.correlated, self.correlated_scalar,
-                 self.search_function, self.range_function, self.join_function)
+                 self.search_function, self.range_function, self.join_function, self.array_function)
         if self.table.learning:
             forms += (self.hashed,) * 4
         return self.rng.choice(forms)()
@@ -325,3 +328,18 @@ class Questioner:
         return Query('SELECT query_id, rowid, distance, rank FROM warp_knn_join(?, ?, ?, ?)',
                      ('t', name, f'SELECT id, {name} FROM t WHERE {name} IS NOT NULL '
                       f'ORDER BY id LIMIT 8', k), expected, ordered=False)
+
+    def array_function(self):
+        """Every query has k places; those that no row takes are -1 and NaN."""
+        self.column = self.rng.choice(self.table.vectors)
+        k = self.rng.choice((0, 1, 3, 10, 100))
+        blobs = [self.random_query_blob() for _ in range(self.rng.choice((0, 1, 2, 5)))]
+        hits = []
+        for blob in blobs:
+            self.measure(blob)
+            found = [tuple(hit) for hit in self.nearest([], f'LIMIT {k}')]
+            hits += found + [(-1, math.nan)] * (k - len(found))
+        return Query('SELECT queries, k, rowids, distances FROM warp_knn_arrays(?, ?, ?, ?)',
+                     ('t', self.column.name, b''.join(blobs), k),
+                     [(len(blobs), k, struct.pack(f'{len(hits)}q', *(hit[0] for hit in hits)),
+                       struct.pack(f'{len(hits)}d', *(hit[1] for hit in hits)))])

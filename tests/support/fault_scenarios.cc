@@ -41,6 +41,8 @@ const std::vector<Scenario> kRows{
     {"functions",
      {"SELECT rowid, distance, rank FROM warp_knn_search('t', 'e', '[1,1,1,1]', 5)",
       "SELECT rowid FROM warp_range_search('t', 'e', '[1,1,1,1]', 5, '{\"device\":\"cpu\"}')"}},
+    {"arrays",
+     {"SELECT k, hex(rowids), hex(distances) FROM warp_knn_arrays('t', 'e', zeroblob(48), 5)"}},
     {"function joins",
      {"SELECT * FROM warp_knn_join('t', 'e', 'SELECT rowid, e FROM t WHERE n = 7', 3)",
       "SELECT * FROM warp_range_join('t', 'e', 'SELECT id, e FROM q', 3)"}},

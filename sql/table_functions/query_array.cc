@@ -1,0 +1,67 @@
+#include "sql/table_functions/query_array.h"
+
+#include <string>
+
+#include "core/interruption.h"
+
+namespace warplite::sql {
+namespace {
+
+// "float32 or float16".
+std::string accepted_types(ElementType element) {
+  return (is_narrow_real(element) ? "float32 or " : "") + std::string(type_name(element));
+}
+
+// "a BLOB of FLOAT16[4] vectors for t.e, each of 8 bytes (float16)".
+std::string expectation(const SearchTarget& target, ElementType type) {
+  const ColumnDefinition& column = *target.column;
+  return "a BLOB of " + std::string(declared_name(column.element)) + "[" +
+         std::to_string(column.dim) + "] vectors for " + target.place().text() + ", each of " +
+         std::to_string(bytes_per_vector(type, column.dim)) + " bytes (" + type_name(type) + ")";
+}
+
+// How one query of the BLOB is to be read. What it refuses names the query.
+VectorInput read_query(const Call& call, int parameter, const SearchTarget& target,
+                       std::string_view bytes, std::size_t number) {
+  try {
+    return vector_from_cell(Cell::blob(bytes), target.column->element, target.column->dim,
+                            target.place());
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kInvalid) throw;
+    throw Error(ErrorKind::kInvalid, std::string(call.function()) + ": " +
+                                         call.parameter(parameter) + ": query [" +
+                                         std::to_string(number) + "]: " + error.what());
+  }
+}
+
+}  // namespace
+
+QueryArray read_query_array(const Call& call, int parameter, const SearchTarget& target,
+                            std::optional<ElementType> type) {
+  sqlite3_value* const value = call.value(parameter);
+  const ElementType element = target.column->element;
+  if (!type) type = marked_type(value).value_or(element);
+  if (*type != element && !(*type == ElementType::kFloat32 && is_narrow_real(element))) {
+    call.refuse(parameter,
+                expectation(target, element) + "; types it takes: " + accepted_types(element),
+                "whose type is said to be " + std::string(type_name(*type)));
+  }
+  const std::size_t width = bytes_per_vector(*type, target.column->dim);
+  const Cell cell = cell_of(value);
+  if (cell.kind != CellKind::kBlob || cell.bytes.size() % width != 0) {
+    call.refuse(parameter, expectation(target, *type));
+  }
+  QueryArray queries;
+  queries.count = cell.bytes.size() / width;
+  queries.vectors = reinterpret_cast<const std::byte*>(cell.bytes.data());
+  for (std::size_t i = 0; i < queries.count; ++i) {
+    if (i % 1024 == 0) poll_interruption();
+    const VectorInput query =
+        read_query(call, parameter, target, cell.bytes.substr(i * width, width), i);
+    queries.owned.insert(queries.owned.end(), query.owned.begin(), query.owned.end());
+  }
+  if (*type != element) queries.vectors = queries.owned.data();
+  return queries;
+}
+
+}  // namespace warplite::sql

@@ -1,0 +1,27 @@
+// Queries that come as one BLOB: q vectors, one after another without gaps.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "sql/table_functions/search_target.h"
+
+namespace warplite::sql {
+
+// Dense vectors of the target column's type: the BLOB's own bytes, or `owned`. Valid while the
+// call's arguments are.
+struct QueryArray {
+  std::size_t count = 0;
+  const std::byte* vectors = nullptr;
+  std::vector<std::byte> owned;
+};
+
+// Reads the BLOB in parameter `parameter`: vectors of the column's type or, where `type`, or else
+// the BLOB's own mark (values.h), says so and the column's is a narrower real one, of float32.
+// Throws Error{kInvalid} for anything else; it names the query, counted from 0, whose values are
+// refused. REQUIRES: the parameter is not NULL.
+QueryArray read_query_array(const Call& call, int parameter, const SearchTarget& target,
+                            std::optional<ElementType> type);
+
+}  // namespace warplite::sql
