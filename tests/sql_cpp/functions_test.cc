@@ -248,7 +248,6 @@ TEST_CASE("arguments come from any table of a join, and a missing one is named")
   // The inner loop of a join is asked again with the same arguments, row by row.
   const std::string calls[] = {"warp_knn_search('t', 'e', '[1,1,1]', 30)",
                                "warp_range_search('t', 'e', '[1,1,1]', 3)",
-                               "warp_knn_arrays('t', 'e', zeroblob(24), 30)",
                                "warp_knn_join('t', 'e', 'VALUES (1, ''[1,1,1]''), (2, NULL)', 30)",
                                "warp_range_join('t', 'e', 'VALUES (1, ''[1,1,1]'')', 3)"};
   for (const std::string& call : calls) {
