@@ -7,8 +7,10 @@
 
 #include "compute/device.h"
 #include "compute/devices/plugin.h"
+#include "compute/host_kernels.h"
 #include "compute/parallel.h"
 #include "cpu/cpu_device.h"
+#include "cpu/host/kernels.h"
 #include "cpu/runtime/thread_pool.h"
 #include "engine/trained/ivf_search.h"
 #include "engine/trained/lsh_search.h"
@@ -58,6 +60,7 @@ void register_process_parts() {
                           const std::function<void()>& waiting) {
     cpu::ThreadPool::instance().run(n, body, waiting);
   });
+  compute::set_host_kernels(cpu::host_kernels);
   devices.add_later("gpu", [](const auto& add) {
     const std::string path = compute::plugin_path("WARPLITE_CUDA_PLUGIN", "warplite_cuda.so");
     return compute::open_plugin(path, WARPLITE_VERSION, add);

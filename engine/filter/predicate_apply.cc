@@ -109,7 +109,7 @@ void length_run(const std::vector<std::uint32_t>& text_ends, const Run& run, std
   const std::size_t whole = run.whole_words();
   const std::size_t from = run.first == 0 && whole != 0 ? 1 : 0;
   if (from != 0) one_by_one(0, 64);
-  length_masks(ends + from * 64, whole - from, wanted, masks + from);
+  compute::host_kernels().mask_lengths(ends + from * 64, whole - from, wanted, masks + from);
   if (run.rest() != 0) one_by_one(whole, run.rest());
 }
 

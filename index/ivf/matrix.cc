@@ -1,8 +1,8 @@
 #include "index/ivf/matrix.h"
 
 #include <algorithm>
-#include <cstring>
 
+#include "compute/host_kernels.h"
 #include "compute/parallel.h"
 
 namespace warplite::index {
@@ -12,39 +12,7 @@ constexpr std::size_t kDepth = 256;  // a panel of b in the first-level cache
 constexpr std::size_t kBlockRows = 132;  // whose part of a stays in the second-level cache
 constexpr std::size_t kThreadSteps = std::size_t{1} << 20;  // multiply-adds worth a thread
 
-#define WARPLITE_INLINE inline __attribute__((always_inline))
-
-// Left to themselves compilers keep the sums in memory, at a third of the speed. Every width adds
-// the same terms to each element in the same order, none of them fused.
-using Quad = float __attribute__((vector_size(16)));
-using Octet = float __attribute__((vector_size(32)));
-using Sixteen = float __attribute__((vector_size(64)));
-
-// out[Rows][columns] += a[Rows][depth] · panel[depth][columns], where columns are two vectors.
-template <class Vector, std::size_t Rows>
-WARPLITE_INLINE void add_block(const float* a, std::size_t depth, const float* panel, float* out,
-                               std::size_t out_leading) {
-  constexpr std::size_t kLanes = sizeof(Vector) / sizeof(float);
-  Vector low[Rows], high[Rows];
-  for (std::size_t r = 0; r < Rows; ++r) {
-    std::memcpy(&low[r], out + r * out_leading, sizeof(Vector));
-    std::memcpy(&high[r], out + r * out_leading + kLanes, sizeof(Vector));
-  }
-  for (std::size_t d = 0; d < depth; ++d) {
-    Vector b0, b1;
-    std::memcpy(&b0, panel + d * 2 * kLanes, sizeof(Vector));
-    std::memcpy(&b1, panel + d * 2 * kLanes + kLanes, sizeof(Vector));
-    for (std::size_t r = 0; r < Rows; ++r) {
-      const float x = a[r * depth + d];
-      low[r] += x * b0;
-      high[r] += x * b1;
-    }
-  }
-  for (std::size_t r = 0; r < Rows; ++r) {
-    std::memcpy(out + r * out_leading, &low[r], sizeof(Vector));
-    std::memcpy(out + r * out_leading + kLanes, &high[r], sizeof(Vector));
-  }
-}
+using compute::ProductKernels;
 
 // out[rows][columns] += a[rows][depth] · b[depth][columns], each dense. depth <= kDepth.
 struct Part {
@@ -55,80 +23,51 @@ struct Part {
   float* out;
 };
 
-// Adds the products of `Rows` rows; the last columns may be fewer than a panel has.
-template <class Vector, std::size_t Rows>
-WARPLITE_INLINE void add_rows(const Part& part, const float* panel, std::size_t row,
-                              std::size_t c) {
-  constexpr std::size_t kColumns = 2 * sizeof(Vector) / sizeof(float);
+// Adds the products of a block of rows; the last columns may be fewer than a panel has.
+void add_rows(const ProductKernels& kernels, const Part& part, const float* panel, std::size_t row,
+              std::size_t c) {
   const float* a = part.a + row * part.depth;
   float* out = part.out + row * part.columns + c;
-  const std::size_t wide = std::min(kColumns, part.columns - c);
-  if (wide == kColumns) {
-    return add_block<Vector, Rows>(a, part.depth, panel, out, part.columns);
+  const std::size_t wide = std::min(kernels.columns, part.columns - c);
+  if (wide == kernels.columns) {
+    return kernels.add_block(a, part.depth, panel, out, part.columns);
   }
-  float sums[Rows * kColumns] = {};
-  for (std::size_t r = 0; r < Rows; ++r) {
-    std::copy_n(out + r * part.columns, wide, sums + r * kColumns);
+  float sums[ProductKernels::kMostRows * ProductKernels::kMostColumns] = {};
+  for (std::size_t r = 0; r < kernels.rows; ++r) {
+    std::copy_n(out + r * part.columns, wide, sums + r * kernels.columns);
   }
-  add_block<Vector, Rows>(a, part.depth, panel, sums, kColumns);
-  for (std::size_t r = 0; r < Rows; ++r) {
-    std::copy_n(sums + r * kColumns, wide, out + r * part.columns);
-  }
-}
-
-// One row alone is not worth a panel.
-WARPLITE_INLINE void add_row(const Part& part, std::size_t row) {
-  float* const out = part.out + row * part.columns;
-  for (std::size_t d = 0; d < part.depth; ++d) {
-    const float x = part.a[row * part.depth + d];
-    const float* const b = part.b + d * part.columns;
-    for (std::size_t c = 0; c < part.columns; ++c) out[c] += x * b[c];
+  kernels.add_block(a, part.depth, panel, sums, kernels.columns);
+  for (std::size_t r = 0; r < kernels.rows; ++r) {
+    std::copy_n(sums + r * kernels.columns, wide, out + r * part.columns);
   }
 }
 
-template <class Vector, std::size_t Rows>
-WARPLITE_INLINE void add_part(const Part& part) {
-  constexpr std::size_t kColumns = 2 * sizeof(Vector) / sizeof(float);
-  const std::size_t together = part.rows / Rows * Rows;
-  alignas(64) float panel[kDepth * kColumns];
-  for (std::size_t c = 0; c < part.columns && together != 0; c += kColumns) {
-    const std::size_t wide = std::min(kColumns, part.columns - c);
+void add_part(const ProductKernels& kernels, const Part& part) {
+  const std::size_t together = part.rows / kernels.rows * kernels.rows;
+  alignas(64) float panel[kDepth * ProductKernels::kMostColumns];
+  for (std::size_t c = 0; c < part.columns && together != 0; c += kernels.columns) {
+    const std::size_t wide = std::min(kernels.columns, part.columns - c);
     for (std::size_t d = 0; d < part.depth; ++d) {
-      float* const to = panel + d * kColumns;
+      float* const to = panel + d * kernels.columns;
       std::copy_n(part.b + d * part.columns + c, wide, to);
-      std::fill(to + wide, to + kColumns, 0.0f);
+      std::fill(to + wide, to + kernels.columns, 0.0f);
     }
-    for (std::size_t r = 0; r < together; r += Rows) add_rows<Vector, Rows>(part, panel, r, c);
+    for (std::size_t r = 0; r < together; r += kernels.rows) {
+      add_rows(kernels, part, panel, r, c);
+    }
   }
-  for (std::size_t r = together; r < part.rows; ++r) add_row(part, r);
-}
-
-// Each adds so many rows at once as hide how long an addition takes, and as registers hold.
-using AddPart = void (*)(const Part& part);
-
-void add_by_quads(const Part& part) { add_part<Quad, 4>(part); }
-
-#if defined(__x86_64__)
-__attribute__((target("avx2"))) void add_by_octets(const Part& part) { add_part<Octet, 6>(part); }
-
-__attribute__((target("avx512f"))) void add_by_sixteens(const Part& part) {
-  add_part<Sixteen, 6>(part);
-}
-#endif
-
-AddPart widest_of_machine() {
-#if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512f")) return add_by_sixteens;
-  if (__builtin_cpu_supports("avx2")) return add_by_octets;
-#endif
-  return add_by_quads;
+  // One row alone is not worth a panel.
+  for (std::size_t r = together; r < part.rows; ++r) {
+    kernels.add_row(part.a + r * part.depth, part.depth, part.b, part.columns,
+                    part.out + r * part.columns);
+  }
 }
 
 }  // namespace
 
 void multiply(const float* a, std::size_t rows, std::size_t depth, const float* b,
               std::size_t columns, float* out, const std::function<void()>& poll) {
-  static const AddPart kAdd = widest_of_machine();
+  const ProductKernels& kernels = compute::host_kernels().product;
   compute::in_parallel(rows, kBlockRows, rows * depth * columns / kThreadSteps,
                        [&](std::size_t begin, std::size_t end) {
     std::fill(out + begin * columns, out + end * columns, 0.0f);
@@ -141,7 +80,8 @@ void multiply(const float* a, std::size_t rows, std::size_t depth, const float* 
         for (std::size_t r = 0; r < count; ++r) {
           std::copy_n(a + (first + r) * depth + d, deep, packed.data() + r * deep);
         }
-        kAdd({packed.data(), count, deep, b + d * columns, columns, out + first * columns});
+        add_part(kernels, {packed.data(), count, deep, b + d * columns, columns,
+                           out + first * columns});
       }
     }
   });

@@ -6,7 +6,7 @@
 #include "compute/parallel.h"
 #include "index/ivf/model_space.h"
 #include "index/lsh/codes.h"
-#include "index/lsh/kernels.h"
+#include "index/lsh/panels.h"
 #include "index/lsh/layout.h"
 
 namespace warplite::index {

@@ -5,13 +5,15 @@
 #include <random>
 #include <vector>
 
+#include "cpu/host/kernels.h"
 #include "engine/filter/interval_mask.h"
+#include "tests/support/conformance_devices.h"
 
 namespace warplite::engine {
 namespace {
 
 template <typename T>
-void check(const std::vector<T>& candidates) {
+void check_target(const std::vector<T>& candidates) {
   std::mt19937 random(7);
   const auto any = [&] { return candidates[random() % candidates.size()]; };
   for (int round = 0; round < 20000; ++round) {
@@ -30,6 +32,17 @@ void check(const std::vector<T>& candidates) {
   }
 }
 
+template <typename T>
+void check(const std::vector<T>& candidates) {
+  const warplite::testing::Restore restore;
+  compute::set_host_kernels(cpu::host_kernels);
+  for (const std::string& target : cpu::simd_targets()) {
+    CAPTURE(target);
+    cpu::force_simd_target(target);
+    check_target(candidates);
+  }
+}
+
 TEST_CASE("interval mask: integers, up to the ends of their range") {
   using Limits = std::numeric_limits<std::int64_t>;
   std::vector<std::int64_t> candidates = {Limits::min(), Limits::min() + 1, -1, 0, 1,
@@ -43,27 +56,6 @@ TEST_CASE("interval mask: reals, with zeros of both signs, the smallest and infi
   using Limits = std::numeric_limits<double>;
   check<double>({-Limits::infinity(), -1e300, -2.5, -1, -Limits::denorm_min(), -0.0, 0.0,
                  Limits::denorm_min(), 1, 2.5, 1e300, Limits::max(), Limits::infinity()});
-}
-
-TEST_CASE("length mask: every length at every place, also where ends wrap around") {
-  std::mt19937 random(7);
-  for (int round = 0; round < 2000; ++round) {
-    std::vector<std::uint32_t> ends(129);
-    ends[0] = round % 2 == 0 ? static_cast<std::uint32_t>(random()) : 0xfffffff0;
-    for (std::size_t i = 1; i < ends.size(); ++i) {
-      ends[i] = ends[i - 1] + static_cast<std::uint32_t>(random() % 5);
-    }
-    const auto length = static_cast<std::uint32_t>(random() % 6);
-    std::uint64_t masks[2];
-    length_masks(ends.data() + 1, 2, length, masks);
-    std::size_t bits = 0;
-    for (std::size_t i = 0; i < 128; ++i) {
-      const bool equal = ends[i + 1] - ends[i] == length;
-      bits += equal;
-      CHECK((masks[i / 64] >> i % 64 & 1) == (equal ? 1u : 0u));
-    }
-    CHECK(count_bits(masks, 2) == bits);
-  }
 }
 
 }  // namespace

@@ -3,11 +3,11 @@
 
 #include <set>
 
-#include "cpu/runtime/targets.h"
 #include "index/ivf/kmeans.h"
 #include "index/ivf/matrix.h"
 #include "index/ivf/opq.h"
 #include "index/ivf/pq.h"
+#include "tests/support/conformance_devices.h"
 #include "tests/support/ivf_fixture.h"
 
 using namespace warplite;
@@ -220,7 +220,7 @@ TEST_CASE("codebooks: a row far from all others does not stretch them") {
 }
 
 TEST_CASE("matrix: products and transposes") {
-  const RestoreThreads restore;
+  const Restore restore;
   use_worker_threads();
   Normal noise(1);
   for (const auto& [rows, depth, columns] :
@@ -231,10 +231,13 @@ TEST_CASE("matrix: products and transposes") {
     for (float& x : a) x = noise();
     for (float& x : b) x = noise();
     const auto expected = naive_product(a, b, r, d, c);
-    for (const unsigned threads : {1u, 2u, 3u}) {
-      compute::set_thread_count(threads);
-      multiply(a.data(), r, d, b.data(), c, out.data());
-      CHECK(out == expected);
+    for (const std::string& target : cpu::simd_targets()) {
+      cpu::force_simd_target(target);
+      for (const unsigned threads : {1u, 2u, 3u}) {
+        compute::set_thread_count(threads);
+        multiply(a.data(), r, d, b.data(), c, out.data());
+        CHECK(out == expected);
+      }
     }
     const auto turned = transpose(a.data(), r, d);
     bool equal = true;

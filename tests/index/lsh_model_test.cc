@@ -11,13 +11,15 @@
 
 #include <doctest/doctest.h>
 
-#include "index/lsh/hash.h"
+#include "compute/lsh_hash.h"
 #include "index/lsh/layout.h"
 #include "index/lsh/training.h"
+#include "tests/support/conformance_devices.h"
 #include "tests/support/lsh_fixture.h"
 
 using namespace warplite;
 using namespace warplite::index;
+using compute::bucket_of, compute::murmur3;
 using namespace warplite::testing;
 
 namespace {
@@ -65,7 +67,7 @@ std::vector<std::uint32_t> plain_signature(const LshModel& model, const float* x
 }  // namespace
 
 TEST_CASE("lsh: the same buckets as computed one by one, with any threads, of any block") {
-  const RestoreThreads restore;
+  const Restore restore;
   use_worker_threads();
   Normal random(17);
   for (const LshCase& each : kLshCases) {
@@ -79,9 +81,12 @@ TEST_CASE("lsh: the same buckets as computed one by one, with any threads, of an
                                      lsh_column(each.family, dim, each.distance), rows.view(), 263);
         compute::set_thread_count(1);
         const std::vector<std::uint32_t> one = lsh_signatures(*model, rows.view());
-        for (const unsigned threads : {2u, 5u}) {
-          compute::set_thread_count(threads);
-          CHECK(lsh_signatures(*model, rows.view()) == one);
+        for (const std::string& target : cpu::simd_targets()) {
+          cpu::force_simd_target(target);
+          for (const unsigned threads : {1u, 5u}) {
+            compute::set_thread_count(threads);
+            CHECK(lsh_signatures(*model, rows.view()) == one);
+          }
         }
         for (std::size_t i = 0; i < rows.rows(); ++i) {
           const auto first = one.begin() + static_cast<std::ptrdiff_t>(i * m);

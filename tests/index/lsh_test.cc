@@ -9,11 +9,12 @@
 
 #include <doctest/doctest.h>
 
-#include "index/lsh/hash.h"
+#include "compute/lsh_hash.h"
 #include "tests/support/lsh_fixture.h"
 
 using namespace warplite;
 using namespace warplite::index;
+using compute::bucket_of, compute::murmur3;
 using namespace warplite::testing;
 
 namespace {

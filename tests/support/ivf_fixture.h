@@ -13,10 +13,12 @@
 #include <vector>
 
 #include "compute/device.h"
+#include "compute/host_kernels.h"
 #include "compute/parallel.h"
 #include "compute/reference.h"
 #include "core/half.h"
 #include "cpu/cpu_device.h"
+#include "cpu/host/kernels.h"
 #include "cpu/runtime/thread_pool.h"
 #include "index/ivf/ivf.h"
 #include "index/trained.h"
@@ -79,6 +81,7 @@ inline void use_worker_threads() {
                           const std::function<void()>& waiting) {
     cpu::ThreadPool::instance().run(n, body, waiting);
   });
+  compute::set_host_kernels(cpu::host_kernels);
 }
 
 class RestoreThreads {

@@ -9,26 +9,23 @@
 #include <cstdint>
 #include <span>
 
-namespace warplite::index {
+namespace warplite::compute {
 
-// The steps of the hash, of numbers or of vectors of them (GCC's, whose operators are by element).
-template <class Words>
-constexpr Words murmur3_add(Words state, Words word) {
-  word *= 0xcc9e2d51u;
-  word = word << 15 | word >> 17;
-  word *= 0x1b873593u;
-  state ^= word;
-  state = state << 13 | state >> 19;
-  return state * 5u + 0xe6546b64u;
+// The numbers that words are multiplied by, and what a step adds.
+inline constexpr std::uint32_t kMurmurFirst = 0xcc9e2d51, kMurmurSecond = 0x1b873593;
+inline constexpr std::uint32_t kMurmurSum = 0xe6546b64;
+
+constexpr std::uint32_t murmur3_add(std::uint32_t state, std::uint32_t word) {
+  state ^= std::rotl(word * kMurmurFirst, 15) * kMurmurSecond;
+  return std::rotl(state, 13) * 5 + kMurmurSum;
 }
 
-template <class Words>
-constexpr Words murmur3_finish(Words state, std::uint32_t bytes) {
+constexpr std::uint32_t murmur3_finish(std::uint32_t state, std::uint32_t bytes) {
   state ^= bytes;
   state ^= state >> 16;
-  state *= 0x85ebca6bu;
+  state *= 0x85ebca6b;
   state ^= state >> 13;
-  state *= 0xc2b2ae35u;
+  state *= 0xc2b2ae35;
   return state ^ state >> 16;
 }
 
@@ -43,8 +40,8 @@ constexpr std::uint32_t murmur3(std::span<const std::uint8_t> bytes, std::uint32
   for (std::size_t i = 0; i < words; ++i) state = murmur3_add(state, word_at(4 * i, 4));
   if (bytes.size() % 4 != 0) {
     // The remaining bytes are mixed, but the state is not stirred again: 13 bits back, and no sum.
-    std::uint32_t word = word_at(4 * words, bytes.size() % 4) * 0xcc9e2d51u;
-    state ^= std::rotl(word, 15) * 0x1b873593u;
+    std::uint32_t word = word_at(4 * words, bytes.size() % 4) * kMurmurFirst;
+    state ^= std::rotl(word, 15) * kMurmurSecond;
   }
   return murmur3_finish(state, static_cast<std::uint32_t>(bytes.size()));
 }
@@ -60,4 +57,4 @@ constexpr std::uint32_t bucket_of(std::uint32_t hash, std::uint32_t buckets) {
 // alike on every machine. Numbers that are larger yet find cells that are wider.
 inline constexpr double kToWhole = 0x1.8p52;
 
-}  // namespace warplite::index
+}  // namespace warplite::compute

@@ -10,9 +10,8 @@
 
 namespace warplite::index {
 
-inline constexpr std::size_t kPanel = 4;  // functions, one to a lane
-
-// [functions][each] as [panels][each][kPanel], with zeros for functions that there are not.
+// [functions][each] as [panels][each][functions of a panel], with zeros for functions that there
+// are not.
 std::vector<float> by_panels(const float* from, std::uint32_t functions, std::size_t each);
 
 struct LshFunctions {

@@ -1,0 +1,12 @@
+// The inner loops of the host's own work (compute/host_kernels.h) for every SIMD target.
+// Threads: the functions keep no state.
+#pragma once
+
+#include "compute/host_kernels.h"
+
+namespace warplite::cpu {
+
+// The table of the SIMD target in use. Valid for the life of the process.
+const compute::HostKernels& host_kernels();
+
+}  // namespace warplite::cpu
