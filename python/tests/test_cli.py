@@ -1,0 +1,189 @@
+"""The command line, as a person at a terminal meets it."""
+
+import json
+import sqlite3
+
+import numpy as np
+import pytest
+
+import warplite
+
+click_testing = pytest.importorskip("click.testing")
+
+from warplite.cli import importing, main  # noqa: E402
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments, code=0):
+        result = click_testing.CliRunner().invoke(main, [str(a) for a in arguments])
+        assert result.exit_code == code, (result.output, result.exception)
+        assert code == 0 or isinstance(result.exception, SystemExit), result.exception  # no traceback
+        return result.output
+
+    return run
+
+
+def rows(sql):
+    return [tuple(row) for row in warplite.connect("a.db").execute(sql)]
+
+
+def write_vectors(path, vectors):
+    if path.endswith(".npy"):
+        np.save(path, vectors)
+    elif path.endswith("bin"):
+        with open(path, "wb") as file:
+            file.write(np.array(vectors.shape, "<i4").tobytes() + vectors.tobytes())
+    else:
+        head = np.full((len(vectors), 1), vectors.shape[1], "<i4").view(np.uint8)
+        np.hstack([head, vectors.view(np.uint8)]).tofile(path)
+
+
+@pytest.mark.parametrize(
+    "path, dtype, kind",
+    [("a.npy", "<f4", "FLOAT"), ("a.npy", "<f2", "FLOAT16"), ("a.npy", "<f8", "FLOAT"), ("a.npy", "?", "BIT"),
+     ("a.fbin", "<f4", "FLOAT"), ("a.i8bin", "i1", "INT8"), ("a.u8bin", "u1", "FLOAT"),
+     ("a.fvecs", "<f4", "FLOAT"), ("a.bvecs", "u1", "FLOAT"), ("a.ivecs", "<i4", "FLOAT")],
+)  # fmt: skip
+def test_import_of_vectors(run, path, dtype, kind):
+    vectors = np.random.default_rng(1).integers(0, 2, (50, 8)).astype(dtype)
+    write_vectors(path, vectors)
+    assert "imported 50 rows" in run("import", path, "a.db", "t", "--batch", 7)
+    assert f"{kind}[8]" in rows("SELECT sql FROM sqlite_master WHERE name = 't'")[0][0]
+    assert rows("SELECT min(rowid), max(rowid), count(*) FROM t") == [(0, 49, 50)]
+    for rowid in (0, 6, 7, 49):
+        found, distances = warplite.search(warplite.connect("a.db"), "t", "embedding", vectors[rowid], 1)
+        assert distances[0, 0] == 0 and (vectors[found[0, 0]] == vectors[rowid]).all()
+    run("import", path, "a.db", "t")  # counts on
+    assert rows("SELECT max(rowid), count(*) FROM t") == [(99, 100)]
+
+
+def test_import_goes_on_after_it_was_ended(run, monkeypatch):
+    np.save("a.npy", np.arange(100, dtype="f4").reshape(50, 2))
+    insert, calls = importing._Import._insert, []
+
+    def ends(self, arrays):
+        calls.append(1)
+        if len(calls) == 4:
+            insert(self, {name: array[:5] for name, array in arrays.items()})
+            raise OSError("the lights went out")
+        return insert(self, arrays)
+
+    monkeypatch.setattr(importing._Import, "_insert", ends)
+    assert "lights" in run("import", "a.npy", "a.db", "t", "--batch", 10, code=1)
+    monkeypatch.setattr(importing._Import, "_insert", insert)
+    assert "going on after 35 rows" in run("import", "a.npy", "a.db", "t", "--batch", 10)
+    vectors = np.array([json.loads(v) for (v,) in rows("SELECT vec_to_json(embedding) FROM t ORDER BY rowid")])
+    assert (vectors == np.load("a.npy")).all()
+    assert rows("SELECT name FROM sqlite_master WHERE name LIKE 'warplite%'") == []
+
+
+def test_changed_file_does_not_go_on(run, monkeypatch):
+    np.save("a.npy", np.zeros((50, 2)))
+    monkeypatch.setattr(importing._Import, "_finish", lambda self: None)
+    run("import", "a.npy", "a.db", "t", "--batch", 10)
+    np.save("a.npy", np.zeros((60, 2)))
+    assert "has changed since 50 of its rows" in run("import", "a.npy", "a.db", "t", code=1)
+
+
+def test_csv(run):
+    with open("a.csv", "w") as file:
+        file.write('id,title,e,year,price,code\n7,"a, b","[1, 2]",2020,1.5,007\n9,c,"[3, 4]",,2,010\n')
+    run("import", "a.csv", "a.db", "t", "--id", "id", "--distance", "l1", "--declare", "title TEXT index=words")
+    assert rows("SELECT id, title, vec_to_json(e), year, price, code FROM t") == [
+        (7, "a, b", "[1.000000,2.000000]", 2020, 1.5, "007"),
+        (9, "c", "[3.000000,4.000000]", None, 2.0, "010"),
+    ]
+    assert rows("SELECT rowid, distance FROM t WHERE e MATCH '[3, 3]'") == [(9, 1.0), (7, 3.0)]
+
+
+def test_json_lines(run):
+    with open("a.jsonl", "w") as file:
+        for i in range(30):
+            file.write(json.dumps({"title": f"row {i}", "e": [i, 1], "good": i % 2 == 0, "n": i or None}) + "\n")
+    run("import", "a.jsonl", "a.db", "t", "--batch", 4)
+    assert rows("SELECT title, good, n FROM t WHERE rowid IN (0, 29)") == [("row 0", 1, None), ("row 29", 0, 29)]
+    sql = rows("SELECT sql FROM sqlite_master WHERE name = 't'")[0][0]
+    assert '"e" FLOAT[2]' in sql and '"good" BOOLEAN' in sql and '"n" INTEGER' in sql
+    with open("b.jsonl", "w") as file:
+        file.write('{"e": [1, 2]}\n{"e": [1,')
+    assert "b.jsonl, line 2" in run("import", "b.jsonl", "a.db", "u", code=1)
+
+
+def test_parquet(run):
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    vectors = np.random.default_rng(2).standard_normal((40, 4)).astype("f4")
+    for type_ in (pa.list_(pa.float32(), 4), pa.list_(pa.float32())):
+        table = pa.table({"e": pa.array(vectors.tolist(), type_), "title": [None] + ["x"] * 39, "year": range(40)})
+        pq.write_table(table, "a.parquet", row_group_size=15)
+        name = f"t{hasattr(type_, 'list_size')}"
+        run("import", "a.parquet", "a.db", name, "--batch", 7)
+        assert rows(f"SELECT count(*), count(title), max(year) FROM {name}") == [(40, 39, 39)]
+        rowids, _ = warplite.search(warplite.connect("a.db"), name, "e", vectors, 1)
+        assert rowids[:, 0].tolist() == list(range(40))
+
+
+def test_search(run):
+    with open("a.jsonl", "w") as file:
+        for i in range(10):
+            file.write(json.dumps({"e": [i, 0], "title": f"row {i}", "year": 2000 + i}) + "\n")
+    run("import", "a.jsonl", "a.db", "t", "--declare", "title TEXT distance=edit")
+    hits = [json.loads(line) for line in run("search", "a.db", "t", "e", "[3, 0]", "-k", 2, "--json").splitlines()]
+    assert hits[0] == {"rowid": 3, "distance": 0.0, "title": "row 3", "year": 2003} and len(hits) == 2
+    assert "row 9" in run("search", "a.db", "t", "e", "--row", 0, "--where", "year > 2008", "-k", 1)
+    assert json.loads(run("search", "a.db", "t", "title", "raw 7", "-k", 1, "--json"))["rowid"] == 7
+    np.save("q.npy", np.array([[4.2, 0], [9, 0]]))
+    lines = run("search", "a.db", "t", "embedding", "--file", "q.npy", "-k", 2, code=1)
+    assert "embedding is no column" in lines
+    lines = run("search", "a.db", "t", "e", "--file", "q.npy", "-k", 2, "--option", "exact=true").splitlines()
+    assert [json.loads(line)["rowid"] for line in lines] == [4, 5, 9, 8]
+    assert "t " in run("info", "a.db") and "float32[2]" in run("info", "a.db")
+
+
+def test_what_goes_wrong_is_said_in_a_line(run):
+    np.save("a.npy", np.zeros((5, 2)))
+    run("import", "a.npy", "a.db", "t")
+    open("b.fvecs", "wb").write(b"\2\0\0\0abc")
+    open("b.xyz", "wb").close()
+    sqlite3.connect("plain.db").execute("CREATE TABLE x(a)")
+    for arguments, why in (
+        (("search", "gone.db", "t", "e", "[1]"), "no such file: gone.db"),
+        (("search", "a.db", "u", "e", "[1]"), "no such table: u"),
+        (("search", "a.db", "t", "embedding", "[1]"), "2"),
+        (("search", "a.db", "t", "embedding", "--row", 77), "no row 77"),
+        (("import", "b.fvecs", "a.db", "t"), "not whole vectors"),
+        (("import", "b.xyz", "a.db", "t"), ".parquet .csv"),
+        (("import", "a.npy", "a.db", "t", "--distance", "l1"), "there already"),
+        (("import", "a.npy", "a.db", "v", "--declare", "x TEXT"), "no column x"),
+        (("info", "plain.db"), "no warp tables"),
+    ):
+        output = run(*arguments, code=1)
+        assert why in output and output.startswith("Error: ") and output.count("\n") == 1, output
+    run("search", "a.db", "t", "embedding", code=2)
+
+
+def test_info_and_doctor(run, monkeypatch):
+    assert "warplite 0" in run("info")
+    output = run("doctor")
+    assert "loads warplite" in output and "cpu " in output and warplite.loadable_path() in output
+    monkeypatch.setattr("warplite.cli.about.MODULES", ("apsw_gone",))
+    assert "not installed" in run("doctor", code=1)
+
+
+def test_bench_and_plot(run):
+    output = run("bench", "--rows", 4000, "--dim", 16, "--queries", 50, "--index", "ivfflat(lists=64)", "--output", "b")
+    assert "ivfflat(lists=64) nprobe=1 " in output and "exact" in output
+    figures = [json.loads(line) for line in open("b")]
+    curve = [figure["recall"] for figure in figures if figure["what"] == "index"]
+    assert curve[0] < 0.99 and curve[-1] > 0.95
+    assert "can be drawn" in run("plot", "b", "b.gif", code=2)
+    pytest.importorskip("matplotlib")
+    for picture in ("b.png", "b.svg"):
+        run("plot", "b", picture)
+    assert open("b.png", "rb").read(4) == b"\x89PNG" and "<svg" in open("b.svg").read(2000)
+    np.save("a.npy", np.random.default_rng(1).standard_normal((1100, 4)))
+    assert "1,000 x 4" in run("bench", "--file", "a.npy", "--queries", 100, "--index", "flat")

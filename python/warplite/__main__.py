@@ -1,0 +1,5 @@
+"""python -m warplite."""
+
+from .cli import main
+
+main(prog_name="warplite")

@@ -1,0 +1,221 @@
+"""Files of vectors and of rows, read in batches."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy as np
+
+_SAMPLE = 1000  # rows that the columns' types are taken from
+
+
+class Source:
+    """A file whose rows come in batches.
+
+    `columns` maps the columns' names to what a warp table declares them as; `rows` says how many rows there are.
+    """
+
+    columns: dict[str, str]
+    rows: int
+
+    def batches(self, start: int, size: int) -> Iterator[dict[str, Any]]:
+        """Yields arrays by columns, of up to `size` rows each, from row `start` (counted from 0) on."""
+        raise NotImplementedError
+
+
+class VectorFile(Source):
+    """Vectors in one array, which is mapped and not read: .npy .fbin .u8bin .i8bin .fvecs .bvecs .ivecs."""
+
+    def __init__(self, path: str, column: str) -> None:
+        self.array = _map(path)
+        if self.array.ndim != 2:
+            raise ValueError(f"{path}: an array of two dimensions was expected; its shape is {self.array.shape}")
+        kind = {"float16": "FLOAT16", "int8": "INT8", "bool": "BIT"}.get(self.array.dtype.name, "FLOAT")
+        self.column = column
+        self.columns = {column: f"{kind}[{self.array.shape[1]}]"}
+        self.rows = len(self.array)
+
+    def batches(self, start: int, size: int) -> Iterator[dict[str, Any]]:
+        for first in range(start, len(self.array), size):
+            yield {self.column: self.array[first : first + size]}
+
+
+def _map(path: str) -> np.ndarray[Any, Any]:
+    """Maps the vectors of a file [n, dim]. Raises ValueError where the file's length is not what its head says."""
+    import numpy as np
+
+    suffix = os.path.splitext(path)[1]
+    size = os.path.getsize(path)
+    if suffix == ".npy":
+        return np.load(path, mmap_mode="r")  # type: ignore[no-any-return]
+    if suffix in (".fbin", ".u8bin", ".i8bin"):
+        element = {".fbin": "<f4", ".u8bin": "u1", ".i8bin": "i1"}[suffix]
+        rows, dim = np.fromfile(path, "<i4", 2).tolist() if size >= 8 else (0, 0)
+        if size < 8 or size != 8 + rows * dim * np.dtype(element).itemsize:
+            raise ValueError(f"{path}: its head says {rows} vectors of {dim}, its length is {size} bytes")
+        return np.memmap(path, element, "r", 8, (rows, dim))
+    element = {".fvecs": "<f4", ".bvecs": "u1", ".ivecs": "<i4"}[suffix]
+    dim = int(np.fromfile(path, "<i4", 1)[0]) if size >= 4 else 0
+    stride = 4 + dim * np.dtype(element).itemsize
+    if dim <= 0 or size % stride:
+        raise ValueError(f"{path}: its first vector has {dim} elements, and {size} bytes are not whole vectors of it")
+    records = np.memmap(path, np.dtype([("dim", "<i4"), ("vector", element, (dim,))]), "r")
+    return records["vector"]
+
+
+class ParquetFile(Source):
+    """A Parquet file; columns of lists are vectors."""
+
+    def __init__(self, path: str) -> None:
+        import pyarrow as pa
+        import pyarrow.parquet
+
+        self.file = pa.parquet.ParquetFile(path)
+        self.rows = self.file.metadata.num_rows
+        first = next(self.file.iter_batches(_SAMPLE), None)
+        self.columns = {
+            field.name: _declared_arrow(field.type, first and first[field.name]) for field in self.file.schema_arrow
+        }
+
+    def batches(self, start: int, size: int) -> Iterator[dict[str, Any]]:
+        for batch in self.file.iter_batches(size):
+            skipped = min(start, len(batch))
+            start -= skipped
+            if skipped < len(batch):
+                batch = batch.slice(skipped)
+                yield {name: batch[name] for name in self.columns}
+
+
+def _declared_arrow(type_: Any, sample: Any) -> str:
+    import pyarrow as pa
+
+    if hasattr(type_, "value_type") and pa.types.is_nested(type_):
+        lengths = set() if sample is None else {len(v) for v in sample.to_pylist() if v is not None}
+        dim = getattr(type_, "list_size", None) or next(iter(lengths), 0)
+        element = str(type_.value_type)
+        kind = {"halffloat": "FLOAT16", "int8": "INT8", "bool": "BIT"}.get(element, "FLOAT")
+        return f"{kind}[{dim}]"
+    if pa.types.is_boolean(type_):
+        return "BOOLEAN"
+    if pa.types.is_integer(type_):
+        return "INTEGER"
+    return "REAL" if pa.types.is_floating(type_) else "TEXT"
+
+
+class TextFile(Source):
+    """A CSV file with a head, or JSON lines; a JSON array of numbers is a vector."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.is_csv = path.endswith(".csv")
+        self.rows = self._count()
+        sample = list(islice(self._records(), _SAMPLE))
+        names = dict.fromkeys(name for record in sample for name in record)
+        self.columns = {name: _declared_text([r[name] for r in sample if r.get(name) is not None]) for name in names}
+
+    def batches(self, start: int, size: int) -> Iterator[dict[str, Any]]:
+        records = islice(self._records(), start, None)
+        while batch := list(islice(records, size)):
+            yield {name: [_cell(record.get(name)) for record in batch] for name in self.columns}
+
+    def _count(self) -> int:
+        with open(self.path, newline="" if self.is_csv else None, encoding="utf-8-sig") as file:
+            if self.is_csv:
+                return max(sum(1 for cells in csv.reader(file) if cells) - 1, 0)
+            return sum(1 for line in file if line.strip())
+
+    def _records(self) -> Iterator[dict[str, Any]]:
+        with open(self.path, newline="" if self.is_csv else None, encoding="utf-8-sig") as file:
+            if self.is_csv:
+                for record in csv.DictReader(file):
+                    if None in record or None in record.values():
+                        raise ValueError(f"{self.path}: row {record} has not as many cells as the head")
+                    yield {name: value if value != "" else None for name, value in record.items()}
+                return
+            for number, line in enumerate(file, 1):
+                if line.strip():
+                    yield _parsed_line(self.path, number, line)
+
+
+def _parsed_line(path: str, number: int, line: str) -> dict[str, Any]:
+    try:
+        record = json.loads(line)
+    except ValueError as error:
+        raise ValueError(f"{path}, line {number}: {error}") from error
+    if not isinstance(record, dict):
+        raise ValueError(f"{path}, line {number}: a JSON object was expected")
+    return record
+
+
+def _cell(value: Any) -> Any:
+    """Returns what SQLite takes: vectors and other JSON as text."""
+    return json.dumps(value) if isinstance(value, (list, dict)) else value
+
+
+def _declared_text(values: list[Any]) -> str:
+    """Returns what holds all of the values, texts of a CSV file or JSON's own."""
+    for declared, fits in (("BOOLEAN", _is_bool), ("INTEGER", _is_integer), ("REAL", _is_real)):
+        if values and all(map(fits, values)):
+            return declared
+    dims = {_dim(value) for value in values}
+    dim = dims.pop() if len(dims) == 1 else None
+    return f"FLOAT[{dim}]" if dim else "TEXT"
+
+
+def _is_bool(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
+def _is_integer(value: Any) -> bool:
+    if isinstance(value, str):
+        return value.lstrip("-").isdecimal() and not _is_code(value)
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_real(value: Any) -> bool:
+    if isinstance(value, str):
+        try:
+            return float(value) == float(value) and not _is_code(value)
+        except ValueError:
+            return False
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _is_code(value: str) -> bool:
+    """Whether a number would come back otherwise: 007."""
+    digits = value.lstrip("-")
+    return len(digits) > 1 and digits[0] == "0" and digits[1].isdecimal()
+
+
+def _dim(value: Any) -> int | None:
+    """Returns the number of elements of a vector, as a list or as JSON text; None for anything else."""
+    if isinstance(value, str) and value.startswith("["):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            return None
+    if isinstance(value, list) and value and all(map(_is_real, value)) and not isinstance(value[0], str):
+        return len(value)
+    return None
+
+
+def open_source(path: str, column: str) -> Source:
+    """Opens a file by its suffix; `column` names the vectors of a file that holds nothing else.
+
+    Raises ValueError for other suffixes and for files that are not what their suffix says.
+    """
+    suffix = os.path.splitext(path)[1]
+    if suffix in (".npy", ".fbin", ".u8bin", ".i8bin", ".fvecs", ".bvecs", ".ivecs"):
+        return VectorFile(path, column)
+    if suffix == ".parquet":
+        return ParquetFile(path)
+    if suffix in (".csv", ".jsonl", ".ndjson"):
+        return TextFile(path)
+    raise ValueError(f"{path}: files of .npy .fbin .u8bin .i8bin .fvecs .bvecs .ivecs .parquet .csv .jsonl can be read")

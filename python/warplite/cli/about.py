@@ -1,0 +1,91 @@
+"""warplite info, warplite doctor: what is there, and what works."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from importlib import import_module
+from typing import Any
+
+import click
+
+from .._library import LibraryNotFoundError, loadable_path
+from .._loading import MODULES, LoadingNotSupportedError, connect
+from .._vectors import quoted, vector_columns
+from . import main, open_database, print_table
+
+
+@main.command()
+@click.argument("database", required=False)
+def info(database: str | None) -> None:
+    """The version; with DATABASE, its warp tables."""
+    if database is None:
+        db = connect(":memory:")
+        click.echo(f"warplite {db.execute('SELECT warp_version()').fetchone()[0]}, {loadable_path()}")
+        return
+    db = open_database(database)
+    tables = db.execute(
+        "SELECT name FROM sqlite_master WHERE sql LIKE 'CREATE VIRTUAL TABLE%USING warp%' ORDER BY name"
+    ).fetchall()
+    if not tables:
+        raise click.ClickException(f"{database} has no warp tables")
+    print_table(["table", "rows", "vectors", "other columns"], [_table_row(db, name) for (name,) in tables])
+
+
+def _table_row(db: Any, table: str) -> list[str]:
+    rows = db.execute(f"SELECT count(*) FROM {quoted(table)}").fetchone()[0]
+    vectors = vector_columns(db, table)
+    columns = [row[1] for row in db.execute(f"PRAGMA table_info({quoted(table)})")]
+    others = [name for name in columns if name.lower() not in vectors]
+    described = [f"{name} {type_.kind}[{type_.dim}]" for name, type_ in vectors.items()]
+    return [table, str(rows), ", ".join(described), ", ".join(others)]
+
+
+@main.command()
+def doctor() -> None:
+    """What is loaded, which SQLite modules can load it, and what computes.
+
+    Exits with 1 where no module can load the extension.
+    """
+    click.echo(f"Python     {platform.python_version()}, {sys.executable}, {platform.platform()}")
+    try:
+        path = loadable_path()
+    except LibraryNotFoundError as error:
+        raise click.ClickException(str(error)) from error
+    click.echo(f"library    {path} ({os.path.getsize(path) / 1e6:.1f} MB)")
+    working = [name for name in MODULES if _report_module(name)]
+    if not working:
+        raise click.ClickException("no SQLite module of this Python can load the extension")
+    db = connect(":memory:", module=working[0])
+    plugin = os.environ.get("WARPLITE_CUDA_PLUGIN")
+    if plugin:
+        click.echo(f"plug-in    {plugin}")
+    try:  # waits until GPUs have started, or have failed to
+        db.execute("SELECT warp_config('device', 'gpu')").fetchall()
+    except Exception:  # noqa: S110  (the devices say why)
+        pass
+    for name, description, state in db.execute("SELECT name, description, state FROM warp_devices()"):
+        click.echo(f"{name:10} {description + ': ' if description else ''}{state}")
+    threads, memory = db.execute("SELECT warp_config('threads'), warp_config('cpu_memory_limit')").fetchone()
+    click.echo(f"settings   {threads} threads, {memory / 2**30:.1f} GB for tables in memory")
+
+
+def _report_module(name: str) -> bool:
+    """Prints whether a SQLite module works here, and returns it."""
+    try:
+        module: Any = import_module(name)
+    except ImportError:
+        click.echo(f"{name:10} not installed")
+        return False
+    version = module.sqlite_lib_version() if name == "apsw" else module.sqlite_version
+    try:
+        loaded = connect(":memory:", module=name).execute("SELECT warp_version()").fetchone()[0]
+    except LoadingNotSupportedError:
+        click.echo(f"{name:10} SQLite {version}: built without the loading of extensions")
+        return False
+    except Exception as error:  # whatever SQLite says of a library that it does not load
+        click.echo(f"{name:10} SQLite {version}: {error}")
+        return False
+    click.echo(f"{name:10} SQLite {version}: loads warplite {loaded}")
+    return True

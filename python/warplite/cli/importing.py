@@ -1,0 +1,125 @@
+"""warplite import: a file's rows become a table's."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+import click
+
+from .._files import Source, open_source
+from .._rows import add, transaction
+from .._vectors import quoted
+from . import main, needs, open_database
+
+# Where an import has got to; the table is there only while one is unfinished.
+_PROGRESS = """
+CREATE TABLE IF NOT EXISTS warplite_imports(
+  file TEXT, size INTEGER, modified INTEGER, target TEXT, first_rowid INTEGER, rows INTEGER,
+  PRIMARY KEY(file, target))
+"""
+
+
+@main.command("import")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False))
+@click.argument("database")
+@click.argument("table")
+@click.option("--column", default="embedding", show_default=True, help="of a file that holds vectors alone")
+@click.option("--id", "id_column", help="the file's column of integers that becomes the rowid")
+@click.option(
+    "--declare", multiple=True, metavar="COLUMN", help="of a new table, e.g. 'title TEXT index=words' instead of TEXT"
+)
+@click.option("--distance", help="of the vectors of a new table, e.g. cosine")
+@click.option("--batch", default=20_000, show_default=True, type=click.IntRange(1), help="rows of one transaction")
+def import_(
+    file: str, database: str, table: str, column: str, id_column: str | None, declare: tuple[str, ...],
+    distance: str | None, batch: int,
+) -> None:  # fmt: skip
+    """Imports FILE into TABLE of DATABASE, both of which are made where they are missing.
+
+    FILE: .npy .fbin .u8bin .i8bin .fvecs .bvecs .ivecs (vectors), .parquet, .csv (with a head), .jsonl. Lists of
+    numbers are vectors, and so are JSON arrays in a CSV file. Rowids count on from the table's last, or from 0.
+    Each batch is a transaction: an import that was ended goes on when the same command is given again.
+    """
+    if file.endswith(".parquet"):
+        needs("pyarrow", "arrow")
+    source = open_source(file, column)
+    db = open_database(database, must_exist=False)
+    if db.execute("SELECT 1 FROM sqlite_master WHERE name = ? COLLATE NOCASE", (table,)).fetchone() is None:
+        db.execute(
+            f"CREATE VIRTUAL TABLE {quoted(table)} USING warp({_declarations(source, id_column, declare, distance)})"
+        )
+    elif declare or distance:
+        raise click.ClickException(f"{table} is there already: --declare and --distance are for new tables")
+    _Import(db, table, file, id_column).run(source, batch)
+
+
+def _declarations(source: Source, id_column: str | None, declare: tuple[str, ...], distance: str | None) -> str:
+    given = {text.split()[0].strip('"').lower(): text for text in declare if text.strip()}
+    parts = []
+    for name, type_ in source.columns.items():
+        plain = f"{quoted(name)} {type_}" + (f" distance={distance}" if distance and "[" in type_ else "")
+        if name == id_column:
+            plain = f"{quoted(name)} INTEGER PRIMARY KEY"
+        parts.append(given.pop(name.lower(), plain))
+    if given:
+        raise click.ClickException(f"the file has no column {', '.join(given)}; it has {', '.join(source.columns)}")
+    return ", ".join(parts)
+
+
+class _Import:
+    """One file on its way into one table; what is done is kept beside, in the same transactions."""
+
+    def __init__(self, db: Any, table: str, file: str, id_column: str | None) -> None:
+        status = os.stat(file)
+        self.db, self.table, self.id_column = db, table, id_column
+        self.key = (os.path.abspath(file), table)
+        self.version = (status.st_size, status.st_mtime_ns)
+        db.execute(_PROGRESS)
+        row = db.execute(
+            "SELECT size, modified, first_rowid, rows FROM warplite_imports WHERE file = ? AND target = ?", self.key
+        ).fetchone()
+        if row is not None and tuple(row[:2]) != self.version:
+            raise click.ClickException(
+                f"{file} has changed since {row[3]} of its rows were imported into {table}; to begin anew: "
+                f"DELETE FROM warplite_imports, and of the rows what is to go"
+            )
+        self.done = row[3] if row else 0
+        self.first_rowid = row[2] if row else self._next_rowid()
+
+    def _next_rowid(self) -> int:
+        last = self.db.execute(f"SELECT max(rowid) FROM {quoted(self.table)}").fetchone()[0]
+        return 0 if last is None else last + 1
+
+    def run(self, source: Source, batch: int) -> None:
+        if self.done:
+            click.echo(f"going on after {self.done:,} rows")
+        began, before = time.monotonic(), self.done
+        bar: Any = click.progressbar(length=source.rows - self.done, label=f"into {self.table}", show_pos=True)
+        with bar:
+            for arrays in source.batches(self.done, batch):
+                bar.update(self._insert(arrays))
+        self._finish()
+        rows, seconds = self.done - before, time.monotonic() - began
+        click.echo(f"imported {rows:,} rows in {seconds:.1f} s")
+
+    def _insert(self, arrays: dict[str, Any]) -> int:
+        """Inserts a batch and notes it, in one transaction."""
+        rows = len(next(iter(arrays.values())))
+        first = self.first_rowid + self.done
+        rowids = None if self.id_column else range(first, first + rows)
+        with transaction(self.db):
+            add(self.db, self.table, rowids, **arrays)
+            self.db.execute(
+                "REPLACE INTO warplite_imports VALUES (?, ?, ?, ?, ?, ?)",
+                (self.key[0], *self.version, self.key[1], self.first_rowid, self.done + rows),
+            )
+        self.done += rows
+        return rows
+
+    def _finish(self) -> None:
+        with transaction(self.db):
+            self.db.execute("DELETE FROM warplite_imports WHERE file = ? AND target = ?", self.key)
+            if self.db.execute("SELECT 1 FROM warplite_imports").fetchone() is None:
+                self.db.execute("DROP TABLE warplite_imports")
