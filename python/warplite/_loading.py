@@ -35,8 +35,8 @@ def driver_connection(connection: Any) -> Any:
     if hasattr(connection, "ensure_connection"):  # Django connects late
         connection.ensure_connection()
     for name in ("driver_connection", "connection", "conn"):
-        inner = getattr(connection, name, None)
-        if callable(inner):  # a Session's
+        inner: Any = getattr(connection, name, None)
+        if hasattr(inner, "__func__"):  # a Session's is a method
             inner = inner()
         if inner is not None:
             return driver_connection(inner)

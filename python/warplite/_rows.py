@@ -28,7 +28,7 @@ def add(connection: Any, table: str, rowids: Any, /, **columns: Any) -> int:
     ValueError for arrays of different lengths, shapes or types, and the SQLite module's own error for what SQLite
     or the extension refuses; then no row was inserted.
     """
-    connection = driver_connection(connection)
+    holder, connection = connection, driver_connection(connection)
     types = vector_columns(connection, table)
     cells: dict[str, Any] = {} if rowids is None else {"rowid": _plain_cells(rowids)}
     for name, values in columns.items():
@@ -41,6 +41,7 @@ def add(connection: Any, table: str, rowids: Any, /, **columns: Any) -> int:
     sql = "INSERT INTO {}({}) VALUES ({})".format(
         quoted_table(table), ", ".join(map(quoted, cells)), ", ".join("?" * len(cells))
     )
+    _begin_with(holder, connection)
     with transaction(connection):
         connection.executemany(sql, zip(*cells.values()))
     return next(iter(lengths.values()))
@@ -72,6 +73,13 @@ def _vector_cells(values: Any, type_: VectorType, where: str) -> np.ndarray[Any,
         for i, row in zip(given, encode(np.stack([array[i] for i in given]), type_, where)):
             cells[i] = row
     return cells
+
+
+def _begin_with(holder: Any, connection: Any) -> None:
+    """Begins the transaction that SQLAlchemy's object says it is in, and leaves to the first statement that writes."""
+    in_transaction = getattr(holder, "in_transaction", None)
+    if callable(in_transaction) and in_transaction() and not connection.in_transaction:
+        connection.execute("BEGIN")
 
 
 @contextmanager

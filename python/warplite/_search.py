@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ._loading import driver_connection
-from ._vectors import as_array, encode, vector_columns
+from ._vectors import as_array, encode, fetch, vector_columns
 
 TYPE_CHECKING = False  # importing typing takes longer than all of this package
 if TYPE_CHECKING:
@@ -62,10 +62,11 @@ def _search_batch(
 
     import numpy as np
 
-    rowids, distances = connection.execute(
+    [(rowids, distances)] = fetch(
+        connection,
         "SELECT rowids, distances FROM warp_knn_arrays(?, ?, ?, ?, ?)",
         (table, column, blobs.data if len(blobs) else b"", int(k), json.dumps(options)),
-    ).fetchone()
+    )
     shape = (len(blobs), -1 if len(blobs) else int(k))
     return np.frombuffer(rowids, "<i8").reshape(shape), np.frombuffer(distances, "<f8").reshape(shape)
 

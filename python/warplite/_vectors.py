@@ -36,6 +36,14 @@ class VectorType(namedtuple("VectorType", ["kind", "dim"])):
         return self.dim * {"float32": 32, "float16": 16, "bfloat16": 16, "int8": 8, "bit": 1}[self.kind] // 8
 
 
+def fetch(connection: Any, sql: str, parameters: Any = ()) -> list[tuple[Any, ...]]:
+    """Returns a statement's rows as tuples, whatever row factory the connection has."""
+    cursor = connection.cursor()
+    if hasattr(cursor, "row_factory"):
+        cursor.row_factory = None
+    return cursor.execute(sql, parameters).fetchall()  # type: ignore[no-any-return]
+
+
 def quoted(name: str) -> str:
     """Returns the name as an SQL identifier."""
     return '"' + name.replace('"', '""') + '"'
@@ -52,15 +60,16 @@ def vector_columns(connection: Any, table: str) -> dict[str, VectorType]:
     Raises ValueError where there is no such table.
     """
     schema, _, name = table.rpartition(".")
-    schemas = [schema] if schema else [row[1] for row in connection.execute("PRAGMA database_list")]
+    schemas = [schema] if schema else [row[1] for row in fetch(connection, "PRAGMA database_list")]
     # SQLite's own order: temporary tables hide those of the file.
     for schema in sorted(schemas, key=lambda s: s != "temp"):
-        row = connection.execute(
+        rows = fetch(
+            connection,
             f"SELECT sql FROM {quoted(schema)}.sqlite_master WHERE type = 'table' AND name = ? COLLATE NOCASE",
             (name,),
-        ).fetchone()
-        if row is not None:
-            found = _DECLARATION.finditer(row[0])
+        )
+        if rows:
+            found = _DECLARATION.finditer(rows[0][0])
             return {
                 next(filter(None, m.groups()[:4])).replace('""', '"').lower(): VectorType(
                     _KINDS[m[5].lower()], int(m[6])

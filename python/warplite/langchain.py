@@ -1,0 +1,147 @@
+"""LangChain: a VectorStore in a SQLite file."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
+from langchain_core.vectorstores import VectorStore
+from langchain_core.vectorstores.utils import maximal_marginal_relevance
+
+from ._documents import Condition, DocumentTable, in_ids, joined
+
+_OPERATORS = {
+    "$eq": "==", "$ne": "!=", "$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<=", "$in": "in", "$nin": "nin",
+}  # fmt: skip
+
+
+class WarpliteVectorStore(VectorStore):
+    """Documents in a warp table of a SQLite file, beside whatever else the file holds.
+
+    embedding: what makes vectors of texts.
+    database: a path, or an open connection (with check_same_thread=False, where LangChain's asynchronous methods
+        are used: they call from other threads).
+    table: made with the first documents.
+    distance, index: of the vectors, e.g. ``index="ivfpq"``.
+    columns: keys of the metadata that become columns, e.g. ``{"year": "INTEGER"}``: filters by them come first.
+
+    A `filter` of the searches is a dict: ``{"venue": "ICDE", "year": {"$gte": 2020}}``, with $eq $ne $gt $gte $lt $lte
+    $in $nin, and $and, $or over lists of such dicts. k documents come when k pass it. Scores are distances.
+    """
+
+    def __init__(
+        self, embedding: Embeddings, database: Any = ":memory:", *, table: str = "documents",
+        distance: str = "cosine", index: str | None = None, columns: dict[str, str] | None = None,
+    ) -> None:  # fmt: skip
+        self._embedding = embedding
+        self._documents = DocumentTable(database, table, distance, index, columns)
+
+    @property
+    def embeddings(self) -> Embeddings:
+        """What makes vectors of texts."""
+        return self._embedding
+
+    def add_texts(
+        self, texts: Iterable[str], metadatas: list[dict[str, Any]] | None = None,
+        *, ids: Sequence[str | None] | None = None, **kwargs: Any,
+    ) -> list[str]:  # fmt: skip
+        """Embeds texts and inserts them, or replaces those of the same ids, in one transaction; returns the ids."""
+        contents = list(texts)
+        given = list(ids) if ids is not None else [None] * len(contents)
+        metadatas = metadatas or [{}] * len(contents)
+        if not len(given) == len(metadatas) == len(contents):
+            raise ValueError(f"{len(contents)} texts, {len(metadatas)} metadatas, {len(given)} ids")
+        names = [id_ or str(uuid.uuid4()) for id_ in given]
+        self._documents.add(names, self._embedding.embed_documents(contents), contents, metadatas)
+        return names
+
+    def delete(self, ids: Sequence[str] | None = None, **kwargs: Any) -> bool:
+        """Deletes documents by their ids, without ids all of them; ids that there are not do no harm."""
+        self._documents.delete(("1", []) if ids is None else in_ids(ids))
+        return True
+
+    def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
+        """Returns the documents of those ids that there are, in their order."""
+        found = {row[0]: _document(*row) for row in self._documents.select(in_ids(ids))}
+        return [found[id_] for id_ in ids if id_ in found]
+
+    def similarity_search(
+        self, query: str, k: int = 4, filter: dict[str, Any] | None = None, **kwargs: Any
+    ) -> list[Document]:
+        """Returns the k documents nearest to a text."""
+        return self.similarity_search_by_vector(self._embedding.embed_query(query), k, filter)
+
+    def similarity_search_with_score(
+        self, query: str, k: int = 4, filter: dict[str, Any] | None = None, **kwargs: Any
+    ) -> list[tuple[Document, float]]:
+        """Returns the k documents nearest to a text, with their distances: the smallest first."""
+        hits = self._documents.search(self._embedding.embed_query(query), k, self._condition(filter))
+        return [(_document(*hit[:3]), hit[3]) for hit in hits]
+
+    def similarity_search_by_vector(
+        self, embedding: list[float], k: int = 4, filter: dict[str, Any] | None = None, **kwargs: Any
+    ) -> list[Document]:
+        """Returns the k documents nearest to a vector."""
+        return [_document(*hit[:3]) for hit in self._documents.search(embedding, k, self._condition(filter))]
+
+    def max_marginal_relevance_search(
+        self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
+    ) -> list[Document]:
+        """Returns k of the fetch_k documents nearest to a text, near to it and unlike one another."""
+        vector = self._embedding.embed_query(query)
+        return self.max_marginal_relevance_search_by_vector(vector, k, fetch_k, lambda_mult, **kwargs)
+
+    def max_marginal_relevance_search_by_vector(
+        self, embedding: list[float], k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5,
+        filter: dict[str, Any] | None = None, **kwargs: Any,
+    ) -> list[Document]:  # fmt: skip
+        """Returns k of the fetch_k documents nearest to a vector, near to it and unlike one another."""
+        hits = self._documents.search(embedding, fetch_k, self._condition(filter))
+        vectors = [np.frombuffer(hit[4], "<f4").tolist() for hit in hits]
+        chosen = maximal_marginal_relevance(np.array(embedding, np.float32), vectors, lambda_mult, k) if hits else []
+        return [_document(*hits[i][:3]) for i in chosen]
+
+    @classmethod
+    def from_texts(
+        cls, texts: list[str], embedding: Embeddings, metadatas: list[dict[str, Any]] | None = None,
+        *, ids: list[str] | None = None, **kwargs: Any,
+    ) -> WarpliteVectorStore:  # fmt: skip
+        """Returns a store that holds the texts; `kwargs` are the constructor's."""
+        store = cls(embedding, **kwargs)
+        store.add_texts(texts, metadatas, ids=ids)
+        return store
+
+    def _select_relevance_score_fn(self) -> Callable[[float], float]:
+        try:
+            return {
+                "cosine": self._cosine_relevance_score_fn,
+                "l2": self._euclidean_relevance_score_fn,
+                "ip": self._max_inner_product_relevance_score_fn,
+            }[self._documents.distance]
+        except KeyError:
+            raise ValueError(f"relevance scores are not defined for distance={self._documents.distance}") from None
+
+    def _condition(self, filter_: dict[str, Any] | None) -> Condition:
+        conditions = []
+        for key, value in (filter_ or {}).items():
+            if key in ("$and", "$or"):
+                conditions.append(joined([self._condition(part) for part in value], key[1:].upper()))
+            elif isinstance(value, dict):
+                for operator, operand in value.items():
+                    if operator not in _OPERATORS:
+                        raise ValueError(f"filter: no such operator: {operator}; there are {', '.join(_OPERATORS)}")
+                    conditions.append(self._documents.compare(key, _OPERATORS[operator], operand))
+            elif key.startswith("$"):
+                raise ValueError(f"filter: {key} stands where a key of the metadata was expected")
+            else:
+                conditions.append(self._documents.compare(key, "==", value))
+        sql, values = joined(conditions)
+        return f"({sql})" if len(conditions) > 1 else sql, values
+
+
+def _document(id_: str, content: str | None, metadata: dict[str, Any]) -> Document:
+    return Document(id=id_, page_content=content or "", metadata=metadata)
