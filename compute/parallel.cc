@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "compute/device.h"
-#include "core/interruption.h"
+#include "core/process/interruption.h"
 
 namespace warplite::compute {
 namespace {

@@ -1,7 +1,7 @@
 // Work of the host's own, next to searches, on the threads that searches on the CPU share.
 // Threads: may be called from any. Errors: what a body throws is thrown here, and
 // Error{kInterrupted}: between ranges, and while this thread waits for the others, it is asked for
-// (core/interruption.h). A body whose ranges take long asks as well, on whichever thread it runs.
+// (core/process/interruption.h). A body whose ranges take long asks as well, on whichever thread it runs.
 #pragma once
 
 #include <cstddef>

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "engine/collection_impl.h"
-#include "storage/row_hash.h"
+#include "storage/codec/row_hash.h"
 
 namespace warplite::engine {
 namespace {

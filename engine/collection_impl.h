@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/interruption.h"
+#include "core/process/interruption.h"
 #include "engine/collection.h"
 #include "engine/flush.h"
 #include "engine/rewrite.h"

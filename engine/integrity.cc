@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "core/interruption.h"
+#include "core/process/interruption.h"
 #include "engine/table/models.h"
 #include "engine/table/parts.h"
 

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "core/interruption.h"
+#include "core/process/interruption.h"
 #include "engine/table/partition.h"
 #include "engine/trained/coding.h"
 

@@ -12,7 +12,7 @@
 
 #include "compute/device.h"
 #include "compute/select_policy.h"
-#include "core/cache_key.h"
+#include "core/process/cache_key.h"
 #include "core/distance.h"
 
 namespace warplite::index {

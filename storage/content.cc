@@ -2,7 +2,7 @@
 #include <cstring>
 
 #include "storage/store_impl.h"
-#include "storage/wire.h"
+#include "storage/codec/wire.h"
 
 namespace warplite::storage {
 

@@ -4,11 +4,11 @@
 #include <utility>
 #include <vector>
 
-#include "storage/checksum.h"
-#include "storage/column_codec.h"
-#include "storage/segment_codec.h"
+#include "storage/codec/checksum.h"
+#include "storage/codec/column_codec.h"
+#include "storage/codec/segment_codec.h"
 #include "storage/store_impl.h"
-#include "storage/wire.h"
+#include "storage/codec/wire.h"
 
 namespace warplite::storage {
 namespace {

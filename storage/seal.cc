@@ -4,10 +4,10 @@
 #include <cstring>
 #include <string>
 
-#include "storage/column_codec.h"
-#include "storage/row_hash.h"
+#include "storage/codec/column_codec.h"
+#include "storage/codec/row_hash.h"
 #include "storage/store_impl.h"
-#include "storage/wire.h"
+#include "storage/codec/wire.h"
 
 namespace warplite::storage {
 namespace {

@@ -2,11 +2,11 @@
 #include <algorithm>
 #include <string_view>
 
-#include "core/interruption.h"
-#include "storage/column_codec.h"
-#include "storage/segment_codec.h"
+#include "core/process/interruption.h"
+#include "storage/codec/column_codec.h"
+#include "storage/codec/segment_codec.h"
 #include "storage/store_impl.h"
-#include "storage/wire.h"
+#include "storage/codec/wire.h"
 
 namespace warplite::storage {
 namespace {

@@ -1,5 +1,5 @@
 // The table's one state record.
-#include "storage/segment_codec.h"
+#include "storage/codec/segment_codec.h"
 #include "storage/store_impl.h"
 
 namespace warplite::storage {

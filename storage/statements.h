@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "core/chunk.h"
-#include "core/stamp.h"
+#include "core/process/stamp.h"
 #include "core/value.h"
 #include "storage/sqlite_api.h"
 

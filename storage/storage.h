@@ -27,11 +27,11 @@
 
 #include "core/bitmap.h"
 #include "core/bytes.h"
-#include "core/cache_key.h"
+#include "core/process/cache_key.h"
 #include "core/chunk.h"
 #include "core/column.h"
 #include "core/error.h"
-#include "core/stamp.h"
+#include "core/process/stamp.h"
 #include "core/types.h"
 
 struct sqlite3;

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "core/elements.h"
-#include "storage/block_codec.h"
+#include "storage/codec/block_codec.h"
 #include "storage/statements.h"
 #include "storage/storage.h"
 

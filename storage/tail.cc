@@ -1,11 +1,11 @@
 // The tail: rows one by one, as the newest writes left them.
 #include <string>
 
-#include "storage/checksum.h"
-#include "storage/row_hash.h"
-#include "storage/segment_codec.h"
+#include "storage/codec/checksum.h"
+#include "storage/codec/row_hash.h"
+#include "storage/codec/segment_codec.h"
 #include "storage/store_impl.h"
-#include "storage/wire.h"
+#include "storage/codec/wire.h"
 
 namespace warplite::storage {
 namespace {

@@ -5,7 +5,7 @@
 #include <thread>
 #include <utility>
 
-#include "core/process.h"
+#include "core/process/process.h"
 
 namespace warplite::compute {
 namespace {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "compute/device.h"
-#include "core/derived_store.h"
+#include "core/process/derived_store.h"
 
 namespace warplite::cpu {
 

@@ -8,7 +8,7 @@
 #include <unistd.h>
 #endif
 
-#include "core/process.h"
+#include "core/process/process.h"
 
 namespace warplite::cpu {
 namespace {

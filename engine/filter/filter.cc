@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "compute/parallel.h"
-#include "core/interruption.h"
+#include "core/process/interruption.h"
 #include "engine/filter/predicate.h"
 #include "engine/table/parts.h"
 

@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "core/interruption.h"
+#include "core/process/interruption.h"
 #include "engine/filter/predicate.h"
 
 namespace warplite::engine {

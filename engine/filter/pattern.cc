@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "core/interruption.h"
+#include "core/process/interruption.h"
 #include "engine/filter/filter.h"
 
 namespace warplite::engine {

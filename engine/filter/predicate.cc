@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "core/interruption.h"
+#include "core/process/interruption.h"
 #include "engine/filter/collation.h"
 
 namespace warplite::engine {

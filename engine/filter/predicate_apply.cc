@@ -4,7 +4,7 @@
 #include <span>
 #include <string>
 
-#include "core/interruption.h"
+#include "core/process/interruption.h"
 #include "engine/filter/collation.h"
 #include "engine/filter/predicate.h"
 #include "engine/filter/text_equality.h"

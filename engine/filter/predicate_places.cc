@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/column.h"
-#include "core/interruption.h"
+#include "core/process/interruption.h"
 #include "engine/filter/predicate.h"
 
 namespace warplite::engine {

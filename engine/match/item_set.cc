@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "core/interruption.h"
+#include "core/process/interruption.h"
 #include "engine/table/view.h"
 
 namespace warplite::engine {

@@ -7,7 +7,7 @@
 
 #include "compute/ops.h"
 #include "core/error.h"
-#include "core/interruption.h"
+#include "core/process/interruption.h"
 
 namespace warplite::engine {
 

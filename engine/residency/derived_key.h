@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <span>
 
-#include "core/cache_key.h"
+#include "core/process/cache_key.h"
 
 namespace warplite::engine {
 

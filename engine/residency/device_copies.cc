@@ -4,7 +4,7 @@
 #include <new>
 #include <utility>
 
-#include "core/interruption.h"
+#include "core/process/interruption.h"
 #include "engine/residency/residency_impl.h"
 
 namespace warplite::engine {

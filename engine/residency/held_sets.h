@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "compute/device.h"
-#include "core/process.h"
+#include "core/process/process.h"
 #include "engine/residency/residency.h"
 
 namespace warplite::engine {

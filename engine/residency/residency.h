@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "compute/ops.h"
-#include "core/cache_key.h"
+#include "core/process/cache_key.h"
 #include "core/column.h"
 #include "core/error.h"
 #include "storage/storage.h"

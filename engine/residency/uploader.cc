@@ -12,7 +12,7 @@
 #include <unistd.h>
 #endif
 
-#include "core/process.h"
+#include "core/process/process.h"
 
 namespace warplite::engine {
 namespace {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "compute/devices/guarded.h"
-#include "core/process.h"
+#include "core/process/process.h"
 #include "engine/residency/common_cancellation.h"
 #include "engine/search/device_set.h"
 #include "engine/search/multi_device.h"

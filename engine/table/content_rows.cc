@@ -7,7 +7,7 @@
 #include "engine/residency/derived_key.h"
 #include "engine/table/content_source.h"
 #include "engine/table/parts.h"
-#include "storage/row_hash.h"
+#include "storage/codec/row_hash.h"
 
 namespace warplite::engine {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "compute/device.h"
-#include "core/cache_key.h"
+#include "core/process/cache_key.h"
 #include "engine/residency/device_choice.h"
 #include "index/trained.h"
 #include "storage/storage.h"

@@ -6,7 +6,7 @@
 #include "engine/residency/derived_key.h"
 #include "engine/table/models.h"
 #include "engine/table/rows.h"
-#include "storage/row_hash.h"
+#include "storage/codec/row_hash.h"
 
 namespace warplite::engine {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "engine/table/rows.h"
-#include "storage/row_hash.h"
+#include "storage/codec/row_hash.h"
 
 namespace warplite::engine {
 namespace {

@@ -13,9 +13,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "core/derived_store.h"
+#include "core/process/derived_store.h"
 #include "core/bitmap.h"
-#include "core/cache_key.h"
+#include "core/process/cache_key.h"
 #include "core/chunk.h"
 #include "core/column.h"
 #include "core/types.h"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "compute/parallel.h"
-#include "core/interruption.h"
+#include "core/process/interruption.h"
 #include "engine/filter/content_hits.h"
 #include "engine/match/tile_search.h"
 #include "engine/residency/common_cancellation.h"

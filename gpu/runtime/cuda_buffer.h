@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "compute/device.h"
-#include "core/derived_store.h"
+#include "core/process/derived_store.h"
 #include "gpu/runtime/lane.h"
 
 namespace warplite::gpu {

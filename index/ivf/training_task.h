@@ -9,7 +9,7 @@
 
 #include "compute/device.h"
 #include "core/error.h"
-#include "core/interruption.h"
+#include "core/process/interruption.h"
 #include "index/trained.h"
 
 namespace warplite::index {

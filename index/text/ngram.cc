@@ -4,7 +4,7 @@
 #include <span>
 
 #include "core/error.h"
-#include "core/interruption.h"
+#include "core/process/interruption.h"
 #include "index/text/keyword_hash.h"
 
 namespace warplite::index {

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "core/interruption.h"
+#include "core/process/interruption.h"
 #include "index/text/code_point_ranges.h"
 #include "index/text/normalize_tables.h"
 #include "index/text/unicode.h"

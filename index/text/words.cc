@@ -4,7 +4,7 @@
 #include <cstring>
 #include <span>
 
-#include "core/interruption.h"
+#include "core/process/interruption.h"
 #include "index/text/keyword_hash.h"
 #include "index/text/unicode.h"
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/error.h"
-#include "core/interruption.h"
+#include "core/process/interruption.h"
 #include "sql/definition/argument_lexer.h"
 #include "sql/definition/values.h"
 #include "sql/host/json.h"

@@ -14,7 +14,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/interruption.h"
+#include "core/process/interruption.h"
 #include "core/value.h"
 
 namespace warplite::sql {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "core/error.h"
-#include "core/interruption.h"
+#include "core/process/interruption.h"
 #include "engine/search/search.h"
 #include "sql/definition/match_query.h"
 #include "sql/definition/values.h"

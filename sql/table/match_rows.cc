@@ -4,7 +4,7 @@
 #include <bit>
 #include <utility>
 
-#include "core/interruption.h"
+#include "core/process/interruption.h"
 #include "engine/filter/content_hits.h"
 
 namespace warplite::sql {

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <unordered_set>
 
-#include "core/interruption.h"
+#include "core/process/interruption.h"
 #include "engine/filter/content_hits.h"
 #include "engine/match/match_count.h"
 #include "engine/search/search.h"

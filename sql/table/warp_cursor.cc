@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "core/error.h"
-#include "core/interruption.h"
+#include "core/process/interruption.h"
 #include "engine/search/search.h"
 #include "sql/host/guard.h"
 #include "sql/table/arguments.h"

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "core/interruption.h"
+#include "core/process/interruption.h"
 
 namespace warplite::sql {
 namespace {

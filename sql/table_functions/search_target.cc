@@ -5,7 +5,7 @@
 #include <string_view>
 #include <utility>
 
-#include "core/interruption.h"
+#include "core/process/interruption.h"
 #include "engine/filter/content_hits.h"
 #include "engine/filter/filter.h"
 #include "engine/residency/device_choice.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "core/interruption.h"
+#include "core/process/interruption.h"
 #include "sql/host/entry.h"
 #include "sql/host/guard.h"
 #include "sql/host/statement.h"

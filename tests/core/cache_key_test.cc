@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/cache_key.h"
+#include "core/process/cache_key.h"
 
 namespace warplite {
 namespace {

@@ -17,7 +17,7 @@
 #include "core/half.h"
 #include "core/topk.h"
 #include "core/utf8.h"
-#include "tests/support/failing_allocator.h"
+#include "tests/support/fakes/failing_allocator.h"
 
 using namespace warplite;
 

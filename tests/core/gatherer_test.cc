@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "compute/devices/gatherer.h"
-#include "tests/support/failing_allocator.h"
+#include "tests/support/fakes/failing_allocator.h"
 
 using namespace warplite;
 using namespace warplite::compute;

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/error.h"
-#include "core/interruption.h"
+#include "core/process/interruption.h"
 
 namespace warplite::compute {
 namespace {

@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "engine/residency/uploader.h"
-#include "tests/support/fake_gpus.h"
+#include "tests/support/fakes/fake_gpus.h"
 #include "tests/support/sql_session.h"
 #include "tests/support/vector_table.h"
 

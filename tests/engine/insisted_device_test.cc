@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "engine/residency/device_choice.h"
-#include "tests/support/fake_gpus.h"
+#include "tests/support/fakes/fake_gpus.h"
 #include "tests/support/sql_session.h"
 
 namespace warplite::testing {

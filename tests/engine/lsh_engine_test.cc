@@ -10,7 +10,7 @@
 #include "compute/reference.h"
 #include "engine/residency/residency.h"
 #include "index/lsh/lsh.h"
-#include "tests/support/fake_gpus.h"
+#include "tests/support/fakes/fake_gpus.h"
 #include "tests/support/ivf_table.h"
 #include "tests/support/lsh_fixture.h"
 

@@ -4,7 +4,7 @@
 
 #include "engine/residency/residency.h"
 #include "engine/residency/uploader.h"
-#include "tests/support/fake_gpus.h"
+#include "tests/support/fakes/fake_gpus.h"
 #include "tests/support/vector_table.h"
 
 namespace warplite::engine {

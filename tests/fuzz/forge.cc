@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "storage/block_codec.h"
+#include "storage/codec/block_codec.h"
 #include "tests/fuzz/forge_rows.h"
 
 namespace warplite::fuzzing {

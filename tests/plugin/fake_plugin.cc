@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "compute/devices/plugin.h"
-#include "tests/support/fake_gpu.h"
+#include "tests/support/fakes/fake_gpu.h"
 
 #define WARPLITE_EXPORT extern "C" __attribute__((visibility("default")))
 

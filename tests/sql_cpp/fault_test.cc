@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "engine/residency/residency.h"
-#include "tests/support/failing_allocator.h"
-#include "tests/support/fault_scenarios.h"
+#include "tests/support/fakes/failing_allocator.h"
+#include "tests/support/fakes/fault_scenarios.h"
 #include "tests/support/sql_session.h"
 
 namespace warplite::testing {

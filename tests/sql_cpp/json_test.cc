@@ -9,7 +9,7 @@
 #include <string>
 
 #include "sql/host/json.h"
-#include "tests/support/failing_allocator.h"
+#include "tests/support/fakes/failing_allocator.h"
 #include "tests/support/sql_session.h"
 
 namespace warplite::sql {

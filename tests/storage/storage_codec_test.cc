@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "storage/checksum.h"
-#include "storage/column_codec.h"
-#include "storage/segment_codec.h"
-#include "storage/wire.h"
+#include "storage/codec/checksum.h"
+#include "storage/codec/column_codec.h"
+#include "storage/codec/segment_codec.h"
+#include "storage/codec/wire.h"
 #include "tests/support/storage_fixture.h"
 
 namespace warplite::storage {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "storage/segment_codec.h"
+#include "storage/codec/segment_codec.h"
 #include "tests/support/storage_fixture.h"
 
 namespace warplite::storage {

@@ -7,10 +7,10 @@
 
 #include "core/error.h"
 #include "sql/definition/definition.h"
-#include "storage/checksum.h"
-#include "storage/row_hash.h"
-#include "storage/segment_codec.h"
-#include "storage/wire.h"
+#include "storage/codec/checksum.h"
+#include "storage/codec/row_hash.h"
+#include "storage/codec/segment_codec.h"
+#include "storage/codec/wire.h"
 
 namespace warplite::testing {
 namespace {

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "storage/block_codec.h"
+#include "storage/codec/block_codec.h"
 #include "storage/storage.h"
 
 namespace warplite::testing {

@@ -8,7 +8,7 @@
 #include <atomic>
 #include <cstdio>
 
-#include "tests/support/failing_allocator.h"
+#include "tests/support/fakes/failing_allocator.h"
 
 extern "C" int sqlite3_warplite_init(sqlite3* db, char** message, const void* api);
 

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "core/elements.h"
-#include "storage/wire.h"
+#include "storage/codec/wire.h"
 
 namespace warplite::storage {
 

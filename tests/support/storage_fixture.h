@@ -11,7 +11,7 @@
 
 #include "core/chunk.h"
 #include "core/error.h"
-#include "storage/block_codec.h"
+#include "storage/codec/block_codec.h"
 #include "storage/storage.h"
 #include "tests/support/database.h"
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/interruption.h"
+#include "core/process/interruption.h"
 #include "engine/filter/content_hits.h"
 #include "engine/text/edit_search.h"
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/bitmap.h"
-#include "core/stamp.h"
+#include "core/process/stamp.h"
 #include "core/types.h"
 #include "storage/storage.h"
 

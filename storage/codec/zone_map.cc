@@ -3,7 +3,7 @@
 #include <string_view>
 #include <type_traits>
 
-#include "storage/column_codec.h"
+#include "storage/codec/column_codec.h"
 
 namespace warplite::storage {
 namespace {

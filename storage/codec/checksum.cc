@@ -1,4 +1,4 @@
-#include "storage/checksum.h"
+#include "storage/codec/checksum.h"
 
 #include <cstring>
 

@@ -1,8 +1,8 @@
-#include "storage/row_hash.h"
+#include "storage/codec/row_hash.h"
 
 #include <span>
 
-#include "storage/checksum.h"
+#include "storage/codec/checksum.h"
 
 namespace warplite::storage {
 namespace {

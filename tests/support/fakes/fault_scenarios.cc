@@ -1,4 +1,4 @@
-#include "tests/support/fault_scenarios.h"
+#include "tests/support/fakes/fault_scenarios.h"
 
 #include <fstream>
 #include <iterator>

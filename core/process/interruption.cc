@@ -1,4 +1,4 @@
-#include "core/interruption.h"
+#include "core/process/interruption.h"
 
 #include "core/error.h"
 

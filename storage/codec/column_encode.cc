@@ -5,8 +5,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "storage/column_codec.h"
-#include "storage/column_format.h"
+#include "storage/codec/column_codec.h"
+#include "storage/codec/column_format.h"
 
 namespace warplite::storage {
 namespace {

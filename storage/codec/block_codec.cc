@@ -1,10 +1,10 @@
-#include "storage/block_codec.h"
+#include "storage/codec/block_codec.h"
 
 #include <cstring>
 #include <string>
 
-#include "storage/checksum.h"
-#include "storage/wire.h"
+#include "storage/codec/checksum.h"
+#include "storage/codec/wire.h"
 
 namespace warplite::storage {
 namespace {

@@ -1,4 +1,4 @@
-#include "core/cache_key.h"
+#include "core/process/cache_key.h"
 
 #include <bit>
 #include <cstring>

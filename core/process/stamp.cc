@@ -1,4 +1,4 @@
-#include "core/stamp.h"
+#include "core/process/stamp.h"
 
 #include <cerrno>
 #include <cstring>

@@ -1,4 +1,4 @@
-#include "core/process.h"
+#include "core/process/process.h"
 
 #include <atomic>
 #include <vector>

@@ -1,4 +1,4 @@
-#include "tests/support/fake_gpu.h"
+#include "tests/support/fakes/fake_gpu.h"
 
 #include <cstring>
 #include <utility>

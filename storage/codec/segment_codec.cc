@@ -1,11 +1,11 @@
-#include "storage/segment_codec.h"
+#include "storage/codec/segment_codec.h"
 
 #include <cmath>
 #include <limits>
 
-#include "storage/block_codec.h"
-#include "storage/checksum.h"
-#include "storage/wire.h"
+#include "storage/codec/block_codec.h"
+#include "storage/codec/checksum.h"
+#include "storage/codec/wire.h"
 
 namespace warplite::storage {
 namespace {

@@ -1,4 +1,4 @@
-#include "tests/support/fake_gpus.h"
+#include "tests/support/fakes/fake_gpus.h"
 
 #include <chrono>
 #include <functional>

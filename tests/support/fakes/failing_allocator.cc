@@ -1,4 +1,4 @@
-#include "tests/support/failing_allocator.h"
+#include "tests/support/fakes/failing_allocator.h"
 
 #include <sqlite3.h>
 

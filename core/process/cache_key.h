@@ -12,7 +12,7 @@
 #include <string_view>
 #include <type_traits>
 
-#include "core/stamp.h"
+#include "core/process/stamp.h"
 
 namespace warplite {
 

@@ -12,7 +12,7 @@
 #include <type_traits>
 
 #include "core/error.h"
-#include "core/stamp.h"
+#include "core/process/stamp.h"
 
 namespace warplite::storage {
 

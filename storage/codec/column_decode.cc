@@ -6,10 +6,10 @@
 #include <utility>
 #include <vector>
 
-#include "storage/block_codec.h"
-#include "storage/column_codec.h"
-#include "storage/column_format.h"
-#include "storage/wire.h"
+#include "storage/codec/block_codec.h"
+#include "storage/codec/column_codec.h"
+#include "storage/codec/column_format.h"
+#include "storage/codec/wire.h"
 
 namespace warplite::storage {
 namespace {

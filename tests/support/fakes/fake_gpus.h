@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "compute/devices/startup.h"
-#include "tests/support/fake_gpu.h"
+#include "tests/support/fakes/fake_gpu.h"
 
 namespace warplite::testing {
 
