@@ -12,8 +12,8 @@
 
 #include "compute/device.h"
 #include "compute/select_policy.h"
-#include "core/process/cache_key.h"
 #include "core/distance.h"
+#include "core/process/cache_key.h"
 
 namespace warplite::index {
 

@@ -7,8 +7,8 @@
 #include "storage/codec/checksum.h"
 #include "storage/codec/column_codec.h"
 #include "storage/codec/segment_codec.h"
-#include "storage/store_impl.h"
 #include "storage/codec/wire.h"
+#include "storage/store_impl.h"
 
 namespace warplite::storage {
 namespace {

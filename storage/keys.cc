@@ -1,6 +1,6 @@
 // Row tables beside the segments: +columns and the TEXT PRIMARY KEY.
-#include "storage/store_impl.h"
 #include "storage/codec/wire.h"
+#include "storage/store_impl.h"
 
 namespace warplite::storage {
 

@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "core/listing.h"
-#include "storage/shadow_tables.h"
 #include "storage/store_impl.h"
 
 namespace warplite::storage {

@@ -6,8 +6,8 @@
 
 #include "storage/codec/column_codec.h"
 #include "storage/codec/row_hash.h"
-#include "storage/store_impl.h"
 #include "storage/codec/wire.h"
+#include "storage/store_impl.h"
 
 namespace warplite::storage {
 namespace {

@@ -1,12 +1,13 @@
 // Segments as they are read, and the writes that do not seal one (seal.cc does).
 #include <algorithm>
+#include <cstring>
 #include <string_view>
 
 #include "core/process/interruption.h"
 #include "storage/codec/column_codec.h"
 #include "storage/codec/segment_codec.h"
-#include "storage/store_impl.h"
 #include "storage/codec/wire.h"
+#include "storage/store_impl.h"
 
 namespace warplite::storage {
 namespace {
@@ -25,6 +26,16 @@ class BlobHandle {
  private:
   sqlite3_blob* handle_ = nullptr;
 };
+
+// A payload that is one number for each row.
+template <typename T>
+std::vector<T> numbers(std::span<const std::byte> payload, std::size_t rows) {
+  Reader reader(payload);
+  std::vector<T> all(rows);
+  std::memcpy(all.data(), reader.take(rows * sizeof(T)).data(), rows * sizeof(T));
+  reader.finish();
+  return all;
+}
 
 bool says_missing(std::string_view message) {
   return message.starts_with("no such rowid") || message.starts_with("cannot open value");
@@ -159,11 +170,7 @@ std::vector<RowId> Store::load_rowids(const SegmentInfo& segment) {
   BlockHeader header = impl_->rowids_header(segment);
   const Bytes block = impl_->load_block(header);
   return impl_->at([&] { return impl_->place(header); }, [&] {
-    Reader reader(payload(block));
-    std::vector<RowId> rowids(segment.rows);
-    std::memcpy(rowids.data(), reader.take(rowids.size() * sizeof(RowId)).data(),
-                rowids.size() * sizeof(RowId));
-    reader.finish();
+    const auto rowids = numbers<RowId>(payload(block), segment.rows);
     if (std::adjacent_find(rowids.begin(), rowids.end(), std::greater_equal<>()) != rowids.end()) {
       corrupt("rowids are not in ascending order");
     }
@@ -172,6 +179,13 @@ std::vector<RowId> Store::load_rowids(const SegmentInfo& segment) {
     }
     return rowids;
   });
+}
+
+std::vector<std::uint64_t> Store::load_hashes(const SegmentInfo& segment) {
+  BlockHeader header = impl_->hashes_header(segment);
+  const Bytes block = impl_->load_block(header);
+  return impl_->at([&] { return impl_->place(header); },
+                   [&] { return numbers<std::uint64_t>(payload(block), segment.rows); });
 }
 
 Bitmap Store::load_alive(const SegmentInfo& segment) {

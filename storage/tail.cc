@@ -4,8 +4,8 @@
 #include "storage/codec/checksum.h"
 #include "storage/codec/row_hash.h"
 #include "storage/codec/segment_codec.h"
-#include "storage/store_impl.h"
 #include "storage/codec/wire.h"
+#include "storage/store_impl.h"
 
 namespace warplite::storage {
 namespace {

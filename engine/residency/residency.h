@@ -18,9 +18,9 @@
 #include <vector>
 
 #include "compute/ops.h"
-#include "core/process/cache_key.h"
 #include "core/column.h"
 #include "core/error.h"
+#include "core/process/cache_key.h"
 #include "storage/storage.h"
 
 namespace warplite::compute {

@@ -13,11 +13,11 @@
 #include <unordered_map>
 #include <vector>
 
-#include "core/process/derived_store.h"
 #include "core/bitmap.h"
-#include "core/process/cache_key.h"
 #include "core/chunk.h"
 #include "core/column.h"
+#include "core/process/cache_key.h"
+#include "core/process/derived_store.h"
 #include "core/types.h"
 #include "engine/residency/residency.h"
 #include "engine/table/rowid_index.h"

@@ -4,7 +4,7 @@
 
 #include "sql/definition/argument_lexer.h"
 #include "sql/host/statement.h"
-#include "storage/shadow_tables.h"
+#include "storage/storage.h"
 
 namespace warplite::sql {
 namespace {

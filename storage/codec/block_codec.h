@@ -11,7 +11,7 @@
 #include "core/bitmap.h"
 #include "core/process/stamp.h"
 #include "core/types.h"
-#include "storage/storage.h"
+#include "storage/codec/records.h"
 
 namespace warplite::storage {
 

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "core/column.h"
-#include "storage/storage.h"
+#include "storage/codec/records.h"
 
 namespace warplite::storage {
 

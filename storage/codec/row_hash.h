@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "core/chunk.h"
-#include "storage/storage.h"
+#include "storage/codec/records.h"
 
 namespace warplite::storage {
 

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "core/chunk.h"
-#include "storage/storage.h"
+#include "storage/codec/records.h"
 
 namespace warplite::storage {
 

@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
+#include "core/bfloat16.h"
 #include "core/bitmap.h"
 #include "core/chunk.h"
 #include "core/column.h"
-#include "core/bfloat16.h"
 #include "core/half.h"
 #include "core/topk.h"
 #include "core/utf8.h"
