@@ -26,11 +26,19 @@ have_python() {
   return 1
 }
 
+have_module() {
+  [ -x /usr/bin/python3 ] && /usr/bin/python3 -c "import $1" 2>/dev/null
+}
+
 have_command c++ || need g++
 have_command cmake || need cmake
 have_command ninja || need ninja-build
 have_command sqlite3 || need sqlite3
 have_python || need python3
+# The tests of the Python package do without, where these are not easily had.
+for module in numpy pytest click; do
+  have_module $module || ! have_command apt-get || need python3-$module
+done
 have_header sqlite3ext.h || need libsqlite3-dev
 have_header doctest/doctest.h || need doctest-dev
 have_header hwy/highway.h || need libhwy-dev

@@ -18,7 +18,8 @@ class LoadingNotSupportedError(RuntimeError):
     """The SQLite module was built without the loading of extensions."""
 
 
-def _not_supported(what: str) -> LoadingNotSupportedError:
+def not_supported(what: str) -> LoadingNotSupportedError:
+    """Returns the error, which names the ways out."""
     return LoadingNotSupportedError(
         f"{what} of this Python ({sys.version.split()[0]}, {sys.executable}) was built without the loading of "
         "extensions. Ways out: pip install pysqlite3-binary and use pysqlite3 as sqlite3 (Linux); pip install "
@@ -53,7 +54,7 @@ def load(connection: Any) -> None:
     """
     connection = driver_connection(connection)
     if not hasattr(connection, "enable_load_extension"):
-        raise _not_supported(f"The module {type(connection).__module__}")
+        raise not_supported(f"The module {type(connection).__module__}")
     path = loadable_path()
     announce_cuda_plugin()
     connection.enable_load_extension(True)
@@ -88,4 +89,4 @@ def connect(database: str | os.PathLike[str], *, module: str | None = None, **op
             connection.close()
             raise
         return connection
-    raise _not_supported(f"The module {module or 'sqlite3'}")
+    raise not_supported(f"The module {module or 'sqlite3'}")

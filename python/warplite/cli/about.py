@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from .._library import LibraryNotFoundError, loadable_path
-from .._loading import MODULES, LoadingNotSupportedError, connect
+from .._loading import MODULES, LoadingNotSupportedError, connect, not_supported
 from .._vectors import quoted, vector_columns
 from . import main, open_database, print_table
 
@@ -56,7 +56,7 @@ def doctor() -> None:
     click.echo(f"library    {path} ({os.path.getsize(path) / 1e6:.1f} MB)")
     working = [name for name in MODULES if _report_module(name)]
     if not working:
-        raise click.ClickException("no SQLite module of this Python can load the extension")
+        raise not_supported("Every SQLite module")
     db = connect(":memory:", module=working[0])
     plugin = os.environ.get("WARPLITE_CUDA_PLUGIN")
     if plugin:
