@@ -20,7 +20,7 @@ extern "C" WARPLITE_EXPORT int sqlite3_warplite_init(sqlite3* db, char** message
 
 namespace {
 
-constexpr int kOldestLibrary = 3038000;
+constexpr int kOldestLibrary = 3031000;
 
 // Worker threads run this library's code after the last connection is closed, so it must not
 // be unloaded. SQLITE_OK_LOAD_PERMANENTLY says so too, but sqlite3_auto_extension() takes it for
@@ -49,7 +49,7 @@ int sqlite3_warplite_init(sqlite3* db, char** message, const sqlite3_api_routine
     return SQLITE_ERROR;
   }
   if (sqlite3_libversion_number() < kOldestLibrary) {
-    *message = sqlite3_mprintf("warplite needs SQLite 3.38 or later, this is %s",
+    *message = sqlite3_mprintf("warplite needs SQLite 3.31 or later, this is %s",
                                sqlite3_libversion());
     return SQLITE_ERROR;
   }

@@ -23,10 +23,11 @@ constexpr const char* kSql[] = {
     /* kReadTail     */
     "SELECT id, flush, row, sum{tail_columns} FROM {tail} WHERE id > ? ORDER BY id",
     /* kTailFlush    */ "SELECT flush FROM {tail} WHERE id = ?",
+    /* kTailSum      */ "SELECT sum FROM {tail} WHERE id = ?",
     /* kNewestFlush  */ "SELECT flush FROM {tail} ORDER BY id DESC LIMIT 1",
     /* kAppendTail   */
     "INSERT INTO {tail}(id, flush, row, sum{tail_columns}) VALUES(?, ?, ?, ?{tail_values})",
-    /* kEraseTail    */ "DELETE FROM {tail} WHERE id = ? RETURNING sum",
+    /* kEraseTail    */ "DELETE FROM {tail} WHERE id = ?",
     /* kClearTail    */ "DELETE FROM {tail}",
     /* kWriteAux     */ "REPLACE INTO {aux}(id{aux_columns}) VALUES(?{aux_values})",
     /* kEraseAux     */ "DELETE FROM {aux} WHERE id = ?",
@@ -154,7 +155,7 @@ void Statements::finalize() {
 
 std::string Statements::expand(std::string_view pattern, std::size_t column) const {
   const auto replacement = [&](std::string_view name) -> std::string {
-    if (name == "schema") return quoted_name(schema_) + ".sqlite_schema";
+    if (name == "schema") return quoted_name(schema_) + ".sqlite_master";
     if (name == "column") return std::to_string(column);
     if (name == "tail_columns") {
       if (layout_.content) return ", hash";

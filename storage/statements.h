@@ -28,6 +28,7 @@ enum class Sql : std::uint8_t {
   kEraseBlocks,
   kReadTail,
   kTailFlush,
+  kTailSum,
   kNewestFlush,
   kAppendTail,
   kEraseTail,

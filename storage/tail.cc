@@ -220,13 +220,15 @@ void Store::append_tail(State& state, const Stamp& flush, std::span<const RowRef
 }
 
 void Store::erase_tail(State& state, std::span<const std::int64_t> sequences) {
+  Execution sum = impl_->statements.use(Sql::kTailSum);
   Execution erase = impl_->statements.use(Sql::kEraseTail);
   for (std::int64_t sequence : sequences) {
-    if (!erase.bind(sequence).step()) {
+    if (!sum.bind(sequence).step()) {
       impl_->corrupt("tail row " + std::to_string(sequence), "is missing");
     }
-    if (state.tail_digest) *state.tail_digest -= static_cast<std::uint64_t>(erase.integer(0));
-    erase.run();
+    if (state.tail_digest) *state.tail_digest -= static_cast<std::uint64_t>(sum.integer(0));
+    sum.run();
+    erase.bind(sequence).run();
     --state.tail_rows;
   }
   state.tail_epoch = new_stamp();

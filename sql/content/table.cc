@@ -9,6 +9,7 @@
 #include "sql/content/triggers.h"
 #include "sql/content/use.h"
 #include "sql/definition/argument_lexer.h"
+#include "sql/host/older_hosts.h"
 
 namespace warplite::sql {
 namespace {
@@ -321,10 +322,8 @@ void ContentTable::settle_anew() {
 
 engine::ContentSource::Moment ContentTable::moment() {
   unsigned commits = 0;
-  const char* const schema = definition_.schema.c_str();
-  sqlite3_file_control(db_, schema, SQLITE_FCNTL_DATA_VERSION, &commits);
-  return {commits, static_cast<std::uint64_t>(sqlite3_total_changes64(db_)),
-          sqlite3_txn_state(db_, schema) != SQLITE_TXN_WRITE};
+  sqlite3_file_control(db_, definition_.schema.c_str(), SQLITE_FCNTL_DATA_VERSION, &commits);
+  return {commits, total_changes(db_), is_settled(db_, definition_.schema)};
 }
 
 std::string ContentTable::advice() const {

@@ -22,7 +22,7 @@ void read_kind(sqlite3* db, const std::string& schema, const std::string& table,
                TableShape& shape) {
   const Statement query =
       prepare(db, "SELECT type, name, sql LIKE 'CREATE VIRTUAL%' FROM " + quoted_name(schema) +
-                      ".sqlite_schema WHERE name = ?1 COLLATE NOCASE AND type IN ('table', 'view')");
+                      ".sqlite_master WHERE name = ?1 COLLATE NOCASE AND type IN ('table', 'view')");
   bind_text(query.get(), 1, table);
   if (!step(query.get())) return;
   shape.type = column_text(query.get(), 0);
@@ -75,8 +75,8 @@ std::string owner_of_shadow(sqlite3* db, const std::string& schema, const std::s
   const Statement query =
       prepare(db, "SELECT owner.name, substr(?1, length(owner.name) + 2), "
                       "owner.sql LIKE '%USING%warp%', shadow.sql FROM " + quoted_name(schema) +
-                      ".sqlite_schema AS owner, " + quoted_name(schema) +
-                      ".sqlite_schema AS shadow WHERE owner.type = 'table' AND owner.rootpage = 0 "
+                      ".sqlite_master AS owner, " + quoted_name(schema) +
+                      ".sqlite_master AS shadow WHERE owner.type = 'table' AND owner.rootpage = 0 "
                       "AND owner.name <> ?2 AND shadow.name = ?1 AND shadow.type = 'table' "
                       "AND substr(?1, 1, length(owner.name) + 1) = owner.name || '_' "
                       "COLLATE NOCASE");

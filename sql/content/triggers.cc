@@ -151,7 +151,7 @@ bool FoundTriggers::all() const {
 FoundTriggers find_triggers(sqlite3* db, const TriggerTarget& target) {
   const Statement query =
       prepare(db, "SELECT name, tbl_name, sql FROM " + quoted_name(target.schema) +
-                      ".sqlite_schema WHERE type = 'trigger' AND name = ?1 COLLATE NOCASE");
+                      ".sqlite_master WHERE type = 'trigger' AND name = ?1 COLLATE NOCASE");
   const auto text = [&](int column) { return column_text(query.get(), column); };
   FoundTriggers found;
   for (std::size_t i = 0; i < kTriggers; ++i) {

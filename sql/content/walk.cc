@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "sql/host/older_hosts.h"
+
 namespace warplite::sql {
 namespace {
 
@@ -90,14 +92,14 @@ bool ContentTable::RowWalk::step() {
 
 void ContentTable::RowWalk::land(RowId rowid) {
   beyond_ = place_ == Place::kEnd || at_ != rowid;
-  changes_ = sqlite3_total_changes64(table_.db_);
+  changes_ = total_changes(table_.db_);
   if (beyond_) moment_ = table_.moment();
 }
 
 // The row that was asked for stays what it is until somebody writes; whether a row beyond, or none
 // at all, may be there by now is a question of more: statements that still go on count nothing.
 bool ContentTable::RowWalk::unchanged() const {
-  if (sqlite3_total_changes64(table_.db_) != changes_) return false;
+  if (total_changes(table_.db_) != changes_) return false;
   return !beyond_ || table_.moment().same(moment_);
 }
 

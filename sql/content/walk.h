@@ -43,7 +43,7 @@ class ContentTable::RowWalk final : public engine::ContentSource::Walk {
   RowId first_ = 0, at_ = 0;
   // The moment when it came there: what the connection had changed, and more if that is beyond what
   // was asked.
-  sqlite3_int64 changes_ = 0;
+  std::uint64_t changes_ = 0;
   Moment moment_;
   bool beyond_ = false;
   int answers_ = 0;          // that came of an earlier step

@@ -36,6 +36,8 @@
 // value after the other. Without k that gives the same rows. With k it must not be: SQLite then
 // asks once more without any IN, and a later = that is missing there is refused, since it may be
 // one. (It may also need another table: the two are not told apart, unless another IN shows.)
+// SQLite before 3.38 tells of no constraint whether it is IN, nor any value: all are late ones there,
+// and every value is one that is not known.
 //
 // A branch of an OR is offered right after the table itself, without the terms around it:
 // `e MATCH ? AND (id = 1 OR year = 2)` looks like two cheap scans, which cannot answer MATCH.
@@ -105,14 +107,14 @@ int Planner::use_bounds(const std::vector<int>& bounds, std::vector<Comparison>&
   for (int i : bounds) {
     planned.push_back(*comparison(i));
     use(i, true);
-    unknown += is_known(i) ? 0 : 1;
+    unknown += known_value(i) != nullptr ? 0 : 1;
   }
   return unknown;
 }
 
 // Terms of IN come first if sqlite3_vtab_in() would not know all arguments.
 void Planner::use_filters() {
-  if (filters_.size() > kServedByIn) {
+  if (static_cast<int>(filters_.size()) > served_by_in()) {
     std::stable_partition(filters_.begin(), filters_.end(),
                           [](const Filter& filter) { return filter.term.op == Comparison::kIn; });
   }
@@ -127,11 +129,16 @@ void Planner::refuse_late_in() const {
   const std::string name = at == table_.hidden(kDistance) ? "distance"
                            : column(at) == nullptr        ? "rowid"
                                                           : column(at)->name;
-  throw Error(ErrorKind::kInvalid,
-              table_.table + "." + name + ": with k, IN must be among the first " +
-                  std::to_string(kServedByIn) +
-                  " terms on this table (SQLite does not tell later ones from comparisons with "
-                  "other tables); write it earlier");
+  const std::string why =
+      tells_operands()
+          ? "IN must be among the first " + std::to_string(served_by_in()) +
+                " terms on this table (SQLite does not tell later ones from comparisons with other "
+                "tables); write it earlier"
+          : "SQLite " + std::string(sqlite3_libversion()) +
+                " does not tell IN from a comparison with another table, as 3.38 does; leave k out, "
+                "as in ORDER BY distance LIMIT 10, or, where it is another table, write +" +
+                name + " there";
+  throw Error(ErrorKind::kInvalid, table_.table + "." + name + ": with k, " + why);
 }
 
 void Planner::plan_search() {

@@ -112,7 +112,7 @@ bool Planner::filters(int i) const {
 }
 
 void Planner::classify_unusable(int i) {
-  if (i >= kServedByIn && constraint(i).op == SQLITE_INDEX_CONSTRAINT_EQ) perhaps_in_ = i;
+  if (i >= served_by_in() && constraint(i).op == SQLITE_INDEX_CONSTRAINT_EQ) perhaps_in_ = i;
 }
 
 void Planner::classify_filter(int i) {
@@ -123,12 +123,14 @@ void Planner::classify_filter(int i) {
   const ColumnDefinition* filtered = column(at);
   Filter filter{{rowid ? engine::Predicate::kRowId : at, *op, Collation::kBinary}, {i, true}, true};
   const bool null_test = *op == Comparison::kIsNull || *op == Comparison::kIsNotNull;
-  filter.known = null_test || is_known(i);
+  filter.known = null_test || known_value(i) != nullptr;
   if (*op == Comparison::kLike || *op == Comparison::kGlob) {
     filter.use.omit = false;
     filter.term.overloaded = is_overloaded(*op);
   } else if (!null_test && !rowid && filtered->plain == PlainType::kText) {
     if (!text_filter(i, filter)) return;
+  } else if (is_range(*op) && !tells_operands()) {
+    filter.use.omit = false;  // as below, if it turns out to be text (arguments.cc)
   } else if (is_range(*op) && above_all_numbers(i)) {
     if (*op == Comparison::kGreater || *op == Comparison::kGreaterEqual) return;
     filter.use.omit = false;
@@ -141,9 +143,8 @@ void Planner::classify_filter(int i) {
 // A text that is no number, compared with numbers. SQLite derives such ranges from LIKE and GLOB,
 // where the lower bound is wrong: r LIKE 'i%' is true of infinity.
 bool Planner::above_all_numbers(int i) const {
-  sqlite3_value* value = nullptr;
-  if (sqlite3_vtab_rhs_value(info_, i, &value) != SQLITE_OK || value == nullptr) return false;
-  if (sqlite3_value_type(value) != SQLITE_TEXT) return false;
+  sqlite3_value* const value = known_value(i);
+  if (value == nullptr || sqlite3_value_type(value) != SQLITE_TEXT) return false;
   sqlite3_value* const copy = sqlite3_value_dup(value);
   if (copy == nullptr) throw std::bad_alloc();
   const int type = sqlite3_value_numeric_type(copy);
@@ -154,8 +155,8 @@ bool Planner::above_all_numbers(int i) const {
 // A TEXT column against a number is SQLite's business: '5' or 5, as the other operand's affinity
 // says, which is not shown here. So omit only what is known to be no number.
 bool Planner::text_filter(int i, Filter& filter) const {
-  sqlite3_value* value = nullptr;
-  const bool known = sqlite3_vtab_rhs_value(info_, i, &value) == SQLITE_OK && value != nullptr;
+  sqlite3_value* const value = known_value(i);
+  const bool known = value != nullptr;
   const int type = known ? sqlite3_value_type(value) : SQLITE_NULL;
   if (type == SQLITE_INTEGER || type == SQLITE_FLOAT) return false;
   // SQLite tells no collation for <> and IS NOT: they find more than under the column's own.

@@ -7,12 +7,13 @@
 #include <string>
 #include <vector>
 
+#include "sql/host/older_hosts.h"
 #include "sql/plan/plan.h"
 
 namespace warplite::sql {
 
 // The constraints, and the arguments, that sqlite3_vtab_in() knows of.
-inline constexpr int kServedByIn = 32;
+inline int served_by_in() { return tells_operands() ? 32 : 0; }
 
 class Planner {
  public:
@@ -40,10 +41,12 @@ class Planner {
                ? &table_.columns[static_cast<std::size_t>(i)]
                : nullptr;
   }
-  bool is_in(int i) const { return sqlite3_vtab_in(info_, i, -1) != 0; }
-  bool is_known(int i) const {
+  bool is_in(int i) const { return tells_operands() && sqlite3_vtab_in(info_, i, -1) != 0; }
+  // Null: it is not known yet.
+  sqlite3_value* known_value(int i) const {
     sqlite3_value* value = nullptr;
-    return sqlite3_vtab_rhs_value(info_, i, &value) == SQLITE_OK && value != nullptr;
+    const bool told = tells_operands() && sqlite3_vtab_rhs_value(info_, i, &value) == SQLITE_OK;
+    return told ? value : nullptr;
   }
 
   void remember();

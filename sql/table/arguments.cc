@@ -10,6 +10,7 @@
 #include "engine/search/search.h"
 #include "sql/definition/match_query.h"
 #include "sql/definition/values.h"
+#include "sql/host/older_hosts.h"
 #include "sql/table/host_pattern.h"
 
 namespace warplite::sql {
@@ -31,6 +32,12 @@ bool is_number(CellKind kind) { return kind == CellKind::kInteger || kind == Cel
 bool read_operand(sqlite3_value* value, PlainType type, Predicate& predicate) {
   Value operand = compare_operand(value, type);
   if (type == PlainType::kText && is_number(operand.kind())) return false;
+  // Of LIKE and GLOB, perhaps: planning leaves such bounds alone where it is told of them.
+  const bool lower =
+      predicate.op == Comparison::kGreater || predicate.op == Comparison::kGreaterEqual;
+  if (!tells_operands() && type != PlainType::kText && lower && operand.kind() == CellKind::kText) {
+    return false;
+  }
   predicate.operands.push_back(std::move(operand));
   return true;
 }

@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "sql/definition/argument_lexer.h"
+#include "sql/host/older_hosts.h"
 #include "sql/host/statement.h"
 
 namespace warplite::sql {
@@ -73,10 +74,10 @@ constexpr const char* kVirtualTable = "a virtual table of another kind";
 // "a table", "a view", kVirtualTable, or nothing; reads the file.
 std::optional<std::string> what_is(sqlite3* db, const std::string& schema,
                                    const std::string& table) {
-  if (sqlite3_txn_state(db, schema.c_str()) < 0) return std::nullopt;  // no such schema
+  if (!has_schema(db, schema)) return std::nullopt;
   const Statement query =
       prepare(db, "SELECT type, sql LIKE 'CREATE VIRTUAL%' FROM " + quoted_name(schema) +
-                      ".sqlite_schema "
+                      ".sqlite_master "
                       "WHERE name = ?1 COLLATE NOCASE AND type IN ('table', 'view')");
   bind_text(query.get(), 1, table);
   if (!step(query.get())) return std::nullopt;

@@ -10,6 +10,7 @@
 #include "sql/definition/values.h"
 #include "sql/host/entry.h"
 #include "sql/host/guard.h"
+#include "sql/host/older_hosts.h"
 #include "sql/host/progress.h"
 #include "sql/host/statement.h"
 #include "sql/vec0/reader.h"
@@ -31,7 +32,7 @@ std::string table_argument(sqlite3_value* value) {
 }
 
 void check_schema(sqlite3* db, const QualifiedName& name) {
-  if (sqlite3_txn_state(db, name.schema.c_str()) >= 0) return;
+  if (has_schema(db, name.schema)) return;
   throw Error(ErrorKind::kInvalid, "there is no schema " + name.schema +
                                        "; a table's name that holds a dot is written in double "
                                        "quotes, as '\"my.table\"'");
@@ -42,7 +43,7 @@ void check_schema(sqlite3* db, const QualifiedName& name) {
 std::string read_columns(sqlite3* db, const QualifiedName& name) {
   const Statement schema = prepare(
       db, "SELECT type, sql FROM " + quoted_name(name.schema) +
-              ".sqlite_schema WHERE type IN ('table', 'view') AND name = ?1 COLLATE NOCASE");
+              ".sqlite_master WHERE type IN ('table', 'view') AND name = ?1 COLLATE NOCASE");
   bind_text(schema.get(), 1, name.table);
   const auto refuse = [&](const std::string& what) {
     throw Error(ErrorKind::kInvalid, "expected a vec0 table, got " + dotted(name) + ", " + what);

@@ -95,7 +95,7 @@ class Recreate(Change):
         # DROP TABLE is refused where a savepoint needs rows that were written before.
         if named(session.real, 'DROP TABLE {x}') is None or session.in_savepoint():
             return None
-        known = ("SELECT name FROM sqlite_schema WHERE name LIKE 'x%' OR (type = 'trigger' "
+        known = ("SELECT name FROM sqlite_master WHERE name LIKE 'x%' OR (type = 'trigger' "
                  "AND name <> 'touch')")
         theirs = named(session.real, '{x}').strip('"').replace('""', '"') + '_content_insert'
         for sql in (f'DROP TRIGGER IF EXISTS {quoted(theirs)}',

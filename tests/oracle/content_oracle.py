@@ -66,7 +66,7 @@ class Session:
             other.execute('COMMIT')
         else:
             other.execute('BEGIN')
-            other.execute('SELECT count(*) FROM sqlite_schema')
+            other.execute('SELECT count(*) FROM sqlite_master')
         self.held = not self.held
 
     def close_others(self):

@@ -22,7 +22,7 @@ def named(connection, sql):
     for mark, names in (('{c}', CONTENT_NAMES), ('{x}', INDEX_NAMES)):
         if mark in sql:
             marks = ', '.join('?' * len(names))
-            found = connection.execute(f'SELECT name FROM sqlite_schema WHERE type = \'table\' '
+            found = connection.execute(f'SELECT name FROM sqlite_master WHERE type = \'table\' '
                                        f'AND name IN ({marks})', names)
             if not found:
                 return None

@@ -10,6 +10,10 @@ import sqlite3
 import sys
 
 
+OLD_HOST = sqlite3.sqlite_version_info < (3, 38)
+MATERIALIZED = 'MATERIALIZED' if sqlite3.sqlite_version_info >= (3, 35) else ''
+
+
 class SqlError(Exception):
     pass
 
