@@ -42,7 +42,7 @@ def make_environment(folder):
         if subprocess.run([sys.executable, "-m", "virtualenv", "-q", folder]).returncode:
             skip("no virtual environment can be made here (python3-venv and virtualenv are missing)")
     python = Path(folder) / "bin" / "python"
-    install = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check"]
+    install = [python, "-m", "pip", "install", "-q", "--no-compile", "--disable-pip-version-check"]
     if subprocess.run([*install, "--timeout", "20", "--retries", "1", "click"], capture_output=True).returncode:
         skip("the package index cannot be reached")
     subprocess.run([*install, *EVERYTHING, PACKAGE], check=True)

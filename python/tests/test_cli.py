@@ -170,6 +170,8 @@ def test_info_and_doctor(run, monkeypatch):
     assert "warplite 0" in run("info")
     output = run("doctor")
     assert "loads warplite" in output and "cpu " in output and warplite.loadable_path() in output
+    monkeypatch.setenv("WARPLITE_CUDA_PLUGIN", "/gone/warplite_cuda.so")
+    assert "/gone/warplite_cuda.so: not there; pip install 'warplite[cuda]'" in run("doctor")
     monkeypatch.setattr("warplite.cli.about.MODULES", ("apsw_gone",))
     assert "not installed" in run("doctor", code=1)
 

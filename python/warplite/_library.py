@@ -35,6 +35,12 @@ def loadable_path() -> str:
     )
 
 
+def cuda_plugin_path() -> str:
+    """Returns where the library looks for the plug-in for GPUs: where it was told to, or beside itself."""
+    beside = os.path.join(os.path.dirname(loadable_path()), "warplite_cuda" + _suffix())
+    return os.environ.get("WARPLITE_CUDA_PLUGIN") or beside
+
+
 def announce_cuda_plugin() -> None:
     """Tells the library where the plug-in of the package warplite_cuda is, unless it was told."""
     if os.environ.get("WARPLITE_CUDA_PLUGIN"):

@@ -68,7 +68,7 @@ def _search_batch(
         (table, column, blobs.data if len(blobs) else b"", int(k), json.dumps(options)),
     )
     shape = (len(blobs), -1 if len(blobs) else int(k))
-    return np.frombuffer(rowids, "<i8").reshape(shape), np.frombuffer(distances, "<f8").reshape(shape)
+    return np.frombuffer(rowids, "i8").reshape(shape), np.frombuffer(distances, "f8").reshape(shape)
 
 
 def _columns(rowids: np.ndarray[Any, Any], distances: np.ndarray[Any, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from .._library import LibraryNotFoundError, loadable_path
+from .._library import LibraryNotFoundError, cuda_plugin_path, loadable_path
 from .._loading import MODULES, LoadingNotSupportedError, connect, not_supported
 from .._vectors import quoted, vector_columns
 from . import main, open_database, print_table
@@ -58,9 +58,9 @@ def doctor() -> None:
     if not working:
         raise not_supported("Every SQLite module")
     db = connect(":memory:", module=working[0])
-    plugin = os.environ.get("WARPLITE_CUDA_PLUGIN")
-    if plugin:
-        click.echo(f"plug-in    {plugin}")
+    plugin = cuda_plugin_path()
+    hint = "" if os.path.exists(plugin) else ": not there; pip install 'warplite[cuda]' brings it, for NVIDIA GPUs"
+    click.echo(f"plug-in    {plugin}{hint}")
     try:  # waits until GPUs have started, or have failed to
         db.execute("SELECT warp_config('device', 'gpu')").fetchall()
     except Exception:  # noqa: S110  (the devices say why)
