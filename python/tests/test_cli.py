@@ -112,6 +112,15 @@ def test_json_lines(run):
     assert "b.jsonl, line 2" in run("import", "b.jsonl", "a.db", "u", code=1)
 
 
+def test_row_that_is_refused_is_said_to_be_in_which_batch(run):
+    with open("a.jsonl", "w") as file:
+        for i in range(30):
+            file.write(json.dumps({"e": [i, 1] if i != 17 else [1, 2, 3]}) + "\n")
+    output = run("import", "a.jsonl", "a.db", "t", "--declare", "e FLOAT[2]", "--batch", 10, code=1)
+    assert "of rows 11 to 20" in output and "t.e" in output and "the 10 before are in t" in output, output
+    assert rows("SELECT count(*) FROM t") == [(10,)]
+
+
 def test_parquet(run):
     pa = pytest.importorskip("pyarrow")
     import pyarrow.parquet as pq

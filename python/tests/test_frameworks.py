@@ -116,6 +116,21 @@ with connection.cursor() as cursor:
     assert run.stdout == "[(2,), (1,)] [[1]]\n", run.stdout + run.stderr
 
 
+def test_aiosqlite():
+    sqlite3_loads()
+    aiosqlite = pytest.importorskip("aiosqlite")
+
+    async def ask():
+        async with aiosqlite.connect(":memory:") as db:
+            with pytest.raises(TypeError, match="load_async"):
+                warplite.load(db)
+            await warplite.load_async(db)
+            async with db.execute("SELECT warp_version()") as cursor:
+                return await cursor.fetchone()
+
+    assert asyncio.run(ask())[0]
+
+
 DATASETTE = """
 import asyncio, json, sys
 from datasette.app import Datasette

@@ -8,7 +8,7 @@ Importing this package imports neither NumPy nor a SQLite module; the functions 
 """
 
 from ._library import LibraryNotFoundError, loadable_path
-from ._loading import LoadingNotSupportedError, connect, load
+from ._loading import LoadingNotSupportedError, connect, load, load_async
 from ._rows import add
 from ._search import search, to_arrow, to_pandas
 
@@ -18,6 +18,7 @@ __all__ = [
     "add",
     "connect",
     "load",
+    "load_async",
     "loadable_path",
     "search",
     "to_arrow",

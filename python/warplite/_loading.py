@@ -57,11 +57,28 @@ def load(connection: Any) -> None:
         raise not_supported(f"The module {type(connection).__module__}")
     path = loadable_path()
     announce_cuda_plugin()
-    connection.enable_load_extension(True)
+    switched = connection.enable_load_extension(True)
+    if switched is not None:  # aiosqlite's, which nobody awaits
+        switched.close()
+        raise TypeError("an asynchronous connection: await warplite.load_async(connection)")
     try:
         connection.load_extension(path)
     finally:
         connection.enable_load_extension(False)
+
+
+async def load_async(connection: Any) -> None:
+    """Loads the extension into an open connection of aiosqlite. Raises what load() raises."""
+    path = loadable_path()
+    announce_cuda_plugin()
+    try:
+        await connection.enable_load_extension(True)
+    except AttributeError:
+        raise not_supported("The module sqlite3") from None
+    try:
+        await connection.load_extension(path)
+    finally:
+        await connection.enable_load_extension(False)
 
 
 def connect(database: str | os.PathLike[str], *, module: str | None = None, **options: Any) -> Any:

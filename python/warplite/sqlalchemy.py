@@ -14,8 +14,7 @@ from typing import Any
 from sqlalchemy import URL, Engine, event
 from sqlalchemy.engine import CreateEnginePlugin
 
-from ._library import announce_cuda_plugin, loadable_path
-from ._loading import load
+from ._loading import load, load_async
 
 
 def load_into(engine: Any) -> None:
@@ -25,18 +24,9 @@ def load_into(engine: Any) -> None:
 
 def _connected(connection: Any, _record: Any) -> None:
     if hasattr(connection, "run_async"):  # aiosqlite's, whose thread owns the connection
-        connection.run_async(_load_async)
+        connection.run_async(load_async)
     else:
         load(connection)
-
-
-async def _load_async(connection: Any) -> None:
-    announce_cuda_plugin()
-    await connection.enable_load_extension(True)
-    try:
-        await connection.load_extension(loadable_path())
-    finally:
-        await connection.enable_load_extension(False)
 
 
 class Plugin(CreateEnginePlugin):

@@ -99,10 +99,18 @@ class _Import:
         bar: Any = click.progressbar(length=source.rows - self.done, label=f"into {self.table}", show_pos=True)
         with bar:
             for arrays in source.batches(self.done, batch):
-                bar.update(self._insert(arrays))
+                bar.update(self._insert_or_say_where(arrays))
         self._finish()
         rows, seconds = self.done - before, time.monotonic() - began
         click.echo(f"imported {rows:,} rows in {seconds:.1f} s")
+
+    def _insert_or_say_where(self, arrays: dict[str, Any]) -> int:
+        try:
+            return self._insert(arrays)
+        except Exception as error:
+            rows = len(next(iter(arrays.values())))
+            where = f"{self.key[0]}: of rows {self.done + 1:,} to {self.done + rows:,}"
+            raise click.ClickException(f"{where}: {error}; the {self.done:,} before are in {self.table}") from error
 
     def _insert(self, arrays: dict[str, Any]) -> int:
         """Inserts a batch and notes it, in one transaction."""
