@@ -1,4 +1,6 @@
-// The entry point that SQLite finds by the file's name, warplite.so.
+// The entry points: SQLite finds one of them by the file's name, warplite.so, the other one whatever
+// the file is called. In libwarplite.a, for which this is compiled with SQLITE_CORE, it is the
+// application that calls.
 #include <exception>
 #include <mutex>
 
@@ -6,6 +8,7 @@
 #include <dlfcn.h>
 #endif
 
+#include "extension/linked.h"
 #include "extension/registrations.h"
 #include "storage/sqlite_api.h"
 
@@ -42,6 +45,9 @@ void start_process() {
 }  // namespace
 
 int sqlite3_warplite_init(sqlite3* db, char** message, const sqlite3_api_routines* api) {
+#ifdef SQLITE_CORE
+  if (api == nullptr) api = warplite::host::linked_routines();
+#endif
   const warplite::host::Scope scope(api);
   if (warplite::host::add_library(api) < 0) {
     *message = sqlite3_mprintf("warplite: more than %d SQLite libraries in one process",
@@ -62,3 +68,12 @@ int sqlite3_warplite_init(sqlite3* db, char** message, const sqlite3_api_routine
     return SQLITE_ERROR;
   }
 }
+
+#ifndef SQLITE_CORE
+extern "C" WARPLITE_EXPORT int sqlite3_extension_init(sqlite3* db, char** message,
+                                                      const sqlite3_api_routines* api);
+
+int sqlite3_extension_init(sqlite3* db, char** message, const sqlite3_api_routines* api) {
+  return sqlite3_warplite_init(db, message, api);
+}
+#endif
