@@ -141,7 +141,9 @@ async def main():
         r = await served.client.get("/a.json", params={"sql": sql, "_shape": "arrays"})
         answer = r.json()
         return answer.get("rows") or answer.get("error") or answer
-    print(json.dumps([await ask(sql) for sql in sys.argv[2:]]))
+    pages = ("/a/t", "/a/t?_facet=title&title__exact=a", "/a/t?_sort_desc=title", "/a/t/1", "/a/t_blocks", "/a")
+    statuses = [(await served.client.get(page)).status_code for page in pages]
+    print(json.dumps([statuses] + [await ask(sql) for sql in sys.argv[2:]]))
 
 asyncio.run(main())
 """
@@ -166,7 +168,8 @@ def test_datasette_serves_and_is_locked(tmp_path):
     command = [sys.executable, "-W", "error::RuntimeWarning", "-c", DATASETTE, tmp_path / "a.db", *questions]
     run = subprocess.run(command, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
-    rows, *refusals = json.loads(run.stdout)
+    statuses, rows, *refusals = json.loads(run.stdout)
+    assert set(statuses) == {200}, statuses
     assert rows == [[1, "a"]]
     for refusal, why in zip(refusals, ("external_access", "lock_configuration", "lock_configuration", "authoriz")):
         assert isinstance(refusal, str) and why in refusal, refusals

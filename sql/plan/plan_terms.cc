@@ -17,6 +17,10 @@ constexpr const char* kMatchable =
     "a vector column, a TEXT column with index=ngram or words, or the table's own name for match "
     "counts";
 
+bool is_null_test(std::optional<Comparison> op) {
+  return op == Comparison::kIsNull || op == Comparison::kIsNotNull;
+}
+
 }  // namespace
 
 // The statement being prepared is the first of the connection's list.
@@ -34,6 +38,8 @@ void Planner::classify(int i) {
     if (c.usable) (c.op == SQLITE_INDEX_CONSTRAINT_LIMIT ? limit_ : offset_) = i;
   } else if (c.op == SQLITE_INDEX_CONSTRAINT_MATCH) {
     classify_match(i);
+  } else if (c.iColumn >= table_.hidden(kDistance) && is_null_test(comparison(i))) {
+    // Left to SQLite: without a MATCH hidden columns are NULL, and tools probe every column so.
   } else if (c.iColumn == table_.hidden(kDistance)) {
     needs_match_ = "distance";
     classify_bound(i, bounds_);
@@ -122,7 +128,7 @@ void Planner::classify_filter(int i) {
   const bool rowid = at < 0 || at == table_.rowid_column;
   const ColumnDefinition* filtered = column(at);
   Filter filter{{rowid ? engine::Predicate::kRowId : at, *op, Collation::kBinary}, {i, true}, true};
-  const bool null_test = *op == Comparison::kIsNull || *op == Comparison::kIsNotNull;
+  const bool null_test = is_null_test(op);
   filter.known = null_test || known_value(i) != nullptr;
   if (*op == Comparison::kLike || *op == Comparison::kGlob) {
     filter.use.omit = false;
