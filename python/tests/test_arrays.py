@@ -140,6 +140,19 @@ def test_nulls_and_lists(db):
     assert warplite.add(db, "t", [], e=[]) == 0
 
 
+def test_what_turns_into_an_array(db):
+    class Tensor:
+        def __array__(self, dtype=None, copy=None):
+            return np.eye(3)
+
+        def __iter__(self):
+            raise AssertionError("row by row")
+
+    db.execute("CREATE VIRTUAL TABLE t USING warp(e FLOAT[3])")
+    assert warplite.add(db, "t", None, e=Tensor()) == 3
+    assert warplite.search(db, "t", "e", Tensor(), 1)[0].ravel().tolist() == [1, 2, 3]
+
+
 def test_errors_name_what_is_wrong(db):
     make(db, "FLOAT[16]", 2)
     zeros = np.zeros((1, 16))

@@ -82,8 +82,8 @@ def vector_columns(connection: Any, table: str) -> dict[str, VectorType]:
 def as_array(values: Any) -> np.ndarray[Any, Any]:
     """Returns vectors as an array [n, dim], without a copy where they are one already.
 
-    Takes NumPy arrays, Arrow arrays of (fixed-size) lists, pandas Series whose elements are arrays, and lists
-    of lists. None among them is kept, in an array of objects [n].
+    Takes NumPy arrays and what turns into one (a tensor), Arrow arrays of (fixed-size) lists, pandas Series whose
+    elements are arrays, and lists of lists. None among them is kept, in an array of objects [n].
     """
     import numpy as np
 
@@ -94,8 +94,8 @@ def as_array(values: Any) -> np.ndarray[Any, Any]:
             values = values.flatten().to_numpy(zero_copy_only=False).reshape(len(values), -1)
         else:
             values = values.to_pylist()
-    elif hasattr(values, "to_numpy"):  # pandas, polars
-        values = values.to_numpy()
+    elif hasattr(values, "__array__"):  # pandas, polars, PyTorch
+        values = np.asarray(values)
     if isinstance(values, np.ndarray):
         if values.dtype != object:
             return values
