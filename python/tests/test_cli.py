@@ -136,6 +136,30 @@ def test_parquet(run):
         assert rowids[:, 0].tolist() == list(range(40))
 
 
+def test_parquet_of_other_types(run):
+    pa = pytest.importorskip("pyarrow")
+    import datetime
+    import decimal
+
+    import pyarrow.parquet as pq
+
+    columns = {
+        "day": [datetime.date(2020, 1, 2), None],
+        "at": [datetime.datetime(2020, 1, 2, 3), None],
+        "price": [decimal.Decimal("1.50"), None],
+        "tags": [["a", "b"], None],
+        "who": [{"name": "x"}, None],
+        "raw": [b"ab", None],
+        "good": [True, None],
+        "e": pa.array([[1, 2], None], pa.list_(pa.int8())),
+    }
+    pq.write_table(pa.table(columns), "a.parquet")
+    run("import", "a.parquet", "a.db", "t")
+    first, second = rows("SELECT day, at, price, tags, who, raw, good, vec_to_json(vec_int8(e)) FROM t")
+    assert first == ("2020-01-02", "2020-01-02 03:00:00", "1.50", '["a", "b"]', '{"name": "x"}', b"ab", 1, "[1,2]")
+    assert second == (None,) * 8
+
+
 def test_search(run):
     with open("a.jsonl", "w") as file:
         for i in range(10):

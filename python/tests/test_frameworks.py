@@ -229,6 +229,9 @@ def test_llm_answers_as_similar_does(collection, monkeypatch, tmp_path):
     collection.embed("new", "text 7 or so", store=True)
     collection.db.execute("DELETE FROM embeddings WHERE id = 'b1'")
     same("a0", number=500)
+    for id_ in [row["id"] for row in collection.db["embeddings"].rows]:  # by another model
+        collection.db["embeddings"].update((1, id_), {"embedding": llm.encode([zlib.crc32(id_.encode()) / 1e9, 1.0])})
+    assert len(ours.similar_by_vector([3.0, 1.0], 500)) == 300
     installed_plugin("llm")
     command = [sys.executable, "-m", "llm", "{}", "c", "a0", "-n", "3", "-d", tmp_path / "embeddings.db"]
     lines = []

@@ -73,7 +73,7 @@ def test_gunicorn(tmp_path, preload):
 
 
 def ask(url, folder):
-    for _ in range(100):
+    for _ in range(600):
         try:
             with urllib.request.urlopen(url, timeout=30) as response:
                 return json.load(response)

@@ -90,23 +90,39 @@ class ParquetFile(Source):
             start -= skipped
             if skipped < len(batch):
                 batch = batch.slice(skipped)
-                yield {name: batch[name] for name in self.columns}
+                yield {name: _arrow_cells(batch[name], declared) for name, declared in self.columns.items()}
 
 
 def _declared_arrow(type_: Any, sample: Any) -> str:
     import pyarrow as pa
 
-    if hasattr(type_, "value_type") and pa.types.is_nested(type_):
+    types = pa.types
+    element = getattr(type_, "value_type", None) if types.is_nested(type_) else None
+    if element is not None and any(is_(element) for is_ in (types.is_boolean, types.is_integer, types.is_floating)):
         lengths = set() if sample is None else {len(v) for v in sample.to_pylist() if v is not None}
         dim = getattr(type_, "list_size", None) or next(iter(lengths), 0)
-        element = str(type_.value_type)
-        kind = {"halffloat": "FLOAT16", "int8": "INT8", "bool": "BIT"}.get(element, "FLOAT")
+        kind = {"halffloat": "FLOAT16", "int8": "INT8", "bool": "BIT"}.get(str(element), "FLOAT")
         return f"{kind}[{dim}]"
-    if pa.types.is_boolean(type_):
-        return "BOOLEAN"
-    if pa.types.is_integer(type_):
-        return "INTEGER"
-    return "REAL" if pa.types.is_floating(type_) else "TEXT"
+    for declared, fits in (
+        ("BOOLEAN", types.is_boolean), ("INTEGER", types.is_integer), ("REAL", types.is_floating),
+        ("BLOB", types.is_binary), ("BLOB", types.is_large_binary), ("BLOB", types.is_fixed_size_binary),
+    ):  # fmt: skip
+        if fits(type_):
+            return declared
+    return "TEXT"
+
+
+def _arrow_cells(array: Any, declared: str) -> Any:
+    """Returns what add() takes: dates, decimals and whatever else SQLite has no type for as texts."""
+    if declared != "TEXT":
+        return array
+    return [_text(value) for value in array.to_pylist()]
+
+
+def _text(value: Any) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    return json.dumps(value, default=str) if isinstance(value, (list, dict)) else str(value)
 
 
 class TextFile(Source):

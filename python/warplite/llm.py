@@ -15,7 +15,7 @@ import sqlite_utils
 from llm.embeddings import Entry
 
 from ._loading import load
-from ._vectors import quoted
+from ._vectors import quoted, vector_columns
 
 
 class Collection(llm.Collection):
@@ -50,7 +50,11 @@ class Collection(llm.Collection):
         """Returns the warp table, which holds what the collection holds now."""
         table = quoted(f"warplite_{self.id}")
         with self.db.conn:
-            if not self.db[f"warplite_{self.id}"].exists():
+            known = self.db[f"warplite_{self.id}"].exists()
+            if known and vector_columns(self.db.conn, f"warplite_{self.id}")["embedding"].dim != dim:
+                self.db.execute(f"DROP TABLE {table}")  # the collection was made anew with another model
+                known = False
+            if not known:
                 self.db.execute(
                     f"CREATE VIRTUAL TABLE {table} USING warp(embedding FLOAT[{dim}] distance=cosine, id TEXT)"
                 )

@@ -59,7 +59,8 @@ def _declarations(source: Source, id_column: str | None, declare: tuple[str, ...
     given = {text.split()[0].strip('"').lower(): text for text in declare if text.strip()}
     parts = []
     for name, type_ in source.columns.items():
-        plain = f"{quoted(name)} {type_}" + (f" distance={distance}" if distance and "[" in type_ else "")
+        stored = "+" if type_ == "BLOB" else ""  # along with the row: no filter compares them
+        plain = f"{stored}{quoted(name)} {type_}" + (f" distance={distance}" if distance and "[" in type_ else "")
         if name == id_column:
             plain = f"{quoted(name)} INTEGER PRIMARY KEY"
         parts.append(given.pop(name.lower(), plain))
