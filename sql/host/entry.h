@@ -58,11 +58,15 @@ int create_module(sqlite3* db, const char* name, const sqlite3_module* module, D
   return sqlite3_api->create_module_v2(db, name, module, data, entry<destroy<Data>>());
 }
 
-// `data` outlives the connection.
+// `data` outlives the connection. It takes the place of a function that has the name, as whatever is
+// loaded last does; while a statement runs, as during SELECT load_extension(), SQLite keeps the one
+// there is (its own match(), or another extension's), which is no failure.
 template <void (*function)(sqlite3_context*, int, sqlite3_value**)>
 int create_function(sqlite3* db, const char* name, int arguments, int flags, void* data) {
-  return sqlite3_api->create_function_v2(db, name, arguments, SQLITE_UTF8 | flags, data,
-                                         entry<function>(), nullptr, nullptr, nullptr);
+  const int code =
+      sqlite3_api->create_function_v2(db, name, arguments, SQLITE_UTF8 | flags, data,
+                                      entry<function>(), nullptr, nullptr, nullptr);
+  return code == SQLITE_BUSY ? SQLITE_OK : code;
 }
 
 }  // namespace warplite::sql

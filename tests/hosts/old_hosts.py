@@ -14,12 +14,12 @@ import sqlite3
 import struct
 import subprocess
 import sys
-import zipfile
+
+import wheels
 
 WHEELS = {'3.31.1': 'pyproj==2.6.1', '3.32.3': 'pyproj==3.0.1', '3.35.5': 'pyproj==3.1.0'}
 ORACLES = (('oracle.py', '1', '200'), ('text_oracle.py', '1'),
            ('key_oracle.py', '1', '40'), ('schema_oracle.py', '1', '20'))
-SKIPPED = 77
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 SET_UP = '''
@@ -90,21 +90,9 @@ def converse(extension):
 def fetch(version, folder):
     """The folder of the library, or None."""
     here = os.path.join(folder, version)
-    if not glob.glob(os.path.join(here, 'libsqlite3-*')):
-        os.makedirs(here, exist_ok=True)
-        command = [sys.executable, '-m', 'pip', 'download', '--quiet', '--no-deps', '--only-binary=:all:',
-                   '--python-version', '37', '--platform', 'manylinux2010_x86_64', '--dest', here,
-                   WHEELS[version]]
-        if subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode != 0:
-            return None
-        for wheel in glob.glob(os.path.join(here, '*.whl')):
-            with zipfile.ZipFile(wheel) as archive:
-                for name in archive.namelist():
-                    if os.path.basename(name).startswith(('libsqlite3-', 'libz-')):
-                        with open(os.path.join(here, os.path.basename(name)), 'wb') as out:
-                            out.write(archive.read(name))
-            os.remove(wheel)
-    return here
+    found = wheels.fetch(WHEELS[version], here, ('libsqlite3-', 'libz-'), '--python-version', '37',
+                         '--platform', 'manylinux2010_x86_64')
+    return here if found else None
 
 
 def run(command, here=None):
@@ -143,11 +131,11 @@ def main():
         return converse(extension)
     if platform.system() != 'Linux' or platform.machine() != 'x86_64':
         print('skipped: the old libraries are for Linux on x86-64')
-        return SKIPPED
+        return wheels.SKIPPED
     folders = {version: fetch(version, os.path.abspath(sys.argv[2])) for version in WHEELS}
     if None in folders.values():
         print('skipped: the old libraries cannot be had, as where there is no pip or no network')
-        return SKIPPED
+        return wheels.SKIPPED
     failures = [text for version, here in folders.items() if (text := check(extension, version, here))]
     print('\n'.join(failures) or f'{", ".join(WHEELS)}: the same rows')
     return 1 if failures else 0
