@@ -108,6 +108,9 @@ def test_json_lines(run):
     sql = rows("SELECT sql FROM sqlite_master WHERE name = 't'")[0][0]
     assert '"e" FLOAT[2]' in sql and '"good" BOOLEAN' in sql and '"n" INTEGER' in sql
     with open("b.jsonl", "w") as file:
+        file.write('{"e": [1, 2]}\n' * 1000 + '{"e": [1, 2], "late": 1}\n')
+    assert "late: in none of the first 1,000 rows" in run("import", "b.jsonl", "a.db", "v", code=1)
+    with open("b.jsonl", "w") as file:
         file.write('{"e": [1, 2]}\n{"e": [1,')
     assert "b.jsonl, line 2" in run("import", "b.jsonl", "a.db", "u", code=1)
 
@@ -182,6 +185,7 @@ def test_what_goes_wrong_is_said_in_a_line(run):
     run("import", "a.npy", "a.db", "t")
     open("b.fvecs", "wb").write(b"\2\0\0\0abc")
     open("b.xyz", "wb").close()
+    open("b.jsonl", "wb").close()
     sqlite3.connect("plain.db").execute("CREATE TABLE x(a)")
     for arguments, why in (
         (("search", "gone.db", "t", "e", "[1]"), "no such file: gone.db"),
@@ -189,6 +193,7 @@ def test_what_goes_wrong_is_said_in_a_line(run):
         (("search", "a.db", "t", "embedding", "[1]"), "2"),
         (("search", "a.db", "t", "embedding", "--row", 77), "no row 77"),
         (("import", "b.fvecs", "a.db", "t"), "not whole vectors"),
+        (("import", "b.jsonl", "a.db", "t"), "b.jsonl holds no rows"),
         (("import", "b.xyz", "a.db", "t"), ".parquet .csv"),
         (("import", "a.npy", "a.db", "t", "--distance", "l1"), "there already"),
         (("import", "a.npy", "a.db", "v", "--declare", "x TEXT"), "no column x"),

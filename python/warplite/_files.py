@@ -139,6 +139,9 @@ class TextFile(Source):
     def batches(self, start: int, size: int) -> Iterator[dict[str, Any]]:
         records = islice(self._records(), start, None)
         while batch := list(islice(records, size)):
+            late = {name for record in batch for name in record} - self.columns.keys()
+            if late:
+                raise ValueError(f"{self.path}: {', '.join(sorted(late))}: in none of the first {_SAMPLE:,} rows")
             yield {name: [_cell(record.get(name)) for record in batch] for name in self.columns}
 
     def _count(self) -> int:

@@ -45,6 +45,8 @@ def import_(
     if file.endswith(".parquet"):
         needs("pyarrow", "arrow")
     source = open_source(file, column)
+    if source.rows == 0:
+        raise click.ClickException(f"{file} holds no rows")
     db = open_database(database, must_exist=False)
     if db.execute("SELECT 1 FROM sqlite_master WHERE name = ? COLLATE NOCASE", (table,)).fetchone() is None:
         db.execute(
