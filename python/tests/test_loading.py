@@ -102,7 +102,7 @@ print(db.execute("SELECT name, state FROM warp_devices()").fetchall())
 
 
 def test_import_is_light():
-    heavy = ["numpy", "sqlite3", "click", "typing", "json"]
+    heavy = ["re", "numpy", "sqlite3", "click", "typing", "json"]
     code = f"import sys, warplite; print([m for m in {heavy} if m in sys.modules])"
     run = subprocess.run(
         [sys.executable, "-S", "-c", code],

@@ -54,7 +54,7 @@ def _plain_cells(values: Any) -> list[Any]:
             values = getattr(values, convert)()
             break
     return [
-        value.item() if hasattr(value, "item") else None if type(value).__name__ == "NAType" else value
+        value.item() if hasattr(value, "item") else None if type(value).__name__ in ("NAType", "NaTType") else value
         for value in values
     ]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import namedtuple
 
 TYPE_CHECKING = False  # importing typing takes longer than all of this package
@@ -18,10 +17,7 @@ _KINDS = {
     "i8": "int8", "int8": "int8",
     "bit": "bit",
 }  # fmt: skip
-_DECLARATION = re.compile(
-    r'(?:"((?:[^"]|"")+)"|\[([^]]+)\]|`([^`]+)`|(\w+))\s+(' + "|".join(_KINDS) + r")\s*\[\s*(\d+)\s*\]",
-    re.IGNORECASE,
-)
+_DECLARATION = r'(?:"((?:[^"]|"")+)"|\[([^]]+)\]|`([^`]+)`|(\w+))\s+(' + "|".join(_KINDS) + r")\s*\[\s*(\d+)\s*\]"
 
 
 class VectorType(namedtuple("VectorType", ["kind", "dim"])):
@@ -59,6 +55,8 @@ def vector_columns(connection: Any, table: str) -> dict[str, VectorType]:
 
     Raises ValueError where there is no such table.
     """
+    import re
+
     schema, _, name = table.rpartition(".")
     schemas = [schema] if schema else [row[1] for row in fetch(connection, "PRAGMA database_list")]
     # SQLite's own order: temporary tables hide those of the file.
@@ -69,7 +67,7 @@ def vector_columns(connection: Any, table: str) -> dict[str, VectorType]:
             (name,),
         )
         if rows:
-            found = _DECLARATION.finditer(rows[0][0])
+            found = re.finditer(_DECLARATION, rows[0][0], re.IGNORECASE)
             return {
                 next(filter(None, m.groups()[:4])).replace('""', '"').lower(): VectorType(
                     _KINDS[m[5].lower()], int(m[6])
