@@ -36,8 +36,8 @@
 // value after the other. Without k that gives the same rows. With k it must not be: SQLite then
 // asks once more without any IN, and a later = that is missing there is refused, since it may be
 // one. (It may also need another table: the two are not told apart, unless another IN shows.)
-// SQLite before 3.38 tells of no constraint whether it is IN, nor any value: all are late ones there,
-// and every value is one that is not known.
+// SQLite before 3.38 tells of no constraint whether it is IN, nor any value: all are late ones there
+// (unsure_term.h), and every value is one that is not known.
 //
 // A branch of an OR is offered right after the table itself, without the terms around it:
 // `e MATCH ? AND (id = 1 OR year = 2)` looks like two cheap scans, which cannot answer MATCH.
@@ -59,7 +59,8 @@ namespace {
 using engine::Comparison;
 
 constexpr double kUnknownPenalty = 1e12;
-constexpr int kMaxPenalties = 12;
+constexpr double kUntoldPenalty = 1e6;   // of hosts that tell of no value: there are more of them
+constexpr double kMaxPenalty = 1e144;
 constexpr double kRefusedCost = 1e300;   // above everything
 constexpr double kTableRows = 1e6;       // what a table is taken to hold
 // Costs are in SQLite's unit, about a step of its own: 3 for each row it reads, 20 for a look-up by
@@ -124,21 +125,21 @@ void Planner::use_filters() {
   }
 }
 
-void Planner::refuse_late_in() const {
+// With k. An older host takes every term for late, so that the cursor looks again.
+void Planner::refuse_late_in() {
   const int at = constraint(perhaps_in_).iColumn;
   const std::string name = at == table_.hidden(kDistance) ? "distance"
                            : column(at) == nullptr        ? "rowid"
                                                           : column(at)->name;
-  const std::string why =
-      tells_operands()
-          ? "IN must be among the first " + std::to_string(served_by_in()) +
-                " terms on this table (SQLite does not tell later ones from comparisons with other "
-                "tables); write it earlier"
-          : "SQLite " + std::string(sqlite3_libversion()) +
-                " does not tell IN from a comparison with another table, as 3.38 does; leave k out, "
-                "as in ORDER BY distance LIMIT 10, or, where it is another table, write +" +
-                name + " there";
-  throw Error(ErrorKind::kInvalid, table_.table + "." + name + ": with k, " + why);
+  if (!tells_operands()) {
+    plan_.unsure = name;
+    return;
+  }
+  throw Error(ErrorKind::kInvalid,
+              table_.table + "." + name + ": with k, IN must be among the first " +
+                  std::to_string(served_by_in()) +
+                  " terms on this table (SQLite does not tell later ones from comparisons with "
+                  "other tables); write it earlier");
 }
 
 void Planner::plan_search() {
@@ -162,7 +163,8 @@ void Planner::plan_search() {
     if (*flag) use(constraint_index, omit);
   }
   info_->estimatedRows = k_ >= 0 ? 10 : 1000;
-  info_->estimatedCost = kSearchCost * std::pow(kUnknownPenalty, std::min(unknown, kMaxPenalties));
+  const double penalty = std::pow(tells_operands() ? kUnknownPenalty : kUntoldPenalty, unknown);
+  info_->estimatedCost = kSearchCost * std::min(penalty, kMaxPenalty);
   info_->orderByConsumed = ordered_by_result();
 }
 

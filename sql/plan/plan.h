@@ -8,6 +8,7 @@
 //   rowid=                                          one row
 //   key(doi)                                        one row, by the TEXT PRIMARY KEY
 //   refused: …                                      no rows: the cursor fails with this reason
+//   knn(…) k unsure: venue                          the same, if a term on that column is IN
 //
 // xFilter's arguments: one for each filter, the query, one for each bound (on distance, then on
 // matches), then k, nprobe, limit and offset. Names that are not plain
@@ -44,6 +45,7 @@ struct Plan {
   std::vector<engine::Comparison> match_bounds;  // on matches; kCount
   bool k = false, nprobe = false, limit = false, offset = false;
   std::string refusal;  // kRefused: why
+  std::string unsure;   // with k, on an older host: a column whose term is not at hand (unsure_term.h)
 
   bool searches() const { return access == Access::kKnn || access == Access::kRange; }  // vectors
   std::string text(const TableDefinition& table) const;

@@ -156,6 +156,7 @@ std::string Plan::text(const TableDefinition& table) const {
   if (nprobe) result += " nprobe";
   if (limit) result += " limit";
   if (offset) result += " offset";
+  if (!unsure.empty()) result += " unsure: " + unsure;
   return result;
 }
 
@@ -191,6 +192,7 @@ Plan Plan::parse(std::string_view text, const TableDefinition& table) {
   plan.nprobe = reader.accept(" nprobe");
   plan.limit = reader.accept(" limit");
   plan.offset = reader.accept(" offset");
+  if (reader.accept(" unsure: ")) plan.unsure = reader.rest();
   reader.need(reader.at_end());
   return plan;
 }

@@ -67,7 +67,7 @@ class Planner {
   void plan_point();
   void plan_scan();
   void plan_refusal(std::string reason);
-  [[noreturn]] void refuse_late_in() const;
+  void refuse_late_in();
   // Whether MATCH is on the table's own name.
   bool counts() const {
     return match_ >= 0 && constraint(match_).iColumn == table_.hidden(kCommand);

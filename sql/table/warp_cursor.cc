@@ -8,6 +8,7 @@
 #include "core/process/interruption.h"
 #include "engine/search/search.h"
 #include "sql/host/guard.h"
+#include "sql/plan/unsure_term.h"
 #include "sql/table/arguments.h"
 
 namespace warplite::sql {
@@ -21,6 +22,9 @@ void WarpCursor::filter(const std::string& plan, int use, sqlite3_value** argume
   if (plan != plan_text_ || plan_text_.empty()) {
     plan_text_.clear();
     plan_ = Plan::parse(plan, table_.definition());
+    if (!plan_.unsure.empty()) {
+      check_unsure_term(table_.context->db(), table_.definition(), plan_.unsure);
+    }
     plan_text_ = plan;
   }
   switch (plan_.access) {

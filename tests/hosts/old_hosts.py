@@ -29,6 +29,8 @@ INSERT INTO t SELECT i, '[' || i || ',' || (i % 7) || ']', substr('abc', i % 3 +
 FROM n;
 CREATE TABLE o(onum INTEGER, ref INTEGER);
 INSERT INTO o VALUES (1, 5), (2, 6), (3, 300);
+CREATE VIEW chosen AS SELECT id FROM t WHERE e MATCH '[5,5]' AND c IN ('a', 'b') AND k = 5;
+CREATE VIEW joined AS SELECT id, o.onum FROM o JOIN t ON t.id = o.ref WHERE e MATCH '[5,5]' AND k = 3;
 '''
 # Each statement's rows are compared; an error is a row, too.
 STATEMENTS = (
@@ -44,6 +46,9 @@ STATEMENTS = (
     "SELECT id, matches FROM t WHERE w MATCH 'word3 and word4' AND k = 3",
     "SELECT id, o.onum FROM t JOIN o ON o.ref = t.id WHERE e MATCH '[5,5]' ORDER BY distance LIMIT 2",
     "SELECT id, o.onum FROM t JOIN o ON o.ref = +t.id WHERE e MATCH '[5,5]' AND k = 3",
+    "SELECT id, o.onum FROM t JOIN o ON o.ref = t.id WHERE e MATCH '[5,5]' AND y < 9 AND k = 3",
+    "SELECT id, o.onum FROM t LEFT JOIN o ON o.ref = t.id WHERE e MATCH '[5,5]' AND k = 3",
+    'SELECT * FROM joined',
     "SELECT onum, id FROM o LEFT JOIN t ON t.id = o.ref AND e MATCH '[5,5]' AND k = 1",
     "SELECT rowid, distance, rank FROM warp_knn_search('t', 'e', '[9,9]', 3)",
     "SELECT query_id, rowid FROM warp_knn_join('t', 'e', 'SELECT id, e FROM t WHERE id < 4', 2)",
@@ -62,7 +67,8 @@ STATEMENTS = (
 # With k, these say before 3.38 that they cannot be answered, and how they can be.
 REFUSED = (
     "SELECT id FROM t WHERE e MATCH '[5,5]' AND c IN ('a', 'b') AND k = 5",
-    "SELECT id FROM t JOIN o ON o.ref = t.id WHERE e MATCH '[5,5]' AND k = 5",
+    "SELECT id FROM t WHERE e MATCH '[5,5]' AND (c = 'a' OR c = 'b') AND k = 5",
+    'SELECT * FROM chosen',
 )
 
 

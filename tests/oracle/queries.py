@@ -22,8 +22,9 @@ class Query:
     def may_be_refused(self, message):
         """SQLite does not tell a table which of its later terms are IN, or need another table.
         Before 3.38 it tells of none."""
-        if 'does not tell IN from a comparison with another table' in message:
-            return drivers.OLD_HOST and re.search(r'\bk = ', self.sql) is not None
+        if 'does not tell a search with k what IN or OR leave of the rows' in message:
+            return (drivers.OLD_HOST and re.search(r'\bk = ', self.sql) is not None and
+                    re.search(r'\b(IN|OR)\b', self.sql, re.IGNORECASE) is not None)
         return 'IN must be among the first 32 terms' in message and self.sql.count(' AND ') > 31
 
 
