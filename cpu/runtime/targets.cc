@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "cpu/runtime/highway_config.h"
+#include "cpu/runtime/instruction_sets.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/runtime/targets.cc"
@@ -36,35 +37,6 @@ constexpr const char* kFallbackName = "NEON";
 constexpr const char* kFallbackName = "SCALAR";
 #endif
 
-// These also ask whether the operating system saves the registers.
-bool machine_has_sse4() {
-#if defined(__x86_64__) || defined(__i386__)
-  return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("popcnt");
-#else
-  return false;
-#endif
-}
-
-// Every machine with AVX2 has F16C, which some compilers cannot be asked about.
-bool machine_has_avx2() {
-#if defined(__x86_64__) || defined(__i386__)
-  return machine_has_sse4() && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-         __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
-#else
-  return false;
-#endif
-}
-
-bool machine_has_avx3() {
-#if defined(__x86_64__) || defined(__i386__)
-  return machine_has_avx2() && __builtin_cpu_supports("avx512f") &&
-         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-         __builtin_cpu_supports("avx512vl");
-#else
-  return false;
-#endif
-}
-
 bool machine_has_neon() {
 #if defined(__aarch64__)
   return true;
@@ -77,9 +49,9 @@ bool machine_has_neon() {
 class Targets {
  public:
   Targets() {
-    add(Target::kAvx3, "AVX3", machine_has_avx3());
-    add(Target::kAvx2, "AVX2", machine_has_avx2());
-    add(Target::kSse4, "SSE4", machine_has_sse4());
+    add(Target::kAvx3, "AVX3", instruction_sets().avx512);
+    add(Target::kAvx2, "AVX2", instruction_sets().avx2);
+    add(Target::kSse4, "SSE4", instruction_sets().sse4);
     add(Target::kNeon, "NEON", machine_has_neon());
     add(Target::kFallback, kFallbackName, find(kFallbackName) == nullptr);
   }
