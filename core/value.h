@@ -1,6 +1,7 @@
 // SQL values as the layers below sql/ see them. Cell borrows, Value owns.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -51,6 +52,18 @@ struct Cell {
   }
   bool is_null() const { return kind == CellKind::kNull; }
 };
+
+// Returns -1, 0 or 1 as `real`, which is a number, is below, equal to or above `integer`. Neither is
+// rounded, which a conversion to double or, on some machines, to long double would do.
+inline int compare_exactly(double real, std::int64_t integer) {
+  constexpr double kTwo63 = 9223372036854775808.0;
+  if (real >= kTwo63) return 1;
+  if (real < -kTwo63) return -1;
+  const double floor = std::floor(real);
+  const auto whole = static_cast<std::int64_t>(floor);
+  if (whole != integer) return whole < integer ? -1 : 1;
+  return real > floor ? 1 : 0;
+}
 
 class Value {
  public:

@@ -38,16 +38,6 @@ Interval<std::int64_t> at_least(const Cell& bound, bool strict) {
   return at_least(Cell::of(whole), strict && ceiling == bound.real);
 }
 
-// -1, 0 or 1 as `real` is below, equal to or above `integer`; real is finite.
-int compare_exactly(double real, std::int64_t integer) {
-  if (real >= kTwo63) return 1;
-  if (real < -kTwo63) return -1;
-  const double floor = std::floor(real);
-  const auto whole = static_cast<std::int64_t>(floor);
-  if (whole != integer) return whole < integer ? -1 : 1;
-  return real > floor ? 1 : 0;
-}
-
 // The largest double that is not above `bound`, or is below it when strict.
 double last_up_to(const Cell& bound, bool strict) {
   double at = bound.kind == CellKind::kInteger ? static_cast<double>(bound.integer) : bound.real;

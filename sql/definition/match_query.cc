@@ -32,12 +32,11 @@ std::string shown(const Json& value) {
                                : "JSON of " + std::to_string(text.size()) + " bytes";
 }
 
+// Of two numbers.
 bool is_less(const Cell& a, const Cell& b) {
-  const auto value = [](const Cell& cell) {
-    return cell.kind == CellKind::kInteger ? static_cast<long double>(cell.integer)
-                                           : static_cast<long double>(cell.real);
-  };
-  return value(a) < value(b);
+  const bool integer = a.kind == CellKind::kInteger;
+  if (a.kind == b.kind) return integer ? a.integer < b.integer : a.real < b.real;
+  return integer ? compare_exactly(b.real, a.integer) > 0 : compare_exactly(a.real, b.integer) < 0;
 }
 
 }  // namespace
