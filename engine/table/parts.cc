@@ -303,8 +303,7 @@ Bitmap copy_alive(const Part& part) {
 
 PartReader::PartReader(const Layout& layout, const Part& part,
                        const std::function<bool(std::size_t)>& leaves_out)
-    : part_(part),
-      rowids_(part.rowids()),
+    : rowids_(part.rowids()),
       vector_cells_(layout.vectors.size()),
       plain_cells_(layout.plains.size()),
       aux_cells_(layout.aux) {

@@ -220,7 +220,6 @@ class PartReader {
   void copy(std::uint32_t row, Chunk& to);
 
  private:
-  const Part& part_;
   RowIdView rowids_;
   std::vector<Part::Vectors> vectors_;
   std::vector<std::shared_ptr<const Column>> columns_;
