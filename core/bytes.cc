@@ -1,39 +1,21 @@
 #include "core/bytes.h"
 
-#include <cstdlib>
 #include <iterator>
 #include <map>
 #include <mutex>
 #include <new>
 
-#include <sys/mman.h>
+#include "core/system.h"
 
 namespace warplite {
 namespace {
 
-constexpr std::size_t kLarge = std::size_t{1} << 20;  // smaller blocks come from malloc
-constexpr std::size_t kHugePage = std::size_t{2} << 20;
+constexpr std::size_t kLarge = std::size_t{1} << 20;  // smaller blocks come from the heap
 constexpr std::size_t kSlab = std::size_t{64} << 20;
-constexpr std::size_t kPage = 4096;
+constexpr std::align_val_t kAlignment{64};
 
-std::size_t round_up(std::size_t size, std::size_t unit) { return (size + unit - 1) / unit * unit; }
-
-// Pages of their own, or null.
-std::byte* map(std::size_t size) {
-  void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  return memory == MAP_FAILED ? nullptr : static_cast<std::byte*>(memory);
-}
-
-// `size` bytes of address space on a huge-page boundary, or null.
-std::byte* map_slab(std::size_t size) {
-  std::byte* begin = map(size + kHugePage);
-  if (begin == nullptr) return nullptr;
-  const auto address = reinterpret_cast<std::size_t>(begin);
-  const std::size_t before = round_up(address, kHugePage) - address;
-  if (before != 0) munmap(begin, before);
-  if (before != kHugePage) munmap(begin + before + size, kHugePage - before);
-  madvise(begin + before, size, MADV_HUGEPAGE);
-  return begin + before;
+std::size_t round_up(std::size_t size, std::size_t unit) {
+  return (size + unit - 1) / unit * unit;
 }
 
 // First fit among the free ranges of all slabs. Blocks are few (thousands) and large, so
@@ -47,8 +29,8 @@ class Slabs {
         if (range->second >= size) return cut(slab, range, size);
       }
     }
-    const std::size_t room = size > kSlab ? round_up(size, kHugePage) : kSlab;
-    std::byte* begin = map_slab(room);
+    const std::size_t room = size > kSlab ? round_up(size, os::kHugePage) : kSlab;
+    std::byte* begin = os::map_huge_pages(room);
     if (begin == nullptr) return nullptr;
     try {
       Slab& slab = slabs_[begin];
@@ -56,7 +38,7 @@ class Slabs {
       return cut(slab, slab.free.emplace(begin, room).first, size);
     } catch (...) {
       slabs_.erase(begin);
-      munmap(begin, room);
+      os::unmap(begin, room);
       throw;
     }
   }
@@ -67,15 +49,16 @@ class Slabs {
     Slab& slab = at->second;
     slab.used -= size;
     if (slab.used == 0) {
-      munmap(at->first, slab.size);
+      os::unmap(at->first, slab.size);
       slabs_.erase(at);
       return;
     }
-    madvise(memory, size, MADV_DONTNEED);
+    os::discard(memory, size);
     try {
       insert(slab, memory, size);
     } catch (const std::bad_alloc&) {
-      // The range is not used again; its pages are the system's, and the slab goes with its last block.
+      // The range is not used again; its pages are the system's, and the slab goes with its last
+      // block.
     }
   }
 
@@ -123,11 +106,11 @@ Slabs& slabs() {
 std::byte* Bytes::allocate(std::size_t size, Fill fill) {
   std::byte* memory = nullptr;
   if (size < kLarge) {
-    memory = static_cast<std::byte*>(std::aligned_alloc(64, round_up(size, 64)));
+    memory = static_cast<std::byte*>(::operator new(size, kAlignment, std::nothrow));
   } else if (fill == Fill::kAtOnce) {
-    memory = slabs().take(round_up(size, kPage));
+    memory = slabs().take(round_up(size, os::kPage));
   } else {
-    memory = map(round_up(size, kPage));
+    memory = os::map_pages(round_up(size, os::kPage));
   }
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
@@ -135,11 +118,11 @@ std::byte* Bytes::allocate(std::size_t size, Fill fill) {
 
 void Bytes::release(std::byte* memory, std::size_t size, Fill fill) {
   if (size < kLarge) {
-    std::free(memory);
+    ::operator delete(memory, kAlignment);
   } else if (fill == Fill::kAtOnce) {
-    slabs().give(memory, round_up(size, kPage));
+    slabs().give(memory, round_up(size, os::kPage));
   } else {
-    munmap(memory, round_up(size, kPage));
+    os::unmap(memory, round_up(size, os::kPage));
   }
 }
 

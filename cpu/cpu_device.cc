@@ -2,11 +2,8 @@
 
 #include <utility>
 
-#if defined(__unix__) || defined(__APPLE__)
-#include <unistd.h>
-#endif
-
 #include "compute/devices/guarded.h"
+#include "core/system.h"
 #include "cpu/edit.h"
 #include "cpu/ivf/assign.h"
 #include "cpu/ivf/pq_assign.h"
@@ -22,27 +19,13 @@
 namespace warplite::cpu {
 namespace {
 
-// This is asked once: the answer takes a system call, and every search describes its device.
-std::size_t machine_memory() {
-#if defined(_SC_PHYS_PAGES) && defined(_SC_PAGESIZE)
-  static const std::size_t kMemory = [] {
-    const long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
-    return pages > 0 && size > 0 ? static_cast<std::size_t>(pages) * static_cast<std::size_t>(size)
-                                 : std::size_t{0};
-  }();
-  return kMemory;
-#else
-  return 0;
-#endif
-}
-
 class CpuDevice : public compute::Device {
  public:
   compute::DeviceInfo describe() const override {
     const unsigned threads = compute::thread_count();
     const std::string units = threads == 1 ? " thread" : " threads";
     return {"cpu", simd_target() + ", " + std::to_string(threads) + units, "ready", true,
-            machine_memory(), used_};
+            os::machine_memory(), used_};
   }
 
   bool supports(ElementType type, Distance distance) const override {

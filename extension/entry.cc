@@ -4,18 +4,15 @@
 #include <exception>
 #include <mutex>
 
-#if defined(__unix__) || defined(__APPLE__)
-#include <dlfcn.h>
-#endif
-
+#include "core/system.h"
 #include "extension/linked.h"
 #include "extension/registrations.h"
 #include "storage/sqlite_api.h"
 
-#if defined(__GNUC__)
-#define WARPLITE_EXPORT __attribute__((visibility("default")))
-#else
+#if defined(_WIN32)
 #define WARPLITE_EXPORT __declspec(dllexport)
+#else
+#define WARPLITE_EXPORT __attribute__((visibility("default")))
 #endif
 
 extern "C" WARPLITE_EXPORT int sqlite3_warplite_init(sqlite3* db, char** message,
@@ -29,12 +26,7 @@ constexpr int kOldestLibrary = 3031000;
 // be unloaded. SQLITE_OK_LOAD_PERMANENTLY says so too, but sqlite3_auto_extension() takes it for
 // a failure.
 void stay_loaded() {
-#if defined(__unix__) || defined(__APPLE__)
-  Dl_info self;
-  if (dladdr(reinterpret_cast<void*>(&sqlite3_warplite_init), &self) != 0) {
-    dlopen(self.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
-  }
-#endif
+  warplite::os::keep_loaded(reinterpret_cast<void*>(&sqlite3_warplite_init));
 }
 
 void start_process() {

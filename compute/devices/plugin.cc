@@ -4,19 +4,14 @@
 #include <cstdlib>
 #include <vector>
 
-#include <dlfcn.h>
+#include "core/system.h"
 
 namespace warplite::compute {
 namespace {
 
-std::string last_dl_error() {
-  const char* error = dlerror();
-  return error != nullptr ? error : "unknown error";
-}
-
 template <typename Function>
 Function* symbol(void* library, const char* name) {
-  return reinterpret_cast<Function*>(dlsym(library, name));
+  return reinterpret_cast<Function*>(os::symbol(library, name));
 }
 
 void collect(void* host, Device* device) {
@@ -29,8 +24,9 @@ void collect(void* host, Device* device) {
 std::string open_plugin(const std::string& path, std::string_view version,
                         const std::function<void(Device*)>& add) {
   // Its worker threads and the run-time library below it outlive every connection.
-  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-  if (library == nullptr) return last_dl_error();
+  std::string error;
+  void* library = os::open_library(path, error);
+  if (library == nullptr) return error;
   auto* abi = symbol<PluginAbi>(library, kPluginAbiSymbol);
   auto* open = symbol<PluginOpen>(library, kPluginOpenSymbol);
   if (abi == nullptr || open == nullptr) return path + " is not a plug-in of warplite";
@@ -53,13 +49,9 @@ std::string open_plugin(const std::string& path, std::string_view version,
 
 std::string plugin_path(const char* variable, const char* file) {
   if (const char* path = std::getenv(variable); path != nullptr && *path != '\0') return path;
-  Dl_info self;
-  std::string folder = ".";
-  if (dladdr(reinterpret_cast<void*>(&open_plugin), &self) != 0 && self.dli_fname != nullptr) {
-    const std::string library = self.dli_fname;
-    const std::size_t slash = library.rfind('/');
-    if (slash != std::string::npos) folder = library.substr(0, slash);
-  }
+  const std::string library = os::path_of(reinterpret_cast<const void*>(&open_plugin));
+  const std::size_t slash = library.find_last_of("/\\");
+  const std::string folder = slash != std::string::npos ? library.substr(0, slash) : ".";
   return folder + '/' + file;
 }
 

@@ -4,31 +4,15 @@
 #include <thread>
 #include <utility>
 
-#if defined(__linux__)
-#include <sched.h>
-#include <unistd.h>
-#endif
-
 #include "compute/device.h"
 #include "compute/devices/guarded.h"
 #include "compute/devices/startup.h"
+#include "core/system.h"
 
 namespace warplite::compute {
 namespace {
 
 std::atomic<unsigned> configured_threads{0};
-
-// Returns the number of cores that this process may run on: a container or taskset may leave it few
-// of many. It asks once: the answer takes system calls, and every search wants it.
-unsigned usable_cores() {
-#if defined(__linux__)
-  cpu_set_t set;
-  if (sched_getaffinity(getpid(), sizeof set, &set) == 0) {
-    return static_cast<unsigned>(CPU_COUNT(&set));
-  }
-#endif
-  return std::max(1u, std::thread::hardware_concurrency());
-}
 
 bool is_kind(std::string_view device, std::string_view kind) {
   return device.size() > kind.size() && device.starts_with(kind) && device[kind.size()] == ':';
@@ -205,7 +189,7 @@ Device& Registry::choose(std::string_view name) const {
 void set_thread_count(unsigned threads) { configured_threads = threads; }
 
 unsigned thread_count() {
-  static const unsigned kCores = usable_cores();
+  static const unsigned kCores = os::usable_cores();  // the answer takes system calls
   const unsigned threads = configured_threads;
   return threads != 0 ? threads : kCores;
 }

@@ -26,7 +26,8 @@ const std::vector<Startup::Found> kNone;
 std::atomic<Startup*> running{nullptr};
 
 void await_running() {
-  if (Startup* startup = running) startup->wait(kPatienceAtExit, nullptr);
+  Startup* startup = running;
+  if (startup != nullptr && threads_reach_exit()) startup->wait(kPatienceAtExit, nullptr);
 }
 
 // When it ends, a process runs what libraries have registered, the last one first: a driver that is

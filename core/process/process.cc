@@ -1,3 +1,4 @@
+#if !defined(_WIN32)
 #include "core/process/process.h"
 
 #include <atomic>
@@ -58,6 +59,10 @@ bool on_main_thread() {
 #endif
 }
 
+long process_id() { return static_cast<long>(getpid()); }
+
+bool threads_reach_exit() { return true; }
+
 unsigned forks() { return fork_count; }
 
 void lock_across_forks(std::mutex& mutex) {
@@ -68,3 +73,4 @@ void lock_across_forks(std::mutex& mutex) {
 }
 
 }  // namespace warplite
+#endif

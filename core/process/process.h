@@ -1,11 +1,14 @@
 // Threads of our own owe this to the process they live in: its signals are not theirs, and a child
-// of fork() has their memory but not them.
+// of fork() has their memory but not them. (Windows has neither signals nor forks, but ends threads
+// before it unloads what they run.)
 // Threads: any.
 #pragma once
 
 #include <mutex>
 
+#if !defined(_WIN32)
 #include <signal.h>
+#endif
 
 namespace warplite {
 
@@ -17,12 +20,21 @@ class SignalsBlocked {
   SignalsBlocked(const SignalsBlocked&) = delete;
   SignalsBlocked& operator=(const SignalsBlocked&) = delete;
 
+#if !defined(_WIN32)
  private:
   sigset_t before_;
+#endif
 };
 
 // Whether this is the thread that the process, or the child of a fork, began with.
 bool on_main_thread();
+
+// Names the process: a child of a fork has another number.
+long process_id();
+
+// Whether threads that were started are still there when what this library registered for the end of
+// the process is run. Where not, joining or waking them would wait for ever.
+bool threads_reach_exit();
 
 // Returns how many times a child was forked between the process that loaded this code and this one.
 // Counted from the first call of lock_across_forks().

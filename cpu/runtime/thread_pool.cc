@@ -4,22 +4,10 @@
 #include <chrono>
 #include <system_error>
 
-#if defined(__unix__) || defined(__APPLE__)
-#include <unistd.h>
-#endif
-
 #include "core/process/process.h"
 
 namespace warplite::cpu {
 namespace {
-
-long process_id() {
-#if defined(__unix__) || defined(__APPLE__)
-  return static_cast<long>(getpid());
-#else
-  return 0;
-#endif
-}
 
 using Clock = std::chrono::steady_clock;
 
@@ -52,7 +40,7 @@ struct Owner {
   std::atomic<ThreadPool*> pool{nullptr};
   std::atomic<long> process{0};
   ~Owner() {
-    if (process == process_id()) delete pool.load();
+    if (process == process_id() && threads_reach_exit()) delete pool.load();
   }
 };
 

@@ -2,8 +2,7 @@
 
 #include <algorithm>
 
-#include <unistd.h>
-
+#include "core/system.h"
 #include "engine/residency/residency_impl.h"
 #include "index/trained.h"
 
@@ -11,14 +10,9 @@ namespace warplite::engine {
 namespace {
 
 std::size_t machine_memory() {
-  static const std::size_t kMemory = [] {
-    const long pages = sysconf(_SC_PHYS_PAGES);
-    const long page = sysconf(_SC_PAGE_SIZE);
-    constexpr std::size_t kGuess = std::size_t{4} << 30;
-    return pages > 0 && page > 0 ? static_cast<std::size_t>(pages) * static_cast<std::size_t>(page)
-                                 : kGuess;
-  }();
-  return kMemory;
+  constexpr std::size_t kGuess = std::size_t{4} << 30;
+  const std::size_t memory = os::machine_memory();
+  return memory != 0 ? memory : kGuess;
 }
 
 std::size_t bytes_of(const ResidentVectors& vectors) {

@@ -6,13 +6,8 @@
 #include <thread>
 #include <utility>
 
-#if defined(__linux__)
-#include <sys/resource.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-#endif
-
 #include "core/process/process.h"
+#include "core/system.h"
 
 namespace warplite::engine {
 namespace {
@@ -22,14 +17,6 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kRefusalLasts{10};
 // How long a process that ends waits for the upload of one block.
 constexpr std::chrono::seconds kPatienceAtExit{5};
-
-// Searches on the CPU go first.
-void lower_priority() {
-#if defined(__linux__)
-  constexpr int kNice = 10;
-  setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), kNice);
-#endif
-}
 
 }  // namespace
 
@@ -80,7 +67,7 @@ void Uploader::stop() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
-    if (!running_ || forks_ != forks()) return;
+    if (!running_ || forks_ != forks() || !threads_reach_exit()) return;
   }
   wait_idle(kPatienceAtExit);
 }
@@ -91,7 +78,7 @@ bool Uploader::wait_idle(std::chrono::milliseconds patience) {
 }
 
 void Uploader::work() {
-  lower_priority();
+  os::lower_priority();  // searches on the CPU go first
   std::unique_lock lock(mutex_);
   while (true) {
     wake_.wait(lock, [this] { return !jobs_.empty(); });

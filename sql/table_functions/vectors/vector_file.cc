@@ -6,11 +6,8 @@
 #include <cstring>
 #include <vector>
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include "core/error.h"
+#include "core/system.h"
 #include "sql/definition/values.h"
 #include "sql/table_functions/vectors/npy_header.h"
 
@@ -41,27 +38,17 @@ ElementType returned_type(Stored stored) {
   return stored == Stored::kInt8 ? ElementType::kInt8 : ElementType::kFloat32;
 }
 
-// Bytes from the front of a regular file to its end, read in large pieces. What is no regular file
-// has no end to compare with, may wait for ever, or acts when it is opened.
+// Bytes from the front of a regular file to its end, read in large pieces.
 class Reader {
  public:
   explicit Reader(const std::string& path) : path_(path), buffer_(kReadBuffer) {
-    struct stat info;
     if (path.find('\0') != path.npos) {
       throw Error(ErrorKind::kInvalid, "warp_vectors_file: expected a path without NUL");
     }
-    if (::stat(path.c_str(), &info) != 0) fail("cannot be opened");
-    if (!S_ISREG(info.st_mode)) fail("is no regular file");
-    const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (file >= 0) file_.reset(::fdopen(file, "rb"));
-    if (file_ == nullptr) {
-      if (file >= 0) ::close(file);
-      fail("cannot be opened");
-    }
-    // The file is checked again: it may be another one by now.
-    if (::fstat(file, &info) != 0 || !S_ISREG(info.st_mode)) fail("is no regular file");
+    std::string why;
+    file_.reset(os::open_regular_file(path, left_, why));
+    if (file_ == nullptr) fail(why);
     std::setvbuf(file_.get(), nullptr, _IONBF, 0);
-    left_ = static_cast<std::uint64_t>(info.st_size);
   }
 
   std::uint64_t left() const { return left_; }

@@ -1,0 +1,54 @@
+// What operating systems do each in their own way, said once: system_posix.cc and
+// system_windows.cc. core/process/process.h has forks and signals. Paths are UTF-8.
+// Threads: any.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace warplite::os {
+
+// Memory. Pages of their own: zeroed, and the system's again at once when they are unmapped.
+// Sizes are multiples of this, which every system's pages divide.
+inline constexpr std::size_t kPage = std::size_t{64} << 10;
+std::byte* map_pages(std::size_t size);  // null: there is no room
+// On huge pages and one's boundary, where the system has them.
+inline constexpr std::size_t kHugePage = std::size_t{2} << 20;
+std::byte* map_huge_pages(std::size_t size);
+// REQUIRES: this is all that one call mapped.
+void unmap(std::byte* memory, std::size_t size) noexcept;
+// The pages stay and may be written again; what they hold is lost.
+void discard(std::byte* memory, std::size_t size) noexcept;
+// Returns the bytes of memory that the machine has, or 0 where it does not say. Asked once.
+std::size_t machine_memory();
+
+// Threads.
+// Returns the number of cores that this process may run on: a container or taskset may leave it few
+// of many.
+unsigned usable_cores();
+// The calling thread lets others go first.
+void lower_priority();
+
+// Fills `out` from the system's own source; both sides of a fork get different bytes. Throws
+// Error{kDevice}.
+void fill_random(std::span<std::byte> out);
+
+// Libraries.
+// Returns the path of the library or program that holds `code`, or "".
+std::string path_of(const void* code);
+// The library that holds `code` stays until the process ends.
+void keep_loaded(const void* code);
+// Opens a library for good. Null: `why` says what the system says.
+void* open_library(const std::string& path, std::string& why);
+void* symbol(void* library, const char* name);  // null: there is none
+
+// Opens a regular file to be read; `size` is its length. What is no regular file has no end to
+// compare with, may wait for ever, or acts when it is opened. Null: `why` continues a sentence that
+// begins with the path.
+std::FILE* open_regular_file(const std::string& path, std::uint64_t& size, std::string& why);
+
+}  // namespace warplite::os

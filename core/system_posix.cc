@@ -1,0 +1,149 @@
+#if !defined(_WIN32)
+#include "core/system.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <thread>
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#if defined(__linux__)
+#include <sched.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#endif
+
+#include "core/error.h"
+
+namespace warplite::os {
+namespace {
+
+// Returns how many bytes came, or -1. The system call needs no file, but older kernels and other
+// systems do; the C library's own function is newer than the C libraries that this runs with.
+ssize_t some_random(std::byte* out, std::size_t size) {
+#if defined(SYS_getrandom)
+  const long given = syscall(SYS_getrandom, out, size, 0);
+  if (given >= 0 || errno != ENOSYS) return given;
+#endif
+  const int file = ::open("/dev/urandom", O_RDONLY | O_CLOEXEC);
+  if (file < 0) return -1;
+  const ssize_t n = ::read(file, out, size);
+  const int error = errno;
+  ::close(file);
+  errno = error;
+  return n;
+}
+
+}  // namespace
+
+std::byte* map_pages(std::size_t size) {
+  void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return memory == MAP_FAILED ? nullptr : static_cast<std::byte*>(memory);
+}
+
+std::byte* map_huge_pages(std::size_t size) {
+  std::byte* begin = map_pages(size + kHugePage);
+  if (begin == nullptr) return nullptr;
+  const std::size_t before = -reinterpret_cast<std::size_t>(begin) % kHugePage;
+  if (before != 0) munmap(begin, before);
+  if (before != kHugePage) munmap(begin + before + size, kHugePage - before);
+#if defined(MADV_HUGEPAGE)
+  madvise(begin + before, size, MADV_HUGEPAGE);
+#endif
+  return begin + before;
+}
+
+void unmap(std::byte* memory, std::size_t size) noexcept {
+  munmap(memory, size);
+}
+
+void discard(std::byte* memory, std::size_t size) noexcept {
+#if defined(__linux__)
+  madvise(memory, size, MADV_DONTNEED);
+#else
+  madvise(memory, size, MADV_FREE);
+#endif
+}
+
+std::size_t machine_memory() {
+  static const std::size_t kMemory = [] {
+    const long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+    return pages > 0 && size > 0 ? static_cast<std::size_t>(pages) * static_cast<std::size_t>(size)
+                                 : std::size_t{0};
+  }();
+  return kMemory;
+}
+
+unsigned usable_cores() {
+#if defined(__linux__)
+  cpu_set_t set;
+  if (sched_getaffinity(getpid(), sizeof set, &set) == 0) {
+    return static_cast<unsigned>(CPU_COUNT(&set));
+  }
+#endif
+  return std::max(1u, std::thread::hardware_concurrency());
+}
+
+void lower_priority() {
+#if defined(__linux__)
+  constexpr int kNice = 10;
+  setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), kNice);
+#endif
+}
+
+void fill_random(std::span<std::byte> out) {
+  while (!out.empty()) {
+    const ssize_t n = some_random(out.data(), out.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) throw Error(ErrorKind::kDevice, "the system gives no random bytes");
+    out = out.subspan(static_cast<std::size_t>(n));
+  }
+}
+
+std::string path_of(const void* code) {
+  Dl_info found;
+  const bool known = dladdr(code, &found) != 0 && found.dli_fname != nullptr;
+  return known ? found.dli_fname : "";
+}
+
+void keep_loaded(const void* code) {
+  const std::string path = path_of(code);
+  if (!path.empty()) dlopen(path.c_str(), RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
+}
+
+void* open_library(const std::string& path, std::string& why) {
+  void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  if (library != nullptr) return library;
+  const char* error = dlerror();
+  why = error != nullptr ? error : "unknown error";
+  return nullptr;
+}
+
+void* symbol(void* library, const char* name) {
+  return dlsym(library, name);
+}
+
+std::FILE* open_regular_file(const std::string& path, std::uint64_t& size, std::string& why) {
+  struct stat info;
+  why = "cannot be opened";
+  if (::stat(path.c_str(), &info) != 0) return nullptr;
+  const int file =
+      S_ISREG(info.st_mode) ? ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
+  // The file is checked again: it may be another one by now.
+  if (!S_ISREG(info.st_mode) || (file >= 0 && ::fstat(file, &info) != 0) ||
+      !S_ISREG(info.st_mode)) {
+    why = "is no regular file";
+  } else if (file >= 0) {
+    size = static_cast<std::uint64_t>(info.st_size);
+    if (std::FILE* opened = ::fdopen(file, "rb")) return opened;
+  }
+  if (file >= 0) ::close(file);
+  return nullptr;
+}
+
+}  // namespace warplite::os
+#endif
