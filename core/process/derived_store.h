@@ -6,7 +6,6 @@
 #include <memory>
 #include <mutex>
 #include <type_traits>
-#include <typeindex>
 #include <utility>
 #include <vector>
 
@@ -18,7 +17,7 @@ class DerivedStore {
   // thread makes it, others that want a T wait. Throws what make() throws; then nothing is kept.
   template <class T, class Make>
   std::shared_ptr<T> get(const Make& make) {
-    Slot& slot = slot_of(typeid(T));
+    Slot& slot = slot_of(&kTag<std::remove_const_t<T>>);
     const std::lock_guard lock(slot.mutex);
     if (slot.kept == nullptr) {
       const std::shared_ptr<T> made = make();
@@ -38,20 +37,25 @@ class DerivedStore {
   }
   template <class T>
   void drop() {
-    Slot& slot = slot_of(typeid(T));
+    Slot& slot = slot_of(&kTag<std::remove_const_t<T>>);
     const std::lock_guard lock(slot.mutex);
     slot.kept = nullptr;
   }
 
  private:
+  // Stands for a type by its address. With some libraries typeid() takes types of one name for the
+  // same, although they are in unnamed namespaces of different files.
+  template <class T>
+  static inline char kTag = 0;
+
   struct Slot {
-    explicit Slot(std::type_index what) : type(what) {}
-    const std::type_index type;
+    explicit Slot(const void* what) : type(what) {}
+    const void* const type;
     std::mutex mutex;
     std::shared_ptr<void> kept;
   };
 
-  Slot& slot_of(std::type_index type) {
+  Slot& slot_of(const void* type) {
     const std::lock_guard lock(mutex_);
     for (const std::unique_ptr<Slot>& slot : slots_) {
       if (slot->type == type) return *slot;
