@@ -1,6 +1,5 @@
 // Every device against the reference, with metric indexes and without: hits must be equal, bit for bit and in order. A
 // device is a line in conformance_devices.cc; everything else knows compute/ only.
-#include <dlfcn.h>
 
 #include <algorithm>
 #include <atomic>
@@ -20,6 +19,7 @@
 #include "compute/reference.h"
 #include "core/bytes.h"
 #include "core/elements.h"
+#include "core/system.h"
 #include "cpu/cpu_device.h"
 #include "cpu/runtime/targets.h"
 #include "index/flat.h"
@@ -675,10 +675,11 @@ TEST_CASE("devices: whoever waits for the searches of others can be interrupted"
 
 TEST_CASE("devices: the caller's current GPU stays so") {
   if (gpus().empty()) return;
-  void* const driver = dlopen("libcuda.so.1", RTLD_NOW);
-  REQUIRE(driver != nullptr);
+  std::string why;
+  void* const driver = os::open_library("libcuda.so.1", why);
+  REQUIRE_MESSAGE(driver != nullptr, why);
   using Get = int (*)(void**);
-  const auto current = reinterpret_cast<Get>(dlsym(driver, "cuCtxGetCurrent"));
+  const auto current = reinterpret_cast<Get>(os::symbol(driver, "cuCtxGetCurrent"));
   REQUIRE((current != nullptr));
   std::thread([&] {  // which has used none
     constexpr std::uint32_t kRows = 1000, kDim = 16;
