@@ -1,0 +1,19 @@
+-- Run by check_wheels.py on every platform; prints the same everywhere (check.expected).
+SELECT warp_version();
+CREATE VIRTUAL TABLE t USING warp(id INTEGER PRIMARY KEY, e FLOAT[16], i INT8[16] distance=cosine, w TEXT index=ngram(n=3), y INTEGER);
+INSERT INTO t
+WITH RECURSIVE c(n) AS (VALUES(1) UNION ALL SELECT n + 1 FROM c WHERE n < 3000),
+  v(n, j) AS (SELECT n, json_array((n%7), (n%11), (n%13), (n%17)/3.0, (n%19), (n%23)/7.0, (n%29), (n%31), (n%37), (n%41)/11.0, (n%43),
+    (n%47), (n%53), (n%59)/13.0, (n%61), (n%67)) FROM c)
+SELECT n, j, vec_quantize_int8(vec_normalize(j), 'unit'), 'text number ' || (n * 7919), n % 40 FROM v;
+SELECT id, printf('%.17g', distance) FROM t WHERE e MATCH '[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16]' AND k = 5;
+SELECT id, printf('%.17g', distance) FROM t WHERE e MATCH '[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16]' AND y IN (3, 5, 7) AND k = 5;
+SELECT id, printf('%.17g', distance) FROM t WHERE i MATCH vec_int8('[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16]') AND k = 3;
+SELECT id, distance FROM t WHERE w MATCH 'text numbre 7919' AND k = 3;
+SELECT hex(vec_f32(vec_normalize('[0.1, 1e-3, 2.5e7, 1.5]')));
+CREATE VIRTUAL TABLE a USING warp(e FLOAT[16] index=ivfpq(lists=16, m=4));
+INSERT INTO a(rowid, e) SELECT id, e FROM t;
+INSERT INTO a(a) VALUES ('rebuild');
+SELECT rowid, printf('%.17g', distance) FROM a WHERE e MATCH '[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16]' AND k = 5;
+INSERT INTO a(a) VALUES ('integrity-check');
+SELECT 'done';

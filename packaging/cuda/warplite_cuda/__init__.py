@@ -1,0 +1,1 @@
+"""Holds the GPU plug-in, which the package warplite finds here."""
