@@ -1,0 +1,1 @@
+export { load, loadablePath } from "./index.cjs";
