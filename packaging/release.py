@@ -14,14 +14,13 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import re
 import shutil
 import subprocess
 import sys
 import tarfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from build_wheels import ROOT, version
 
 
 def run(*command: object, cwd: Path = ROOT) -> str:
@@ -31,21 +30,17 @@ def run(*command: object, cwd: Path = ROOT) -> str:
     return done.stdout
 
 
-def version() -> str:
-    found = re.search(r"project\(warplite VERSION ([0-9.]+)", (ROOT / "CMakeLists.txt").read_text())
-    assert found
-    return found[1]
-
-
 def source(options: argparse.Namespace) -> None:
     name = f"warplite-{version()}"
-    run("git", "archive", "--format=tar.gz", f"--prefix={name}/", "-o", options.out / f"{name}.tar.gz", "HEAD")
+    run("git", "archive", "--format=tar.gz", f"--prefix={name}/", "-o", options.out / f"{name}-source.tar.gz", "HEAD")
 
 
 def deb(options: argparse.Namespace) -> None:
     if not (options.build / "CMakeCache.txt").exists():
         run("cmake", "-S", ROOT, "-B", options.build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_INSTALL_PREFIX=/usr")
-    run("cmake", "--build", options.build, "--target", "warplite", "warplite_static")
+    known = run("cmake", "--build", options.build, "--target", "help")
+    plugin = ["warplite_cuda"] if "warplite_cuda: phony" in known else []  # where there is an nvcc
+    run("cmake", "--build", options.build, "--target", "warplite", "warplite_static", *plugin)
     made = options.build / "packages"
     shutil.rmtree(made, ignore_errors=True)
     run("cpack", "--config", options.build / "CPackConfig.cmake", "-G", "DEB", "-B", made)

@@ -39,9 +39,9 @@ def main():
                 if hashlib.sha256(file.read()).hexdigest() != digest:
                     sys.exit(f'FAILED: the checksum of {name}')
         names = [name for _, name in sums]
-        (archive,) = (name for name in names if name.endswith('.tar.gz'))
+        (archive,) = (name for name in names if name.endswith('-source.tar.gz'))
         with tarfile.open(os.path.join(out, archive)) as sources:
-            if f'{archive[:-7]}/CMakeLists.txt' not in sources.getnames():
+            if archive.replace('-source.tar.gz', '/CMakeLists.txt') not in sources.getnames():
                 sys.exit(f'FAILED: {archive} holds {sources.getnames()[:5]} …')
         if 'deb' in steps:
             (package,) = (name for name in names if name.endswith('.deb'))
