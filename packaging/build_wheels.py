@@ -126,6 +126,7 @@ def build_wheel(package: str, module: str, library: Path, target: Target, option
     shutil.copytree(ROOT / "python", stage / "python", ignore=shutil.ignore_patterns("*.so", "__pycache__", "tests"))
     shutil.copytree(ROOT / "packaging/cuda", stage / "packaging/cuda")
     shutil.copy(ROOT / "CMakeLists.txt", stage)  # has the version
+    shutil.copy(ROOT / "LICENSE", stage / package)
     shutil.copy(library, stage / package / module / target.library)
     subprocess.run(
         [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(options.out.resolve())],

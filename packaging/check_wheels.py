@@ -117,7 +117,7 @@ def install(wheel: Path, interpreter: str) -> None:
 
 def conform(name: str, target: Target, options: argparse.Namespace) -> str:
     """Runs the tests that compare every device and instruction set with the definition of each operation."""
-    folder = options.work / f"{name}-conformance"
+    folder = options.work / name  # where the library was built
     shutil.copytree(options.doctest, options.work / "include/doctest", dirs_exist_ok=True)
     configure(target, folder, options, "-DWARPLITE_CONFORMANCE=ON",
               f"-DSQLITE_AMALGAMATION={options.amalgamation.resolve()}")

@@ -14,3 +14,5 @@ class PlatformHook(BuildHookInterface):  # type: ignore[type-arg]
         if platform:
             build_data["pure_python"] = False
             build_data["tag"] = f"py3-none-{platform}"
+        if self.metadata.name == "warplite-cuda":  # the library refuses a plug-in of another release
+            build_data["dependencies"].append(f"warplite=={self.metadata.version}")
