@@ -35,8 +35,9 @@ have_command cmake || need cmake
 have_command ninja || need ninja-build
 have_command sqlite3 || need sqlite3
 have_python || need python3
-# The tests of the Python package do without, where these are not easily had.
-for module in numpy pytest click; do
+# The tests of the Python package, and those that get other hosts and extensions, do without, where these are
+# not easily had.
+for module in numpy pytest click pip; do
   have_module $module || ! have_command apt-get || need python3-$module
 done
 have_header sqlite3ext.h || need libsqlite3-dev
