@@ -34,11 +34,11 @@ namespace {
 
 // Loading the extension twice must leave the connection's tables, which know their context,
 // alone. (Asking for a function that does not exist would leave an error on the connection.)
-bool is_registered(sqlite3* db) {
+bool is_registered(sqlite3* db, std::string_view module) {
   const sql::Statement modules = sql::prepare(db, "PRAGMA module_list");
   while (sql::step(modules.get())) {
     const unsigned char* name = sqlite3_column_text(modules.get(), 0);
-    if (name != nullptr && std::string_view(reinterpret_cast<const char*>(name)) == "warp") {
+    if (name != nullptr && std::string_view(reinterpret_cast<const char*>(name)) == module) {
       return true;
     }
   }
@@ -76,10 +76,16 @@ void register_process_parts() {
 
 int register_connection_parts(sqlite3* db, char** message) {
   return sql::guarded(message, [&] {
-    if (is_registered(db)) return SQLITE_OK;
+    if (is_registered(db, "warp")) return SQLITE_OK;
+    const bool has_vec0 = is_registered(db, "vec0");  // sqlite-vec was loaded first
     auto owned = std::make_unique<sql::Context>(db);
     sql::Context* context = owned.get();
     int code = sql::register_warp_module(db, std::move(owned));
+    if (code == SQLITE_OK && !has_vec0) {
+      code = sql::register_vec0_module(db, context);
+      if (code == SQLITE_OK) code = sql::register_vec0_versions(db);
+      context->owns_vec0 = true;
+    }
     if (code == SQLITE_OK) code = sql::register_table_functions(db, context);
     if (code == SQLITE_OK) code = sql::register_match_function(db);
     if (code == SQLITE_OK) code = sql::register_scalar_functions(db, WARPLITE_VERSION);

@@ -74,7 +74,8 @@ std::string owner_of_shadow(sqlite3* db, const std::string& schema, const std::s
                             const std::string& except) {
   const Statement query =
       prepare(db, "SELECT owner.name, substr(?1, length(owner.name) + 2), "
-                      "owner.sql LIKE '%USING%warp%', shadow.sql FROM " + quoted_name(schema) +
+                      "owner.sql LIKE '%USING%warp%' OR owner.sql LIKE '%USING%vec0%', "
+                      "shadow.sql FROM " + quoted_name(schema) +
                       ".sqlite_master AS owner, " + quoted_name(schema) +
                       ".sqlite_master AS shadow WHERE owner.type = 'table' AND owner.rootpage = 0 "
                       "AND owner.name <> ?2 AND shadow.name = ?1 AND shadow.type = 'table' "

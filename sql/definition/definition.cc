@@ -25,7 +25,7 @@ class TableBuilder {
         std::end(kHiddenNames)) {
       parser.fail("the name \"" + lower + "\" belongs to a hidden column of every warp table");
     }
-    if (lower == ascii_lower(definition_.table)) {
+    if (lower == ascii_lower(definition_.table) && definition_.module == ModuleName::kWarp) {
       parser.fail("a column cannot have its table's name, which belongs to the hidden column "
                   "that takes commands");
     }
@@ -104,6 +104,23 @@ void check_content(const TableDefinition& definition) {
   }
 }
 
+void show_key_first(TableDefinition& definition) {
+  std::vector<ColumnDefinition>& columns = definition.columns;
+  const auto key = std::find_if(columns.begin(), columns.end(), [](const ColumnDefinition& column) {
+    return column.kind == ColumnKind::kRowId || column.kind == ColumnKind::kTextKey;
+  });
+  if (key != columns.end()) {
+    std::rotate(columns.begin(), key, key + 1);
+  } else if (definition.find("rowid") == nullptr) {
+    ColumnDefinition rowid;
+    rowid.name = "rowid";
+    rowid.kind = ColumnKind::kRowId;
+    rowid.declared = "INTEGER";
+    columns.insert(columns.begin(), std::move(rowid));
+  }
+  definition.rowid_column = columns.front().kind == ColumnKind::kRowId ? 0 : -1;
+}
+
 }  // namespace
 
 std::string TableDefinition::declaration() const {
@@ -114,7 +131,8 @@ std::string TableDefinition::declaration() const {
     sql += ", ";
   }
   return sql + "distance REAL HIDDEN, k INTEGER HIDDEN, nprobe INTEGER HIDDEN, "
-               "matches INTEGER HIDDEN, " + quoted_name(table) + " HIDDEN)";
+               "matches INTEGER HIDDEN, " + quoted_name(find(table) == nullptr ? table : "warp") +
+         " HIDDEN)";
 }
 
 engine::TableOptions TableDefinition::options() const {
@@ -160,17 +178,18 @@ void check_table_name(const TableDefinition& definition, const std::string& tabl
                                            ", which is a hidden column of every warp table");
     }
   }
-  if (definition.find(table) != nullptr) {
+  if (definition.find(table) != nullptr && definition.module == ModuleName::kWarp) {
     throw Error(ErrorKind::kInvalid, definition.table + ": a warp table cannot be named " + table +
                                          " because it has a column of that name");
   }
 }
 
 TableDefinition parse_definition(const std::string& schema, const std::string& table,
-                                 const std::vector<std::string>& arguments) {
+                                 const std::vector<std::string>& arguments, ModuleName module) {
   TableDefinition definition;
   definition.schema = schema;
   definition.table = table;
+  definition.module = module;
   check_table_name(definition, table);
   TableBuilder builder(definition);
   std::set<std::string> options;
@@ -188,6 +207,7 @@ TableDefinition parse_definition(const std::string& schema, const std::string& t
     throw Error(ErrorKind::kInvalid,
                 table + ": expected at least one column, as warp(embedding FLOAT[768])");
   }
+  if (module == ModuleName::kVec0) show_key_first(definition);
   check_content(definition);
   if (definition.codes_only) check_codes_only(definition);
   return definition;

@@ -1,4 +1,4 @@
-// CREATE VIRTUAL TABLE … USING warp(…): the columns as written, checked.
+// CREATE VIRTUAL TABLE … USING warp(…), or vec0(…): the columns as written, checked.
 // The grammar is a superset of the one of vec0 tables (DESIGN §1.1).
 #pragma once
 
@@ -10,6 +10,10 @@
 #include "index/text/text_index.h"
 
 namespace warplite::sql {
+
+// The name that stands behind USING. vec0, the name of sqlite-vec's module, shows a table's key as its
+// first column: the primary key, or one named rowid where none is declared (DESIGN §1.5).
+enum class ModuleName { kWarp, kVec0 };
 
 enum class ColumnKind { kRowId, kTextKey, kVector, kPlain, kPartition, kAux };
 
@@ -34,8 +38,8 @@ struct ColumnDefinition {
   }
 };
 
-// Hidden columns follow the declared ones, in this order; then one named as the
-// table itself, for commands.
+// Hidden columns follow the declared ones, in this order; then one for commands, named as the table
+// itself. (A vec0 table may have a column of its own name; there it is called warp.)
 enum HiddenColumn { kDistance, kK, kNprobe, kMatches, kCommand, kHiddenCount };
 
 // content=: the rows are those of another table.
@@ -48,6 +52,7 @@ struct ContentOptions {
 struct TableDefinition {
   std::string schema;
   std::string table;
+  ModuleName module = ModuleName::kWarp;
   std::vector<ColumnDefinition> columns;  // in declared order
   int rowid_column = -1;                  // the INTEGER PRIMARY KEY, or -1
   bool codes_only = false;                // store=codes
@@ -66,9 +71,11 @@ struct TableDefinition {
 // `arguments` as xCreate receives them from index 3 on. Throws Error{kInvalid} that quotes the argument and
 // says what was expected, Error{kUnsupported} for an index kind that is not available.
 TableDefinition parse_definition(const std::string& schema, const std::string& table,
-                                 const std::vector<std::string>& arguments);
+                                 const std::vector<std::string>& arguments,
+                                 ModuleName module = ModuleName::kWarp);
 
-// Throws Error{kInvalid} when a hidden column or a column of the table has that name.
+// Throws Error{kInvalid} when a hidden column has that name, or a column of the table, unless its module
+// allows that.
 void check_table_name(const TableDefinition& definition, const std::string& table);
 
 }  // namespace warplite::sql

@@ -14,7 +14,7 @@ namespace {
 class VectorParser {
  public:
   VectorParser(std::string_view text, ElementType type)
-      : text_(text), reader_(text), type_(type) {
+      : text_(text), reader_(text, JsonReader::Numbers::kDecimal), type_(type) {
     result_.bytes.reserve(bytes_per_vector(type, text.size() / 4 / 8 * 8));
   }
 

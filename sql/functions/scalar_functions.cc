@@ -84,4 +84,12 @@ int register_scalar_functions(sqlite3* db, const char* version_text) {
   return code;
 }
 
+int register_vec0_versions(sqlite3* db) {
+  static char number[] = "v0.1.9";
+  static char words[] = "warplite, with the module vec0 and the functions of sqlite-vec v0.1.9";
+  constexpr int kPure = SQLITE_INNOCUOUS | SQLITE_DETERMINISTIC;
+  const int code = create_function<version>(db, "vec_version", 0, kPure, number);
+  return code != SQLITE_OK ? code : create_function<version>(db, "vec_debug", 0, kPure, words);
+}
+
 }  // namespace warplite::sql

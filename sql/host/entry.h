@@ -57,6 +57,10 @@ template <typename Data>
 int create_module(sqlite3* db, const char* name, const sqlite3_module* module, Data* data) {
   return sqlite3_api->create_module_v2(db, name, module, data, entry<destroy<Data>>());
 }
+// `data` is another module's of the connection.
+inline int create_alias(sqlite3* db, const char* name, const sqlite3_module* module, void* data) {
+  return sqlite3_api->create_module_v2(db, name, module, data, nullptr);
+}
 
 // `data` outlives the connection. It takes the place of a function that has the name, as whatever is
 // loaded last does; while a statement runs, as during SELECT load_extension(), SQLite keeps the one

@@ -130,20 +130,22 @@ void JsonReader::scan_digits() {
 
 JsonToken JsonReader::scan_number() {
   const bool negative = peek() == '-';
-  if (negative) ++at_;
+  const bool decimal = numbers_ == Numbers::kDecimal;
+  if (negative || (decimal && peek() == '+')) ++at_;
   if (peek() == 'I') {
     constexpr double kInfinity = std::numeric_limits<double>::infinity();
     number_ = Cell::of(negative ? -kInfinity : kInfinity);
     return word("Inf", JsonToken::kNumber);
   }
-  if (peek() == '0') {
+  const bool whole = peek() != '.';
+  if (peek() == '0' && !decimal) {
     ++at_;
-  } else if (peek() != '.') {
+  } else if (whole) {
     scan_digits();
   }
   if (peek() == '.') {
     ++at_;
-    scan_digits();
+    if (!whole || !decimal || is_digit(peek())) scan_digits();
   }
   if (peek() == 'e' || peek() == 'E') {
     ++at_;

@@ -1,7 +1,8 @@
 // Reads JSON that came from outside, token by token: the one place that does. It takes what JSON
 // (RFC 8259) takes and what SQLite's JSON functions print besides: infinity as Inf (before 3.42) or
 // as a number beyond the range of double, and bytes in strings that are no UTF-8. A number may begin
-// with its point, as users of sqlite-vec write them.
+// with its point; those of vectors may have all decimal forms that C's strtod takes (1., +1, 01), as
+// users of sqlite-vec write them.
 // Bounds: kMostJsonLevels of nesting; no recursion, and memory for one string.
 // Threads: one at a time. Ownership: borrows the text.
 // Errors: JsonError, with the byte where it is, counted from 1.
@@ -47,7 +48,9 @@ enum class JsonToken : std::uint8_t {
 
 class JsonReader {
  public:
-  explicit JsonReader(std::string_view text) : text_(text) {}
+  enum class Numbers : std::uint8_t { kJson, kDecimal };
+  explicit JsonReader(std::string_view text, Numbers numbers = Numbers::kJson)
+      : text_(text), numbers_(numbers) {}
 
   JsonToken next();
 
@@ -80,6 +83,7 @@ class JsonReader {
   std::uint32_t scan_code_unit();
 
   std::string_view text_;
+  Numbers numbers_;
   std::size_t at_ = 0;
   std::size_t begin_ = 0;
   std::size_t depth_ = 0;

@@ -117,14 +117,15 @@ void Context::remove(const OpenTable& table) {
 }
 
 std::shared_ptr<OpenTable> Context::still_open(const std::vector<std::string>& arguments) {
-  const std::string schema = ascii_lower(arguments[0]);
+  const std::string schema = ascii_lower(arguments[1]);
   for (const Known& known : std::views::reverse(tables_)) {
     std::shared_ptr<OpenTable> table = known.schema == schema ? known.open.lock() : nullptr;
-    if (table == nullptr || !std::ranges::equal(table->arguments | std::views::drop(2),
-                                                arguments | std::views::drop(2))) {
+    if (table == nullptr || table->arguments[0] != arguments[0] ||
+        !std::ranges::equal(table->arguments | std::views::drop(3),
+                            arguments | std::views::drop(3))) {
       continue;
     }
-    if (table->collection->continues(arguments[1])) return table;
+    if (table->collection->continues(arguments[2])) return table;
   }
   return nullptr;
 }

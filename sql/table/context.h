@@ -20,10 +20,10 @@ class ContentTable;
 
 // A connected warp table; the virtual table owns it, cursors of table-valued functions share it.
 struct OpenTable {
-  std::vector<std::string> arguments;  // as SQLite hands them over: schema, table, columns
+  std::vector<std::string> arguments;  // as SQLite hands them over: module, schema, table, columns
   TableDefinition definition;
   std::shared_ptr<ContentTable> content;  // null without content=; the collection reads it
-  std::shared_ptr<engine::Collection> collection;
+  std::shared_ptr<engine::Collection> collection;  // null: sqlite-vec wrote it (foreign_vec0.h)
 };
 
 struct QualifiedName {
@@ -68,6 +68,7 @@ class Context {
   // Null: nothing was searched.
   const std::shared_ptr<engine::SearchReport>& last_report() const { return last_report_; }
 
+  bool owns_vec0 = false;  // the module vec0 of the connection was registered by this extension
   int nested_queries = 0;  // query_sql of joins that run, one within another
 
  private:

@@ -6,10 +6,12 @@
 #include <vector>
 
 #include "sql/content/table.h"
+#include "sql/definition/argument_lexer.h"
 #include "sql/host/entry.h"
 #include "sql/host/guard.h"
 #include "sql/plan/plan.h"
 #include "sql/table/commands.h"
+#include "sql/table/foreign_vec0.h"
 #include "sql/table/match_function.h"
 
 namespace warplite::sql {
@@ -26,10 +28,15 @@ enum class Life { kCreate, kConnect };
 std::shared_ptr<OpenTable> open_table(sqlite3* db, Context& context,
                                       std::vector<std::string> arguments, Life life) {
   auto open = std::make_shared<OpenTable>();
-  open->definition = parse_definition(arguments[0].c_str(), arguments[1].c_str(),
-                                      {arguments.begin() + 2, arguments.end()});
+  const ModuleName module =
+      ascii_lower(arguments[0]) == "vec0" ? ModuleName::kVec0 : ModuleName::kWarp;
+  open->definition = parse_definition(arguments[1].c_str(), arguments[2].c_str(),
+                                      {arguments.begin() + 3, arguments.end()}, module);
   open->arguments = std::move(arguments);
   if (life == Life::kConnect) {
+    const bool foreign = module == ModuleName::kVec0 &&
+                         is_foreign(db, open->definition.schema, open->definition.table);
+    if (foreign) return open;
     if (const auto known = context.still_open(open->arguments)) {
       open->content = known->content;
       open->collection = known->collection;
@@ -63,7 +70,7 @@ int connect(sqlite3* db, void* aux, int argc, const char* const* argv, sqlite3_v
   return guarded(error, [&] {
     auto* context = static_cast<Context*>(aux);
     const std::shared_ptr<OpenTable> open =
-        open_table(db, *context, {argv + 1, argv + argc}, life);
+        open_table(db, *context, {argv, argv + argc}, life);
     const TableDefinition& definition = open->definition;
     int code = sqlite3_declare_vtab(db, definition.declaration().c_str());
     if (code == SQLITE_OK) code = sqlite3_vtab_config(db, kConstraintSupport, 1);
@@ -75,7 +82,7 @@ int connect(sqlite3* db, void* aux, int argc, const char* const* argv, sqlite3_v
       if (open->content != nullptr) fill(db, *open);
     }
     auto table = std::make_unique<WarpTable>(context, open);
-    context->add(open);
+    if (table->rows() != nullptr) context->add(open);
     *out = table.release();
     return SQLITE_OK;
   });
@@ -103,6 +110,10 @@ int warp_disconnect(sqlite3_vtab* vtab) {
 int warp_destroy(sqlite3_vtab* vtab) {
   const int code = guarded(vtab, [&] {
     WarpTable& table = table_of(vtab);
+    if (table.rows() == nullptr) {
+      drop_foreign_tables(table.context->db(), table.definition());
+      return SQLITE_OK;
+    }
     table.collection().check_drop();
     if (table.open->content != nullptr) table.open->content->drop_triggers();
     table.collection().drop();
@@ -114,6 +125,7 @@ int warp_destroy(sqlite3_vtab* vtab) {
 int warp_best_index(sqlite3_vtab* vtab, sqlite3_index_info* info) {
   return guarded(vtab, [&] {
     WarpTable& table = table_of(vtab);
+    table.check_own();
     return best_index(table.context->db(), table.definition(), table.memo, info);
   });
 }
@@ -133,7 +145,7 @@ int warp_rename(sqlite3_vtab* vtab, const char* name) {
 
 int warp_begin(sqlite3_vtab* vtab) {
   return guarded(vtab, [&] {
-    table_of(vtab).collection().begin();
+    if (engine::Collection* rows = table_of(vtab).rows()) rows->begin();
     return SQLITE_OK;
   });
 }
@@ -142,35 +154,36 @@ int warp_begin(sqlite3_vtab* vtab) {
 // written.
 int warp_sync(sqlite3_vtab* vtab) {
   return guarded(vtab, [&] {
-    engine::Collection& collection = table_of(vtab).collection();
     table_of(vtab).context->write_all();
-    collection.sync(&table_of(vtab).interrupt, work_reporter(collection));
+    if (engine::Collection* rows = table_of(vtab).rows()) {
+      rows->sync(&table_of(vtab).interrupt, work_reporter(*rows));
+    }
     return SQLITE_OK;
   });
 }
 
 int warp_commit(sqlite3_vtab* vtab) {
-  table_of(vtab).collection().commit();
+  if (engine::Collection* rows = table_of(vtab).rows()) rows->commit();
   return SQLITE_OK;
 }
 
 int warp_rollback(sqlite3_vtab* vtab) {
-  table_of(vtab).collection().rollback();
+  if (engine::Collection* rows = table_of(vtab).rows()) rows->rollback();
   return SQLITE_OK;
 }
 
 int warp_savepoint(sqlite3_vtab* vtab, int n) {
-  table_of(vtab).collection().savepoint(n);
+  if (engine::Collection* rows = table_of(vtab).rows()) rows->savepoint(n);
   return SQLITE_OK;
 }
 
 int warp_release(sqlite3_vtab* vtab, int n) {
-  table_of(vtab).collection().release(n);
+  if (engine::Collection* rows = table_of(vtab).rows()) rows->release(n);
   return SQLITE_OK;
 }
 
 int warp_rollback_to(sqlite3_vtab* vtab, int n) {
-  table_of(vtab).collection().rollback_to(n);
+  if (engine::Collection* rows = table_of(vtab).rows()) rows->rollback_to(n);
   return SQLITE_OK;
 }
 
@@ -182,6 +195,7 @@ int warp_integrity(sqlite3_vtab* vtab, const char* schema, const char* name, int
     std::string text;
     int count = 0;
     WarpTable& table = table_of(vtab);
+    if (table.rows() == nullptr) return SQLITE_OK;
     // An index is not damaged when it lacks changes of which it is not told.
     using Against = engine::Collection::AgainstContent;
     const Against against = table.definition().content.triggers ? Against::kButVanished
@@ -254,6 +268,7 @@ const sqlite3_module* warp_module() { return &library_module<make_module>()->bas
 
 WarpTable::WarpTable(Context* shared, std::shared_ptr<OpenTable> table)
     : sqlite3_vtab{}, context(shared), open(std::move(table)), interrupt(shared->db()) {
+  if (rows() == nullptr) return;
   const Layout& layout = collection().options().layout;
   row.vectors.resize(layout.vectors.size());
   row.plains.resize(layout.plains.size());
@@ -262,8 +277,21 @@ WarpTable::WarpTable(Context* shared, std::shared_ptr<OpenTable> table)
   row.kept.resize(definition().columns.size());
 }
 
+void WarpTable::check_own() const {
+  if (rows() == nullptr) throw_foreign(definition());
+}
+
+engine::Collection& WarpTable::collection() const {
+  check_own();
+  return *rows();
+}
+
 int register_warp_module(sqlite3* db, std::unique_ptr<Context> context) {
   return create_module(db, "warp", warp_module(), context.release());
+}
+
+int register_vec0_module(sqlite3* db, Context* context) {
+  return create_alias(db, "vec0", warp_module(), context);
 }
 
 }  // namespace warplite::sql

@@ -35,7 +35,11 @@ struct WarpTable : sqlite3_vtab {
   WarpTable& operator=(const WarpTable&) = delete;
 
   const TableDefinition& definition() const { return open->definition; }
-  engine::Collection& collection() const { return *open->collection; }
+  // Null where sqlite-vec wrote the table, which then has no rows to read or write here.
+  engine::Collection* rows() const { return open->collection.get(); }
+  // Throw Error{kUnsupported} that says how to convert such a table.
+  void check_own() const;
+  engine::Collection& collection() const;
 
   Context* context;
   std::shared_ptr<OpenTable> open;
@@ -48,8 +52,10 @@ struct WarpTable : sqlite3_vtab {
   int last_column = -1;
 };
 
-// Registers the module. `context` is freed with it, also when this fails.
+// Registers the module warp. `context` is freed with it, also when this fails.
 int register_warp_module(sqlite3* db, std::unique_ptr<Context> context);
+// Registers the same under the name vec0 (DESIGN §1.5). REQUIRES: `context` is that of warp.
+int register_vec0_module(sqlite3* db, Context* context);
 
 int warp_open(sqlite3_vtab* vtab, sqlite3_vtab_cursor** cursor);
 int warp_close(sqlite3_vtab_cursor* cursor);

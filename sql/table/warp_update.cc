@@ -264,7 +264,11 @@ int write(WarpTable& table, int argc, sqlite3_value** argv, sqlite3_int64* rowid
 }  // namespace
 
 int warp_update(sqlite3_vtab* vtab, int argc, sqlite3_value** argv, sqlite3_int64* rowid) {
-  return guarded(vtab, [&] { return write(*static_cast<WarpTable*>(vtab), argc, argv, rowid); });
+  return guarded(vtab, [&] {
+    auto& table = *static_cast<WarpTable*>(vtab);
+    table.check_own();
+    return write(table, argc, argv, rowid);
+  });
 }
 
 }  // namespace warplite::sql

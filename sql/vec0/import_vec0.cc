@@ -13,6 +13,7 @@
 #include "sql/host/older_hosts.h"
 #include "sql/host/progress.h"
 #include "sql/host/statement.h"
+#include "sql/table/foreign_vec0.h"
 #include "sql/vec0/reader.h"
 
 namespace warplite::sql {
@@ -195,11 +196,22 @@ std::uint64_t import_vec0(Context& tables, const std::string& from,
   if (target.schema.empty()) target.schema = source.schema;
   check_schema(db, target);
   const std::string columns = read_columns(db, source);
+  if (!is_foreign(db, source.schema, source.table)) {
+    throw Error(ErrorKind::kInvalid, "expected a vec0 table that sqlite-vec wrote, got " +
+                                         dotted(source) + ", which has none of its shadow tables");
+  }
+  const bool in_place = ascii_lower(dotted(target)) == ascii_lower(dotted(source));
+  const QualifiedName made{target.schema, target.table + (in_place ? "_warp_import" : "")};
 
   Savepoint savepoint(db);
-  run(db, "CREATE VIRTUAL TABLE " + dotted(target) + " USING warp" + columns);
+  run(db, "CREATE VIRTUAL TABLE " + dotted(made) +
+              (in_place && tables.owns_vec0 ? " USING vec0" : " USING warp") + columns);
   savepoint.made_table();
-  const std::uint64_t rows = copy_rows(db, source, target, tables.find(dotted(target))->definition);
+  const std::uint64_t rows = copy_rows(db, source, made, tables.find(dotted(made))->definition);
+  if (in_place) {
+    run(db, "DROP TABLE " + dotted(source));
+    run(db, "ALTER TABLE " + dotted(made) + " RENAME TO " + quoted_name(target.table));
+  }
   savepoint.keep();
   return rows;
 }

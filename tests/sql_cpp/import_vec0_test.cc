@@ -114,6 +114,39 @@ TEST_CASE("a vec0 table of sqlite-vec 0.1.1") {
              "[7.000000][8.000000][9.000000]"});
 }
 
+TEST_CASE("a vec0 table that sqlite-vec wrote is refused in words, converted in place, or dropped") {
+  const testing::TemporaryFile file;
+  { const Vec0Session session("docs", file.path()); }
+  const SqlSession session(file.path());
+  const Rows before = tables(session);
+  for (const char* sql : {"SELECT * FROM docs", "SELECT count(*) FROM docs WHERE year = 1",
+                          "INSERT INTO docs(id) VALUES (1)", "DELETE FROM docs",
+                          "ALTER TABLE docs RENAME TO other",
+                          "SELECT * FROM warp_knn_search('docs', 'e', '[1,1]', 1)"}) {
+    check_error(session, sql, {"docs", "sqlite-vec", "SELECT warp_import_vec0('docs', 'docs')"});
+  }
+  session.must_run("BEGIN; DROP TABLE docs");
+  CHECK(session.must_run("SELECT count(*) FROM sqlite_master WHERE name LIKE 'docs%'") == Rows{"0"});
+  session.must_run("ROLLBACK");
+  CHECK(tables(session) == before);
+
+  session.must_run("BEGIN");
+  CHECK(session.must_run("SELECT warp_import_vec0('docs', 'docs')") == Rows{"19"});
+  CHECK(session.must_run(docs_query("docs")) == kDocs);
+  session.must_run("ROLLBACK");
+  CHECK(tables(session) == before);
+  check_error(session, "SELECT * FROM docs", {"sqlite-vec"});
+
+  CHECK(session.must_run("SELECT warp_import_vec0('docs', 'main.DOCS')") == Rows{"19"});
+  CHECK(session.must_run(docs_query("docs")) == kDocs);
+  CHECK(session.must_run("SELECT count(*) FROM sqlite_master WHERE name LIKE 'docs_chunks%'") ==
+        Rows{"0"});
+  check_error(session, "SELECT warp_import_vec0('docs', 'docs')", {"docs"});
+  const SqlSession again(file.path());
+  CHECK(again.must_run(docs_query("docs")) == kDocs);
+  CHECK(again.must_run("PRAGMA integrity_check") == Rows{"ok"});
+}
+
 TEST_CASE("from and into other schemas") {
   const testing::TemporaryFile file;
   { const Vec0Session session("docs", file.path()); }
