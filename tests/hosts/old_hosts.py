@@ -19,7 +19,8 @@ import wheels
 
 WHEELS = {'3.31.1': 'pyproj==2.6.1', '3.32.3': 'pyproj==3.0.1', '3.35.5': 'pyproj==3.1.0'}
 ORACLES = (('oracle.py', '1', '200'), ('text_oracle.py', '1'),
-           ('key_oracle.py', '1', '40'), ('schema_oracle.py', '1', '20'))
+           ('key_oracle.py', '1', '40'), ('schema_oracle.py', '1', '20'),
+           ('content_oracle.py', '2', '200'))
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 SET_UP = '''

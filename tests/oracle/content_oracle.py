@@ -147,6 +147,8 @@ def compare(connection, question):
     try:
         got = [tuple(row) for row in connection.execute(question.sql, question.parameters)]
     except drivers.SqlError as error:
+        if drivers.refuses_old_host(str(error), question.sql):
+            return None
         return f'  got the error: {error}\n  expected: {question.expected[:20]}'
     expected = question.expected
     if not question.ordered:

@@ -5,6 +5,7 @@ WARPLITE_ORACLE_DEVICE: the device that searches are for, as warp_config('device
 import faulthandler
 import os
 import random
+import re
 import shutil
 import sqlite3
 import sys
@@ -16,6 +17,13 @@ MATERIALIZED = 'MATERIALIZED' if sqlite3.sqlite_version_info >= (3, 35) else ''
 
 class SqlError(Exception):
     pass
+
+
+def refuses_old_host(message, sql):
+    """Before 3.38, SQLite tells of no term whether it is IN: with k, that is refused and nothing else."""
+    return (OLD_HOST and 'does not tell a search with k what IN or OR leave of the rows' in message and
+            re.search(r'\bk = ', sql) is not None and
+            re.search(r'\b(IN|OR)\b', sql, re.IGNORECASE) is not None)
 
 
 def choose_device(connection):

@@ -4,7 +4,6 @@ A query's answer is found on the mirror: Python puts the distance of every row i
 d(id, distance), and SQLite filters and sorts. `ordered` says that rows must come in that order.
 """
 import math
-import re
 import struct
 
 import drivers
@@ -20,11 +19,9 @@ class Query:
         return [tuple(row) for row in self.expected]
 
     def may_be_refused(self, message):
-        """SQLite does not tell a table which of its later terms are IN, or need another table.
-        Before 3.38 it tells of none."""
-        if 'does not tell a search with k what IN or OR leave of the rows' in message:
-            return (drivers.OLD_HOST and re.search(r'\bk = ', self.sql) is not None and
-                    re.search(r'\b(IN|OR)\b', self.sql, re.IGNORECASE) is not None)
+        """SQLite does not tell a table which of its later terms are IN, or need another table."""
+        if drivers.refuses_old_host(message, self.sql):
+            return True
         return 'IN must be among the first 32 terms' in message and self.sql.count(' AND ') > 31
 
 
