@@ -62,6 +62,8 @@ STATEMENTS = (
     "INSERT INTO t(id, e) VALUES (3, '[0,0]')", "INSERT INTO t(id, e) VALUES (2000, '[1]')",
     "INSERT INTO t(t) VALUES ('optimize')", "INSERT INTO t(t) VALUES ('integrity-check')",
     "SELECT id, c, y, r, note FROM t WHERE e MATCH '[5,5]' AND k = 12",
+    'CREATE VIRTUAL TABLE v USING vec0(e float[2])', "INSERT INTO v(rowid, e) VALUES (1, '[1,2]'), (2, '[5,5]')",
+    "SELECT rowid, distance FROM v WHERE e MATCH '[4,4]' AND k = 1", 'DROP TABLE v',
     'ALTER TABLE t RENAME TO u', 'SELECT count(*), sum(id) FROM u', 'DROP TABLE u',
     'SELECT count(*) FROM sqlite_master',
 )
