@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "compute/spelling.h"
+
 namespace warplite::index {
 namespace {
 
@@ -47,8 +49,10 @@ std::unique_ptr<Index> make_index(const Spec& spec, const ColumnShape& shape) {
     }
     known += (known.empty() ? "" : ", ") + std::string(kind.name);
   }
+  const std::string meant = compute::did_you_mean(spec.kind, known);
   throw Error(ErrorKind::kUnsupported,
-              "index=" + spec.kind + " is not available in this version; available: " + known);
+              "index=" + spec.kind + " is not available in this version; available: " + known +
+                  (meant.empty() ? "; index=ivfflat and index=ivfpq search approximately" : meant));
 }
 
 }  // namespace warplite::index

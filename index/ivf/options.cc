@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "compute/spelling.h"
+
 namespace warplite::index {
 namespace {
 
@@ -48,7 +50,7 @@ class Parameters {
   void finish() const {
     if (left_.empty()) return;
     fail(spec_, "takes the parameters " + known_ + ", but \"" + left_.begin()->first +
-                    "\" was given");
+                    "\" was given" + compute::did_you_mean(left_.begin()->first, known_));
   }
 
  private:

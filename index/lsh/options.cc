@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "compute/spelling.h"
 #include "index/lsh/layout.h"
 
 namespace warplite::index {
@@ -58,7 +59,8 @@ class Parameters {
   void finish(LshFamily family) const {
     if (left_.empty()) return;
     fail("with family=" + std::string(name(family)) + " takes the parameters " + known_ +
-         ", but \"" + left_.begin()->first + "\" was given");
+         ", but \"" + left_.begin()->first + "\" was given" +
+         compute::did_you_mean(left_.begin()->first, known_));
   }
 
  private:

@@ -3,6 +3,8 @@
 #include <charconv>
 #include <utility>
 
+#include "compute/spelling.h"
+
 namespace warplite::sql {
 
 namespace {
@@ -83,8 +85,9 @@ void ArgumentParser::table_option(TableDefinition& definition) {
     }
     definition.content.triggers = lower == "triggers";
   } else {
-    fail("unknown table option \"" + option +
-         "\"; expected a column, chunk_size=, store=, content=, content_rowid= or sync=");
+    const std::string known = "chunk_size=, store=, content=, content_rowid=, sync=";
+    fail("unknown table option \"" + option + "\"; expected a column, or one of " + known +
+         compute::did_you_mean(option, known));
   }
 }
 
@@ -195,7 +198,15 @@ void ArgumentParser::option(ColumnDefinition& column) {
   } else if (token().is_word("collate")) {
     collate(column);
   } else {
-    expected("PRIMARY KEY, PARTITION KEY, COLLATE, distance= or index=");
+    for (const char* word : {"not", "default", "unique", "check", "references", "generated"}) {
+      if (token().is_word(word)) {
+        fail("columns of a warp table have no constraints and no defaults, got \"" + token().text +
+             "\"; with content= they are those of the table that holds the rows");
+      }
+    }
+    const std::string known = "PRIMARY KEY, PARTITION KEY, COLLATE, distance=, index=";
+    fail("expected one of " + known + "; got \"" + token().text + "\"" +
+         compute::did_you_mean(ascii_lower(token().text), known));
   }
 }
 
@@ -244,7 +255,8 @@ void ArgumentParser::distance(ColumnDefinition& column) {
   }
   const auto found = distance_by_name(ascii_lower(given));
   if (!found || !applies(*found, column.element)) {
-    fail("expected a distance for this type of vector: " + known + "; got \"" + given + "\"");
+    fail("expected a distance for this type of vector: " + known + "; got \"" + given + "\"" +
+         compute::did_you_mean(ascii_lower(given), known));
   }
   column.distance = *found;
 }
@@ -272,7 +284,11 @@ void ArgumentParser::check_plain_index(const ColumnDefinition& column) const {
   const bool text = column.plain == PlainType::kText && index::is_text_index(kind);
   const bool flat = column.text.by_edits() && kind == "flat";
   if (kind == "match" || text || flat) return;
-  fail("index=" + kind + " on a column that holds no vectors is not available in this version",
+  const bool metric = kind == "flat" || kind == "sss" || kind == "list_of_clusters";
+  const std::string needed = index::is_text_index(kind) ? "a TEXT column"
+                             : metric ? "a vector column, or TEXT with distance=edit"
+                                      : "a vector column";
+  fail("index=" + kind + " needs " + needed + ", and " + column.name + " is " + column.declared,
        ErrorKind::kUnsupported);
 }
 

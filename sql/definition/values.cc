@@ -116,7 +116,10 @@ VectorInput from_blob(std::string_view blob, ElementType type, std::uint32_t dim
   const bool fits = dim == kAnyDimension
                         ? count > 0 && count <= UINT32_MAX && count * whole == blob.size() * 8
                         : blob.size() == bytes_per_vector(type, dim);
-  if (!fits) refuse(where, type, dim, describe(Cell::blob(blob)));
+  if (!fits) {
+    const bool doubles = type == ElementType::kFloat32 && blob.size() == std::size_t{dim} * 8;
+    refuse(where, type, dim, describe(Cell::blob(blob)) + (doubles ? ", as of float64" : ""));
+  }
   VectorInput vector;
   vector.type = type;
   vector.dim = static_cast<std::uint32_t>(count);

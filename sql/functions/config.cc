@@ -7,6 +7,7 @@
 #include <string>
 
 #include "compute/device.h"
+#include "compute/spelling.h"
 #include "core/error.h"
 #include "engine/residency/residency.h"
 #include "engine/search/search.h"
@@ -153,7 +154,7 @@ const Setting& find_setting(std::string_view name) {
   }
   throw Error(ErrorKind::kInvalid,
               "warp_config: unknown setting '" + std::string(name) +
-                  "'; the settings are: " + names);
+                  "'; the settings are: " + names + compute::did_you_mean(name, names));
 }
 
 }  // namespace

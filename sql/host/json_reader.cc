@@ -33,8 +33,12 @@ void JsonReader::malformed() const {
   if (at_ == 0 && text_.starts_with(kByteOrderMark)) {
     throw JsonError("malformed JSON: it begins with a byte order mark");
   }
-  throw JsonError("malformed JSON at byte " + std::to_string(at_ + 1) +
-                  (at_ >= text_.size() ? ", where it ends" : ""));
+  if (at_ >= text_.size()) {
+    throw JsonError("malformed JSON at byte " + std::to_string(at_ + 1) + ", where it ends");
+  }
+  constexpr std::size_t kShown = 12;
+  throw JsonError("malformed JSON at byte " + std::to_string(at_ + 1) + ", at \"" +
+                  std::string(text_.substr(at_, kShown)) + "\"");
 }
 
 void JsonReader::skip_space() {

@@ -90,6 +90,8 @@ int Planner::run() {
   } else if (matches_ == 0 && needs_match_ != nullptr) {
     plan_refusal(std::string(needs_match_) +
                  " needs a MATCH on a vector column or on the table's own name beside it");
+  } else if (matches_ == 0 && orders_by_distance()) {
+    plan_refusal("ORDER BY distance needs a MATCH on a vector column or on the table's own name");
   } else if (unusable_) {
     return SQLITE_CONSTRAINT;
   } else if (matches_ == 1) {
@@ -202,6 +204,17 @@ void Planner::plan_refusal(std::string reason) {
   plan_.access = Plan::Access::kRefused;
   plan_.refusal = std::move(reason);
   info_->estimatedCost = kRefusedCost;
+}
+
+// Without a MATCH every distance is NULL, and such an order would mean nothing. (GROUP BY and DISTINCT ask
+// for an order in the same way, and may have it.)
+bool Planner::orders_by_distance() const {
+  constexpr int kOrderBy = 0;
+  if (!tells_operands() || sqlite3_vtab_distinct(info_) != kOrderBy) return false;
+  for (int i = 0; i < info_->nOrderBy; ++i) {
+    if (info_->aOrderBy[i].iColumn == table_.hidden(kDistance)) return true;
+  }
+  return false;
 }
 
 // Scans come in ascending rowid; what follows a unique key in ORDER BY decides nothing.

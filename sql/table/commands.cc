@@ -3,6 +3,7 @@
 #include <string>
 #include <string_view>
 
+#include "compute/spelling.h"
 #include "core/error.h"
 #include "sql/definition/argument_lexer.h"
 #include "sql/definition/values.h"
@@ -86,7 +87,8 @@ void run_command(engine::Collection& collection, const Cell& command,
     known += (known.empty() ? "'" : ", '") + std::string(row.name) + "'";
   }
   throw Error(ErrorKind::kInvalid, collection.table() + ": expected a command, one of " +
-                                       known + "; got " + describe(command));
+                                       known + "; got " + describe(command) +
+                                       compute::did_you_mean(lower, known));
 }
 
 }  // namespace warplite::sql

@@ -118,7 +118,7 @@ SearchOptions read_options(const Call& call, int parameter, std::span<const Opti
   for (const auto& [key, value] : json.object()) {
     const auto option = std::find_if(known.begin(), known.end(),
                                      [&](const Option& row) { return row.key == key; });
-    if (option == known.end()) call.refuse(parameter, expected);
+    if (option == known.end()) call.refuse(parameter, expected, "the key \"" + key + "\"");
     if (!option->read(value, options)) {
       call.refuse(parameter, std::string(option->expected) + " for the key " + key);
     }

@@ -58,7 +58,7 @@ TEST_CASE("ivf: refusals name the parameter, what was expected and what came") {
         "index=ivfflat takes the parameters lists, nprobe, but \"m\" was given");
   CHECK(refusal(spec("ivfpq", "list=4")) ==
         "index=ivfpq takes the parameters lists, nprobe, bits, m, opq, refine, but \"list\" was "
-        "given");
+        "given; did you mean lists?");
   CHECK(refusal(spec("ivfpq"), {ElementType::kFloat32, 8, Distance::kL1}) ==
         "index=ivfpq needs distance=l2, cosine or ip, but distance=l1 was given");
   CHECK(refusal(spec("ivfflat"), {ElementType::kBit, 8, Distance::kHamming}) ==

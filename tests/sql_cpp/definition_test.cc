@@ -218,7 +218,12 @@ TEST_CASE("definition: refusals quote the argument and say what was expected") {
   refused("e float[3] index=flat(a=1, a=2)", "twice");
   refused("e float[3] index=flat(a=1 b=2)", "expected \",\" or \")\"");
   refused("e float[3] index=flat(", "the end");
-  refused("e float[3] colour=red", "expected PRIMARY KEY");
+  refused("e float[3] colour=red", "expected one of PRIMARY KEY");
+  refused("e float[3] distnace=l2", "did you mean distance?");
+  refused("n integer not null", "no constraints and no defaults");
+  refused("n integer default 5", "no constraints and no defaults");
+  refused("e float[3] index=hnsw", "index=ivfflat and index=ivfpq search approximately");
+  refused("e float[3] index=ivflat", "did you mean ivfflat?");
   refused("e float[3] primary key", "a vector column cannot be PRIMARY KEY");
   refused("x real primary key", "INTEGER or TEXT");
   refused("x integer primary", "expected PRIMARY KEY");
@@ -229,9 +234,9 @@ TEST_CASE("definition: refusals quote the argument and say what was expected") {
   refused("x text distance=edit index=flat(a=1)", "index=flat takes no parameters");
   refused("x text index=list_of_clusters(size=32)", "needs distance=edit");
   refused("x text distance=edit index=list_of_clusters(size=0)", "1 to 65536");
-  refused("x text index=flat", "not available");
+  refused("x text index=flat", "needs a vector column");
   refused("x text index=ngram(n=three)", "n=1 to 16");
-  refused("x integer index=flat", "not available");
+  refused("x integer index=flat", "needs a vector column");
   refused("x integer index=match(buckets=0)", "buckets= must be an integer from 1 to 1048576");
   refused("x integer index=match(buckets=many)", "got \"many\"");
   refused("x integer index=match(lists=8)", "index=match takes buckets=, not lists=");
