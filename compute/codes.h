@@ -56,8 +56,4 @@ struct CodeWork {
 
 // Results as in match.h: hits at distance −count; the k best of each query are added to `best`.
 
-// The obvious version: the oracle of every device. `columns`: [tiles][columns], host memory.
-void reference_match_codes(const CodeWork& work, std::span<const std::uint16_t* const> columns,
-                           HitTable& best);
-
 }  // namespace warplite::compute

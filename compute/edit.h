@@ -84,11 +84,4 @@ struct EditWork {
 // Threads, errors: as Device's operations. `edit_nearest` adds to a table whose thresholds hold
 // from the start (TopK::threshold), `edit_within` appends, in any order.
 
-// The obvious versions: the oracle of every device. `tiles`: the bytes of the work's tiles in host
-// memory.
-void reference_edit_nearest(const EditWork& work, std::span<const std::byte* const> tiles,
-                            HitTable& best);
-void reference_edit_within(const EditWork& work, std::span<const std::byte* const> tiles,
-                           HitLists& out);
-
 }  // namespace warplite::compute

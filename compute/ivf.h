@@ -143,14 +143,7 @@ struct PqAssignWork {
   Cancellation* cancellation = nullptr;
 };
 
-// The obvious scalar versions: the oracle of every device. A run's bytes and the model's buffers in
-// host memory, in the order of the work's own.
-struct IvfHostRun {
-  const std::byte* bytes;
-  std::span<const std::byte* const> vectors;  // per block
-};
-void reference_ivf_nearest(const IvfWork& work, const float* centroids, const float* codebooks,
-                           std::span<const IvfHostRun> runs, HitTable& best);
+// The obvious version.
 void reference_pq_assign(const PqAssignWork& work);
 
 }  // namespace warplite::compute

@@ -77,9 +77,4 @@ struct MatchWork {
 // first, ties by rowid. Adds the k best of each query to `best`, k being that of the table.
 // Threads, errors: as Device's operations.
 
-// The obvious version, with a counter for every row: the oracle of every device. `tiles`: the bytes
-// of the work's tiles in host memory.
-void reference_match(const MatchWork& work, std::span<const std::byte* const> tiles,
-                     HitTable& best);
-
 }  // namespace warplite::compute

@@ -1,5 +1,5 @@
 // Arguments and results of the operations a Device offers: what every device
-// must do, checked by tests/conformance/device_conformance_test against compute/reference.
+// must do, checked by tests/conformance/device_conformance_test against tests/reference.
 //
 // Distances that are returned follow the canonical definition (reference.h):
 // the same bits on every device, SIMD width and thread count. Faster arithmetic

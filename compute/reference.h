@@ -1,5 +1,4 @@
-// The obvious scalar version of every operation: the oracle that devices are
-// compared with, and the definition of every distance that leaves Warplite.
+// The definition of every distance that leaves Warplite.
 //
 // Canonical arithmetic. For FLOAT and FLOAT16 (converted exactly to float): sixteen
 // float64 accumulators; element i goes to accumulator i mod 16 in increasing i.
@@ -19,14 +18,5 @@ namespace warplite::compute {
 // Distance of two vectors of `dim` elements.
 double canonical_distance(Distance distance, ElementType type, std::uint32_t dim,
                           const std::byte* x, const std::byte* y);
-
-// A block in host memory, for the reference operations: `vectors` is ignored.
-struct HostBlock {
-  Block block;
-  const std::byte* vectors;
-};
-
-void reference_nearest(const Workload& work, std::span<const HostBlock> blocks, HitTable& best);
-void reference_within(const Workload& work, std::span<const HostBlock> blocks, HitLists& out);
 
 }  // namespace warplite::compute

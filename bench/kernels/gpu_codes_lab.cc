@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "bench/kernels/lab_rows.h"
+#include "tests/reference/reference.h"
 
 using namespace warplite;
 using namespace warplite::bench;

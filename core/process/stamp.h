@@ -17,10 +17,6 @@ struct Stamp {
   friend auto operator<=>(const Stamp&, const Stamp&) = default;
 };
 
-struct StampHash {
-  std::size_t operator()(const Stamp& stamp) const { return static_cast<std::size_t>(stamp.low); }
-};
-
 // Draws a stamp (thread-safe; from the operating system's randomness, fork-safe).
 Stamp new_stamp();
 

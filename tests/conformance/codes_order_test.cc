@@ -12,6 +12,7 @@
 
 #include "compute/device.h"
 #include "core/bytes.h"
+#include "tests/reference/reference.h"
 #include "tests/support/conformance_checks.h"
 #include "tests/support/conformance_devices.h"
 

@@ -26,6 +26,7 @@
 #include "index/metric/list_of_clusters.h"
 #include "index/metric/metric_index.h"
 #include "index/metric/sss.h"
+#include "tests/reference/reference.h"
 #include "tests/support/conformance_checks.h"
 #include "tests/support/conformance_devices.h"
 #include "tests/support/sql_session.h"

@@ -12,6 +12,7 @@
 #include "core/utf8.h"
 #include "index/metric/text_metric.h"
 #include "index/tiles/edit_tile.h"
+#include "tests/reference/reference.h"
 #include "tests/support/conformance_checks.h"
 #include "tests/support/conformance_devices.h"
 #include "tests/support/long_run.h"

@@ -16,6 +16,7 @@
 #include "cpu/cpu_device.h"
 #include "index/metric/text_metric.h"
 #include "index/tiles/edit_tile.h"
+#include "tests/reference/reference.h"
 #include "tests/support/conformance_devices.h"
 #include "tests/support/data_files.h"
 

@@ -13,6 +13,7 @@
 #include "compute/reference.h"
 #include "core/bytes.h"
 #include "core/elements.h"
+#include "tests/reference/reference.h"
 #include "tests/support/conformance_checks.h"
 #include "tests/support/conformance_devices.h"
 

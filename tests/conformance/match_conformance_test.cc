@@ -11,6 +11,7 @@
 #include "compute/device.h"
 #include "core/bytes.h"
 #include "index/tiles/postings.h"
+#include "tests/reference/reference.h"
 #include "tests/support/conformance_checks.h"
 #include "tests/support/conformance_devices.h"
 #include "tests/support/long_run.h"

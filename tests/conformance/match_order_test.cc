@@ -10,6 +10,7 @@
 
 #include "compute/device.h"
 #include "index/tiles/postings.h"
+#include "tests/reference/reference.h"
 #include "tests/support/conformance_devices.h"
 
 using namespace warplite;

@@ -18,6 +18,7 @@
 #include "compute/select_policy.h"
 #include "core/elements.h"
 #include "core/min_max_heap.h"
+#include "tests/reference/reference.h"
 #include "tests/support/conformance_devices.h"
 
 using namespace warplite;

@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "tests/reference/reference.h"
 #include "tests/support/ivf_fixture.h"
 
 using namespace warplite;

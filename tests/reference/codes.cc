@@ -1,6 +1,6 @@
-#include "compute/codes.h"
-
 #include <vector>
+
+#include "tests/reference/reference.h"
 
 namespace warplite::compute {
 namespace {
