@@ -9,6 +9,7 @@
 #include "cpu/match/code_kernels.h"
 #include "cpu/match/strip.h"
 #include "cpu/match/tile.h"
+#include "cpu/match/tile_loop.h"
 #include "cpu/runtime/cpu_buffer.h"
 #include "cpu/runtime/item_loop.h"
 
@@ -32,7 +33,16 @@ class CodeCounter {
       : work_(work), results_(results), loop_(loop), thread_(thread),
         kernels_(code_kernels()), keeper_(results) {}
 
-  void count(std::size_t tile_number, std::size_t q) {
+  // Queries first … end − 1 in a tile.
+  void count(std::size_t tile_number, std::size_t first, std::size_t end) {
+    for (std::size_t q = first; q < end; ++q) {
+      loop_.check(thread_);
+      count_one(tile_number, q);
+    }
+  }
+
+ private:
+  void count_one(std::size_t tile_number, std::size_t q) {
     const CodeTile& tile = work_.tiles[tile_number];
     const std::uint64_t bound = prepare(tile_number, q);
     if (bound < results_.bar(q).floor) return;
@@ -42,7 +52,6 @@ class CodeCounter {
     count_as<std::uint32_t>(kernels_.words, tile, q, bound);
   }
 
- private:
   // Sets tests_ to what rows of the tile can match. Returns what a row counts at most.
   std::uint64_t prepare(std::size_t tile_number, std::size_t q) {
     const CodeTile& tile = work_.tiles[tile_number];
@@ -133,33 +142,10 @@ class CodeCounter {
 }  // namespace
 
 void search_codes(const CodeWork& work, compute::HitTable& best) {
-  const std::size_t queries = work.queries();
-  if (best.k() == 0 || queries == 0) return;
+  if (best.k() == 0 || work.queries() == 0) return;
   std::size_t rows = 0;
   for (const CodeTile& tile : work.tiles) rows += tile.rows;
-  const std::size_t useful = rows * work.items.size() / kThreadTests + 1;
-  const auto threads =
-      static_cast<unsigned>(std::min<std::size_t>(compute::thread_count(), useful));
-  // Every query of a tile at once, while its codes are in a cache; fewer when there are more
-  // threads than tiles.
-  const std::size_t wanted = threads == 1 ? 1 : 4 * threads / (work.tiles.size() + 1) + 1;
-  const std::size_t group = (queries + wanted - 1) / wanted;
-  const std::size_t groups = (queries + group - 1) / group;
-
-  MatchResults results(work.least, best);
-  ItemLoop loop(work.cancellation);
-  std::vector<std::unique_ptr<CodeCounter>> counters(threads);
-  loop.run(threads, work.tiles.size() * groups, [&](unsigned thread, std::size_t item) {
-    const CodeTile& tile = work.tiles[item / groups];
-    if (tile.live != nullptr && tile.live_rows == 0) return;
-    std::unique_ptr<CodeCounter>& counter = counters[thread];
-    if (!counter) counter = std::make_unique<CodeCounter>(work, results, loop, thread);
-    const std::size_t first = item % groups * group;
-    for (std::size_t q = first; q < std::min(first + group, queries); ++q) {
-      loop.check(thread);
-      counter->count(item / groups, q);
-    }
-  });
+  count_tiles<CodeCounter>(work, rows * work.items.size() / kThreadTests + 1, best);
 }
 
 }  // namespace warplite::cpu

@@ -15,6 +15,7 @@
 #include "cpu/match/sliced.h"
 #include "cpu/match/strip.h"
 #include "cpu/match/tile.h"
+#include "cpu/match/tile_loop.h"
 #include "cpu/runtime/cpu_buffer.h"
 #include "cpu/runtime/item_loop.h"
 
@@ -184,11 +185,13 @@ class Counter {
 class TileCounter {
  public:
   TileCounter(const MatchWork& work, MatchResults& results, ItemLoop& loop, unsigned thread)
-      : results_(results), loop_(loop), thread_(thread), one_(work, results, loop, thread),
+      : work_(work), results_(results), loop_(loop), thread_(thread), one_(work, results, loop, thread),
         many_(work, results, loop, thread) {}
 
   // Queries first … end − 1 in a tile.
-  void count(const MatchTile& tile, std::size_t first, std::size_t end) {
+  void count(std::size_t tile_number, std::size_t first, std::size_t end) {
+    const MatchTile& tile = work_.tiles[tile_number];
+    if (tile.postings == 0) return;
     const CpuBuffer& buffer = CpuBuffer::of(tile.bytes);
     const MatchTileView view(tile, buffer.data());
     const KnownTile& known = buffer.derived().of<KnownTile>(view, tile.rows);
@@ -208,6 +211,7 @@ class TileCounter {
     one_.count(tile, view, lists, q);
   }
 
+  const MatchWork& work_;
   MatchResults& results_;
   ItemLoop& loop_;
   const unsigned thread_;
@@ -218,30 +222,10 @@ class TileCounter {
 }  // namespace
 
 void search_match(const MatchWork& work, compute::HitTable& best) {
-  const std::size_t queries = work.queries();
-  if (best.k() == 0 || queries == 0) return;
+  if (best.k() == 0 || work.queries() == 0) return;
   std::size_t rows = 0;
   for (const MatchTile& tile : work.tiles) rows += tile.rows;
-  const std::size_t useful = rows * queries / kThreadRows + 1;
-  const auto threads =
-      static_cast<unsigned>(std::min<std::size_t>(compute::thread_count(), useful));
-  // Every query of a tile at once, while its postings are in a cache; fewer when there are more
-  // threads than tiles.
-  const std::size_t wanted = threads == 1 ? 1 : 4 * threads / (work.tiles.size() + 1) + 1;
-  const std::size_t group = (queries + wanted - 1) / wanted;
-  const std::size_t groups = (queries + group - 1) / group;
-
-  MatchResults results(work.least, best);
-  ItemLoop loop(work.cancellation);
-  std::vector<std::unique_ptr<TileCounter>> counters(threads);
-  loop.run(threads, work.tiles.size() * groups, [&](unsigned thread, std::size_t item) {
-    const MatchTile& tile = work.tiles[item / groups];
-    if (tile.postings == 0 || (tile.live != nullptr && tile.live_rows == 0)) return;
-    std::unique_ptr<TileCounter>& counter = counters[thread];
-    if (!counter) counter = std::make_unique<TileCounter>(work, results, loop, thread);
-    const std::size_t first = item % groups * group;
-    counter->count(tile, first, std::min(first + group, queries));
-  });
+  count_tiles<TileCounter>(work, rows * work.queries() / kThreadRows + 1, best);
 }
 
 }  // namespace warplite::cpu

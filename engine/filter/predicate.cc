@@ -246,51 +246,32 @@ CompiledPredicate::Verdict CompiledPredicate::judge(const Part& part) const {
 }
 
 CompiledPredicate::Verdict CompiledPredicate::judge_values(const storage::ZoneMap& zone) const {
-  const Cell low = zone.low.cell();
-  const Cell high = zone.high.cell();
-  Verdict verdict = Verdict::kSome;
-  switch (test_) {
-    case Test::kNothing:
-      verdict = Verdict::kNone;
-      break;
-    case Test::kEverything:
-      verdict = Verdict::kAll;
-      break;
-    case Test::kIntegers:
-      verdict = judge_interval(integers_, low.integer, high.integer);
-      break;
-    case Test::kReals:
-      verdict = judge_interval(reals_, low.real, high.real);
-      break;
-    case Test::kIntegerRanges:
-      verdict = judge_ranges(ranges_->integers(), low.integer, high.integer);
-      break;
-    case Test::kRealRanges:
-      verdict = judge_ranges(ranges_->reals(), low.real, high.real);
-      break;
-    case Test::kIntegerSet:
-      verdict = judge_set(sorted_, low.integer, high.integer);
-      break;
-    case Test::kRealSet:
-      verdict = judge_set(sorted_reals_, low.real, high.real);
-      break;
-    case Test::kTextCompare:
-      if (collation_ == Collation::kBinary) verdict = judge_text(op_, text_, low.bytes, high.bytes);
-      break;
-    case Test::kTextSet:
-      if (collation_ != Collation::kBinary) break;
-      if (std::none_of(texts_.begin(), texts_.end(), [&](const std::string& text) {
-            return low.bytes <= text && text <= high.bytes;
-          })) {
-        verdict = Verdict::kNone;
-      }
-      break;
-    case Test::kPattern:
-    case Test::kHost:
-      break;
-  }
+  const Verdict verdict = judge_test(zone.low.cell(), zone.high.cell());
   if (!negated_ || verdict == Verdict::kSome) return verdict;
   return verdict == Verdict::kAll ? Verdict::kNone : Verdict::kAll;
+}
+
+CompiledPredicate::Verdict CompiledPredicate::judge_test(const Cell& low, const Cell& high) const {
+  const auto outside = [&](const std::string& text) { return text < low.bytes || high.bytes < text; };
+  const bool binary = collation_ == Collation::kBinary;
+  switch (test_) {
+    case Test::kNothing: return Verdict::kNone;
+    case Test::kEverything: return Verdict::kAll;
+    case Test::kIntegers: return judge_interval(integers_, low.integer, high.integer);
+    case Test::kReals: return judge_interval(reals_, low.real, high.real);
+    case Test::kIntegerRanges: return judge_ranges(ranges_->integers(), low.integer, high.integer);
+    case Test::kRealRanges: return judge_ranges(ranges_->reals(), low.real, high.real);
+    case Test::kIntegerSet: return judge_set(sorted_, low.integer, high.integer);
+    case Test::kRealSet: return judge_set(sorted_reals_, low.real, high.real);
+    case Test::kTextCompare:
+      return binary ? judge_text(op_, text_, low.bytes, high.bytes) : Verdict::kSome;
+    case Test::kTextSet:
+      return binary && std::all_of(texts_.begin(), texts_.end(), outside) ? Verdict::kNone
+                                                                         : Verdict::kSome;
+    case Test::kPattern:
+    case Test::kHost: break;
+  }
+  return Verdict::kSome;
 }
 
 CompiledPredicate::Verdict CompiledPredicate::judge_rowids(const Part& part) const {

@@ -100,6 +100,7 @@ class CompiledPredicate {
 
   bool tests_text(std::string_view text) const;
   Verdict judge_values(const storage::ZoneMap& zone) const;
+  Verdict judge_test(const Cell& low, const Cell& high) const;  // unless negated
   Verdict judge_rowids(const Part& part) const;
   struct Passes;
   void apply_to_texts(const Column& column, const RowWords& rows, const Passes& passes) const;

@@ -164,43 +164,36 @@ __global__ void __launch_bounds__(kThreads)
   collect<kThreads>(search, rows);
 }
 
-// The best of what one query collected: a key that they do not exceed, or nothing was dropped.
-// False when something was.
-__device__ bool find_best(const IvfSearchView& search, KthKey<kThreads>& kth,
-                          std::uint32_t& count, std::uint64_t& limit) {
-  const std::uint32_t query = blockIdx.x;
-  count = search.collected_counts[query];
-  if (count > search.collect_stride) return false;
+// Calls take(slot, key) for the best of what the thread block's query collected, in any order, and
+// says in `found` how many there are; `lost` when something was dropped.
+template <typename Take>
+__device__ void take_best(const IvfSearchView& search, std::uint32_t lost, std::uint32_t* found,
+                          const Take& take) {
+  __shared__ KthKey<kThreads> kth;
+  __shared__ std::uint32_t kept;
+  const std::uint32_t query = blockIdx.x, count = search.collected_counts[query];
+  if (count > search.collect_stride) {
+    if (threadIdx.x == 0) found[query] = lost;
+    return;
+  }
+  if (threadIdx.x == 0) kept = 0;
   const std::uint64_t* keys = search.collected + std::size_t{query} * search.collect_stride;
-  limit = with_ties(search, kth.find([keys](std::uint32_t i) { return keys[i]; }, count,
-                                     search.nominated));
-  return true;
+  const std::uint64_t limit = with_ties(
+      search, kth.find([keys](std::uint32_t i) { return keys[i]; }, count, search.nominated));
+  __syncthreads();
+  for (std::uint32_t i = threadIdx.x; i < count; i += kThreads) {
+    if (keys[i] <= limit) take(atomicAdd(&kept, 1u), keys[i]);
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) found[query] = kept;
 }
 
 __global__ void __launch_bounds__(kThreads)
     nominate_kernel(const __grid_constant__ IvfSearchView search, Nominees out) {
-  __shared__ KthKey<kThreads> kth;
-  __shared__ std::uint32_t kept;
-  if (threadIdx.x == 0) kept = 0;
-  std::uint32_t count = 0;
-  std::uint64_t limit = 0;
-  const std::uint32_t query = blockIdx.x;
-  if (!find_best(search, kth, count, limit)) {
-    if (threadIdx.x == 0) out.counts[query] = out.capacity + 1;
-    return;
-  }
-  __syncthreads();
-  const std::uint64_t* keys = search.collected + std::size_t{query} * search.collect_stride;
-  for (std::uint32_t i = threadIdx.x; i < count; i += kThreads) {
-    if (keys[i] > limit) continue;
-    const std::uint32_t slot = atomicAdd(&kept, 1u);
-    if (slot < out.capacity) {
-      out.ordinals[std::size_t{query} * out.capacity + slot] =
-          static_cast<std::uint32_t>(keys[i]);
-    }
-  }
-  __syncthreads();
-  if (threadIdx.x == 0) out.counts[query] = kept;
+  take_best(search, out.capacity + 1, out.counts, [&](std::uint32_t slot, std::uint64_t key) {
+    if (slot >= out.capacity) return;
+    out.ordinals[std::size_t{blockIdx.x} * out.capacity + slot] = static_cast<std::uint32_t>(key);
+  });
 }
 
 static_assert(products_are({Distance::kL2, Distance::kCosine, Distance::kInnerProduct}));
@@ -215,31 +208,14 @@ __device__ double distance_of_score(Distance distance, float score) {
 __global__ void __launch_bounds__(kThreads)
     emit_kernel(const __grid_constant__ IvfSearchView search, Candidate* out,
                 std::uint32_t* found) {
-  __shared__ KthKey<kThreads> kth;
-  __shared__ std::uint32_t kept;
-  if (threadIdx.x == 0) kept = 0;
-  std::uint32_t count = 0;
-  std::uint64_t limit = 0;
-  const std::uint32_t query = blockIdx.x;
-  if (!find_best(search, kth, count, limit)) {
-    if (threadIdx.x == 0) found[query] = kLost;
-    return;
-  }
-  __syncthreads();
-  const std::uint64_t* keys = search.collected + std::size_t{query} * search.collect_stride;
-  for (std::uint32_t i = threadIdx.x; i < count; i += kThreads) {
-    if (keys[i] > limit) continue;
-    const std::uint32_t slot = atomicAdd(&kept, 1u);
-    if (slot >= search.nominated) continue;
-    const auto ordinal = static_cast<std::uint32_t>(keys[i]);
+  take_best(search, kLost, found, [&](std::uint32_t slot, std::uint64_t key) {
+    if (slot >= search.nominated) return;
+    const auto ordinal = static_cast<std::uint32_t>(key);
     const std::uint32_t block = block_of_row(search.table, ordinal);
-    out[std::size_t{query} * search.nominated + slot] = {
-        distance_of_score(search.distance,
-                          value_of_key(static_cast<std::uint32_t>(keys[i] >> 32))),
+    out[std::size_t{blockIdx.x} * search.nominated + slot] = {
+        distance_of_score(search.distance, value_of_key(static_cast<std::uint32_t>(key >> 32))),
         block, ordinal - search.table.blocks[block].first_ordinal};
-  }
-  __syncthreads();
-  if (threadIdx.x == 0) found[query] = kept;
+  });
 }
 
 }  // namespace

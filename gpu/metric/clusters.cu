@@ -71,15 +71,7 @@ class ClusterSearch {
       distances_ += push_outliers(search_, view_, block_, first_query_, shared_.queues[warp_]);
     }
     shared_.queues[warp_].drain(search_, block_, first_query_, true);
-    if (lane_ == 0) {
-      atomicAdd(&shared_.totals.distances, distances_);
-      atomicAdd(&shared_.totals.clusters, clusters_);
-    }
-    __syncthreads();
-    if (threadIdx.x == 0) {
-      atomicAdd(&search_.totals->distances, shared_.totals.distances);
-      atomicAdd(&search_.totals->clusters, shared_.totals.clusters);
-    }
+    add_totals({distances_, clusters_}, shared_.totals, search_.totals);
   }
 
  private:

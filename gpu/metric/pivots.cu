@@ -41,16 +41,8 @@ class PivotSearch {
       distances_ += push_outliers(search_, view_, block_, first_query_, shared_.queues[warp_]);
     }
     shared_.queues[warp_].drain(search_, block_, first_query_, true);
-    if (lane_ == 0) {
-      distances_ += std::uint64_t{queries} * pivots_;
-      atomicAdd(&shared_.totals.distances, distances_);
-      atomicAdd(&shared_.totals.clusters, clusters_);
-    }
-    __syncthreads();
-    if (threadIdx.x == 0) {
-      atomicAdd(&search_.totals->distances, shared_.totals.distances);
-      atomicAdd(&search_.totals->clusters, shared_.totals.clusters);
-    }
+    if (lane_ == 0) distances_ += std::uint64_t{queries} * pivots_;
+    add_totals({distances_, clusters_}, shared_.totals, search_.totals);
   }
 
  private:

@@ -2,7 +2,7 @@
 // has a queue in shared memory, so that it scores 32 rows at a time whatever came of its lanes.
 #pragma once
 
-#include "gpu/metric/metric.h"
+#include "gpu/metric/totals.cuh"
 #include "gpu/runtime/row_score.cuh"
 
 namespace warplite::gpu {

@@ -134,20 +134,13 @@ __global__ void __launch_bounds__(kTextThreads)
   ClusterTexts<kWords>(search, shared, memory).run();
 }
 
-template <unsigned kWords>
-void launch(const MetricTextSearch& search, cudaStream_t stream) {
-  launch_text_kernel<kWords>(clusters_kernel<kWords>, search, kParts, stream);
-}
-
 }  // namespace
 
 void launch_metric_text_clusters(const MetricTextSearch& search, std::uint32_t words,
                                  cudaStream_t stream) {
-  switch (words) {
-    case 1: return launch<1>(search, stream);
-    case 2: return launch<2>(search, stream);
-    default: return launch<4>(search, stream);
-  }
+  with_words(words, [&]<unsigned kWords>() {
+    launch_text_kernel<kWords>(clusters_kernel<kWords>, search, kParts, stream);
+  });
 }
 
 }  // namespace warplite::gpu

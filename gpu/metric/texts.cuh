@@ -4,6 +4,7 @@
 
 #include "gpu/edit/columns.cuh"
 #include "gpu/metric/texts.h"
+#include "gpu/metric/totals.cuh"
 #include "gpu/runtime/cuda_error.h"
 
 namespace warplite::gpu {
@@ -115,15 +116,7 @@ class TextWarp {
   __device__ void finish() {
     compare_pairs(true);
     flush();
-    if (lane_ == 0) {
-      atomicAdd(&shared_.totals.distances, distances_);
-      atomicAdd(&shared_.totals.clusters, clusters_);
-    }
-    __syncthreads();
-    if (threadIdx.x == 0) {
-      atomicAdd(&all_.totals->distances, shared_.totals.distances);
-      atomicAdd(&all_.totals->clusters, shared_.totals.clusters);
-    }
+    add_totals({distances_, clusters_}, shared_.totals, all_.totals);
   }
 
   // Distances of the lane's text from kCount queries.
@@ -258,6 +251,16 @@ void launch_text_kernel(Kernel* kernel, const MetricTextSearch& search, unsigned
       (search.search.queries + text_queries(kWords) - 1) / text_queries(kWords);
   kernel<<<dim3(batches, search.tiles, parts), kTextThreads, bytes, stream>>>(search);
   check_launch("comparing texts through an index");
+}
+
+// Calls launch.operator()<words of a query>().
+template <typename Launch>
+void with_words(std::uint32_t words, const Launch& launch) {
+  switch (words) {
+    case 1: return launch.template operator()<1>();
+    case 2: return launch.template operator()<2>();
+    default: return launch.template operator()<4>();
+  }
 }
 
 }  // namespace warplite::gpu

@@ -52,9 +52,22 @@ class CurrentDevice {
   const bool known_;
 };
 
+template <typename Handle, auto kDestroy>
+class Owned {
+ public:
+  Owned(const Owned&) = delete;
+  Owned& operator=(const Owned&) = delete;
+  ~Owned() { kDestroy(handle_); }
+  operator Handle() const { return handle_; }
+
+ protected:
+  Owned() = default;
+  Handle handle_ = nullptr;
+};
+
 // A pool of device memory of our own, so that what the host program does with the device's
 // default pool and what we do stay apart.
-class MemoryPool {
+class MemoryPool : public Owned<cudaMemPool_t, cudaMemPoolDestroy> {
  public:
   // Keeps up to `kept` bytes that nobody uses.
   MemoryPool(int device, std::size_t kept) {
@@ -62,16 +75,9 @@ class MemoryPool {
     properties.allocType = cudaMemAllocationTypePinned;
     properties.location.type = cudaMemLocationTypeDevice;
     properties.location.id = device;
-    check(cudaMemPoolCreate(&pool_, &properties), "making a memory pool");
-    cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &kept);
+    check(cudaMemPoolCreate(&handle_, &properties), "making a memory pool");
+    cudaMemPoolSetAttribute(handle_, cudaMemPoolAttrReleaseThreshold, &kept);
   }
-  MemoryPool(const MemoryPool&) = delete;
-  MemoryPool& operator=(const MemoryPool&) = delete;
-  ~MemoryPool() { cudaMemPoolDestroy(pool_); }
-  operator cudaMemPool_t() const { return pool_; }
-
- private:
-  cudaMemPool_t pool_ = nullptr;
 };
 
 // Device memory. Usable by, and freed in the order of, the stream it was made on; others wait
@@ -140,28 +146,16 @@ class PinnedBytes {
   std::size_t size_ = 0;
 };
 
-class Stream {
- public:
-  Stream() { check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream"); }
-  Stream(const Stream&) = delete;
-  Stream& operator=(const Stream&) = delete;
-  ~Stream() { cudaStreamDestroy(stream_); }
-  operator cudaStream_t() const { return stream_; }
-
- private:
-  cudaStream_t stream_ = nullptr;
+struct Stream : Owned<cudaStream_t, cudaStreamDestroy> {
+  Stream() {
+    check(cudaStreamCreateWithFlags(&handle_, cudaStreamNonBlocking), "making a stream");
+  }
 };
 
-class Event {
- public:
-  Event() { check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "making an event"); }
-  Event(const Event&) = delete;
-  Event& operator=(const Event&) = delete;
-  ~Event() { cudaEventDestroy(event_); }
-  operator cudaEvent_t() const { return event_; }
-
- private:
-  cudaEvent_t event_ = nullptr;
+struct Event : Owned<cudaEvent_t, cudaEventDestroy> {
+  Event() {
+    check(cudaEventCreateWithFlags(&handle_, cudaEventDisableTiming), "making an event");
+  }
 };
 
 }  // namespace warplite::gpu
