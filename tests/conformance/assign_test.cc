@@ -1,17 +1,21 @@
-// The nearest centroid of each row on the CPU, with every SIMD target: the same lists and the same
-// bits as a search for the nearest one gives.
+// The nearest centroid, and the nearest codewords, of each row on every device: the same lists and the
+// same bits as a search for the nearest one gives.
 #include <doctest/doctest.h>
 
 #include <bit>
 #include <chrono>
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "compute/device.h"
+#include "compute/reference.h"
+#include "tests/conformance/ivf_world.h"
+#include "tests/support/conformance_checks.h"
 #include "tests/support/conformance_devices.h"
 
 using namespace warplite;
@@ -230,6 +234,100 @@ TEST_CASE("assign: a cancelled one ends soon and says so") {
       CHECK(status.kind == ErrorKind::kInterrupted);
       CHECK(status.message == "interrupted");
       CHECK(time.count() < 1.0);
+    }
+  }
+}
+
+TEST_CASE("ivf: codes of vectors are the reference's") {
+  const Restore restore;
+  std::uint64_t n = 0;
+  for (std::uint32_t m : {1u, 2u, 3u, 8u, 33u}) {
+    for (std::uint32_t sub_dim : {1u, 2u, 4u, 7u, 16u}) {
+      for (std::uint32_t codewords : {16u, 256u}) {
+        Random random(++n);
+        const bool huge = n % 7 == 0, ties = n % 3 == 0;
+        const auto fill = [&](std::vector<float>& values) {
+          for (float& value : values) {
+            value = static_cast<float>(std::uniform_real_distribution<double>(-1, 1)(random));
+            if (ties) value = std::round(value * 2);
+            if (huge && random() % 4 == 0) value *= 3e38f;
+          }
+        };
+        PqAssignWork work;
+        work.count = turn<std::size_t>({1, 0, 3, 4, 5, 130, 3000}, n);
+        work.m = m;
+        work.dim = m * sub_dim;
+        work.codewords = codewords;
+        std::vector<float> rows(work.count * work.dim), codebooks(codewords * work.dim);
+        fill(rows);
+        fill(codebooks);
+        std::vector<std::uint8_t> expected(work.count * m);
+        work.rows = rows.data();
+        work.codebooks = codebooks.data();
+        work.out = expected.data();
+        reference_pq_assign(work);
+        for (const Candidate& candidate : conformance_devices()) {
+          INFO(candidate.name, " m ", m, " sub_dim ", sub_dim, " codewords ", codewords, " rows ",
+               work.count);
+          candidate.prepare();
+          std::vector<std::uint8_t> found(work.count * m, 0xcd);
+          work.out = found.data();
+          const Status status = candidate.device->pq_assign(work);
+          REQUIRE_MESSAGE(status.ok(), status.message);
+          CHECK(found == expected);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("ivf: lists of vectors are those of the nearest centroids") {
+  const Restore restore;
+  std::uint64_t n = 0;
+  for (std::uint32_t lists : {1u, 3u, 255u, 256u, 700u, 2500u}) {
+    for (std::uint32_t dim : {1u, 3u, 16u, 100u}) {
+      Random random(++n);
+      const bool ties = n % 2 == 0, huge = n % 5 == 0;
+      const std::size_t count = turn<std::size_t>({1, 4, 5, 70, 300}, n);
+      std::vector<float> centroids(lists * dim), rows(count * dim);
+      for (std::vector<float>* values : {&centroids, &rows}) {
+        for (float& value : *values) {
+          value = static_cast<float>(std::uniform_real_distribution<double>(-3, 3)(random));
+          if (ties) value = std::round(value);
+          if (huge && random() % 50 == 0) value *= 1e18f;
+        }
+      }
+      std::copy_n(centroids.begin(), dim, rows.begin());
+      const auto row = [dim](const std::vector<float>& values, std::size_t i) {
+        return reinterpret_cast<const std::byte*>(&values[i * dim]);
+      };
+      for (const Candidate& candidate : conformance_devices()) {
+        INFO(candidate.name, " lists ", lists, " dim ", dim, " rows ", count);
+        candidate.prepare();
+        ivf::Resident resident{ivf::bytes_of(centroids), nullptr};
+        resident.load(*candidate.device);
+        std::vector<Assigned> found(count);
+        AssignWork work;
+        work.rows = rows.data();
+        work.count = count;
+        work.dim = dim;
+        work.lists = lists;
+        work.centroids = resident.buffer.get();
+        work.out = found.data();
+        const Status status = candidate.device->assign(work);
+        REQUIRE_MESSAGE(status.ok(), status.message);
+        for (std::size_t i = 0; i < count; ++i) {
+          Assigned nearest{0, std::numeric_limits<double>::infinity()};
+          for (std::uint32_t list = 0; list < lists; ++list) {
+            const double distance =
+                canonical_distance(Distance::kL2, ElementType::kFloat32, dim, row(rows, i),
+                                   row(centroids, list));
+            if (distance < nearest.distance) nearest = {list, distance};
+          }
+          CHECK(found[i].list == nearest.list);
+          CHECK(found[i].distance == nearest.distance);
+        }
+      }
     }
   }
 }

@@ -11,15 +11,11 @@
 #include "tests/reference/reference.h"
 #include "tests/support/conformance_checks.h"
 #include "tests/support/conformance_devices.h"
+#include "tests/support/conformance_tiles.h"
 
 using namespace warplite;
 using namespace warplite::compute;
-using warplite::testing::Candidate;
-using warplite::testing::conformance_devices;
-using warplite::testing::expect_hits;
-using warplite::testing::expect_interrupted;
-using warplite::testing::Restore;
-using warplite::testing::turn;
+using namespace warplite::testing;
 
 namespace {
 
@@ -57,15 +53,13 @@ struct TileData {
   std::vector<std::shared_ptr<Bytes>> columns;  // null: there is none
   std::vector<std::shared_ptr<const Buffer>> buffers;
   std::vector<const Buffer*> pointers;
-  std::vector<RowId> rowids;
-  std::vector<std::uint64_t> live;
+  TileRows rows;
 };
 
 class World {
  public:
   explicit World(const Case& c) : case_(c), random_(c.seed) {
-    data_.resize(c.tile_rows.size());
-    for (std::size_t t = 0; t < data_.size(); ++t) make_tile(t);
+    for (std::size_t t = 0; t < c.tile_rows.size(); ++t) make_tile(t);
     make_queries();
     HitTable best(c.queries, c.k);
     reference_match_codes(work_, host_columns_, best);
@@ -89,8 +83,6 @@ class World {
   }
 
   void check(const Candidate& candidate) {
-    candidate.prepare();
-    if (!candidate.device->supports_codes()) return;
     HitTable best(case_.queries, case_.k);
     const Status status = candidate.device->match_codes(work_on(*candidate.device), best);
     REQUIRE_MESSAGE(status.ok(), status.message);
@@ -108,36 +100,24 @@ class World {
   }
 
   void make_tile(std::size_t t) {
-    TileData& data = data_[t];
-    CodeTile tile;
-    tile.rows = case_.tile_rows[t];
-    data.pointers.assign(case_.columns, nullptr);
+    const std::uint32_t rows = case_.tile_rows[t];
+    TileData& data = data_.emplace_back(
+        TileData{{}, {}, std::vector<const Buffer*>(case_.columns),
+                 TileRows(rows, t, case_.tile_rows.size(), case_.filter, random_)});
     for (std::uint32_t i = 0; i < case_.columns; ++i) {
       std::shared_ptr<Bytes> bytes;
       if (random_() % 16 != 0) {
-        bytes = std::make_shared<Bytes>(code_slots(tile.rows) * sizeof(std::uint16_t));
+        bytes = std::make_shared<Bytes>(code_slots(rows) * sizeof(std::uint16_t));
         auto* const codes = reinterpret_cast<std::uint16_t*>(bytes->data());
-        for (std::size_t row = 0; row < code_slots(tile.rows); ++row) codes[row] = code();
+        for (std::size_t row = 0; row < code_slots(rows); ++row) codes[row] = code();
       }
       host_columns_.push_back(
           bytes == nullptr ? nullptr : reinterpret_cast<const std::uint16_t*>(bytes->data()));
       data.columns.push_back(std::move(bytes));
     }
-    data.live.resize(tile.rows / 64 + 1);
-    for (std::uint32_t row = 0; row < tile.rows; ++row) {
-      // Tiles interleave.
-      data.rowids.push_back(static_cast<RowId>(row * data_.size() + t) - 1000);
-      if (case_.filter < 0 || (case_.filter > 0 && random_() % case_.filter != 0)) continue;
-      data.live[row / 64] |= std::uint64_t{1} << (row % 64);
-      ++tile.live_rows;
-    }
-    if (t % 2 == 0) std::shuffle(data.rowids.begin(), data.rowids.end(), random_);
+    CodeTile tile;
+    data.rows.describe(tile);
     tile.columns = data.pointers.data();
-    tile.id = static_cast<std::uint32_t>(3 + 10 * t);
-    // Every third tile holds a run of rowids.
-    tile.rowids = t % 3 == 2 ? RowIdView{static_cast<RowId>(1000000 * t), nullptr}
-                             : RowIdView{0, data.rowids.data()};
-    tile.live = case_.filter == 0 ? nullptr : data.live.data();
     tiles_.push_back(tile);
   }
 
@@ -202,12 +182,9 @@ class World {
 };
 
 void check_everywhere(const Case& c) {
-  const std::string description = describe(c);
   World world(c);
-  for (const Candidate& candidate : conformance_devices()) {
-    INFO(candidate.name, ": ", description);
-    world.check(candidate);
-  }
+  on_each_device(&Device::supports_codes, [&](const Candidate& candidate) { world.check(candidate); },
+                 describe(c));
 }
 
 Case make_case(std::uint64_t n) {
@@ -305,27 +282,18 @@ TEST_CASE("codes: a search adds to what the table holds") {
   c.k = 2;
   World world(c);
   REQUIRE(world.expected(0).size() == 2);
-  for (const Candidate& candidate : conformance_devices()) {
-    INFO(candidate.name);
-    candidate.prepare();
-    if (!candidate.device->supports_codes()) continue;
-    HitTable best(c.queries, c.k);
-    const Hit near{-1e9, 42, 7, 3}, far{-0.5, 43, 7, 4};
-    for (const Hit& hit : {near, far}) best.row(0).push(hit);
-    REQUIRE(candidate.device->match_codes(world.work_on(*candidate.device), best).ok());
-    REQUIRE(best.sorted(0).size() == 2);
-    CHECK(best.sorted(0)[0].rowid == 42);
-    CHECK(best.sorted(0)[1].rowid == world.expected(0)[0].rowid);
-    CHECK(best.sorted(1).empty());
-  }
+  on_each_device(&Device::supports_codes, [&](const Candidate& candidate) {
+    expect_added(c.queries, world.expected(0)[0].rowid, [&](HitTable& best) {
+      const Status status = candidate.device->match_codes(world.work_on(*candidate.device), best);
+      CHECK(best.sorted(1).empty());
+      return status;
+    });
+  });
 }
 
 TEST_CASE("codes: nothing to search") {
   const Restore restore;
-  for (const Candidate& candidate : conformance_devices()) {
-    INFO(candidate.name);
-    candidate.prepare();
-    if (!candidate.device->supports_codes()) continue;
+  on_each_device(&Device::supports_codes, [&](const Candidate& candidate) {
     const std::vector<std::uint32_t> begins{0};
     CodeWork work;
     work.begins = begins;
@@ -341,7 +309,7 @@ TEST_CASE("codes: nothing to search") {
     CHECK(best.sorted(0).empty());
     HitTable no_hits(2, 0);
     CHECK(candidate.device->match_codes(work, no_hits).ok());
-  }
+  });
 }
 
 TEST_CASE("codes: a cancelled search ends soon and says so") {
@@ -351,13 +319,10 @@ TEST_CASE("codes: a cancelled search ends soon and says so") {
   c.tile_rows = {65536, 65536};
   c.queries = 1;
   World world(c);
-  for (const Candidate& candidate : conformance_devices()) {
-    INFO(candidate.name);
-    candidate.prepare();
-    if (!candidate.device->supports_codes()) continue;
+  on_each_device(&Device::supports_codes, [&](const Candidate& candidate) {
     // Once as many queries, once as one of many items.
     for (const bool many : {true, false}) {
-      testing::CountingCancellation cancellation(candidate.asks);
+      CountingCancellation cancellation(candidate.asks);
       CodeWork work = world.work_on(*candidate.device);
       const std::vector<CodeItem> items(50000, CodeItem{0, 1});
       const std::vector<CodeRange> ranges(2 * items.size(), CodeRange{0, 20});
@@ -374,5 +339,5 @@ TEST_CASE("codes: a cancelled search ends soon and says so") {
       HitTable best(work.queries(), 10);
       expect_interrupted([&] { return candidate.device->match_codes(work, best); });
     }
-  }
+  });
 }

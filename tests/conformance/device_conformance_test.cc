@@ -1,9 +1,6 @@
-// Every device against the reference, with metric indexes and without: hits must be equal, bit for bit and in order. A
-// device is a line in conformance_devices.cc; everything else knows compute/ only.
-
+// Every device against the reference, with metric indexes and without: hits must be equal, bit for bit
+// and in order. A device is a line in conformance_devices.cc; everything else knows compute/ only.
 #include <algorithm>
-#include <atomic>
-#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <doctest/doctest.h>
@@ -12,16 +9,11 @@
 #include <random>
 #include <sstream>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "compute/device.h"
 #include "compute/reference.h"
-#include "core/bytes.h"
 #include "core/elements.h"
-#include "core/system.h"
-#include "cpu/cpu_device.h"
-#include "cpu/runtime/targets.h"
 #include "index/flat.h"
 #include "index/metric/list_of_clusters.h"
 #include "index/metric/metric_index.h"
@@ -33,12 +25,7 @@
 
 using namespace warplite;
 using namespace warplite::compute;
-using warplite::testing::Candidate;
-using warplite::testing::conformance_devices;
-using warplite::testing::expect_hits;
-using warplite::testing::expect_interrupted;
-using warplite::testing::Restore;
-using warplite::testing::turn;
+using namespace warplite::testing;
 
 namespace {
 
@@ -280,7 +267,7 @@ class Case {
   // The same through metric indexes, which know no more than the blocks' bytes.
   void check_metric(Device& device) {
     if (!info(shape_.distance).space) return;
-    static const testing::SqlSession session(":memory:");  // registers the device that builders ask
+    static const SqlSession session(":memory:");  // registers the device that builders ask
     constexpr std::uint32_t kMostRows = 2048;  // small clusters of more take long to make
     for (HostBlock& host : host_) {
       if (host.block.rows > kMostRows) return;
@@ -507,45 +494,6 @@ TEST_CASE("devices: vectors of 65,536 elements do not overflow integer sums") {
   }
 }
 
-namespace {
-
-// Bytes that look like floats from −1 to 1, made faster than by a generator of the library.
-std::shared_ptr<Bytes> floats(std::size_t count) {
-  auto bytes = std::make_shared<Bytes>(count * sizeof(float));
-  std::uint64_t state = 88172645463325252u;
-  for (std::size_t i = 0; i < count; ++i) {
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    const float value = static_cast<float>(static_cast<std::int32_t>(state >> 32)) * 0x1p-31f;
-    std::memcpy(bytes->data() + i * sizeof value, &value, sizeof value);
-  }
-  return bytes;
-}
-
-// GPUs alone: a case that says nothing of the CPU, or would take long there.
-std::vector<Candidate> gpus() {
-  std::vector<Candidate> found;
-  for (const Candidate& candidate : conformance_devices()) {
-    if (candidate.asks == 0) found.push_back(candidate);
-  }
-  return found;
-}
-
-Workload work_of(std::span<const Block> blocks, const std::byte* queries, std::size_t count,
-                 std::uint32_t dim) {
-  Workload work;
-  work.queries = {queries, count, dim, ElementType::kFloat32};
-  work.blocks = blocks;
-  return work;
-}
-
-Block block_of(const std::shared_ptr<const Buffer>& buffer, std::uint32_t rows) {
-  return {buffer.get(), nullptr, rows, 1, {}, nullptr, rows};
-}
-
-}  // namespace
-
 TEST_CASE("devices: a few rows of any size do not keep a batch from the product") {
   const Restore restore;
   Shape shape{ElementType::kFloat32, Distance::kL2, 64, Data::kRandom, {3000}, 100, 10};
@@ -555,204 +503,4 @@ TEST_CASE("devices: a few rows of any size do not keep a batch from the product"
     shape.seed = 8000;
     check_everywhere(shape);
   }
-}
-
-TEST_CASE("devices: what cannot be pinned is refused, and the device goes on") {
-  constexpr std::uint32_t kRows = 1000, kDim = 64;
-  const auto bytes = floats(kRows * kDim);
-  for (const Candidate& candidate : gpus()) {
-    Device& device = *candidate.device;
-    std::shared_ptr<const Buffer> first, second, odd, copy;
-    REQUIRE(device.map_host({bytes, bytes->data(), bytes->size()}, &first).ok());
-    CHECK(device.map_host({bytes, bytes->data(), bytes->size()}, &second).kind ==
-          ErrorKind::kLimit);
-    CHECK(device.map_host({bytes, bytes->data() + 4, bytes->size() - 4}, &odd).kind ==
-          ErrorKind::kLimit);
-    CHECK(device.usable());
-    REQUIRE(device.make_resident({bytes, bytes->data(), bytes->size()}, &copy).ok());
-    for (const auto& buffer : {first, copy}) {
-      const Block block = block_of(buffer, kRows);
-      HitTable best(7, 5);
-      const Status status = device.nearest(work_of({&block, 1}, bytes->data(), 7, kDim), best);
-      REQUIRE_MESSAGE(status.ok(), status.message);
-      for (std::size_t q = 0; q < 7; ++q) CHECK(best.sorted(q)[0].row == q);
-    }
-  }
-}
-
-TEST_CASE("devices: rows that are read over the bus come some at a time") {
-  constexpr std::uint32_t kRows = 300000, kDim = 1024;  // 1.2 GB
-  if (gpus().empty()) return;
-  const auto bytes = floats(std::size_t{kRows} * kDim);
-  for (const Candidate& candidate : gpus()) {
-    Device& device = *candidate.device;
-    std::shared_ptr<const Buffer> mapped, copy;
-    REQUIRE(device.map_host({bytes, bytes->data(), bytes->size()}, &mapped).ok());
-    REQUIRE(device.make_resident({bytes, bytes->data(), bytes->size()}, &copy).ok());
-    std::vector<std::vector<Hit>> found;
-    for (const auto& buffer : {mapped, copy}) {
-      const Block block = block_of(buffer, kRows);
-      HitTable best(2, 10);
-      testing::CountingCancellation cancellation(1000);
-      Workload work = work_of({&block, 1}, bytes->data() + 4000, 2, kDim);
-      work.cancellation = &cancellation;
-      REQUIRE(device.nearest(work, best).ok());
-      CHECK(cancellation.asked() >= (buffer == mapped ? 3 : 1));
-      for (std::size_t q = 0; q < 2; ++q) found.push_back(best.sorted(q));
-    }
-    for (std::size_t i = 0; i < 10; ++i) {
-      for (std::size_t q = 0; q < 2; ++q) {
-        CHECK(found[q][i].row == found[q + 2][i].row);
-        CHECK(found[q][i].distance == found[q + 2][i].distance);
-      }
-    }
-  }
-}
-
-TEST_CASE("devices: millions of rows within a radius") {
-  constexpr std::uint32_t kRows = 2500000;
-  if (gpus().empty()) return;
-  const auto bytes = floats(kRows);
-  for (const Candidate& candidate : gpus()) {
-    std::shared_ptr<const Buffer> buffer;
-    REQUIRE(candidate.device->make_resident({bytes, bytes->data(), bytes->size()}, &buffer).ok());
-    const Block block = block_of(buffer, kRows);
-    HitLists lists(1);
-    REQUIRE(candidate.device->within(work_of({&block, 1}, bytes->data(), 1, 1), lists).ok());
-    std::sort(lists[0].begin(), lists[0].end(),
-              [](const Hit& a, const Hit& b) { return a.row < b.row; });
-    REQUIRE(lists[0].size() == kRows);
-    std::uint32_t wrong = 0;
-    for (std::uint32_t row = 0; row < kRows; ++row) {
-      const double distance = canonical_distance(Distance::kL2, ElementType::kFloat32, 1,
-                                                 bytes->data(), bytes->data() + row * 4);
-      wrong += lists[0][row].row != row || lists[0][row].distance != distance;
-    }
-    CHECK(wrong == 0);
-  }
-}
-
-TEST_CASE("devices: whoever waits for the searches of others can be interrupted") {
-  constexpr std::uint32_t kRows = 200000, kDim = 256;
-  if (gpus().empty()) return;
-  const auto bytes = floats(std::size_t{kRows} * kDim);
-  for (const Candidate& candidate : gpus()) {
-    std::shared_ptr<const Buffer> buffer;
-    REQUIRE(candidate.device->make_resident({bytes, bytes->data(), bytes->size()}, &buffer).ok());
-    const Block block = block_of(buffer, kRows);
-    struct Flag : Cancellation {
-      std::atomic<bool> set{false}, asked{false};
-      bool requested() override {
-        asked = true;
-        return set;
-      }
-    } stop;
-    std::vector<std::thread> others;
-    for (int i = 0; i < 6; ++i) {
-      others.emplace_back([&] {
-        Workload work = work_of({&block, 1}, bytes->data(), 100000, kDim);
-        work.range.high = 0;
-        work.cancellation = &stop;
-        HitLists lists(work.queries.rows);
-        static_cast<void>(candidate.device->within(work, lists));
-      });
-    }
-    while (!stop.asked) std::this_thread::yield();
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    testing::CountingCancellation cancellation(2);
-    Workload work = work_of({&block, 1}, bytes->data(), 1, kDim);
-    work.range.high = 0;
-    work.cancellation = &cancellation;
-    HitLists lists(1);
-    const auto begin = std::chrono::steady_clock::now();
-    const Status status = candidate.device->within(work, lists);
-    const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
-    CHECK(status.kind == ErrorKind::kInterrupted);
-    CHECK(time.count() < 0.05);
-    stop.set = true;
-    for (std::thread& other : others) other.join();
-  }
-}
-
-TEST_CASE("devices: the caller's current GPU stays so") {
-  if (gpus().empty()) return;
-  std::string why;
-  void* const driver = os::open_library("libcuda.so.1", why);
-  REQUIRE_MESSAGE(driver != nullptr, why);
-  using Get = int (*)(void**);
-  const auto current = reinterpret_cast<Get>(os::symbol(driver, "cuCtxGetCurrent"));
-  REQUIRE((current != nullptr));
-  std::thread([&] {  // which has used none
-    constexpr std::uint32_t kRows = 1000, kDim = 16;
-    const auto bytes = floats(kRows * kDim);
-    const auto none = [&] {
-      void* context = nullptr;
-      return current(&context) == 0 && context == nullptr;
-    };
-    for (const Candidate& candidate : gpus()) {
-      CHECK(none());
-      std::shared_ptr<const Buffer> buffer;
-      REQUIRE(candidate.device->make_resident({bytes, bytes->data(), bytes->size()}, &buffer).ok());
-      CHECK(none());
-      const Block block = block_of(buffer, kRows);
-      HitTable best(7, 5);
-      REQUIRE(candidate.device->nearest(work_of({&block, 1}, bytes->data(), 7, kDim), best).ok());
-      CHECK(none());
-      buffer.reset();
-      CHECK(none());
-    }
-  }).join();
-}
-
-TEST_CASE("devices: a cancelled search ends soon and says so") {
-  const Restore restore;
-  constexpr std::uint32_t kRows = 20000, kDim = 256;
-  auto bytes = std::make_shared<std::vector<std::byte>>(kRows * kDim * 4);
-  Random random(3);
-  for (std::size_t i = 0; i < kRows * kDim; ++i) {
-    put(ElementType::kFloat32, uniform(random), i, bytes->data());
-  }
-  for (const Candidate& candidate : conformance_devices()) {
-    INFO(candidate.name);
-    candidate.prepare();
-    std::shared_ptr<const Buffer> buffer;
-    REQUIRE(candidate.device->make_resident({bytes, bytes->data(), bytes->size()}, &buffer).ok());
-    const Block block{buffer.get(), nullptr, kRows, 1, {}, nullptr, kRows};
-    for (Distance distance : {Distance::kL2, Distance::kL1}) {
-      testing::CountingCancellation cancellation(candidate.asks);
-      Workload work;
-      work.distance = distance;
-      work.queries = {bytes->data(), 10000, kDim, ElementType::kFloat32};
-      work.blocks = {&block, 1};
-      work.cancellation = &cancellation;
-      compute::HitTable best(work.queries.rows, 10);
-      expect_interrupted([&] { return candidate.device->nearest(work, best); });
-      CHECK(cancellation.asked() == candidate.asks + 1);
-    }
-  }
-}
-
-TEST_CASE("devices: each SIMD target can be forced, and unknown ones are refused") {
-  const Restore restore;
-  REQUIRE(!cpu::simd_targets().empty());
-  const std::unique_ptr<Device> device = cpu::make_cpu_device();
-  for (const std::string& target : cpu::simd_targets()) {
-    cpu::force_simd_target(target);
-    CHECK(cpu::simd_target() == target);
-    CHECK(device->describe().description.starts_with(target + ","));
-  }
-  CHECK_THROWS_AS(cpu::force_simd_target("MMX"), Error);
-}
-
-TEST_CASE("devices: buffers are counted while they live and share the host's bytes") {
-  const std::unique_ptr<Device> device = cpu::make_cpu_device();
-  auto bytes = std::make_shared<std::vector<std::byte>>(1000);
-  std::shared_ptr<const Buffer> buffer;
-  REQUIRE(device->make_resident({bytes, bytes->data(), bytes->size()}, &buffer).ok());
-  CHECK(buffer->size() == 1000);
-  CHECK(device->describe().memory_used == 1000);
-  CHECK(bytes.use_count() == 2);
-  buffer.reset();
-  CHECK(device->describe().memory_used == 0);
-  CHECK(bytes.use_count() == 1);
 }

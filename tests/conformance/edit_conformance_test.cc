@@ -15,16 +15,12 @@
 #include "tests/reference/reference.h"
 #include "tests/support/conformance_checks.h"
 #include "tests/support/conformance_devices.h"
+#include "tests/support/conformance_tiles.h"
 #include "tests/support/long_run.h"
 
 using namespace warplite;
 using namespace warplite::compute;
-using warplite::testing::Candidate;
-using warplite::testing::conformance_devices;
-using warplite::testing::expect_hits;
-using warplite::testing::expect_interrupted;
-using warplite::testing::Restore;
-using warplite::testing::turn;
+using namespace warplite::testing;
 
 namespace {
 
@@ -64,8 +60,7 @@ std::string describe(const Case& c) {
 struct TileData {
   std::shared_ptr<index::EditTexts> texts;
   std::shared_ptr<const Buffer> buffer;
-  std::vector<RowId> rowids;
-  std::vector<std::uint64_t> live;
+  TileRows rows;
 };
 
 class World {
@@ -88,8 +83,6 @@ class World {
   }
 
   void check(const Candidate& candidate) {
-    candidate.prepare();
-    if (!candidate.device->supports_edit()) return;
     check(*candidate.device, nullptr);
     // Metric indexes change no result; edit_metric_test.cc has long texts.
     if (case_.wide || case_.longest > 400 || case_.tile_rows[0] > 1000) return;
@@ -188,45 +181,27 @@ class World {
   }
 
   void make_tile(std::size_t t) {
+    const std::uint32_t rows = case_.tile_rows[t];
+    TileData& data = data_.emplace_back(TileData{
+        nullptr, nullptr, TileRows(rows, t, case_.tile_rows.size(), case_.filter, random_)});
     index::EditTileBuilder builder;
-    TileData data;
-    EditTile tile;
-    tile.rows = case_.tile_rows[t];
-    data.live.resize(tile.rows / 64 + 1);
-    for (std::uint32_t row = 0; row < tile.rows; ++row) {
+    for (std::uint32_t row = 0; row < rows; ++row) {
       if (case_.without != 0 && random_() % case_.without == 0) {
         builder.skip_row();
       } else {
         builder.add_row(text_of_row(row));
       }
-      // Tiles interleave.
-      data.rowids.push_back(static_cast<RowId>(row * case_.tile_rows.size() + t) - 1000);
-      if (case_.filter < 0 || (case_.filter > 0 && random_() % case_.filter != 0)) continue;
-      data.live[row / 64] |= std::uint64_t{1} << (row % 64);
-      ++tile.live_rows;
     }
-    if (t % 2 == 0) std::shuffle(data.rowids.begin(), data.rowids.end(), random_);
     data.texts = std::make_shared<index::EditTexts>(builder.finish());
+    EditTile tile;
+    data.rows.describe(tile);
     tile.alphabet = data.texts->alphabet;
     tile.texts = data.texts->texts;
     tile.positions = data.texts->positions;
     tile.width = data.texts->width;
     if (case_.wide) REQUIRE(tile.width == 4);
-    tile.id = static_cast<std::uint32_t>(3 + 10 * t);
     index::check_edit_tile({data.texts->bytes.data(), data.texts->bytes.size()}, tile);
-    data_.push_back(std::move(data));
     tiles_.push_back(tile);
-    place(t);
-  }
-
-  void place(std::size_t t) {
-    const TileData& data = data_[t];
-    EditTile& tile = tiles_[t];
-    // Every third tile holds a run of rowids.
-    tile.rowids = t % 3 == 2 ? RowIdView{static_cast<RowId>(1000000 * t), nullptr}
-                             : RowIdView{0, data.rowids.data()};
-    tile.live = case_.filter == 0 ? nullptr : data.live.data();
-    if (case_.filter == 0) tile.live_rows = tile.rows;
     host_tiles_.push_back(data.texts->bytes.data());
   }
 
@@ -264,13 +239,10 @@ class World {
 };
 
 void check_everywhere(const Case& c) {
-  const std::string description = describe(c);
   World world(c);
   world.expect();
-  for (const Candidate& candidate : conformance_devices()) {
-    INFO(candidate.name, ": ", description);
-    world.check(candidate);
-  }
+  on_each_device(&Device::supports_edit, [&](const Candidate& candidate) { world.check(candidate); },
+                 describe(c));
 }
 
 DistanceRange make_range(std::uint64_t n) {
@@ -312,7 +284,7 @@ Case make_case(std::uint64_t n) {
 TEST_CASE("edit: every kind of texts and queries gives the reference's hits") {
   const Restore restore;
   for (std::uint64_t n = 0; n < 336; ++n) {
-    if (testing::due(n, 3)) check_everywhere(make_case(n));
+    if (due(n, 3)) check_everywhere(make_case(n));
   }
 }
 
@@ -415,34 +387,26 @@ TEST_CASE("edit: a search adds to what the table and the lists hold") {
   World world(c);
   world.expect();
   REQUIRE(world.nearest(0).size() == 2);
-  for (const Candidate& candidate : conformance_devices()) {
-    INFO(candidate.name);
-    candidate.prepare();
-    if (!candidate.device->supports_edit()) continue;
+  on_each_device(&Device::supports_edit, [&](const Candidate& candidate) {
     const EditWork& work = world.work_on(*candidate.device);
-    HitTable best(c.queries, c.k);
-    const Hit near{-1, 4200, 7, 3}, far{1e9, 4300, 7, 4};
-    for (const Hit& hit : {near, far}) best.row(0).push(hit);
-    REQUIRE(candidate.device->edit_nearest(work, best).ok());
-    REQUIRE(best.sorted(0).size() == 2);
-    CHECK(best.sorted(0)[0].rowid == 4200);
-    CHECK(best.sorted(0)[1].rowid == world.nearest(0)[0].rowid);
-    CHECK(best.sorted(1).size() == 2);
+    expect_added(c.queries, world.nearest(0)[0].rowid, [&](HitTable& best) {
+      const Status status = candidate.device->edit_nearest(work, best);
+      CHECK(best.sorted(1).size() == 2);
+      return status;
+    });
+    const Hit near{-1, 4200, 7, 3};
     HitLists lists(c.queries);
     lists[1].push_back(near);
     REQUIRE(candidate.device->edit_within(work, lists).ok());
     CHECK(lists[0].size() == c.tile_rows[0]);
     REQUIRE(lists[1].size() == c.tile_rows[0] + 1);
     CHECK(lists[1][0].rowid == near.rowid);
-  }
+  });
 }
 
 TEST_CASE("edit: nothing to search") {
   const Restore restore;
-  for (const Candidate& candidate : conformance_devices()) {
-    INFO(candidate.name);
-    candidate.prepare();
-    if (!candidate.device->supports_edit()) continue;
+  on_each_device(&Device::supports_edit, [&](const Candidate& candidate) {
     const std::vector<std::uint32_t> begins{0};
     EditWork work;
     work.begins = begins;
@@ -461,7 +425,7 @@ TEST_CASE("edit: nothing to search") {
     CHECK(candidate.device->edit_nearest(work, no_hits).ok());
     CHECK(candidate.device->edit_within(work, lists).ok());
     CHECK(lists[0].empty());
-  }
+  });
 }
 
 TEST_CASE("edit: a cancelled search ends soon and says so") {
@@ -477,17 +441,14 @@ TEST_CASE("edit: a cancelled search ends soon and says so") {
     c.queries = many ? 20000 : 1;
     c.data = Data::kRandom;
     World world(c);
-    for (const Candidate& candidate : conformance_devices()) {
-      INFO(candidate.name);
-      candidate.prepare();
-      if (!candidate.device->supports_edit()) continue;
-      testing::CountingCancellation cancellation(candidate.asks);
+    on_each_device(&Device::supports_edit, [&](const Candidate& candidate) {
+      CountingCancellation cancellation(candidate.asks);
       EditWork work = world.work_on(*candidate.device);
       work.cancellation = &cancellation;
       HitTable best(work.queries(), 10);
       expect_interrupted([&] { return candidate.device->edit_nearest(work, best); });
       HitLists lists(work.queries());
       CHECK(candidate.device->edit_within(work, lists).kind == ErrorKind::kInterrupted);
-    }
+    });
   }
 }

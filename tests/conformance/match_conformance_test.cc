@@ -14,16 +14,12 @@
 #include "tests/reference/reference.h"
 #include "tests/support/conformance_checks.h"
 #include "tests/support/conformance_devices.h"
+#include "tests/support/conformance_tiles.h"
 #include "tests/support/long_run.h"
 
 using namespace warplite;
 using namespace warplite::compute;
-using warplite::testing::Candidate;
-using warplite::testing::conformance_devices;
-using warplite::testing::expect_hits;
-using warplite::testing::expect_interrupted;
-using warplite::testing::Restore;
-using warplite::testing::turn;
+using namespace warplite::testing;
 
 namespace {
 
@@ -67,8 +63,7 @@ std::string describe(const Case& c) {
 struct TileData {
   std::shared_ptr<index::Postings> postings;
   std::shared_ptr<const Buffer> buffer;
-  std::vector<RowId> rowids;
-  std::vector<std::uint64_t> live;
+  TileRows rows;
 };
 
 class World {
@@ -82,8 +77,6 @@ class World {
   }
 
   void check(const Candidate& candidate) {
-    candidate.prepare();
-    if (!candidate.device->supports_match()) return;
     HitTable best(case_.queries, case_.k);
     const Status status = candidate.device->match(work_on(*candidate.device), best);
     REQUIRE_MESSAGE(status.ok(), status.message);
@@ -134,40 +127,21 @@ class World {
   }
 
   void make_tile(std::size_t t) {
+    const std::uint32_t rows = case_.tile_rows[t];
+    TileData& data = data_.emplace_back(TileData{
+        nullptr, nullptr, TileRows(rows, t, case_.tile_rows.size(), case_.filter, random_)});
     index::PostingsBuilder builder;
-    TileData data;
-    MatchTile tile;
-    tile.rows = case_.tile_rows[t];
-    data.live.resize(tile.rows / 64 + 1);
-    for (std::uint32_t row = 0; row < tile.rows; ++row) {
-      builder.add_row(keywords_of_row());
-      // Tiles interleave.
-      data.rowids.push_back(static_cast<RowId>(row * case_.tile_rows.size() + t) - 1000);
-      if (case_.filter < 0 || (case_.filter > 0 && random_() % case_.filter != 0)) continue;
-      data.live[row / 64] |= std::uint64_t{1} << (row % 64);
-      ++tile.live_rows;
-    }
-    if (t % 2 == 0) std::shuffle(data.rowids.begin(), data.rowids.end(), random_);
+    for (std::uint32_t row = 0; row < rows; ++row) builder.add_row(keywords_of_row());
     data.postings = std::make_shared<index::Postings>(builder.finish());
     const index::Postings& postings = *data.postings;
     index::check_tile({postings.bytes.data(), postings.bytes.size()}, postings.keywords,
                       postings.postings, postings.rows);
+    MatchTile tile;
+    data.rows.describe(tile);
     tile.keywords = postings.keywords;
     tile.postings = postings.postings;
-    tile.id = static_cast<std::uint32_t>(3 + 10 * t);
-    data_.push_back(std::move(data));
     tiles_.push_back(tile);
-    place(t);
-  }
-
-  void place(std::size_t t) {
-    const TileData& data = data_[t];
-    MatchTile& tile = tiles_[t];
-    // Every third tile holds a run of rowids.
-    tile.rowids = t % 3 == 2 ? RowIdView{static_cast<RowId>(1000000 * t), nullptr}
-                             : RowIdView{0, data.rowids.data()};
-    tile.live = case_.filter == 0 ? nullptr : data.live.data();
-    host_tiles_.push_back(data.postings->bytes.data());
+    host_tiles_.push_back(postings.bytes.data());
   }
 
   std::uint32_t weight() {
@@ -225,12 +199,9 @@ class World {
 };
 
 void check_everywhere(const Case& c) {
-  const std::string description = describe(c);
   World world(c);
-  for (const Candidate& candidate : conformance_devices()) {
-    INFO(candidate.name, ": ", description);
-    world.check(candidate);
-  }
+  on_each_device(&Device::supports_match, [&](const Candidate& candidate) { world.check(candidate); },
+                 describe(c));
 }
 
 Case make_case(std::uint64_t n) {
@@ -353,7 +324,7 @@ TEST_CASE("match: many queries at once") {
         c.filter = turn<int>({0, 3, 0, 50}, n);
         c.k = k;
         c.least = turn<std::uint32_t>({1, 1, 4}, n);
-        if (testing::due(n, 3)) check_everywhere(c);
+        if (due(n, 3)) check_everywhere(c);
       }
     }
   }
@@ -366,27 +337,18 @@ TEST_CASE("match: a search adds to what the table holds") {
   c.k = 2;
   World world(c);
   REQUIRE(world.expected(0).size() == 2);
-  for (const Candidate& candidate : conformance_devices()) {
-    INFO(candidate.name);
-    candidate.prepare();
-    if (!candidate.device->supports_match()) continue;
-    HitTable best(c.queries, c.k);
-    const Hit near{-1e9, 42, 7, 3}, far{-0.5, 43, 7, 4};
-    for (const Hit& hit : {near, far}) best.row(0).push(hit);
-    REQUIRE(candidate.device->match(world.work_on(*candidate.device), best).ok());
-    REQUIRE(best.sorted(0).size() == 2);
-    CHECK(best.sorted(0)[0].rowid == 42);
-    CHECK(best.sorted(0)[1].rowid == world.expected(0)[0].rowid);
-    CHECK(best.sorted(1).empty());
-  }
+  on_each_device(&Device::supports_match, [&](const Candidate& candidate) {
+    expect_added(c.queries, world.expected(0)[0].rowid, [&](HitTable& best) {
+      const Status status = candidate.device->match(world.work_on(*candidate.device), best);
+      CHECK(best.sorted(1).empty());
+      return status;
+    });
+  });
 }
 
 TEST_CASE("match: nothing to search") {
   const Restore restore;
-  for (const Candidate& candidate : conformance_devices()) {
-    INFO(candidate.name);
-    candidate.prepare();
-    if (!candidate.device->supports_match()) continue;
+  on_each_device(&Device::supports_match, [&](const Candidate& candidate) {
     const std::vector<std::uint32_t> begins{0};
     MatchWork work;
     work.begins = begins;
@@ -401,7 +363,7 @@ TEST_CASE("match: nothing to search") {
     CHECK(best.sorted(0).empty());
     HitTable no_hits(2, 0);
     CHECK(candidate.device->match(work, no_hits).ok());
-  }
+  });
 }
 
 TEST_CASE("match: a cancelled search ends soon and says so") {
@@ -412,13 +374,10 @@ TEST_CASE("match: a cancelled search ends soon and says so") {
   c.keywords = 24;
   c.items = Items::kRanges;
   World world(c);
-  for (const Candidate& candidate : conformance_devices()) {
-    INFO(candidate.name);
-    candidate.prepare();
-    if (!candidate.device->supports_match()) continue;
+  on_each_device(&Device::supports_match, [&](const Candidate& candidate) {
     // Once as many queries, once as one of many items.
     for (const bool many : {true, false}) {
-      testing::CountingCancellation cancellation(candidate.asks);
+      CountingCancellation cancellation(candidate.asks);
       MatchWork work = world.work_on(*candidate.device);
       std::vector<MatchItem> items;
       std::vector<std::uint32_t> begins{0};
@@ -433,5 +392,5 @@ TEST_CASE("match: a cancelled search ends soon and says so") {
       HitTable best(work.queries(), 10);
       expect_interrupted([&] { return candidate.device->match(work, best); });
     }
-  }
+  });
 }

@@ -12,6 +12,7 @@
 namespace warplite {
 namespace {
 
+using testing::check_error;
 using testing::SqlResult;
 using testing::SqlSession;
 using Rows = std::vector<std::string>;
@@ -30,15 +31,6 @@ struct Vec0Session : SqlSession {
     must_run(script(table));
   }
 };
-
-// Fails with a message that has all of `parts`.
-void check_error(const SqlSession& session, const std::string& sql, const Rows& parts) {
-  const SqlResult result = session.run(sql);
-  INFO(sql);
-  INFO(result.message);
-  CHECK(!result.ok());
-  for (const std::string& part : parts) CHECK(result.message.find(part) != std::string::npos);
-}
 
 Rows tables(const SqlSession& session) {
   return session.must_run("SELECT name FROM sqlite_schema ORDER BY name");

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include <doctest/doctest.h>
+
 #include "compute/device.h"
 #include "cpu/cpu_device.h"
 #include "cpu/runtime/targets.h"
@@ -22,6 +24,16 @@ struct Candidate {
 };
 
 const std::vector<Candidate>& conformance_devices();
+
+// Calls body(candidate) with each that has what `supports`, a member function of devices, asks for.
+template <class Supports, class Body>
+void on_each_device(Supports supports, const Body& body, const std::string& description = "") {
+  for (const Candidate& candidate : conformance_devices()) {
+    INFO(candidate.name, ": ", description);
+    candidate.prepare();
+    if (std::invoke(supports, *candidate.device)) body(candidate);
+  }
+}
 
 // Asks to end once it was asked often enough.
 class CountingCancellation : public compute::Cancellation {

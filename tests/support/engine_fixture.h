@@ -103,4 +103,37 @@ inline Contents contents_of(const View& view, bool with_aux = true) {
   return out;
 }
 
+// How tables of tests differ.
+struct Variant {
+  bool text_key = false;
+  bool partition = false;
+  std::size_t aux = 0;
+  std::uint32_t tail_rows = 8;
+  std::size_t flush_bytes = 2000;
+};
+
+inline TableOptions make_options(const Variant& variant) {
+  TableOptions options;
+  options.layout.vectors = {{ElementType::kFloat32, 4}, {ElementType::kInt8, 8}};
+  options.layout.plains = {PlainType::kInteger, PlainType::kText};
+  options.plain_names = {"number", "word"};
+  options.vectors = {{"a", Distance::kL2, {}}, {"b", Distance::kL2, {}}};
+  options.rowid_name = "id";
+  if (variant.text_key) {
+    options.layout.text_key = static_cast<int>(options.layout.plains.size());
+    options.layout.plains.push_back(PlainType::kText);
+    options.plain_names.push_back("key");
+  }
+  if (variant.partition) {
+    options.layout.partitions = {static_cast<int>(options.layout.plains.size())};
+    options.layout.plains.push_back(PlainType::kText);
+    options.plain_names.push_back("tenant");
+  }
+  options.layout.aux = variant.aux;
+  options.layout.segment_rows = 16;
+  options.tail_rows = variant.tail_rows;
+  options.flush_bytes = variant.flush_bytes;
+  return options;
+}
+
 }  // namespace warplite::engine

@@ -199,4 +199,12 @@ inline bool has_codes(const View& view, std::size_t column) {
   return false;
 }
 
+inline std::vector<std::string> faults_of(IvfSession& session) {
+  return session.table().integrity_check();
+}
+
+inline void check_integrity(IvfSession& session) {
+  for (const std::string& fault : faults_of(session)) FAIL_CHECK(fault);
+}
+
 }  // namespace warplite::engine

@@ -1,5 +1,7 @@
 #include "tests/support/sql_session.h"
 
+#include <doctest/doctest.h>
+
 #include <cstring>
 #include <memory>
 
@@ -84,6 +86,19 @@ std::vector<unsigned char> SqlSession::image() const {
   const std::vector<unsigned char> copy(bytes, bytes + size);
   sqlite3_free(bytes);
   return copy;
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+void check_error(const SqlSession& session, const std::string& sql,
+                 const std::vector<std::string>& parts) {
+  const SqlResult result = session.run(sql);
+  INFO(sql);
+  INFO(result.message);
+  CHECK(!result.ok());
+  for (const std::string& part : parts) CHECK(contains(result.message, part));
 }
 
 }  // namespace warplite::testing

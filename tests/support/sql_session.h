@@ -39,4 +39,9 @@ class SqlSession {
   sqlite3* db_ = nullptr;
 };
 
+bool contains(const std::string& text, const std::string& part);
+// The statement fails, with a message that has all of `parts`.
+void check_error(const SqlSession& session, const std::string& sql,
+                 const std::vector<std::string>& parts);
+
 }  // namespace warplite::testing
