@@ -165,9 +165,9 @@ class Registry {
 
   // Usable devices that appeared later, best first.
   std::vector<Device*> accelerators() const;
-  // Whether a device of this name ("gpu", "gpu:1") may be there once the start has ended.
+  // Says whether a device of this name ("gpu", "gpu:1") may be there once the start has ended.
   bool may_appear(std::string_view name) const;
-  // Whether `name` is one that usable() takes, now or later.
+  // Says whether `name` is one that usable() takes, now or later.
   bool knows(std::string_view name) const;
   // "auto" (or empty): every usable one. "cpu", "gpu" (all of that kind), "gpu:1": those.
   std::vector<Device*> usable(std::string_view name) const;

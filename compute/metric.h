@@ -138,8 +138,8 @@ struct VectorMetric {
   std::vector<std::uint32_t> outliers;  // in neither, ascending: rows whose distances have no bound
 };
 
-// Whether a vector is none of the outliers: finite distances in float32; for angles, a direction.
-// Queries that are not are compared with every row.
+// Says whether a vector is none of the outliers: finite distances in float32; for angles, a
+// direction. Queries that are not are compared with every row.
 bool metric_bounded(MetricSpace space, MatrixView vectors, std::size_t row);
 // A vector as coordinates of the space. REQUIRES: metric_bounded()
 void metric_coordinates(MetricSpace space, MatrixView vectors, std::size_t row, float* out);

@@ -21,7 +21,7 @@ std::size_t sample_size(const compute::Device& device, std::size_t rows, std::si
 // REQUIRES: there are as many.
 std::vector<compute::SampleRow> choose_sample(const compute::Workload& work, std::size_t size);
 
-// Whether measurements say that it wins (bench/NOTES.md has them). REQUIRES: k > 0.
+// Says whether measurements say that it wins (bench/NOTES.md has them). REQUIRES: k > 0.
 bool threshold_wins(const compute::Device& device, const compute::Workload& work, std::size_t k);
 
 // Device::nearest() with the selection that work.select asks for.

@@ -41,7 +41,7 @@ class Column {
   // kText; NULL rows are empty.
   std::string_view text(std::size_t row) const { return entry(coded() ? codes_[row] : row); }
 
-  // Whether texts are those of a dictionary.
+  // Says whether texts are those of a dictionary.
   bool coded() const { return !codes_.empty(); }
   // Returns the codes of rows. This and the two members that follow REQUIRE coded().
   const std::vector<std::uint32_t>& text_codes() const { return codes_; }

@@ -77,8 +77,8 @@ class Collection {
   // The same for all rows, when there are none yet.
   void fill(compute::Cancellation* cancellation, const index::Progress& progress);
 
-  // Whether it goes by this name and, in the middle of a transaction, is what the schema has under
-  // it by now: a rename, or a rollback, may have put another table there.
+  // Says whether it goes by this name and, in the middle of a transaction, is what the schema has
+  // under it by now: a rename, or a rollback, may have put another table there.
   bool continues(const std::string& name) const;
   void begin();
   // Writes what is pending. Part of sync(), for those who have more than one table to write: nothing

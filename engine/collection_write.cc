@@ -178,14 +178,14 @@ bool Collection::Impl::code_segments(OnInterrupt on_interrupt, const index::Prog
   return complete;
 }
 
-// Whether vectors of the column went for codes: it cannot learn again.
+// Says whether vectors of the column went for codes: it cannot learn again.
 bool Collection::Impl::gone(std::size_t column) const {
   const SegmentList::Parts& segments = transaction.base()->segments();
   return std::any_of(segments.begin(), segments.end(),
                      [&](const auto& segment) { return segment->decodes(column); });
 }
 
-// Whether the rows that are sealed ask for a model, or for another one.
+// Says whether the rows that are sealed ask for a model, or for another one.
 bool Collection::Impl::wants_model(std::size_t column) {
   const index::Trained* index = options.vectors[column].made->trained();
   const std::vector<Stamp>& models = transaction.base()->state.models;

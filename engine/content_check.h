@@ -1,4 +1,4 @@
-// Whether a table with content= says of every row what the content table says.
+// Says whether a table with content= says of every row what the content table says.
 #pragma once
 
 #include <cstddef>

@@ -25,8 +25,8 @@ struct FlushResult {
   Pending rest;                              // what is still pending
 };
 
-// Whether rows can be read: a content table may have been dropped in this transaction, which is to
-// end all the same.
+// Says whether rows can be read: a content table may have been dropped in this transaction, which
+// is to end all the same.
 bool values_are_there(const TableOptions& options);
 
 // On an exception the tables may be half-written; `base` and `pending` are as before.

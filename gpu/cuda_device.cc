@@ -124,7 +124,7 @@ class CudaDevice : public compute::Device {
     if (best.k() == 0 || work.queries() == 0) return {};
     return guarded([&] {
       const Gpu::Borrowed lane = gpu_.lane(work.cancellation);
-      CodeSearch(gpu_, *lane, work).best_rows(best);
+      ColumnCodeSearch(gpu_, *lane, work).best_rows(best);
     });
   }
 

@@ -120,8 +120,8 @@ class Trained : public Index {
 
   // Rows it wants to learn from when the table has `rows`.
   virtual std::size_t sample_rows(std::uint64_t rows) const = 0;
-  // Whether a table of `rows` rows is worth training without being asked to: the model there is
-  // (null: none) is missing or too small for it.
+  // Says whether a table of `rows` rows is worth training without being asked to: the model there
+  // is (null: none) is missing or too small for it.
   virtual bool wants_training(std::uint64_t rows, const Model* model) const = 0;
   // Throws Error{kInvalid} that says what is missing when the sample is too small.
   virtual std::shared_ptr<const Model> train(compute::Device& device, const MatrixView& sample,

@@ -91,7 +91,7 @@ class Store {
   void create_tables();
   void drop_tables();
   void rename_tables(const std::string& new_table);
-  // Whether there are tables of this name, perhaps made anew by another store.
+  // Says whether there are tables of this name, perhaps made anew by another store.
   bool present() const;
   // renames() returns how often the table was renamed since keep_name(); undo_renames() goes back
   // to an earlier count when SQLite rolls back to where it was that.
@@ -208,7 +208,7 @@ VectorBlock gather_vectors(const Layout& layout, std::span<const RowRef> rows,
 
 // True when `suffix` (after NAME_) names a shadow table (xShadowName).
 bool is_shadow_suffix(std::string_view suffix);
-// Whether the table NAME_suffix, of which sqlite_schema has this statement, is one.
+// Says whether the table NAME_suffix, of which sqlite_schema has this statement, is one.
 bool is_shadow_table(std::string_view suffix, std::string_view create_statement);
 
 }  // namespace warplite::storage

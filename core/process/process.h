@@ -26,7 +26,7 @@ class SignalsBlocked {
 #endif
 };
 
-// Whether this is the thread that the process, or the child of a fork, began with.
+// Says whether this is the thread that the process, or the child of a fork, began with.
 bool on_main_thread();
 
 // Names the process: a child of a fork has another number.

@@ -41,7 +41,7 @@ class FlatScan {
   void join(const Query& first, Query& query) { begin(first.number, query); }
   void scan(const IvfSpan& span, std::span<const Visit> visits);
   void finish(Query& query, TopK& best) { best.merge(query.best); }
-  // Whether queries that probe a list had better do so together.
+  // Says whether queries that probe a list had better do so together.
   static bool together(const IvfContext&) { return true; }
 
  private:

@@ -65,7 +65,7 @@ class Counter {
                                              [this] { loop_.check(thread_); });
     if (bound < results_.bar(q).floor) return;
     lists_.take(view, lists);
-    const Place at{tile, view.rows(), q, bound};
+    const TileQuery at{tile, view.rows(), q, bound};
     if (bound <= std::numeric_limits<std::uint8_t>::max()) return count_as<std::uint8_t>(at);
     if (bound <= std::numeric_limits<std::uint16_t>::max()) return count_as<std::uint16_t>(at);
     count_as<std::uint32_t>(at);
@@ -73,14 +73,14 @@ class Counter {
 
  private:
   // A query in a tile.
-  struct Place {
+  struct TileQuery {
     const MatchTile& tile;
     const std::uint16_t* postings;
     std::size_t query;
     std::uint64_t bound;  // that no count exceeds
   };
   template <class Count>
-  void count_as(const Place& at) {
+  void count_as(const TileQuery& at) {
     const std::uint32_t rows = lists_.whole() ? compute::kTileRows : kStripRows;
     auto* const counts = room_for<Count>(counters_, rows);
     for (std::uint32_t first = 0; first < at.tile.rows; first += rows) {
@@ -114,7 +114,7 @@ class Counter {
 
   // Adds the postings in the strip, and takes them from the slices.
   template <class Count>
-  void add_slices(const Place& at, const Strip<Count>& strip) {
+  void add_slices(const TileQuery& at, const Strip<Count>& strip) {
     std::vector<Slice>& slices = lists_.slices();
     std::size_t unchecked = 0;
     for (std::size_t i = 0; i < slices.size(); ++i) {
@@ -130,7 +130,7 @@ class Counter {
   }
 
   // Lists are too short in a strip for the machine to see what comes.
-  static void fetch(const Place& at, const Slice& slice) {
+  static void fetch(const TileQuery& at, const Slice& slice) {
     constexpr std::uint32_t kLine = 64 / sizeof *at.postings;
     const std::uint32_t end = std::min(slice.end, slice.begin + kFetchedPostings);
     for (std::uint32_t p = slice.begin; p < end; p += kLine) __builtin_prefetch(at.postings + p);
@@ -155,7 +155,8 @@ class Counter {
 
   // Returns the first posting behind the strip.
   template <class Count>
-  static std::uint32_t add_slice(const Place& at, const Strip<Count>& strip, const Slice& slice) {
+  static std::uint32_t add_slice(const TileQuery& at, const Strip<Count>& strip,
+                                 const Slice& slice) {
     constexpr std::uint64_t kOnes = 0x0001000100010001u;
     const auto weight = static_cast<Count>(slice.weight);
     const std::uint64_t firsts = strip.first * kOnes;

@@ -26,7 +26,7 @@ class SlicedCounter {
   SlicedCounter(const compute::MatchWork& work, MatchResults& results, ItemLoop& loop,
                 unsigned thread);
 
-  // Whether it may be of use for so many queries and rows, and the k best.
+  // Says whether it may be of use for so many queries and rows, and the k best.
   static bool suits(std::size_t queries, std::uint32_t rows, std::size_t k);
 
   // Adds the best rows of the queries [first, end). Those that are counted more quickly one by one,

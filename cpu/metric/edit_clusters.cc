@@ -93,7 +93,7 @@ std::int64_t ClusterSearch::radius(const Walk& walk) const {
   return std::min<std::int64_t>(most, *at + 1);
 }
 
-// Whether visits take less than comparing with all texts that lengths do not rule out.
+// Says whether visits take less than comparing with all texts that lengths do not rule out.
 bool ClusterSearch::worthwhile(const Walk& walk) const {
   const std::int64_t radius = this->radius(walk);
   std::uint32_t visited = 0;

@@ -246,7 +246,7 @@ class IndexedSearch {
            plain_nanoseconds(work_, queries, target_.k(), rows_);
   }
 
-  // Whether queries like these take less so.
+  // Says whether queries like these take less so.
   bool search(Numbers numbers, bool careful) {
     const std::size_t all = work_.queries.rows;
     // One that takes longer costs less than to begin with brute force for some.

@@ -27,8 +27,8 @@ class MetricState {
     const std::lock_guard<std::mutex> lock(mutex_);
     return metric_;
   }
-  // Whether the caller is to make it; see MetricLedger. It calls finish() then, with null where it
-  // did not come about.
+  // Says whether the caller is to make it; see MetricLedger. It calls finish() then, with null
+  // where it did not come about.
   bool claim(const compute::MissingMetric& missing, bool at_once) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (making_ || metric_ != nullptr || !ledger_.worth_making(missing, at_once)) return false;

@@ -20,7 +20,7 @@ inline constexpr std::size_t kTargets = 5;
 
 // The one in use.
 Target active_target();
-// Whether this build and machine can run it.
+// Says whether this build and machine can run it.
 bool can_run(Target target);
 
 // Returns the targets that this build and machine can run, best first ("AVX3", "AVX2", "SSE4",

@@ -38,7 +38,7 @@ class ThreadPool {
     std::condition_variable idle{};
   };
 
-  // Whether a worker waits for its next job awake: waking one takes as long as reading a
+  // Says whether a worker waits for its next job awake: waking one takes as long as reading a
   // megabyte. It does so for a moment only, and only while jobs do follow one another that fast.
   class Vigil {
    public:

@@ -21,7 +21,7 @@ double bound_of(const std::vector<float>& keys, std::size_t k);
 
 class Nominator {
  public:
-  // Whether the workload can be, and is worth being, done this way.
+  // Says whether the workload can be, and is worth being, done this way.
   static bool suits(const compute::Workload& work, std::size_t k, std::size_t live_rows);
 
   // `keeps`: nominees of any number stay until finish(), or whoever else takes them. Throws

@@ -33,7 +33,7 @@ class Screen {
   static constexpr float kSmallestSquare = 0x1p-80f;  // of a norm in range
   static constexpr float kLargestSquare = 0x1p80f;
 
-  // Whether the workload's rows can be, and are worth being, screened.
+  // Says whether the workload's rows can be, and are worth being, screened.
   static bool suits(const compute::Workload& work, const ScanKernels& kernels);
 
   // Throws std::bad_alloc.

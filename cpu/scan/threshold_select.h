@@ -41,7 +41,7 @@ class OtherRows {
 
 class ThresholdSelect {
  public:
-  // Whether the workload has a sample that bounds something, and a product.
+  // Says whether the workload has a sample that bounds something, and a product.
   static bool suits(const compute::Workload& work, std::size_t k, std::size_t live_rows);
   // Memory of a query, about.
   static std::size_t query_bytes(const compute::Workload& work, std::size_t k, unsigned threads);

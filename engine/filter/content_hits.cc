@@ -15,7 +15,7 @@ void note(const View& view, Location at) {
   view.content()->note_gone(view.part(at.part).rowids()[at.row]);
 }
 
-// Whether a row that exists may be another one than the view's.
+// Says whether a row that exists may be another one than the view's.
 bool may_differ(const View& view) {
   return view.content()->may_differ() || (view.outdated() && view.holds_aux());
 }

@@ -26,7 +26,7 @@
 
 namespace warplite::engine {
 
-// Whether a live row can be shown.
+// Says whether a live row can be shown.
 bool is_there(const View& view, Location at);
 // The same of many rows in turn, for much less where their rowids ascend, as in a scan.
 class Presence {

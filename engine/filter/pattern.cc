@@ -60,7 +60,7 @@ struct Glob {
   static bool opens_set(std::uint32_t c) { return c == '['; }
 };
 
-// Whether `c` is in the set whose '[' was just read; leaves `pattern` behind the ']'.
+// Says whether `c` is in the set whose '[' was just read; leaves `pattern` behind the ']'.
 // A set that is not closed matches nothing.
 bool in_set(Cursor& pattern, std::uint32_t c, SparsePoll& poll) {
   bool seen = false;

@@ -38,7 +38,7 @@ class CompiledPredicate {
   // Clear the bits of rows that do not pass. REQUIRES: judge(part) == kSome
   void apply_to_rowids(const Part& part, Bitmap& rows) const;      // of one on_rowid()
   void apply(const Column& column, const RowWords& rows) const;  // of any other
-  // Whether rows are tested by the host, on the connection's thread; else they are on any.
+  // Says whether rows are tested by the host, on the connection's thread; else they are on any.
   bool asks_host() const { return test_ == Test::kHost; }
 
   // Takes over what another predicate on the same values asks for, so that they are read once:
@@ -132,7 +132,7 @@ class CompiledPredicate {
   std::unordered_set<std::string, TextHash, std::equal_to<>> texts_;
 };
 
-// Whether a value that compares with the operand as `order` says satisfies the comparison.
+// Says whether a value that compares with the operand as `order` says satisfies the comparison.
 constexpr bool satisfies(Comparison op, int order) {
   switch (op) {
     case Comparison::kLess:

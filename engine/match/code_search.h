@@ -25,7 +25,7 @@ class CodeSearch {
   CodeSearch(const View& view, const Selection& rows, std::span<const RelationalQuery> queries,
              const CountRequest& request);
 
-  // Whether to count by codes.
+  // Says whether to count by codes.
   bool worthwhile() const;
   // Adds the best rows of the parts that it counts.
   void add_best(compute::HitTable& best);

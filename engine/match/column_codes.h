@@ -27,7 +27,7 @@ struct ColumnCodes {
   const Column& values() const { return *static_cast<const Column*>(bytes->owner.get()); }
 };
 
-// Whether the codes of these columns of these parts are in memory. REQUIRES: parts are sealed.
+// Says whether the codes of these columns of these parts are in memory. REQUIRES: parts are sealed.
 bool has_column_codes(const View& view, std::span<const std::uint32_t> parts,
                       std::span<const std::size_t> columns);
 

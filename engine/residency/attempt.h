@@ -14,7 +14,7 @@
 
 namespace warplite::engine {
 
-// Whether an error is a device's own: another one may do what it could not.
+// Says whether an error is a device's own: another one may do what it could not.
 bool is_devices_fault(ErrorKind kind);
 
 class Attempt {

@@ -157,7 +157,7 @@ class Residency::Impl::CopyMaker {
     return status;
   }
 
-  // Whether the device reads the host's bytes in place.
+  // Says whether the device reads the host's bytes in place.
   bool mapped() const { return mapped_; }
 
  private:

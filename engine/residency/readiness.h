@@ -1,4 +1,4 @@
-// Whether a device holds what a search needs.
+// Says whether a device holds what a search needs.
 // Threads: any.
 #pragma once
 

@@ -131,7 +131,7 @@ class ExactSearch {
             request_.cancellation};
   }
 
-  // Whether the devices hold, or may soon hold, what is searched. If not, what they lack is
+  // Says whether the devices hold, or may soon hold, what is searched. If not, what they lack is
   // copied in the background.
   bool ready(Devices devices) {
     if (!fits_) return false;

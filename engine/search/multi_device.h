@@ -28,7 +28,7 @@ struct Share {
   std::vector<Uploader::Item> missing = {};  // what the device has no copy of
   std::size_t missing_bytes = 0;
 
-  // Whether to copy what is missing costs little beside what is there.
+  // Says whether to copy what is missing costs little beside what is there.
   bool ready() const;
 };
 

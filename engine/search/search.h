@@ -44,12 +44,12 @@ struct SearchRequest {
   SearchReport* report = nullptr;     // added to; null: nobody asks
 };
 
-// Whether nearest() compares every row for this request: no model was trained, or has_after, a
+// Says whether nearest() compares every row for this request: no model was trained, or has_after, a
 // bounded range or `exact` ask for it.
 bool is_exact(const View& view, const index::Index& index, const SearchRequest& request);
 
-// Whether nearest() finds its rows by looking at a part of the selected ones, and not at most of
-// them: then to compare every row may find others, and costs more.
+// Says whether nearest() finds its rows by looking at a part of the selected ones, and not at most
+// of them: then to compare every row may find others, and costs more.
 bool looks_at_part(const View& view, const Selection& rows, const index::Index& index,
                    const SearchRequest& request, std::size_t k);
 

@@ -15,7 +15,7 @@ class Searcher {
  public:
   virtual ~Searcher() = default;
 
-  // Whether a query says into how many lists it looks (nprobe).
+  // Says whether a query says into how many lists it looks (nprobe).
   virtual bool has_lists() const = 0;
   // A search that looks at more than one row in kPart looks at most of them: see looks_at_part().
   static constexpr std::uint64_t kPart = 4;

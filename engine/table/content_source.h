@@ -47,7 +47,7 @@ class ContentSource {
   class Walk {
    public:
     virtual ~Walk() = default;
-    // Whether there is such a row.
+    // Says whether there is such a row.
     virtual bool to(RowId rowid) = 0;
     // It, valid until the next call; null when it holds what a column does not take.
     // REQUIRES: to() said true, and values were asked for.
@@ -60,11 +60,11 @@ class ContentSource {
 
   virtual std::int64_t count() = 0;
   virtual bool exists(RowId rowid) = 0;
-  // Whether rows may change without a word, so that a row that exists may be another one by now.
-  // Even where changes are told, rows may go without a word (content_hits.h).
+  // Says whether rows may change without a word, so that a row that exists may be another one by
+  // now. Even where changes are told, rows may go without a word (content_hits.h).
   virtual bool may_differ() const = 0;
 
-  // Whether triggers tell of changes.
+  // Says whether triggers tell of changes.
   virtual bool tells() const = 0;
 
   // Throws when the table, a column that is needed or what tells of changes is gone.

@@ -71,7 +71,7 @@ class Part {
   virtual std::int64_t segment() const { return 0; }
   // The key of a column's codes, of this model's; null unless there are any, made by it.
   virtual CacheKey codes(std::size_t, const Stamp& /* model */) const { return {}; }
-  // Whether vectors(column) are made from codes, because those are all that was kept.
+  // Says whether vectors(column) are made from codes, because those are all that was kept.
   virtual bool decodes(std::size_t) const { return false; }
   // Decodes one of the vectors, as View::vector() does, for less. REQUIRES: decodes(column)
   virtual Value decode_vector(std::size_t column, std::uint32_t row) const;

@@ -137,7 +137,7 @@ class EditSearch {
     for (const EditTextTile& tile : tiles) compare_long_rows(tile);
   }
 
-  // Whether the cache has room for all of them; else they are made for one search.
+  // Says whether the cache has room for all of them; else they are made for one search.
   static bool all_stay(const std::vector<EditTextTile>& tiles) {
     std::size_t bytes = 0;
     for (const EditTextTile& tile : tiles) bytes += tile.memory().size();

@@ -39,8 +39,8 @@ struct EditTextTile {
   const Bytes& memory() const { return bytes->block.memory; }
 };
 
-// Whether a part's tile should be made, if there is none yet, to compare some of its rows; else
-// they are compared one by one. If rows are not sealed, this is asked once for each search.
+// Says whether a part's tile should be made, if there is none yet, to compare some of its rows;
+// else they are compared one by one. If rows are not sealed, this is asked once for each search.
 bool worth_a_tile(const View& view, const EditColumn& column, std::uint32_t part,
                   std::size_t comparisons);
 

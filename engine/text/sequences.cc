@@ -84,7 +84,8 @@ class SequenceSearch {
     index::comparable(request_.index, texts_[part]->text(row), points);
   }
 
-  // Whether candidates that are no nearer than these would do, if the others counted next to none.
+  // Says whether candidates that are no nearer than these would do, if the others counted next to
+  // none.
   bool certifiable(std::size_t query, std::size_t k, const Sequences& answer) const {
     return answer.nearest.size() == k &&
            index::certifies(1, queries_[query].points.size(), request_.index.ngram.n,

@@ -22,7 +22,7 @@ class Coder {
   Coder(const WriteContext& context, const storage::State& state)
       : context_(context), state_(state), models_(state.models.size()) {}
 
-  // Whether the column has a model, by which its vectors are to be coded.
+  // Says whether the column has a model, by which its vectors are to be coded.
   bool codes(std::size_t column) const {
     return column < models_.size() && !state_.models[column].is_null() &&
            context_.options.vectors[column].made->trained() != nullptr;
@@ -82,7 +82,7 @@ struct CodingResult {
 CodingResult install_models(const WriteContext& context, std::span<const NewModel> models,
                             OnInterrupt on_interrupt, const index::Progress& progress);
 
-// Whether no segment lacks codes of a model there is.
+// Says whether no segment lacks codes of a model there is.
 bool all_coded(const Snapshot& snapshot, const TableOptions& options);
 // Codes those that do. The snapshot is the base when none was coded.
 CodingResult code_missing(const WriteContext& context, OnInterrupt on_interrupt,

@@ -143,8 +143,8 @@ class ListSearch {
             probed / lists * rows * each + lists * shape_.dim * sizeof(float)};
   }
 
-  // Whether the device holds, or may soon hold, what is searched. If not, what it lacks is copied
-  // in the background.
+  // Says whether the device holds, or may soon hold, what is searched. If not, what it lacks is
+  // copied in the background.
   bool ready(compute::Device& device) {
     if (!fits_) return false;
     if (!device.own_memory()) return true;

@@ -113,8 +113,8 @@ class HashSearch {
 
   std::uint64_t selected() const { return selected_; }
 
-  // Whether to compare every selected row takes no longer: all of them are candidates; or a filter
-  // left few. Without one, to look at some only is the user's choice.
+  // Says whether to compare every selected row takes no longer: all of them are candidates; or a
+  // filter left few. Without one, to look at some only is the user's choice.
   bool better_exact() const {
     if (candidates_ == selected_) return true;
     if (selected_ == coded_.live_rows) return false;

@@ -19,7 +19,7 @@ namespace warplite::gpu {
 
 class BatchSearch {
  public:
-  // Whether it serves this work at all.
+  // Says whether it serves this work at all.
   static bool suits(const Gpu& gpu, const compute::Workload& work, std::size_t k,
                     std::uint32_t rows);
 

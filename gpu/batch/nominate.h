@@ -68,7 +68,7 @@ struct Nominate {
   int capability;
 };
 
-// Whether a GPU of this kind runs it.
+// Says whether a GPU of this kind runs it.
 bool can_nominate(int capability, std::size_t shared_memory, std::uint32_t dim);
 TileShape tile_shape(int capability, std::size_t shared_memory, std::uint32_t dim,
                      std::uint32_t queries);

@@ -98,7 +98,7 @@ struct EditGroupLengths {
   }
 };
 
-// Whether the lengths of a query and of texts let a distance be within the threshold.
+// Says whether the lengths of a query and of texts let a distance be within the threshold.
 __device__ inline bool may_be_near(std::uint32_t query, std::uint32_t threshold,
                                    std::uint32_t least, std::uint32_t most) {
   return (query <= most || query - most <= threshold) &&

@@ -107,7 +107,7 @@ void launch_ivf_probes(const IvfSearchView& search, const Candidate* nearest, st
 // Units that there can be.
 std::uint32_t most_units(const IvfSearchView& search);
 
-// Whether whole vectors of this kind are scanned in float32 first, and how far that is off.
+// Says whether whole vectors of this kind are scanned in float32 first, and how far that is off.
 float ivf_slack(const compute::IvfShape& shape, ElementType type, Distance distance);
 std::size_t ivf_scan_shared(const compute::IvfShape& shape);
 void launch_ivf_scan(const IvfSearchView& search, cudaStream_t stream);

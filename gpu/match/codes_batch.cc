@@ -20,7 +20,7 @@ std::size_t count_items(const compute::CodeWork& work, std::span<const std::uint
 }  // namespace
 
 CodeBatch::CodeBatch(const compute::CodeWork& work, std::span<const std::uint32_t> queries,
-                     std::span<const MatchTiles::Place> tiles, Plan& plan)
+                     std::span<const MatchTiles::PlacedTile> tiles, Plan& plan)
     : work_(work), queries_(queries), tiles_(tiles), item_count_(count_items(work, queries)),
       begins_(plan, queries.size() + 1), items_(plan, item_count_),
       ranges_(plan, tiles.size() * item_count_), columns_(plan, tiles.size() * work.columns) {}
@@ -61,7 +61,7 @@ void CodeBatch::write(const Staging& host) const {
 
 void CodeBatch::write_columns(std::span<const std::uint16_t*> columns) const {
   auto column = columns.begin();
-  for (const MatchTiles::Place& place : tiles_) {
+  for (const MatchTiles::PlacedTile& place : tiles_) {
     const compute::CodeTile& tile = work_.tiles[place.tile.number];
     for (std::uint32_t i = 0; i < work_.columns; ++i) {
       const auto* const buffer = static_cast<const CudaBuffer*>(tile.columns[i]);

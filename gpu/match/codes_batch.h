@@ -17,7 +17,7 @@ class CodeBatch {
  public:
   // Takes room in the plan.
   CodeBatch(const compute::CodeWork& work, std::span<const std::uint32_t> queries,
-            std::span<const MatchTiles::Place> tiles, Plan& plan);
+            std::span<const MatchTiles::PlacedTile> tiles, Plan& plan);
 
   // Writes everything to where the plan says in `host`.
   void write(const Staging& host) const;
@@ -34,7 +34,7 @@ class CodeBatch {
 
   const compute::CodeWork& work_;
   std::span<const std::uint32_t> queries_;
-  std::span<const MatchTiles::Place> tiles_;
+  std::span<const MatchTiles::PlacedTile> tiles_;
   std::size_t item_count_;  // of the queries
   Slot<std::uint32_t> begins_;
   Slot<compute::CodeItem> items_;

@@ -30,7 +30,7 @@ std::size_t class_for(std::uint64_t most) { return most <= 0xff ? 0 : most <= 0x
 }  // namespace
 
 // Says what lies in scratch memory behind a batch; pieces up to `sent` come from the host.
-struct CodeSearch::Pieces {
+struct ColumnCodeSearch::Pieces {
   Plan plan;
   std::size_t count, stride;
   Slot<std::uint64_t> floors{plan, count};
@@ -40,7 +40,7 @@ struct CodeSearch::Pieces {
   Slot<std::uint64_t> kept{plan, count * stride};
 };
 
-CodeSearch::CodeSearch(const Gpu& gpu, Lane& lane, const compute::CodeWork& work)
+ColumnCodeSearch::ColumnCodeSearch(const Gpu& gpu, Lane& lane, const compute::CodeWork& work)
     : gpu_(gpu), lane_(lane), work_(work) {
   std::vector<TileRows> tiles;
   for (std::size_t t = 0; t < work.tiles.size(); ++t) {
@@ -51,7 +51,7 @@ CodeSearch::CodeSearch(const Gpu& gpu, Lane& lane, const compute::CodeWork& work
   tiles_.emplace(tiles);
 }
 
-void CodeSearch::best_rows(compute::HitTable& best) {
+void ColumnCodeSearch::best_rows(compute::HitTable& best) {
   if (best.k() == 0) return;
   const Queries queries = search_slices(best);
   const auto tiles = tiles_->all();
@@ -60,7 +60,7 @@ void CodeSearch::best_rows(compute::HitTable& best) {
   }
 }
 
-CodeSearch::Queries CodeSearch::search_slices(compute::HitTable& best) {
+ColumnCodeSearch::Queries ColumnCodeSearch::search_slices(compute::HitTable& best) {
   Queries all(work_.queries()), rest;
   std::iota(all.begin(), all.end(), 0u);
   if (!tiles_->ascending() || tiles_->all().empty() || best.k() > kMostSliceResults) return all;
@@ -77,15 +77,15 @@ CodeSearch::Queries CodeSearch::search_slices(compute::HitTable& best) {
   return rest;
 }
 
-void CodeSearch::search_slices(std::span<const MatchTiles::Place> tiles, const SlicePlan& plan,
-                               compute::HitTable& best) {
+void ColumnCodeSearch::search_slices(std::span<const MatchTiles::PlacedTile> tiles,
+                                     const SlicePlan& plan, compute::HitTable& best) {
   Plan memory;
   const TileTable table(tiles, true, memory);
   send(table, memory);
   SliceSearch(lane_, work_, table, views_).best_rows(plan, best);
 }
 
-void CodeSearch::send(const TileTable& table, const Plan& plan) {
+void ColumnCodeSearch::send(const TileTable& table, const Plan& plan) {
   const Arena device = lane_.table(plan);
   const Staging host = lane_.outgoing_table(plan);
   table.write(lane_, host, device);
@@ -93,7 +93,7 @@ void CodeSearch::send(const TileTable& table, const Plan& plan) {
   views_ = table.views(device);
 }
 
-std::uint64_t CodeSearch::most(std::uint32_t query) const {
+std::uint64_t ColumnCodeSearch::most(std::uint32_t query) const {
   std::uint64_t sum = 0;
   for (std::uint32_t i = work_.begins[query]; i < work_.begins[query + 1]; ++i) {
     sum += work_.items[i].weight;
@@ -101,8 +101,8 @@ std::uint64_t CodeSearch::most(std::uint32_t query) const {
   return std::min(sum, kMostCount);
 }
 
-void CodeSearch::search_strips(std::span<const MatchTiles::Place> tiles, const Queries& queries,
-                               compute::HitTable& best) {
+void ColumnCodeSearch::search_strips(std::span<const MatchTiles::PlacedTile> tiles,
+                                     const Queries& queries, compute::HitTable& best) {
   std::array<Queries, kClasses.size()> classes;
   for (const std::uint32_t query : queries) {
     const std::uint64_t reach = most(query);
@@ -117,8 +117,8 @@ void CodeSearch::search_strips(std::span<const MatchTiles::Place> tiles, const Q
   }
 }
 
-void CodeSearch::search_class(const TileTable& table, unsigned bits, const Queries& queries,
-                              compute::HitTable& best) {
+void ColumnCodeSearch::search_class(const TileTable& table, unsigned bits, const Queries& queries,
+                                    compute::HitTable& best) {
   if (queries.empty()) return;
   const std::size_t items = work_.items.size() / std::max<std::size_t>(work_.queries(), 1) + 1;
   const std::size_t each =
@@ -132,7 +132,8 @@ void CodeSearch::search_class(const TileTable& table, unsigned bits, const Queri
 }
 
 // A few queries: shorter strips, so that every multiprocessor has some.
-std::uint32_t CodeSearch::strip_rows(std::size_t tiles, unsigned bits, std::size_t queries) const {
+std::uint32_t ColumnCodeSearch::strip_rows(std::size_t tiles, unsigned bits,
+                                           std::size_t queries) const {
   std::uint32_t rows = code_strip_rows(bits, gpu_.shared_memory());
   while (rows > kLeastStrip &&
          tiles * queries * (compute::kTileRows / rows) < 2 * gpu_.multiprocessors()) {
@@ -141,8 +142,8 @@ std::uint32_t CodeSearch::strip_rows(std::size_t tiles, unsigned bits, std::size
   return rows;
 }
 
-void CodeSearch::send(const CodeBatch& batch, const Pieces& at, const Arena& arena,
-                      compute::HitTable& best) {
+void ColumnCodeSearch::send(const CodeBatch& batch, const Pieces& at, const Arena& arena,
+                            compute::HitTable& best) {
   const Staging host = lane_.outgoing(at.sent);
   batch.write(host);
   const std::span<std::uint64_t> floors = host[at.floors];
@@ -155,8 +156,9 @@ void CodeSearch::send(const CodeBatch& batch, const Pieces& at, const Arena& are
   host.send(at.sent, arena, lane_.stream(), "sending queries");
 }
 
-void CodeSearch::search_group(const TileTable& table, unsigned bits,
-                              std::span<const std::uint32_t> queries, compute::HitTable& best) {
+void ColumnCodeSearch::search_group(const TileTable& table, unsigned bits,
+                                    std::span<const std::uint32_t> queries,
+                                    compute::HitTable& best) {
   const std::size_t count = queries.size();
   const std::uint32_t strip = strip_rows(table.tiles().size(), bits, count);
   const std::size_t stride = table.kept_rows(strip, best.k());

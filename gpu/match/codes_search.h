@@ -14,9 +14,9 @@
 
 namespace warplite::gpu {
 
-class CodeSearch {
+class ColumnCodeSearch {
  public:
-  CodeSearch(const Gpu& gpu, Lane& lane, const compute::CodeWork& work);
+  ColumnCodeSearch(const Gpu& gpu, Lane& lane, const compute::CodeWork& work);
 
   // Adds the rows with the largest counts. Throws Error{kNoMemory}, Error{kInterrupted}.
   void best_rows(compute::HitTable& best);
@@ -27,9 +27,9 @@ class CodeSearch {
 
   // Searches by slices the queries that suit, and returns the others.
   Queries search_slices(compute::HitTable& best);
-  void search_slices(std::span<const MatchTiles::Place> tiles, const SlicePlan& plan,
+  void search_slices(std::span<const MatchTiles::PlacedTile> tiles, const SlicePlan& plan,
                      compute::HitTable& best);
-  void search_strips(std::span<const MatchTiles::Place> tiles, const Queries& queries,
+  void search_strips(std::span<const MatchTiles::PlacedTile> tiles, const Queries& queries,
                      compute::HitTable& best);
   void send(const TileTable& table, const Plan& plan);
   // Searches by strips, with so many bits a counter, as many queries at a time as there is memory

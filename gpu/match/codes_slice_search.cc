@@ -46,7 +46,7 @@ bool add_columns(std::span<const compute::CodeItem> items, std::vector<std::uint
   return false;
 }
 
-// Whether two queries' items are on the same columns, in the same order.
+// Says whether two queries' items are on the same columns, in the same order.
 bool same_columns(std::span<const compute::CodeItem> a, std::span<const compute::CodeItem> b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) {
     return x.column == y.column;
@@ -110,7 +110,7 @@ SliceSearch::Pieces SliceSearch::lay_out(const SlicePlan& plan, std::size_t k,
                                          const Plan& batch) const {
   // Fewer than k rows count more than the limit, or are at it in earlier strips than the last.
   std::size_t rows = 0;
-  for (const MatchTiles::Place& place : table_.tiles()) rows += place.tile.rows;
+  for (const MatchTiles::PlacedTile& place : table_.tiles()) rows += place.tile.rows;
   return {batch, plan.groups(), table_.tiles().size(), plan.queries.size(),
           std::min(rows, k + kSliceStrip)};
 }

@@ -85,7 +85,8 @@ std::vector<MatchSearch::Class> MatchSearch::classify(compute::HitTable& best) c
   return classes;
 }
 
-void MatchSearch::search_tiles(std::span<const MatchTiles::Place> tiles, compute::HitTable& best) {
+void MatchSearch::search_tiles(std::span<const MatchTiles::PlacedTile> tiles,
+                               compute::HitTable& best) {
   Plan plan;
   const TileTable table(tiles, tiles_->ascending(), plan);
   table_ = &table;

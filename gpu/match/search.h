@@ -37,7 +37,7 @@ class MatchSearch {
   // The queries for which a row can count enough.
   std::vector<Class> classify(compute::HitTable& best) const;
   // Some tiles, all queries.
-  void search_tiles(std::span<const MatchTiles::Place> tiles, compute::HitTable& best);
+  void search_tiles(std::span<const MatchTiles::PlacedTile> tiles, compute::HitTable& best);
   void search_class(const Class& queries, compute::HitTable& best);
   void search_group(const Class& queries, std::size_t first, std::size_t count,
                     compute::HitTable& best);

@@ -11,7 +11,7 @@ namespace {
 // Hits that are worth a thread of their own.
 constexpr std::size_t kHitsPerThread = 24 << 10;
 
-MatchTiles::Place place_of(const TileRows& tile) {
+MatchTiles::PlacedTile place_of(const TileRows& tile) {
   const RowIdView& rowids = tile.rowids;
   if (rowids.list == nullptr) return {tile, rowids[0], rowids[tile.rows - 1], true};
   const MatchRowids::Extent extent = tile.known->extent(rowids.list, tile.rows);
@@ -24,16 +24,16 @@ MatchTiles::MatchTiles(std::span<const TileRows> tiles) {
   places_.reserve(tiles.size());
   for (const TileRows& tile : tiles) places_.push_back(place_of(tile));
   std::sort(places_.begin(), places_.end(),
-            [](const Place& a, const Place& b) { return a.least < b.least; });
+            [](const PlacedTile& a, const PlacedTile& b) { return a.least < b.least; });
   for (std::size_t t = 0; t < places_.size(); ++t) {
     ascending_ &= places_[t].ascending && (t == 0 || places_[t - 1].greatest < places_[t].least);
   }
 }
 
-TileTable::TileTable(std::span<const MatchTiles::Place> tiles, bool ascending, Plan& plan)
+TileTable::TileTable(std::span<const MatchTiles::PlacedTile> tiles, bool ascending, Plan& plan)
     : tiles_(tiles), ascending_(ascending), views_(plan, tiles.size()) {
   live_.reserve(tiles.size());
-  for (const MatchTiles::Place& place : tiles) {
+  for (const MatchTiles::PlacedTile& place : tiles) {
     live_.emplace_back(plan, live_words(place.tile.live, place.tile.rows));
   }
 }
@@ -61,16 +61,15 @@ std::span<MatchTileView> TileTable::write(Lane& lane, const Staging& host,
 }
 
 std::uint32_t TileTable::first_after(RowId rowid) const {
-  const auto after =
-      std::partition_point(tiles_.begin(), tiles_.end(), [rowid](const MatchTiles::Place& other) {
-        return other.least <= rowid;
-      });
+  const auto after = std::partition_point(
+      tiles_.begin(), tiles_.end(),
+      [rowid](const MatchTiles::PlacedTile& other) { return other.least <= rowid; });
   return static_cast<std::uint32_t>(after - tiles_.begin());
 }
 
 std::size_t TileTable::kept_rows(std::uint32_t strip_rows, std::size_t k) const {
   std::size_t rows = 0;
-  for (const MatchTiles::Place& place : tiles_) {
+  for (const MatchTiles::PlacedTile& place : tiles_) {
     for (std::uint32_t first = 0; first < place.tile.rows; first += strip_rows) {
       rows += std::min<std::size_t>(k, std::min(strip_rows, place.tile.rows - first));
     }

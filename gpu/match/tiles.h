@@ -30,7 +30,7 @@ struct TileRows {
 // Tiles by their least rowid.
 class MatchTiles {
  public:
-  struct Place {
+  struct PlacedTile {
     TileRows tile;
     RowId least, greatest;
     bool ascending;  // rowids do, from row to row
@@ -38,11 +38,11 @@ class MatchTiles {
 
   explicit MatchTiles(std::span<const TileRows> tiles);
 
-  std::span<const Place> all() const { return places_; }
+  std::span<const PlacedTile> all() const { return places_; }
   bool ascending() const { return ascending_; }  // rowids do, in all of them
 
  private:
-  std::vector<Place> places_;
+  std::vector<PlacedTile> places_;
   bool ascending_ = true;
 };
 
@@ -50,14 +50,14 @@ class MatchTiles {
 class TileTable {
  public:
   // Takes room in the plan.
-  TileTable(std::span<const MatchTiles::Place> tiles, bool ascending, Plan& plan);
+  TileTable(std::span<const MatchTiles::PlacedTile> tiles, bool ascending, Plan& plan);
 
   // Writes to `host` what will be at `device`, and returns the views, whose members of postings
   // are left to the caller. Throws Error{kNoMemory}.
   std::span<MatchTileView> write(Lane& lane, const Staging& host, const Arena& device) const;
   const MatchTileView* views(const Arena& device) const { return device[views_]; }
 
-  std::span<const MatchTiles::Place> tiles() const { return tiles_; }
+  std::span<const MatchTiles::PlacedTile> tiles() const { return tiles_; }
   bool ascending() const { return ascending_; }
   // Rows that strips keep of a query.
   std::size_t kept_rows(std::uint32_t strip_rows, std::size_t k) const;
@@ -70,7 +70,7 @@ class TileTable {
   void take_query(const MatchSearchView& search, const std::uint64_t* keys, std::uint32_t found,
                   TopK& nearest) const;
 
-  std::span<const MatchTiles::Place> tiles_;
+  std::span<const MatchTiles::PlacedTile> tiles_;
   bool ascending_;
   Slot<MatchTileView> views_;
   std::vector<Slot<std::uint64_t>> live_;

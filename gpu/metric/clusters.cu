@@ -218,7 +218,7 @@ class ClusterSearch {
     }
   }
 
-  // Whether the lane's member may be a hit of the queries for which its ring lets it.
+  // Says whether the lane's member may be a hit of the queries for which its ring lets it.
   __device__ void test_members(std::uint32_t group, const unsigned (&queries)[kMetricAtOnce],
                                bool (&may)[kMetricAtOnce]) const {
     const float* at = view_.members +

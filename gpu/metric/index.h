@@ -47,7 +47,7 @@ class MetricIndexes {
   explicit MetricIndexes(std::atomic<std::size_t>& used) : used_(used) {}
   ~MetricIndexes() { used_ -= memory_.size(); }
 
-  // Whether the caller is to make the index; then it calls finish, or give_up.
+  // Says whether the caller is to make the index; then it calls finish, or give_up.
   bool claim(const compute::MissingMetric& missing, bool at_once);
   void give_up();
   void finish(const compute::VectorMetric& metric, std::uint32_t dim, Lane& lane);

@@ -21,7 +21,7 @@ struct MetricBlocks {
 
 class MetricSearch {
  public:
-  // Whether it is faster than ScanSearch, as far as that is known before.
+  // Says whether it is faster than ScanSearch, as far as that is known before.
   static bool suits(const compute::Workload& work);
   // Makes the indexes that have become worth it; `host` computes their distances. Throws
   // Error{kInterrupted}.

@@ -17,7 +17,8 @@ struct MetricTiles {
   std::vector<compute::EditTile> indexed, plain;
 };
 
-// Whether indexes may be of use to a search for all within a distance, by how many queries it has.
+// Says whether indexes may be of use to a search for all within a distance, by how many queries it
+// has.
 bool metric_suits(const compute::EditWork& work);
 
 // Decides, from what the first queries of as many words evaluated through the indexes, whether that

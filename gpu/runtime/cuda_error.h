@@ -11,7 +11,7 @@
 
 namespace warplite::gpu {
 
-// Whether every later call of this process fails as well.
+// Says whether every later call of this process fails as well.
 inline bool is_sticky(cudaError_t code) {
   switch (code) {
     case cudaErrorCudartUnloading:

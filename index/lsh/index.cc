@@ -39,7 +39,7 @@ class LshIndex : public Trained {
   std::size_t default_refine() const override { return options_.refine; }
 
  private:
-  // Whether a width is chosen from a sample.
+  // Says whether a width is chosen from a sample.
   bool chooses() const {
     switch (options_.family) {
       case LshFamily::kE2lsh: return options_.width == 0;

@@ -22,7 +22,7 @@ constexpr std::uint32_t kTrailing = 0x11a7;  // the one that stands for none
 constexpr std::uint32_t kLeadingCount = 19, kVowelCount = 21, kTrailingCount = 28;
 constexpr std::uint32_t kSyllableCount = kLeadingCount * kVowelCount * kTrailingCount;
 
-// Whether it is one of the `count` characters from `first` on. Differences below 0 are large.
+// Says whether it is one of the `count` characters from `first` on. Differences below 0 are large.
 constexpr bool is_one_of(std::uint32_t point, std::uint32_t first, std::uint32_t count) {
   return point - first < count;
 }

@@ -28,14 +28,14 @@ struct TextIndex {
   WordOptions words;   // of kWords
   std::shared_ptr<const compute::TextMetricBuilder> metric = nullptr;  // of kEdit; null: none
 
-  // Whether texts are searched by edit distance.
+  // Says whether texts are searched by edit distance.
   bool by_edits() const { return kind == Kind::kNgram || kind == Kind::kEdit; }
   bool has_keywords() const { return kind == Kind::kNgram || kind == Kind::kWords; }
 };
 
-// Whether `kind` is one that a TEXT column may have.
+// Says whether `kind` is one that a TEXT column may have.
 bool is_text_index(std::string_view kind);
-// Whether it is one that goes with distance=edit alone.
+// Says whether it is one that goes with distance=edit alone.
 bool is_text_metric(std::string_view kind);
 // Throws Error{kInvalid} that names the parameter, what was expected and what came.
 // REQUIRES: is_text_index(spec.kind)

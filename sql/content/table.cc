@@ -273,8 +273,8 @@ void ContentTable::explain(int code, const std::string& message) const {
               index() + ": " + (what.empty() ? table_ + ": " + message : what));
 }
 
-// Whether all is there that the index needs, looked at anew when the schema may have changed: one
-// look-up of a row tells, by whether its statement was prepared again.
+// Says whether all is there that the index needs, looked at anew when the schema may have changed:
+// one look-up of a row tells, by whether its statement was prepared again.
 void ContentTable::check() {
   Use(*this, Sql::kExists, 0).step();
   if (Checked known = statement_of_exists(); known.statement != nullptr && known == checked_) return;

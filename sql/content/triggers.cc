@@ -88,7 +88,7 @@ void create(sqlite3* db, const TriggerText& trigger, const TriggerTarget& target
   execute(db, "CREATE TRIGGER " + quoted_name(target.schema) + "." + text_of(trigger, target));
 }
 
-// Whether a trigger's text has NEW.column, however it is quoted.
+// Says whether a trigger's text has NEW.column, however it is quoted.
 bool names(const std::vector<Token>& text, const std::string& column) {
   const std::string lower = ascii_lower(column);
   for (std::size_t i = 2; i < text.size(); ++i) {
@@ -99,14 +99,14 @@ bool names(const std::vector<Token>& text, const std::string& column) {
   return false;
 }
 
-// Whether two words are the same to SQLite, however they are quoted.
+// Says whether two words are the same to SQLite, however they are quoted.
 bool same(const Token& left, const Token& right) {
   return (left.kind == Token::Kind::kSymbol) == (right.kind == Token::Kind::kSymbol) &&
          ascii_lower(left.text) == ascii_lower(right.text);
 }
 
-// Whether `text` says what `trigger` says: all but the table, its columns, which SQLite has follow
-// renames, and the condition, which former versions did not have.
+// Says whether `text` says what `trigger` says: all but the table, its columns, which SQLite has
+// follow renames, and the condition, which former versions did not have.
 bool is_own(const TriggerText& trigger, const std::string& text, const TriggerTarget& target) {
   constexpr std::size_t kTable = 6;  // CREATE TRIGGER name AFTER event ON table
   const auto is_begin = [](const Token& token) { return token.is_word("begin"); };

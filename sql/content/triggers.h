@@ -52,7 +52,7 @@ struct FoundTriggers {
 
 // Whatever the content table and its columns are.
 FoundTriggers find_triggers(sqlite3* db, const TriggerTarget& target);
-// Whether they are what create_triggers() makes.
+// Says whether they are what create_triggers() makes.
 bool are_as_created(const FoundTriggers& triggers, const TriggerTarget& target);
 // The first name of the target's that the triggers lack, since SQLite has them follow a column
 // that is renamed, or empty. Triggers of a former version name the rowid alone.

@@ -26,14 +26,14 @@ ContentTable::RowWalk::RowWalk(ContentTable& table, Sql sql, Columns aux)
                                          : kStepsWithValues) {}
 
 bool ContentTable::RowWalk::to(RowId rowid) {
-  const bool behind = place_ == Place::kRow && at_ < rowid;
-  const bool told = !behind && place_ != Place::kNowhere && rowid >= first_ &&
+  const bool behind = place_ == Position::kRow && at_ < rowid;
+  const bool told = !behind && place_ != Position::kNowhere && rowid >= first_ &&
                     ++answers_ % kMostAnswers != 0 && unchanged();
   if (!told) {
     if (!behind || !step_to(rowid)) seek(rowid);
     land(rowid);
   }
-  return place_ == Place::kRow && at_ == rowid;
+  return place_ == Position::kRow && at_ == rowid;
 }
 
 // False: it is too far away, or cannot be gone to like that. REQUIRES: at_ < rowid
@@ -46,7 +46,7 @@ bool ContentTable::RowWalk::step_to(RowId rowid) {
   for (int i = 0; i < most_steps_; ++i) {
     first_ = at_ + 1;
     if (!step()) return false;
-    if (place_ == Place::kEnd || at_ >= rowid) {
+    if (place_ == Position::kEnd || at_ >= rowid) {
       seeks_after_miss_ = 0;
       return true;
     }
@@ -62,14 +62,14 @@ void ContentTable::RowWalk::seek(RowId rowid) {
   } else {
     use_.emplace(table_, sql_, rowid, aux_);
   }
-  place_ = Place::kNowhere;
+  place_ = Position::kNowhere;
   step();
 }
 
 // False: a rollback took the statement's place in the table from it. (One that takes more than that
 // from the statement's cursors ends the search as well: then seek() fails too.)
 bool ContentTable::RowWalk::step() {
-  const bool seeking = place_ == Place::kNowhere;
+  const bool seeking = place_ == Position::kNowhere;
   bool more = false;
   try {
     more = use_->step();
@@ -81,17 +81,17 @@ bool ContentTable::RowWalk::step() {
     return false;
   }
   if (more) {
-    place_ = Place::kRow;
+    place_ = Position::kRow;
     at_ = sqlite3_column_int64(use_->get(), 0);
   } else {
     rest();
-    place_ = Place::kEnd;
+    place_ = Position::kEnd;
   }
   return true;
 }
 
 void ContentTable::RowWalk::land(RowId rowid) {
-  beyond_ = place_ == Place::kEnd || at_ != rowid;
+  beyond_ = place_ == Position::kEnd || at_ != rowid;
   changes_ = total_changes(table_.db_);
   if (beyond_) moment_ = table_.moment();
 }
@@ -116,7 +116,7 @@ Value ContentTable::RowWalk::aux(std::size_t i) {
 
 // A statement that is kept for all must not be held by one to whom it says nothing.
 void ContentTable::RowWalk::rest() {
-  place_ = Place::kNowhere;
+  place_ = Position::kNowhere;
   if (sql_ == Sql::kAuxFrom && use_) {
     use_->pause();
   } else {

@@ -39,7 +39,7 @@ class ContentTable::RowWalk final : public engine::ContentSource::Walk {
   const int most_steps_;
   std::optional<Use> use_;  // while it stands at a row; of kAuxFrom from the first row on
   // Where it stands. No row is from first_ up to there, which is at at_ or at the table's end.
-  enum class Place { kNowhere, kRow, kEnd } place_ = Place::kNowhere;
+  enum class Position { kNowhere, kRow, kEnd } place_ = Position::kNowhere;
   RowId first_ = 0, at_ = 0;
   // The moment when it came there: what the connection had changed, and more if that is beyond what
   // was asked.

@@ -278,7 +278,7 @@ void ArgumentParser::index(ColumnDefinition& column) {
   }
 }
 
-// Whether there is such an index of what is no vector; options come in any order.
+// Says whether there is such an index of what is no vector; options come in any order.
 void ArgumentParser::check_plain_index(const ColumnDefinition& column) const {
   const std::string& kind = column.index.kind;
   const bool text = column.plain == PlainType::kText && index::is_text_index(kind);

@@ -45,8 +45,8 @@ inline std::string column_text(sqlite3_stmt* statement, int column) {
   return {text, static_cast<std::size_t>(sqlite3_column_bytes(statement, column))};
 }
 
-// Whether the connection's copy of the schema has this table, and in it this column, unless that is
-// null.
+// Says whether the connection's copy of the schema has this table, and in it this column, unless
+// that is null.
 inline bool is_there(sqlite3* db, const std::string& schema, const std::string& table,
                      const char* column = nullptr) {
   const int code = sqlite3_table_column_metadata(db, schema.c_str(), table.c_str(), column,

@@ -68,11 +68,11 @@ class Planner {
   void plan_scan();
   void plan_refusal(std::string reason);
   void refuse_late_in();
-  // Whether MATCH is on the table's own name.
+  // Says whether MATCH is on the table's own name.
   bool counts() const {
     return match_ >= 0 && constraint(match_).iColumn == table_.hidden(kCommand);
   }
-  // Whether MATCH is on a column with index=words.
+  // Says whether MATCH is on a column with index=words.
   bool words() const {
     const ColumnDefinition* matched = match_ < 0 ? nullptr : column(constraint(match_).iColumn);
     return matched != nullptr && matched->text.kind == index::TextIndex::Kind::kWords;
