@@ -114,6 +114,7 @@ def build_plugin(options: argparse.Namespace) -> Path:
     configure(
         PLUGIN, folder, options, "-DWARPLITE_CUDA=ON", f"-DWARPLITE_CUDA_ARCHITECTURES={architectures}",
         f"-DCMAKE_CUDA_HOST_COMPILER={options.cuda_host_compiler}", f"-DCMAKE_CUDA_FLAGS={flags}",
+        "-DCMAKE_CUDA_FLAGS_RELEASE=-O3",  # with NDEBUG, CUDA's C++ library would declare it in a third way
     )  # fmt: skip
     run("cmake", "--build", folder, "--target", "warplite_cuda", "--parallel", options.jobs)
     return folder / PLUGIN.library
