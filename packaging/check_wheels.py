@@ -59,7 +59,10 @@ def exported(library: Path) -> set[str]:
     if library.suffix == ".dylib":
         import lief
 
-        return {symbol.name.removeprefix("_") for symbol in lief.parse(str(library)).exported_symbols}
+        # zig's linker for macOS takes no list of names: the C++ library's operators and two of its own marks stay.
+        binary = lief.parse(str(library))
+        names = {symbol.name.removeprefix("_") for symbol in binary.exported_symbols}
+        return {name for name in names if not re.match(r"_Z(nw|na|dl|da)|_mh_dylib_header|__dso_handle", name)}
     listing = output_of("readelf", "--dyn-syms", "--wide", library)
     return set(re.findall(r"(?:GLOBAL|WEAK)\s+DEFAULT\s+\d+ (\w+)$", listing, re.M))
 
