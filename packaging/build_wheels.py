@@ -137,7 +137,8 @@ def build_wheel(package: str, module: str, library: Path, target: Target, option
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("targets", nargs="*", metavar="TARGET", help=f"{', '.join(TARGETS)}, cuda; default: all but cuda")
+    names = ", ".join(TARGETS)
+    parser.add_argument("targets", nargs="*", metavar="TARGET", help=f"{names}, cuda; default: all but cuda")
     parser.add_argument("--out", type=Path, default=ROOT / "dist", help="where wheels go")
     parser.add_argument("--work", type=Path, default=ROOT / "build/wheels", help="where they are built")
     parser.add_argument("--sqlite", type=Path, default=Path("/usr/include"), help="the folder of sqlite3ext.h")

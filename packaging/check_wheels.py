@@ -6,8 +6,8 @@
 A wheel runs in SQLite's shell, compiled for its platform from the amalgamation (sqlite3.c and shell.c) by zig, which
 executes check.sql: the output has to be check.expected to the last bit. What the platforms run on, where it is not
 this machine: qemu-aarch64 with --arm-root (a folder with Debian's arm64 packages libc6 and musl unpacked), musl's
-loader, wine64. A wheel for this machine is also installed in a clean environment. Wheels for macOS are inspected and not run.
---conformance builds the C++ conformance tests for each wheel's platform as well, and runs them.
+loader, wine64. A wheel for this machine is also installed in a clean environment. Wheels for macOS are inspected and
+not run. --conformance builds the C++ conformance tests for each wheel's platform as well, and runs them.
 """
 
 from __future__ import annotations
