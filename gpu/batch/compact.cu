@@ -23,7 +23,7 @@ __device__ std::uint64_t live_word(const RowBlock& block, std::uint32_t word) {
 // One thread block per block of rows: the ordinals of those that live.
 __global__ void __launch_bounds__(kThreads)
     list_kernel(RowTable table, const CompactSource* sources, std::uint32_t* ordinals) {
-  __shared__ unsigned sums[kThreads / kWarp];
+  __shared__ BlockSums<kThreads> sums;
   const RowBlock block = table.blocks[blockIdx.x];
   std::uint32_t first = sources[blockIdx.x].first_position;
   for (std::uint32_t base = 0; std::uint64_t{base} * 64 < block.rows; base += kThreads) {

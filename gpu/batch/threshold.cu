@@ -1,5 +1,6 @@
 #include "gpu/batch/threshold.h"
 #include "gpu/runtime/cuda_error.h"
+#include "gpu/runtime/kth_key.cuh"
 #include "gpu/runtime/ordered_key.cuh"
 #include "gpu/runtime/row_score.cuh"
 
@@ -8,10 +9,6 @@ namespace {
 
 constexpr unsigned kThreads = 256;
 constexpr float kFarthest = 3e38f;
-// Bits of a key that one pass decides, from the highest; the last ones stay open.
-constexpr unsigned kDigitBits = 8;
-constexpr unsigned kBins = 1u << kDigitBits;
-constexpr unsigned kLowestShift = 8;
 
 __device__ float infinite() { return __int_as_float(0x7f800000); }
 
@@ -21,37 +18,15 @@ __device__ std::uint32_t upper_key(float2 bounds) {
   return bounds.x <= kFarthest && bounds.y < infinite() ? ordered_key(bounds.y) : ~0u;
 }
 
-// One thread block per query: the digits of the k-th least key, one after the other.
+// One thread block per query: the k-th least upper bound.
 __global__ void __launch_bounds__(kThreads) bound_kernel(Nominees sample, std::uint32_t rows) {
-  __shared__ std::uint32_t bins[kBins];
-  __shared__ std::uint32_t prefix, rank;
+  __shared__ KthKey<kThreads, std::uint32_t> select;
   const std::uint32_t query = blockIdx.x;
   const float2* const bounds = sample.bounds + std::size_t{query} * sample.capacity;
-  if (threadIdx.x == 0) {
-    prefix = 0;
-    rank = sample.k;
-  }
-  for (int shift = 32 - kDigitBits; shift >= static_cast<int>(kLowestShift); shift -= kDigitBits) {
-    bins[threadIdx.x] = 0;
-    __syncthreads();
-    const std::uint32_t high = prefix;
-    for (std::uint32_t i = threadIdx.x; i < rows; i += kThreads) {
-      const std::uint32_t key = upper_key(bounds[i]);
-      const bool same = shift + kDigitBits == 32 || key >> (shift + kDigitBits) == high;
-      if (key != ~0u && same) atomicAdd(&bins[(key >> shift) % kBins], 1u);
-    }
-    __syncthreads();
-    if (threadIdx.x == 0) {
-      std::uint32_t bin = 0, left = rank;
-      while (bin < kBins && bins[bin] < left) left -= bins[bin++];
-      rank = bin == kBins ? ~0u : left;  // fewer than k rows: nothing is known
-      prefix = high << kDigitBits | (bin % kBins);
-    }
-    __syncthreads();
-    if (rank == ~0u) return;
-  }
-  if (threadIdx.x != 0 || !(sample.limits[query] > 0)) return;
-  const std::uint32_t key = prefix << kLowestShift | ((1u << kLowestShift) - 1);
+  const std::uint32_t key =
+      select.find([&](std::uint32_t i) { return upper_key(bounds[i]); }, rows, sample.k);
+  // Where fewer than k rows have bounds, nothing is known.
+  if (key == ~0u || threadIdx.x != 0 || !(sample.limits[query] > 0)) return;
   sample.limits[query] = fminf(sample.limits[query], fminf(value_of_key(key), kFarthest));
 }
 
@@ -124,7 +99,6 @@ __global__ void __launch_bounds__(kThreads) measure_kernel(Measure work) {
 }  // namespace
 
 void launch_bound(const Nominees& sample, std::uint32_t rows, cudaStream_t stream) {
-  static_assert(kThreads == kBins);
   bound_kernel<<<sample.queries, kThreads, 0, stream>>>(sample, rows);
   check_launch("finding thresholds");
 }

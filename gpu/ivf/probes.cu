@@ -25,7 +25,7 @@ __device__ std::uint32_t groups_of(const IvfSearchView& search, std::uint32_t li
 // One thread block per query.
 __global__ void __launch_bounds__(kThreads)
     probes_kernel(IvfSearchView search, const Candidate* nearest, std::uint32_t room) {
-  __shared__ unsigned sums[kThreads / 32];
+  __shared__ BlockSums<kThreads> sums;
   const IvfProbes& probes = search.probes;
   const std::uint32_t query = blockIdx.x, count = probes.count;
   const bool product = search.distance == Distance::kInnerProduct;
@@ -56,7 +56,7 @@ __global__ void __launch_bounds__(kThreads)
 
 // One thread block: where the pairs and the units of each list begin.
 __global__ void __launch_bounds__(kSumThreads) begins_kernel(IvfPairs pairs, std::uint32_t lists) {
-  __shared__ unsigned sums[kSumThreads / 32];
+  __shared__ BlockSums<kSumThreads> sums;
   unsigned pairs_before = 0, units_before = 0;
   for (std::uint32_t base = 0; base < lists; base += kSumThreads) {
     const std::uint32_t list = base + threadIdx.x;

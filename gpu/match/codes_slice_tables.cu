@@ -18,7 +18,7 @@ struct ColumnTables {
   std::uint32_t ends[kWords];    // bitmap of codes at which ranges begin, or no longer hold
   std::uint16_t before[kWords];  // ends in the words before
   std::uint32_t slices[kLanes][kWordsOfQueries + 1];
-  unsigned sums[kWarps];
+  BlockSums<kThreads> sums;
 
   __device__ compute::CodeRange range_of(const SliceView& view, std::uint32_t tile,
                                          std::uint32_t column, std::uint32_t query) const {

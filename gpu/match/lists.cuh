@@ -35,7 +35,7 @@ struct MatchLists {
   std::uint32_t begins[kThreads], ends[kThreads], weights[kThreads];
   std::uint32_t first_turns[kThreads];  // turns of the lists before
   std::uint32_t turns;
-  unsigned sums[kWarps];
+  BlockSums<kThreads> sums;
   std::uint32_t most;
 
   // Returns what no row counts more than in the items, ~0 when that is much. Calls add() as

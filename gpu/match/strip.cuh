@@ -34,7 +34,7 @@ struct StripShared {
     // Used once all is counted.
     struct {
       KthKey<kThreads> kth;
-      unsigned sums[kWarps];
+      BlockSums<kThreads> sums;
       std::uint32_t limit, rows;
     };
   };

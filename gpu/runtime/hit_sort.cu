@@ -10,7 +10,7 @@ constexpr unsigned kThreads = 1024;
 
 // One thread block.
 __global__ void __launch_bounds__(kThreads) begins_kernel(HitCounts hits) {
-  __shared__ unsigned sums[kThreads / 32];
+  __shared__ BlockSums<kThreads> sums;
   std::uint32_t before = 0;
   for (std::uint32_t first = 0; first < hits.queries; first += kThreads) {
     const std::uint32_t query = first + threadIdx.x;

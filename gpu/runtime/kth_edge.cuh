@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include "gpu/runtime/block_sum.cuh"
+
 namespace warplite::gpu {
 
 template <unsigned kThreads, unsigned kBins>
@@ -14,7 +16,7 @@ struct KthEdge {
   static constexpr unsigned kAll = 0xffffffffu;
 
   std::uint32_t bins[kBins];
-  std::uint32_t sums[kLanes];
+  BlockSums<kThreads> sums;
   std::uint32_t lowest, highest, counted, edge;
 
   // Called by all threads with their keys; keys from `none` on do not count. Returns a key that at
@@ -77,9 +79,9 @@ struct KthEdge {
     std::uint32_t own = 0;
 #pragma unroll
     for (unsigned i = 0; i < kBinsPerThread; ++i) own += bins[threadIdx.x * kBinsPerThread + i];
-    const std::uint32_t sum = inclusive_sum(own);
-    std::uint32_t before = sum - own;
-    if (before < k && sum >= k) {
+    unsigned all = 0;
+    std::uint32_t before = exclusive_sum<kThreads>(own, sums, all);
+    if (before < k && before + own >= k) {
       unsigned bin = threadIdx.x * kBinsPerThread;
       while (before + bins[bin] < k) before += bins[bin++];
       const std::uint64_t end = lowest + ((std::uint64_t{bin} + 1) << shift) - 1;
@@ -87,28 +89,6 @@ struct KthEdge {
     }
     __syncthreads();
     return edge;
-  }
-
-  // Sums over the block, in the order of threads.
-  __device__ std::uint32_t inclusive_sum(std::uint32_t value) {
-    const unsigned lane = threadIdx.x % kLanes, warp = threadIdx.x / kLanes;
-    value = scan_warp(value, lane);
-    if (lane == kLanes - 1) sums[warp] = value;
-    __syncthreads();
-    if (warp == 0) {
-      const std::uint32_t sum = lane < kThreads / kLanes ? sums[lane] : 0;
-      sums[lane] = scan_warp(sum, lane);
-    }
-    __syncthreads();
-    return value + (warp != 0 ? sums[warp - 1] : 0);
-  }
-
-  static __device__ std::uint32_t scan_warp(std::uint32_t value, unsigned lane) {
-    for (unsigned step = 1; step < kLanes; step *= 2) {
-      const std::uint32_t other = __shfl_up_sync(kAll, value, step);
-      if (lane >= step) value += other;
-    }
-    return value;
   }
 };
 
