@@ -22,8 +22,8 @@ namespace {
     X(stmt_readonly) X(stmt_status) X(stricmp) X(table_column_metadata) X(total_changes) \
     X(total_changes64) X(txn_state) X(user_data) X(value_blob) X(value_bytes) X(value_double) \
     X(value_dup) X(value_free) X(value_int64) X(value_nochange) X(value_numeric_type) \
-    X(value_subtype) X(value_text) X(value_type) X(vtab_collation) X(vtab_config) X(vtab_in) \
-    X(vtab_in_first) X(vtab_in_next) X(vtab_nochange) X(vtab_on_conflict) X(vtab_rhs_value)
+    X(value_subtype) X(value_text) X(value_type) X(vtab_collation) X(vtab_config) X(vtab_distinct) \
+    X(vtab_in) X(vtab_in_first) X(vtab_in_next) X(vtab_nochange) X(vtab_on_conflict) X(vtab_rhs_value)
 
 sqlite3_api_routines make_routines() {
   sqlite3_api_routines routines{};
