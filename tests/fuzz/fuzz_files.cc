@@ -18,17 +18,23 @@ using warplite::fuzzing::require;
 constexpr std::array<const char*, 7> kSuffixes = {".fvecs", ".bvecs", ".ivecs", ".npy",
                                                   ".fbin",  ".u8bin", ".i8bin"};
 
+// A folder of its own, which goes with the process.
+class Folder {
+ public:
+  Folder() { require(mkdtemp(path_.data()) != nullptr, "cannot make a folder"); }
+  ~Folder() {
+    for (const char* suffix : kSuffixes) std::remove((path_ + "/file" + suffix).c_str());
+    std::remove(path_.c_str());
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_ = "/tmp/warplite_fuzz_XXXXXX";
+};
+
 const std::string& folder() {
-  static const std::string path = [] {
-    char pattern[] = "/tmp/warplite_fuzz_XXXXXX";
-    require(mkdtemp(pattern) != nullptr, "cannot make a folder");
-    std::atexit([] {
-      for (const char* suffix : kSuffixes) std::remove((folder() + "/file" + suffix).c_str());
-      std::remove(folder().c_str());
-    });
-    return std::string(pattern);
-  }();
-  return path;
+  static const Folder made;
+  return made.path();
 }
 
 std::string int32(std::uint32_t value) {
