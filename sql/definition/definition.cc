@@ -111,7 +111,7 @@ void show_key_first(TableDefinition& definition) {
   });
   if (key != columns.end()) {
     std::rotate(columns.begin(), key, key + 1);
-  } else if (definition.find("rowid") == nullptr) {
+  } else if (!definition.has_content() && definition.find("rowid") == nullptr) {
     ColumnDefinition rowid;
     rowid.name = "rowid";
     rowid.kind = ColumnKind::kRowId;

@@ -12,7 +12,8 @@
 namespace warplite::sql {
 
 // The name that stands behind USING. vec0, the name of sqlite-vec's module, shows a table's key as its
-// first column: the primary key, or one named rowid where none is declared (DESIGN §1.5).
+// first column: the primary key, or one named rowid where none is declared (DESIGN §1.5). With content= the
+// key is that of another table, and is shown where it is declared alone.
 enum class ModuleName { kWarp, kVec0 };
 
 enum class ColumnKind { kRowId, kTextKey, kVector, kPlain, kPartition, kAux };
