@@ -84,7 +84,6 @@ int register_connection_parts(sqlite3* db, char** message) {
     if (code == SQLITE_OK && !has_vec0) {
       code = sql::register_vec0_module(db, context);
       if (code == SQLITE_OK) code = sql::register_vec0_versions(db);
-      context->owns_vec0 = true;
     }
     if (code == SQLITE_OK) code = sql::register_table_functions(db, context);
     if (code == SQLITE_OK) code = sql::register_match_function(db);

@@ -68,7 +68,6 @@ class Context {
   // Null: nothing was searched.
   const std::shared_ptr<engine::SearchReport>& last_report() const { return last_report_; }
 
-  bool owns_vec0 = false;  // the module vec0 of the connection was registered by this extension
   int nested_queries = 0;  // query_sql of joins that run, one within another
 
  private:

@@ -10,12 +10,6 @@
 namespace warplite::sql {
 namespace {
 
-std::string numbered(const char* name, int number) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%s%02d", name, number);
-  return text;
-}
-
 bool has_table(sqlite3* db, const std::string& schema, const std::string& name) {
   const Statement query =
       prepare(db, "SELECT 1 FROM " + quoted_name(schema) +
@@ -25,6 +19,12 @@ bool has_table(sqlite3* db, const std::string& schema, const std::string& name) 
 }
 
 }  // namespace
+
+std::string numbered(const char* name, int number) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%s%02d", name, number);
+  return text;
+}
 
 bool is_foreign(sqlite3* db, const std::string& schema, const std::string& table) {
   return !has_table(db, schema, table + "_state") &&

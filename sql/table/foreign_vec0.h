@@ -10,6 +10,9 @@
 
 namespace warplite::sql {
 
+// What sqlite-vec numbers: "vector_chunks", 3 is "vector_chunks03".
+std::string numbered(const char* name, int number);
+
 // Tells sqlite-vec's shadow tables from those of this extension, by their names.
 bool is_foreign(sqlite3* db, const std::string& schema, const std::string& table);
 

@@ -182,6 +182,16 @@ std::uint64_t copy_rows(sqlite3* db, const QualifiedName& source, const Qualifie
   return rows;
 }
 
+// The module vec0 refuses a table that sqlite-vec wrote unless it is sqlite-vec's own, which may have
+// been loaded at any time.
+bool refuses(sqlite3* db, const QualifiedName& table) {
+  sqlite3_stmt* raw = nullptr;
+  const int code =
+      sqlite3_prepare_v2(db, ("SELECT 1 FROM " + dotted(table)).c_str(), -1, &raw, nullptr);
+  const Statement statement(raw);
+  return code != SQLITE_OK;
+}
+
 std::uint64_t import_vec0(Context& tables, const std::string& from,
                           const std::optional<std::string>& to) {
   sqlite3* db = tables.db();
@@ -205,7 +215,7 @@ std::uint64_t import_vec0(Context& tables, const std::string& from,
 
   Savepoint savepoint(db);
   run(db, "CREATE VIRTUAL TABLE " + dotted(made) +
-              (in_place && tables.owns_vec0 ? " USING vec0" : " USING warp") + columns);
+              (in_place && refuses(db, source) ? " USING vec0" : " USING warp") + columns);
   savepoint.made_table();
   const std::uint64_t rows = copy_rows(db, source, made, tables.find(dotted(made))->definition);
   if (in_place) {

@@ -1,11 +1,11 @@
 #include "sql/vec0/reader.h"
 
 #include <bit>
-#include <cstdio>
 #include <cstring>
 
 #include "core/error.h"
 #include "sql/definition/values.h"
+#include "sql/table/foreign_vec0.h"
 
 namespace warplite::sql {
 namespace {
@@ -14,12 +14,6 @@ static_assert(std::endian::native == std::endian::little, "vec0 tables are littl
 
 constexpr std::size_t kTextBytes = 16;    // of a text in a chunk: its length and
 constexpr std::size_t kPrefixBytes = 12;  // its first bytes
-
-std::string numbered(const char* name, int number) {
-  char text[64];
-  std::snprintf(text, sizeof text, "%s%02d", name, number);
-  return text;
-}
 
 template <typename T>
 T read_at(std::string_view bytes, std::size_t place) {

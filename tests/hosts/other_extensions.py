@@ -12,6 +12,7 @@ import sqlite3
 import sys
 
 import wheels
+from connection import answer, connect
 
 # Statements of each, with the same rows in every order. Distances of sqlite-vec's are float32's.
 OURS = (
@@ -38,24 +39,6 @@ MARKED = ("SELECT vec_length(vec_f16('[1,2]'))", "SELECT vec_distance_l2(vec_bf1
           "SELECT vec_to_json(vec_f16('[1,2]'))")
 
 
-def connect(extensions, by_sql=False):
-    db = sqlite3.connect(':memory:', isolation_level=None)
-    db.enable_load_extension(True)
-    for extension in extensions:
-        if by_sql:
-            db.execute('SELECT load_extension(?)', (extension,)).fetchall()
-        else:
-            db.load_extension(extension)
-    return db
-
-
-def answer(db, sql):
-    try:
-        return db.execute(sql).fetchall()
-    except sqlite3.Error as error:
-        return str(error)
-
-
 def answers(db, statements):
     return [(sql, answer(db, sql)) for sql in statements]
 
@@ -69,6 +52,16 @@ def differences(order, db, parts):
         got, known = answer(db, sql), answer(db, 'SELECT vec_type(vec_f16(\'[1]\'))') == [('float16',)]
         if (known and isinstance(got, str)) or (not known and 'Unknown subtype' not in got):
             yield f'{order}: {sql}\n  expected an answer, or a refusal where sqlite-vec came last\n  got {got}'
+
+
+def conversion(order, db):
+    """A table of sqlite-vec's is converted in place, under the module warp, since vec0 is sqlite-vec's."""
+    for sql in THEIRS[:2]:
+        db.execute(sql)
+    counted, got = answer(db, "SELECT warp_import_vec0('v', 'v')"), answer(db, "SELECT id FROM v WHERE e MATCH '[1,1]' AND k = 1")
+    modules = answer(db, "SELECT sql LIKE '%warp%' FROM sqlite_master WHERE name = 'v'")
+    if (counted, got, modules) != ([(2,)], [(1,)], [(1,)]):
+        yield f'{order}: converted in place\n  got {counted}, {got}, {modules}'
 
 
 def main():
@@ -91,6 +84,8 @@ def main():
     orders = list(itertools.permutations(extensions))
     for order in orders:
         failures += differences(order, connect([extensions[name][0] for name in order]), parts)
+        if {'warplite', 'sqlite-vec'} <= set(order):
+            failures += conversion(order, connect([extensions[name][0] for name in order]))
     # SELECT load_extension() replaces no function: those that were there first stay, and work.
     order = ['sqlite-vec', 'warplite']
     failures += differences('by SQL', connect([extensions[name][0] for name in order], by_sql=True), parts[:2])

@@ -11,11 +11,11 @@ import json
 import math
 import os
 import random
-import sqlite3
 import sys
 import tempfile
 
 import wheels
+from connection import answer, connect
 
 SCHEMAS = (
     'e float[4], chunk_size=8',
@@ -93,20 +93,6 @@ class Table:
         return f'SELECT distance, {key} FROM v WHERE {where} {limit}'
 
 
-def open_with(extension, path=':memory:'):
-    db = sqlite3.connect(path, isolation_level=None)
-    db.enable_load_extension(True)
-    db.load_extension(extension)
-    return db
-
-
-def answer(db, sql):
-    try:
-        return db.execute(sql).fetchall()
-    except sqlite3.Error as error:
-        return str(error)
-
-
 def same(sql, theirs, ours):
     if isinstance(theirs, str) or isinstance(ours, str):
         return isinstance(theirs, str) == isinstance(ours, str)
@@ -126,7 +112,7 @@ def run(theirs_path, ours_path, schema, seed):
     table = Table(schema, dice)
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, 'theirs.db')
-        theirs, ours = open_with(theirs_path, path), open_with(ours_path)
+        theirs, ours = connect([theirs_path], path), connect([ours_path])
         for sql in [table.create] + [table.statement() for _ in range(150)]:
             expected, got = answer(theirs, sql), answer(ours, sql)
             if not same(sql, expected, got):
@@ -134,7 +120,7 @@ def run(theirs_path, ours_path, schema, seed):
         everything = f'SELECT * FROM v ORDER BY {table.key}'
         expected = answer(theirs, everything)
         theirs.close()
-        converted = open_with(ours_path, path)
+        converted = connect([ours_path], path)
         refused = answer(converted, everything)
         count = answer(converted, "SELECT warp_import_vec0('v', 'v')")
         got = answer(converted, everything)
