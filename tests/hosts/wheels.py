@@ -29,3 +29,13 @@ def fetch(requirement, folder, prefixes, *options):
                             out.write(archive.read(name))
             os.remove(wheel)
     return found()
+
+
+def installed(package, folder):
+    """Whether a package of Python's is in the folder, or could be put there; it is imported from there."""
+    path = os.path.join(folder, package)
+    if not os.path.isdir(path):
+        command = [sys.executable, '-m', 'pip', 'install', '--quiet', '--no-deps', '--only-binary=:all:',
+                   '--target', folder, package]
+        subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return os.path.isdir(path)
