@@ -3,14 +3,15 @@
 
 usage: pages.py path/to/warplite.so FOLDER [PAGE…]
 
-Each page runs in a process and an empty folder of its own, first on the SQLite of this Python, then on the newest, of a
-wheel of apsw that FOLDER keeps; where that cannot be had, or NumPy for the snippets, the test says so. A page may hold
+Each page runs in a process and an empty folder of its own, first on the SQLite of this Python, then on the newest, of
+a wheel of apsw that FOLDER keeps. Where that cannot be had, or NumPy for the snippets, the test says so. A link to a file
+that is not there is a fault, too. A page may hold
 
   <!-- set-up … -->           statements that it needs and does not show
   <!-- after PAGE -->         it goes on where that page has ended: in its folder, with its files
   -- 1|2   3|4                on lines right below a statement: the rows that it gives, as the shell's list mode has them
   -- error: text              there: the statement fails with a message that contains the text
-  .load .open .parameter .read   as the shell knows them
+  .load .open .parameter .read  as the shell knows them
   ```text                     after a block of Python: what the block prints
 """
 import contextlib
@@ -33,6 +34,7 @@ import wheels  # noqa: E402
 
 BLOCK = re.compile(r'^```(sql|python|text)\n(.*?)^```$|^<!-- (set-up)\n(.*?)^-->$', re.DOTALL | re.MULTILINE)
 AFTER = re.compile(r'^<!-- after (\S+) -->$', re.MULTILINE)
+LINK = re.compile(r'\]\(([^)#:]+)(?:#[^)]*)?\)')
 EXPECTED = re.compile(r'--( .*)?')
 # Where a page's statements and snippets find these folders of the repository.
 LINKED = ('examples', 'tests')
@@ -103,6 +105,11 @@ class Page:
     def run(self):
         with open(self.path, encoding='utf-8') as file:
             text = file.read()
+        for link in LINK.finditer(BLOCK.sub('', text)):
+            if not os.path.exists(os.path.join(os.path.dirname(self.path), link[1])):
+                self.fault(0, f'there is no {link[1]}')
+        if AFTER.search(text) and not have_numpy():  # what it goes on from are snippets
+            return 0
         for before in AFTER.findall(text):
             page = Page(os.path.join(os.path.dirname(self.path), before), self.module)
             page.run()
