@@ -74,6 +74,20 @@ def test_options(db):
         warplite.search(db, "t", "e", queries, 10, nonsense=1)
 
 
+def test_filter_comes_before_k(db):
+    ids, base = make(db, "FLOAT[16]")
+    queries = vectors("FLOAT[16]", 6, 5)
+    passes = (np.arange(200) % 2 == 0) & (np.arange(200) % 7 < 3)
+    rowids, distances = warplite.search(db, "t", "e", queries, 8, filter="colour = 'red' AND year % 7 < 3")
+    for query, found in zip(queries.astype("f4"), rowids):
+        far = ((base.astype("f4").astype("f8") - query) ** 2).sum(1)
+        assert found.tolist() == ids[passes][np.argsort(far[passes], kind="stable")[:8]].tolist()
+    rowids, _ = warplite.search(db, "t", "e", queries, 8, filter="year < 3")
+    assert (rowids[:, 3:] == -1).all() and (rowids[:, :3] >= 10).all()
+    with pytest.raises(Exception, match="no such column: yeer"):
+        warplite.search(db, "t", "e", queries, 8, filter="yeer < 3")
+
+
 def test_bits_and_bytes(db):
     db.execute("CREATE VIRTUAL TABLE b USING warp(e BIT[16])")
     warplite.add(db, "b", [1, 2], e=np.array([[0b11, 0], [0, 0x80]], np.uint8))  # packed

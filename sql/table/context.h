@@ -68,7 +68,7 @@ class Context {
   // Null: nothing was searched.
   const std::shared_ptr<engine::SearchReport>& last_report() const { return last_report_; }
 
-  int nested_queries = 0;  // query_sql of joins that run, one within another
+  int nested_queries = 0;  // statements of callers that run, one within another
 
  private:
   std::shared_ptr<OpenTable> lookup(const std::string& schema, const std::string& table);

@@ -4,6 +4,7 @@
 #include "sql/table_functions/functions.h"
 #include "sql/table_functions/match_counts.h"
 #include "sql/table_functions/neighbors.h"
+#include "sql/table_functions/row_filter.h"
 #include "sql/table_functions/search_target.h"
 
 namespace warplite::sql {
@@ -26,14 +27,17 @@ std::unique_ptr<Rows> run(Call& call) {
 }  // namespace
 
 MatchCounts::MatchCounts(const Call& call, const OpenTable& table, int options)
-    : interrupt_(call.context().db()), view_(table.collection->view()), all_(*view_, {}) {
-  request_.device = device_option(call, options);
+    : options_(work_options(call, options)),
+      interrupt_(call.context().db()),
+      view_(table.collection->view()),
+      selection_(*view_, row_filter(call, table, options_.filter)) {
+  request_.device = options_.device;
   request_.cancellation = &interrupt_;
 }
 
 compute::HitTable MatchCounts::best(std::span<const engine::RelationalQuery> queries,
                                     std::size_t k) const {
-  return engine::most_matches(*view_, all_, queries, k, request_);
+  return engine::most_matches(*view_, selection_, queries, k, request_);
 }
 
 const TableFunction kMatchCount{

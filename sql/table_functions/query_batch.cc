@@ -55,32 +55,25 @@ Statement prepare_queries(const Call& call, int parameter, const std::string& te
   return statement;
 }
 
-// Counts one more query_sql within those that run, on the way to one that would contain itself.
-class Nested {
- public:
-  Nested(const Call& call, int parameter) : depth_(call.context().nested_queries) {
-    if (depth_ == kMostNested) {
-      call.refuse(parameter, "at most " + std::to_string(kMostNested) + " levels of query_sql");
-    }
-    ++depth_;
-  }
-  ~Nested() { --depth_; }
-  Nested(const Nested&) = delete;
-  Nested& operator=(const Nested&) = delete;
-
- private:
-  static constexpr int kMostNested = 4;
-  int& depth_;
-};
-
 }  // namespace
+
+NestedQuery::NestedQuery(const Call& call, const std::string& where)
+    : depth_(call.context().nested_queries) {
+  constexpr int kMostNested = 4;
+  if (depth_ == kMostNested) {
+    throw Error(ErrorKind::kInvalid, std::string(call.function()) + ": " + where +
+                                         ": expected at most " + std::to_string(kMostNested) +
+                                         " levels of query_sql and of filters");
+  }
+  ++depth_;
+}
 
 void each_query(const Call& call, int parameter, const std::string& query,
                 const std::function<void(const Cell& id, sqlite3_value* query)>& take) {
   const std::string expected =
       "one read-only SELECT of two columns, (id, " + query + "), without parameters";
   const std::string text = call.text(parameter, expected.c_str());
-  const Nested nested(call, parameter);
+  const NestedQuery nested(call, call.parameter(parameter));
   const Statement statement = prepare_queries(call, parameter, text, expected);
   for (std::int64_t row = 1; step(statement.get()); ++row) {
     sqlite3_value* value = sqlite3_column_value(statement.get(), 1);

@@ -11,6 +11,19 @@
 
 namespace warplite::sql {
 
+// Counts one more statement of a caller's within those that run, on the way to one that would
+// contain itself. Throws Error{kInvalid} beyond four. `where`: the argument that has it.
+class NestedQuery {
+ public:
+  NestedQuery(const Call& call, const std::string& where);
+  ~NestedQuery() { --depth_; }
+  NestedQuery(const NestedQuery&) = delete;
+  NestedQuery& operator=(const NestedQuery&) = delete;
+
+ private:
+  int& depth_;
+};
+
 struct QueryBatch {
   std::vector<Value> ids;
   std::vector<std::byte> vectors;  // dense, of the target column's type; one per id

@@ -5,11 +5,13 @@
 #include <string_view>
 #include <utility>
 
+#include "core/listing.h"
 #include "core/process/interruption.h"
 #include "engine/filter/content_hits.h"
 #include "engine/filter/filter.h"
 #include "engine/residency/device_choice.h"
 #include "sql/host/json.h"
+#include "sql/table_functions/row_filter.h"
 
 namespace warplite::sql {
 namespace {
@@ -60,8 +62,10 @@ struct Option {
   bool (*read)(const Json& value, SearchOptions& options);  // false: not what was expected
 };
 
-// Documents take the first two, searches for vectors those after the first, and the last where their
-// queries come as an array.
+// Work of other kinds takes the device, documents the first three, searches for vectors those after
+// the first, and the last where their queries come as an array. What may stand in a schema's text
+// takes no filter: that is SQL (row_filter.h).
+constexpr std::string_view kFilter = "filter";
 constexpr Option kOptions[] = {
     {"idf", "0, 1, false or true",
      [](const Json& value, SearchOptions& options) { return read_flag(value, options.idf); }},
@@ -69,6 +73,11 @@ constexpr Option kOptions[] = {
      [](const Json& value, SearchOptions& options) {
        if (value.is_text()) options.device = value.text();
        return value.is_text();
+     }},
+    {kFilter, "a text, a SQL expression over the table's columns",
+     [](const Json& value, SearchOptions& options) {
+       if (value.is_text()) options.filter = value.text();
+       return value.is_text() && !options.filter.empty();
      }},
     {"nprobe", "an integer from 1 to 1048576",
      [](const Json& value, SearchOptions& options) {
@@ -92,8 +101,8 @@ constexpr Option kOptions[] = {
 constexpr std::span<const Option> kAll = kOptions;
 constexpr std::span<const Option> kArray = kAll.subspan(1);
 constexpr std::span<const Option> kSearch = kArray.first(kArray.size() - 1);
-constexpr std::span<const Option> kDocument = kAll.first(2);
-constexpr std::span<const Option> kDeviceOnly = kAll.subspan(1, 1);
+constexpr std::span<const Option> kDocument = kAll.first(3);
+constexpr std::span<const Option> kWork = kAll.subspan(1, 2);
 
 Json parse_options(const Call& call, int parameter, std::string_view text,
                    const std::string& expected) {
@@ -109,15 +118,15 @@ Json parse_options(const Call& call, int parameter, std::string_view text,
 SearchOptions read_options(const Call& call, int parameter, std::span<const Option> known) {
   SearchOptions options;
   if (call.is_null(parameter)) return options;
-  std::string expected = "a JSON object such as {\"device\":\"cpu\"}; it takes the keys ";
-  for (const Option& option : known) {
-    expected += (&option == known.data() ? "" : ", ") + std::string(option.key);
-  }
+  const auto taken = [&](const Option& row) { return call.direct_only() || row.key != kFilter; };
+  const std::string expected =
+      "a JSON object such as {\"device\":\"cpu\"}; it takes the keys " +
+      listing(known, taken, [](const Option& row) { return row.key; }, ", ");
   const std::string text = call.text(parameter, expected.c_str());
   const Json json = parse_options(call, parameter, text, expected);
   for (const auto& [key, value] : json.object()) {
     const auto option = std::find_if(known.begin(), known.end(),
-                                     [&](const Option& row) { return row.key == key; });
+                                     [&](const Option& row) { return row.key == key && taken(row); });
     if (option == known.end()) call.refuse(parameter, expected, "the key \"" + key + "\"");
     if (!option->read(value, options)) {
       call.refuse(parameter, std::string(option->expected) + " for the key " + key);
@@ -159,12 +168,11 @@ SearchOptions array_options(const Call& call, int parameter) {
 }
 
 DocumentOptions document_options(const Call& call, int parameter) {
-  const SearchOptions options = read_options(call, parameter, kDocument);
-  return {options.device, options.idf};
+  return read_options(call, parameter, kDocument);
 }
 
-std::string device_option(const Call& call, int parameter) {
-  return read_options(call, parameter, kDeviceOnly).device;
+WorkOptions work_options(const Call& call, int parameter) {
+  return read_options(call, parameter, kWork);
 }
 
 const index::Index& index_of(const SearchTarget& target) {
@@ -203,25 +211,25 @@ std::shared_ptr<engine::SearchReport> new_report(const Call& call, const SearchT
 compute::HitTable run_nearest(const Call& call, const SearchTarget& target,
                               const std::byte* queries, std::size_t count, std::size_t k,
                               const SearchOptions& options) {
+  const std::shared_ptr<const engine::View> view = target.table->collection->view();
+  const engine::Selection selection(*view, row_filter(call, *target.table, options.filter));
   Interrupt interrupt(call.context().db());
   engine::SearchRequest request = search_request(target, queries, count, options, interrupt);
   const std::shared_ptr<engine::SearchReport> report = new_report(call, target, request);
-  const std::shared_ptr<const engine::View> view = target.table->collection->view();
-  const engine::Selection all(*view, {});
   const std::size_t most = static_cast<std::size_t>(view->live_rows());
-  return engine::nearest(*view, all, index_of(target), request, std::min(k, most));
+  return engine::nearest(*view, selection, index_of(target), request, std::min(k, most));
 }
 
 compute::HitLists run_within(const Call& call, const SearchTarget& target,
                              const std::byte* queries, std::size_t count, double radius,
                              const SearchOptions& options) {
+  const std::shared_ptr<const engine::View> view = target.table->collection->view();
+  const engine::Selection selection(*view, row_filter(call, *target.table, options.filter));
   Interrupt interrupt(call.context().db());
   engine::SearchRequest request = search_request(target, queries, count, options, interrupt);
   request.range.high = radius;
   const std::shared_ptr<engine::SearchReport> report = new_report(call, target, request);
-  const std::shared_ptr<const engine::View> view = target.table->collection->view();
-  const engine::Selection all(*view, {});
-  compute::HitLists lists = engine::within(*view, all, index_of(target), request);
+  compute::HitLists lists = engine::within(*view, selection, index_of(target), request);
   for (std::vector<Hit>& hits : lists) {
     engine::erase_vanished(*view, hits);
     interruptible_sort(hits.begin(), hits.end());

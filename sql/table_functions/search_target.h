@@ -25,13 +25,18 @@ struct SearchTarget {
 SearchTarget search_target(Call& call, int table_parameter, int column_parameter);
 
 // Defaults of options that are not given are those of engine/search/search.h.
-struct SearchOptions {
-  std::string device;
+struct WorkOptions {
+  std::string device;  // "" for the configured one
+  std::string filter;  // row_filter.h
+};
+struct DocumentOptions : WorkOptions {
+  bool idf = false;  // rare words count more
+};
+struct SearchOptions : DocumentOptions {
   std::uint32_t nprobe = 0;
   std::optional<std::size_t> refine;
   bool exact = false;
   compute::Select select = compute::Select::kAuto;
-  bool idf = false;  // of documents
   std::optional<ElementType> type;  // of queries that come as an array
 };
 
@@ -39,14 +44,9 @@ struct SearchOptions {
 SearchOptions search_options(const Call& call, int parameter);
 // The same where queries come as an array, whose type may be told.
 SearchOptions array_options(const Call& call, int parameter);
-// Options of a search for documents.
-struct DocumentOptions {
-  std::string device;
-  bool idf = false;  // rare words count more
-};
+// Options of a search for documents, and of all other work.
 DocumentOptions document_options(const Call& call, int parameter);
-// The same for work that is no search: the device alone.
-std::string device_option(const Call& call, int parameter);
+WorkOptions work_options(const Call& call, int parameter);
 
 const index::Index& index_of(const SearchTarget& target);
 

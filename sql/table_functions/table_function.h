@@ -70,6 +70,7 @@ class Call {
 
   Context& context() const { return context_; }
   const char* function() const { return function_.name; }
+  bool direct_only() const { return function_.direct_only; }
   const char* parameter(int number) const {
     return function_.parameters[static_cast<std::size_t>(number)].name;
   }

@@ -3,6 +3,7 @@
 A query's answer is found on the mirror: Python puts the distance of every row into a table
 d(id, distance), and SQLite filters and sorts. `ordered` says that rows must come in that order.
 """
+import json
 import math
 import struct
 
@@ -319,30 +320,37 @@ class Questioner:
                      ('t', self.column.name, self.input, radius),
                      self.nearest([f'distance <= {radius!r}']), ordered=False)
 
+    def filter_option(self):
+        """Terms of any kind as an expression, and the options that have it."""
+        terms = self.filters() + self.late_filters()
+        return terms, json.dumps({'filter': self.shuffled(terms)}) if terms else None
+
     def join_function(self):
         self.column = self.rng.choice(self.table.vectors)
+        terms, options = self.filter_option()
         k, name = self.rng.choice((1, 3, 10, 100)), self.column.name
         expected = []
         for rowid, blob in self.mirror.execute(
                 f'SELECT id, {name} FROM t WHERE {name} IS NOT NULL ORDER BY id LIMIT 8'):
             self.measure(blob)
             expected += [(rowid,) + tuple(hit) + (i + 1,)
-                         for i, hit in enumerate(self.nearest([], f'LIMIT {k}'))]
-        return Query('SELECT query_id, rowid, distance, rank FROM warp_knn_join(?, ?, ?, ?)',
+                         for i, hit in enumerate(self.nearest(terms, f'LIMIT {k}'))]
+        return Query('SELECT query_id, rowid, distance, rank FROM warp_knn_join(?, ?, ?, ?, ?)',
                      ('t', name, f'SELECT id, {name} FROM t WHERE {name} IS NOT NULL '
-                      f'ORDER BY id LIMIT 8', k), expected, ordered=False)
+                      f'ORDER BY id LIMIT 8', k, options), expected, ordered=False)
 
     def array_function(self):
         """Every query has k places; those that no row takes are -1 and NaN."""
         self.column = self.rng.choice(self.table.vectors)
+        terms, options = self.filter_option()
         k = self.rng.choice((0, 1, 3, 10, 100))
         blobs = [self.random_query_blob() for _ in range(self.rng.choice((0, 1, 2, 5)))]
         hits = []
         for blob in blobs:
             self.measure(blob)
-            found = [tuple(hit) for hit in self.nearest([], f'LIMIT {k}')]
+            found = [tuple(hit) for hit in self.nearest(terms, f'LIMIT {k}')]
             hits += found + [(-1, math.nan)] * (k - len(found))
-        return Query('SELECT queries, k, rowids, distances FROM warp_knn_arrays(?, ?, ?, ?)',
-                     ('t', self.column.name, b''.join(blobs), k),
+        return Query('SELECT queries, k, rowids, distances FROM warp_knn_arrays(?, ?, ?, ?, ?)',
+                     ('t', self.column.name, b''.join(blobs), k, options),
                      [(len(blobs), k, struct.pack(f'{len(hits)}q', *(hit[0] for hit in hits)),
                        struct.pack(f'{len(hits)}d', *(hit[1] for hit in hits)))])

@@ -15,14 +15,14 @@ class DocumentRows final : public TextRows {
  public:
   DocumentRows(const Call& call, TextTarget target, TextQueries queries, std::size_t k,
                const DocumentOptions& options)
-      : TextRows(call, std::move(target), std::move(queries), options.device, kColumns),
+      : TextRows(call, std::move(target), std::move(queries), options, kColumns),
         k_(std::min(k, static_cast<std::size_t>(view().live_rows()))) {
     request().by_rarity = options.idf;
   }
 
  private:
   void answer(std::span<const std::string_view> queries) override {
-    compute::HitTable table = engine::most_common(view(), all(), request(), queries, k_);
+    compute::HitTable table = engine::most_common(view(), selection(), request(), queries, k_);
     for (std::size_t i = 0; i < queries.size(); ++i) {
       for (const Hit& hit : table.sorted(i)) add(document(hit, queries[i]));
       end_query();

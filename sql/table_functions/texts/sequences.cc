@@ -17,14 +17,14 @@ class SequenceRows final : public TextRows {
  public:
   SequenceRows(const Call& call, TextTarget target, TextQueries queries,
                const SequenceRequest& request)
-      : TextRows(call, std::move(target), std::move(queries), request.device, kColumns),
+      : TextRows(call, std::move(target), std::move(queries), request.options, kColumns),
         k_(std::min(request.k, static_cast<std::size_t>(view().live_rows()))),
         candidates_(request.candidates) {}
 
  private:
   void answer(std::span<const std::string_view> queries) override {
     for (const engine::Sequences& answer :
-         engine::nearest_sequences(view(), all(), request(), queries, k_, candidates_)) {
+         engine::nearest_sequences(view(), selection(), request(), queries, k_, candidates_)) {
       for (const engine::Sequence& row : answer.nearest) {
         add({row.hit.rowid, row.hit.distance, row.matches, answer.certified});
       }
@@ -48,7 +48,7 @@ SequenceRequest sequence_request(const Call& call, int k, int candidates, int op
   if (!call.is_null(candidates)) {
     request.candidates = static_cast<std::size_t>(call.count(candidates, 1, kMostCandidates));
   }
-  request.device = device_option(call, options);
+  request.options = work_options(call, options);
   return request;
 }
 

@@ -22,11 +22,11 @@ struct SequenceColumns {
 struct SequenceRequest {
   std::size_t k;
   std::optional<std::size_t> candidates;
-  std::string device;  // "" for the configured one
+  WorkOptions options;
 };
 
-// Reads the request from these parameters of a call: `candidates`, a number or NULL; `options`,
-// whose only key is device.
+// Reads the request from these parameters of a call: `candidates`, a number or NULL; `options`
+// of work_options().
 SequenceRequest sequence_request(const Call& call, int k, int candidates, int options);
 
 std::unique_ptr<Rows> sequence_rows(const Call& call, TextTarget target, TextQueries queries,

@@ -5,6 +5,7 @@
 #include "core/process/interruption.h"
 #include "engine/filter/content_hits.h"
 #include "engine/text/edit_search.h"
+#include "sql/table_functions/row_filter.h"
 
 namespace warplite::sql {
 
@@ -18,13 +19,15 @@ std::optional<TextTarget> edit_target(Call& call, int table_parameter, int colum
 
 compute::HitLists run_texts_within(const Call& call, const TextTarget& target,
                                    const std::vector<std::string>& queries, double radius,
-                                   const std::string& device) {
+                                   const WorkOptions& options) {
+  const std::shared_ptr<const engine::View> view = target.table->collection->view();
+  const engine::Selection selection(*view, row_filter(call, *target.table, options.filter));
   Interrupt interrupt(call.context().db());
   const index::TextIndex& text = target.column->text;
   engine::EditRequest request;
   request.column = {static_cast<std::size_t>(target.column->slot), text.ngram.fold,
                     text.ngram.normalization};
-  request.device = device;
+  request.device = options.device;
   request.cancellation = &interrupt;
   request.range.high = radius;
   request.metric = text.metric;
@@ -34,9 +37,7 @@ compute::HitLists run_texts_within(const Call& call, const TextTarget& target,
   request.report = report.get();
   std::vector<CodePoints> points(queries.size());
   for (std::size_t i = 0; i < queries.size(); ++i) request.column.read(queries[i], points[i]);
-  const std::shared_ptr<const engine::View> view = target.table->collection->view();
-  const engine::Selection all(*view, {});
-  compute::HitLists lists = engine::texts_within(*view, all, request, points);
+  compute::HitLists lists = engine::texts_within(*view, selection, request, points);
   for (std::vector<Hit>& hits : lists) {
     engine::erase_vanished(*view, hits);
     interruptible_sort(hits.begin(), hits.end());

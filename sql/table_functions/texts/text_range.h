@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "compute/ops.h"
+#include "sql/table_functions/search_target.h"
 #include "sql/table_functions/texts/text_target.h"
 
 namespace warplite::sql {
@@ -17,6 +18,6 @@ std::optional<TextTarget> edit_target(Call& call, int table_parameter, int colum
 // The rows within `radius` of each query, in the order of results; one batch.
 compute::HitLists run_texts_within(const Call& call, const TextTarget& target,
                                    const std::vector<std::string>& queries, double radius,
-                                   const std::string& device);
+                                   const WorkOptions& options);
 
 }  // namespace warplite::sql

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "sql/table_functions/query_batch.h"
+#include "sql/table_functions/row_filter.h"
 
 namespace warplite::sql {
 namespace {
@@ -35,14 +36,14 @@ TextQueries read_texts(const Call& call, int parameter) {
 }
 
 TextRows::TextRows(const Call& call, TextTarget target, TextQueries queries,
-                   const std::string& device, std::span<const TextColumn> columns)
+                   const WorkOptions& options, std::span<const TextColumn> columns)
     : target_(std::move(target)),
       queries_(std::move(queries)),
       columns_(queries_.ids.empty() ? columns.subspan(1) : columns),
       interrupt_(call.context().db()),
       view_(target_.table->collection->view()),
-      all_(*view_, {}),
-      request_(target_.request(device, interrupt_)) {}
+      selection_(*view_, row_filter(call, *target_.table, options.filter)),
+      request_(target_.request(options.device, interrupt_)) {}
 
 void TextRows::poll() {
   if (interrupt_.requested()) throw Error(ErrorKind::kInterrupted, "interrupted");

@@ -14,7 +14,7 @@
 
 #include "core/value.h"
 #include "engine/filter/filter.h"
-#include "sql/table_functions/table_function.h"
+#include "sql/table_functions/search_target.h"
 #include "sql/table_functions/texts/text_target.h"
 
 namespace warplite::sql {
@@ -46,12 +46,12 @@ class TextRows : public Rows {
 
  protected:
   // `columns`: the visible ones, static; the first, the query's id, is there when queries have
-  // any. `device`: "" for the configured one.
-  TextRows(const Call& call, TextTarget target, TextQueries queries, const std::string& device,
+  // any.
+  TextRows(const Call& call, TextTarget target, TextQueries queries, const WorkOptions& options,
            std::span<const TextColumn> columns);
 
   const engine::View& view() const { return *view_; }
-  const engine::Selection& all() const { return all_; }
+  const engine::Selection& selection() const { return selection_; }
   engine::TextRequest& request() { return request_; }
   void poll();  // throws Error{kInterrupted}
 
@@ -76,7 +76,7 @@ class TextRows : public Rows {
   const std::span<const TextColumn> columns_;
   Interrupt interrupt_;
   const std::shared_ptr<const engine::View> view_;
-  const engine::Selection all_;
+  const engine::Selection selection_;
   engine::TextRequest request_;
   // Hits of queries first_ … answered_ − 1.
   std::vector<TextHit> hits_;

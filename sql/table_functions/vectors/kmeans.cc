@@ -67,7 +67,7 @@ std::unique_ptr<Rows> run(Call& call) {
     request.passes =
         static_cast<std::size_t>(call.count(Input::kIterations, 0, kMostIterations));
   }
-  request.device = device_option(call, Input::kOptions);
+  request.device = work_options(call, Input::kOptions).device;
   request.cancellation = &interrupt;
   const std::shared_ptr<const engine::View> view =
       engine::present_view(target.table->collection->view());

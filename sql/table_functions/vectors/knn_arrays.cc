@@ -103,6 +103,7 @@ const TableFunction kKnnArrays{
                    {"options", false}},
     .run = run,
     .estimated_rows = 1,
+    .direct_only = true,
 };
 
 }  // namespace warplite::sql

@@ -64,10 +64,10 @@ class JoinedWithin final : public Rows {
 
 std::unique_ptr<Rows> run_texts(Call& call, const TextTarget& target) {
   const double radius = call.real(Input::kRadius);
-  const std::string device = device_option(call, Input::kOptions);
+  const WorkOptions options = work_options(call, Input::kOptions);
   TextQueries queries = read_texts(call, Input::kQuerySql);
   if (queries.ids.empty()) return nullptr;
-  compute::HitLists lists = run_texts_within(call, target, queries.texts, radius, device);
+  compute::HitLists lists = run_texts_within(call, target, queries.texts, radius, options);
   return std::make_unique<JoinedWithin>(std::move(queries.ids), std::move(lists));
 }
 

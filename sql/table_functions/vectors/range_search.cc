@@ -43,7 +43,7 @@ std::unique_ptr<Rows> run(Call& call) {
     if (call.is_null(Input::kQuery)) return nullptr;
     compute::HitLists lists =
         run_texts_within(call, *texts, {query_text(call, Input::kQuery)},
-                         call.real(Input::kRadius), device_option(call, Input::kOptions));
+                         call.real(Input::kRadius), work_options(call, Input::kOptions));
     return std::make_unique<RowsWithin>(std::move(lists[0]));
   }
   const SearchTarget target = search_target(call, Input::kTable, Input::kColumn);
