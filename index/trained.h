@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -143,6 +144,8 @@ class InvertedIndex : public Trained {
 
   // Lists that a query looks into that does not say.
   virtual std::uint32_t default_nprobe(const InvertedModel& model) const = 0;
+  // The recall that the table asks for, if it does.
+  virtual std::optional<double> default_recall() const = 0;
 };
 
 }  // namespace warplite::index

@@ -44,7 +44,9 @@ void check_nprobe(const index::Index& index, const std::string& place) {
 
 bool is_exact(const View& view, const index::Index& index, const SearchRequest& request) {
   return searcher_of(index) == nullptr || request.exact || request.has_after ||
-         !request.range.unbounded() || view.model(request.column).is_null();
+         !request.range.unbounded() || view.model(request.column).is_null() ||
+         (!view.layout().codes_only &&
+          searcher_of(index)->must_compare_all(*index.trained(), request));
 }
 
 bool looks_at_part(const View& view, const Selection& rows, const index::Index& index,

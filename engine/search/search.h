@@ -25,6 +25,10 @@ void check_nprobe(const index::Index& index, const std::string& place);
 // An index may have this many lists; to ask for more than there are is to ask for all.
 inline constexpr std::uint32_t kMostProbes = 1u << 20;
 
+// The part of the true nearest rows that a search is to find.
+inline constexpr char kRecallExpected[] = "a number above 0 and up to 1, as 0.95";
+inline bool is_recall(double value) { return value > 0 && value <= 1; }
+
 struct SearchRequest {
   std::size_t column = 0;   // index into Layout::vectors
   Distance distance = Distance::kL2;
@@ -38,6 +42,7 @@ struct SearchRequest {
   // These concern columns whose index learns (index/trained.h):
   std::uint32_t nprobe = 0;           // lists to probe; 0: the index's default
   std::uint32_t farther = 1;          // so many times the lists that nprobe says
+  std::optional<double> recall;       // what the index is to find; none: its default. 1: exact
   std::optional<std::size_t> refine;  // see compute::IvfWork; none: the index's default
   bool exact = false;                 // compare every row
   compute::Cancellation* cancellation = nullptr;
@@ -45,7 +50,7 @@ struct SearchRequest {
 };
 
 // Says whether nearest() compares every row for this request: no model was trained, or has_after, a
-// bounded range or `exact` ask for it.
+// bounded range, `exact` or `recall` ask for it.
 bool is_exact(const View& view, const index::Index& index, const SearchRequest& request);
 
 // Says whether nearest() finds its rows by looking at a part of the selected ones, and not at most

@@ -17,6 +17,10 @@ class Searcher {
 
   // Says whether a query says into how many lists it looks (nprobe).
   virtual bool has_lists() const = 0;
+  // Says whether only to compare every row gives the recall that the request, or else the table, asks
+  // for.
+  virtual bool must_compare_all(const index::Trained& trained,
+                                const SearchRequest& request) const = 0;
   // A search that looks at more than one row in kPart looks at most of them: see looks_at_part().
   static constexpr std::uint64_t kPart = 4;
   // `trained`: the index, as what it is. REQUIRES: !is_exact()

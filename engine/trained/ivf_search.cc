@@ -15,12 +15,27 @@
 namespace warplite::engine {
 namespace {
 
-// Returns how many lists of the model the request probes.
-std::uint32_t probes(const index::InvertedIndex& index, const index::InvertedModel& model,
-                     const SearchRequest& request) {
-  const std::uint64_t asked = request.nprobe != 0 ? request.nprobe : index.default_nprobe(model);
-  return static_cast<std::uint32_t>(
-      std::clamp<std::uint64_t>(asked * request.farther, 1, model.shape().lists));
+// What is asked of recall, unless lists to probe are named instead.
+std::optional<double> asked_recall(const index::Trained& trained, const SearchRequest& request) {
+  if (request.nprobe != 0) return std::nullopt;
+  return request.recall ? request.recall : trained.inverted()->default_recall();
+}
+
+// How far a search looks: into so many lists, and at refine·k vectors.
+struct Reach {
+  std::uint32_t nprobe;
+  std::size_t refine;
+  std::optional<double> expected_recall;
+};
+
+Reach reach_of(const index::InvertedIndex& index, const index::InvertedModel& model,
+               const SearchRequest& request) {
+  const std::optional<double> recall = asked_recall(index, request);
+  std::uint64_t lists = request.nprobe != 0 ? request.nprobe : index.default_nprobe(model);
+  if (recall == 1.0) lists = model.shape().lists;
+  lists = std::clamp<std::uint64_t>(lists * request.farther, 1, model.shape().lists);
+  return {static_cast<std::uint32_t>(lists), request.refine.value_or(index.default_refine()),
+          std::nullopt};
 }
 
 // Some of the queries, as the column has them and in model space.
@@ -63,15 +78,14 @@ class ListSearch {
              std::shared_ptr<const CodedParts> coded, const index::InvertedModel& model)
       : view_(view), rows_(rows), index_(index), request_(request), k_(k),
         coded_(std::move(coded)), shape_(model.shape()) {
-    refine_ = request.refine.value_or(index.default_refine());
-    nprobe_ = probes(index, model, request);
-    with_vectors_ = refine_ != 0 || shape_.m == 0;
+    reach_ = reach_of(index, model, request);
+    with_vectors_ = reach_.refine != 0 || shape_.m == 0;
     limit_ = Residency::instance().limit();
     choose_parts();
   }
 
   std::uint64_t selected() const { return selected_; }
-  std::uint32_t nprobe() const { return nprobe_; }
+  const Reach& reach() const { return reach_; }
   std::uint32_t lists() const { return shape_.lists; }
 
   // Returns whether comparing every selected row takes no longer. That holds only where a filter
@@ -137,7 +151,7 @@ class ListSearch {
     const double stride = static_cast<double>(request_.queries.stride());
     const double needed = lists * static_cast<double>(k_) /
                           static_cast<double>(std::max<std::uint64_t>(selected_, 1));
-    const double probed = std::clamp<double>(std::max<double>(nprobe_, needed), 1, lists);
+    const double probed = std::clamp<double>(std::max<double>(reach_.nprobe, needed), 1, lists);
     const double each = shape_.m == 0 ? stride : shape_.code_stride() + 2 * sizeof(float);
     return {static_cast<double>(selected_) * stride,
             probed / lists * rows * each + lists * shape_.dim * sizeof(float)};
@@ -174,7 +188,7 @@ class ListSearch {
     work.queries = queries.given;
     work.model_queries = queries.in_model_space;
     work.nprobe = nprobe;
-    work.refine = refine_;
+    work.refine = reach_.refine;
     work.cancellation = request_.cancellation;
     if (!fits_) return search_groups(device, work, best);
     set_ = known_set(device);
@@ -222,8 +236,7 @@ class ListSearch {
   const std::size_t k_;
   const std::shared_ptr<const CodedParts> coded_;
   const compute::IvfShape shape_;
-  std::size_t refine_;
-  std::uint32_t nprobe_;
+  Reach reach_;
   bool with_vectors_;
   std::vector<bool> wanted_;    // by coded part
   std::uint64_t selected_ = 0;  // rows of coded parts
@@ -265,7 +278,7 @@ compute::HitTable ivf_nearest(const View& view, const Selection& rows, const ind
   model->to_model_space(request.queries, in_model_space.data());
   const Queries queries{request.queries, in_model_space.data()};
   Attempt attempt = search.attempt(request.queries.rows);
-  std::uint32_t nprobe = search.nprobe();
+  std::uint32_t nprobe = search.reach().nprobe;
   compute::HitTable best = search.nearest(attempt, queries, nprobe);
   for (auto again = lacking(best, others, k); !again.empty() && nprobe < search.lists();
        again = lacking(best, others, k)) {
@@ -275,6 +288,14 @@ compute::HitTable ivf_nearest(const View& view, const Selection& rows, const ind
     for (std::size_t i = 0; i < again.size(); ++i) best.row(again[i]) = std::move(more.row(i));
   }
   for (std::size_t i = 0; i < best.queries(); ++i) best.row(i).merge(others.row(i));
+  if (request.report != nullptr) {
+    SearchReport& report = *request.report;
+    report.approximate = true;
+    report.nprobe = nprobe;
+    if (model->shape().m != 0) report.refine = search.reach().refine;
+    report.expected_recall = search.reach().expected_recall;
+    report.recall_unknown = asked_recall(trained, request) && !report.expected_recall;
+  }
   return best;
 }
 
@@ -285,7 +306,11 @@ class IvfSearcher : public Searcher {
                      const SearchRequest& request, std::size_t k) const override {
     if (k > rows.count() / kPart) return false;
     const auto model = index::inverted(view.load_model(request.column, trained));
-    return probes(*trained.inverted(), *model, request) < model->shape().lists;
+    return reach_of(*trained.inverted(), *model, request).nprobe < model->shape().lists;
+  }
+  bool must_compare_all(const index::Trained& trained,
+                        const SearchRequest& request) const override {
+    return asked_recall(trained, request) == 1.0 && !request.refine;
   }
   compute::HitTable nearest(const View& view, const Selection& rows, const index::Index& index,
                             const SearchRequest& request, std::size_t k) const override {

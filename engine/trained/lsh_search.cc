@@ -240,6 +240,10 @@ compute::HitTable lsh_nearest(const View& view, const Selection& rows, const ind
   if (search.selected() == 0 || search.better_exact()) {
     return exact_nearest(view, rows, index, request, k, nullptr);
   }
+  if (request.report != nullptr) {
+    request.report->approximate = true;
+    request.report->refine = request.refine.value_or(trained.default_refine());
+  }
   compute::HitTable best = search.nearest();
   if (rows.count() != search.selected()) {
     compute::HitTable others = exact_nearest(view, rows, index, request, k, &coded->coded);
@@ -254,6 +258,10 @@ compute::HitTable lsh_nearest(const View& view, const Selection& rows, const ind
 class LshSearcher : public Searcher {
  public:
   bool has_lists() const override { return false; }
+  // Nobody has measured what signatures find.
+  bool must_compare_all(const index::Trained&, const SearchRequest& request) const override {
+    return request.recall && !request.refine;
+  }
   bool looks_at_part(const View&, const Selection& rows, const index::Trained& trained,
                      const SearchRequest& request, std::size_t k) const override {
     const std::uint64_t refine = request.refine.value_or(trained.default_refine());

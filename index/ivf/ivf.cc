@@ -67,6 +67,7 @@ class IvfIndex : public InvertedIndex {
   }
 
   std::size_t default_refine() const override { return options_.refine; }
+  std::optional<double> default_recall() const override { return options_.recall; }
 
  private:
   const IvfOptions options_;

@@ -25,22 +25,27 @@ class Parameters {
  public:
   explicit Parameters(const Spec& spec) : spec_(spec), left_(spec.parameters) {}
 
-  // The number of `name`, which `accept` takes; `otherwise` when it is not given.
-  template <typename Accept>
-  std::uint32_t number(const std::string& name, std::uint32_t otherwise,
-                       const std::string& expected, const Accept& accept) {
+  // The number of `name`, which `accept` takes; none when it is not given.
+  template <typename Number, typename Accept>
+  std::optional<Number> given(const std::string& name, const std::string& expected,
+                              const Accept& accept) {
     known_ += (known_.empty() ? "" : ", ") + name;
     const auto given = left_.find(name);
-    if (given == left_.end()) return otherwise;
+    if (given == left_.end()) return std::nullopt;
     const std::string text = given->second;
     left_.erase(given);
-    std::uint32_t value = 0;
+    Number value = 0;
     const char* end = text.data() + text.size();
     const auto result = std::from_chars(text.data(), end, value);
     if (result.ec != std::errc() || result.ptr != end || !accept(value)) {
       fail(spec_, "expects " + name + "=" + expected + ", but \"" + text + "\" was given");
     }
     return value;
+  }
+  template <typename Accept>
+  std::uint32_t number(const std::string& name, std::uint32_t otherwise,
+                       const std::string& expected, const Accept& accept) {
+    return given<std::uint32_t>(name, expected, accept).value_or(otherwise);
   }
   std::uint32_t between(const std::string& name, std::uint32_t low, std::uint32_t high,
                         std::uint32_t otherwise) {
@@ -74,6 +79,8 @@ void parse_lists(Parameters& parameters, IvfOptions* options) {
   options->lists = parameters.between("lists", 1, kMostLists, 0);
   const std::uint32_t most = options->lists == 0 ? kMostLists : options->lists;
   options->nprobe = parameters.between("nprobe", 1, most, 0);
+  options->recall = parameters.given<double>("recall", "a number above 0 and up to 1",
+                                             [](double value) { return value > 0 && value <= 1; });
 }
 
 // Returns the divisor of dim that makes sub-spaces whose size is nearest to the wanted one.

@@ -2,6 +2,7 @@
 // not.
 //   lists   1 … 1,048,576; chosen when training: about 4·√rows, at most a 32nd of the rows
 //   nprobe  1 … lists; max(8, √lists)
+//   recall  above 0, up to 1: what a query is to find that does not say; none
 // and of ivfpq alone:
 //   bits    8 or 4, of the code of a sub-space; 8
 //   m       sub-spaces, a divisor of dim; of 4 elements each up to dim 256, then of 8; of half as
@@ -12,6 +13,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "index/index.h"
 
@@ -20,6 +22,7 @@ namespace warplite::index {
 struct IvfOptions {
   std::uint32_t lists = 0;   // 0: chosen when training
   std::uint32_t nprobe = 0;  // 0: by the lists there are
+  std::optional<double> recall;
   std::uint32_t m = 0;       // 0: ivfflat
   std::uint32_t bits = 8;
   bool opq = false;

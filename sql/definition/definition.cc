@@ -11,18 +11,33 @@
 namespace warplite::sql {
 namespace {
 
-constexpr std::string_view kHiddenNames[] = {"distance", "k", "nprobe", "matches"};
+struct HiddenName {
+  std::string_view name, type;
+  bool later = false;  // there are tables from before it, whose columns may have its name
+};
+// In the order of HiddenColumn.
+constexpr HiddenName kHiddenNames[] = {
+    {"distance", "REAL"}, {"k", "INTEGER"},      {"nprobe", "INTEGER"},
+    {"recall", "REAL", true}, {"matches", "INTEGER"},
+};
+static_assert(std::size(kHiddenNames) == kCommand);
+
+// Says whether the name, in lower case, is that of a hidden column and of nothing else.
+bool is_hidden(std::string_view lower, Life life) {
+  return std::any_of(std::begin(kHiddenNames), std::end(kHiddenNames), [&](const HiddenName& row) {
+    return row.name == lower && (life == Life::kCreate || !row.later);
+  });
+}
 
 // A TableBuilder checks what can only be checked once the other columns are known; it gives the
 // column its slot.
 class TableBuilder {
  public:
-  explicit TableBuilder(TableDefinition& definition) : definition_(definition) {}
+  TableBuilder(TableDefinition& definition, Life life) : definition_(definition), life_(life) {}
 
   void add(ColumnDefinition column, const ArgumentParser& parser) {
     const std::string lower = ascii_lower(column.name);
-    if (std::find(std::begin(kHiddenNames), std::end(kHiddenNames), lower) !=
-        std::end(kHiddenNames)) {
+    if (is_hidden(lower, life_)) {
       parser.fail("the name \"" + lower + "\" belongs to a hidden column of every warp table");
     }
     if (lower == ascii_lower(definition_.table) && definition_.module == ModuleName::kWarp) {
@@ -54,6 +69,7 @@ class TableBuilder {
   }
 
   TableDefinition& definition_;
+  const Life life_;
   int vectors_ = 0, plains_ = 0, aux_ = 0;
   bool has_key_ = false;
 };
@@ -130,9 +146,19 @@ std::string TableDefinition::declaration() const {
     if (column.kind == ColumnKind::kRowId) sql += " PRIMARY KEY";
     sql += ", ";
   }
-  return sql + "distance REAL HIDDEN, k INTEGER HIDDEN, nprobe INTEGER HIDDEN, "
-               "matches INTEGER HIDDEN, " + quoted_name(find(table) == nullptr ? table : "warp") +
-         " HIDDEN)";
+  for (const HiddenColumn column : {kDistance, kK, kNprobe, kRecall, kMatches}) {
+    sql += hidden_name(column) + ' ' + std::string(kHiddenNames[column].type) + " HIDDEN, ";
+  }
+  return sql + quoted_name(hidden_name(kCommand)) + " HIDDEN)";
+}
+
+// A table from before a hidden column may have its name, or a column that has: then that one is
+// found under a longer name.
+std::string TableDefinition::hidden_name(HiddenColumn column) const {
+  if (column == kCommand) return find(table) == nullptr ? table : "warp";
+  std::string name(kHiddenNames[column].name);
+  while (find(name) != nullptr || name == ascii_lower(table)) name = "warp_" + name;
+  return name;
 }
 
 engine::TableOptions TableDefinition::options() const {
@@ -170,13 +196,11 @@ const ColumnDefinition* TableDefinition::find(std::string_view name) const {
   return nullptr;
 }
 
-void check_table_name(const TableDefinition& definition, const std::string& table) {
+void check_table_name(const TableDefinition& definition, const std::string& table, Life life) {
   const std::string lower = ascii_lower(table);
-  for (std::string_view hidden : kHiddenNames) {
-    if (lower == hidden) {
-      throw Error(ErrorKind::kInvalid, "a warp table cannot be named " + lower +
-                                           ", which is a hidden column of every warp table");
-    }
+  if (is_hidden(lower, life)) {
+    throw Error(ErrorKind::kInvalid, "a warp table cannot be named " + lower +
+                                         ", which is a hidden column of every warp table");
   }
   if (definition.find(table) != nullptr && definition.module == ModuleName::kWarp) {
     throw Error(ErrorKind::kInvalid, definition.table + ": a warp table cannot be named " + table +
@@ -185,13 +209,14 @@ void check_table_name(const TableDefinition& definition, const std::string& tabl
 }
 
 TableDefinition parse_definition(const std::string& schema, const std::string& table,
-                                 const std::vector<std::string>& arguments, ModuleName module) {
+                                 const std::vector<std::string>& arguments, ModuleName module,
+                                 Life life) {
   TableDefinition definition;
   definition.schema = schema;
   definition.table = table;
   definition.module = module;
-  check_table_name(definition, table);
-  TableBuilder builder(definition);
+  check_table_name(definition, table, life);
+  TableBuilder builder(definition, life);
   std::set<std::string> options;
   for (const std::string& argument : arguments) {
     ArgumentParser parser(table, argument);

@@ -41,7 +41,11 @@ struct ColumnDefinition {
 
 // Hidden columns follow the declared ones, in this order; then one for commands, named as the table
 // itself. (A vec0 table may have a column of its own name; there it is called warp.)
-enum HiddenColumn { kDistance, kK, kNprobe, kMatches, kCommand, kHiddenCount };
+enum HiddenColumn { kDistance, kK, kNprobe, kRecall, kMatches, kCommand, kHiddenCount };
+
+// Says whether a table is being made, or one that is there is being opened. Names that hidden columns
+// have got since it was made stay those of its own columns.
+enum class Life { kCreate, kConnect };
 
 // content=: the rows are those of another table.
 struct ContentOptions {
@@ -60,6 +64,8 @@ struct TableDefinition {
   ContentOptions content;
 
   int hidden(HiddenColumn column) const { return static_cast<int>(columns.size()) + column; }
+  // Returns the name under which the hidden column is declared.
+  std::string hidden_name(HiddenColumn column) const;
   // Returns the text for sqlite3_declare_vtab.
   std::string declaration() const;
   // Returns the engine's options. With content=, +columns are none of the engine's, and the source
@@ -73,10 +79,12 @@ struct TableDefinition {
 // says what was expected, Error{kUnsupported} for an index kind that is not available.
 TableDefinition parse_definition(const std::string& schema, const std::string& table,
                                  const std::vector<std::string>& arguments,
-                                 ModuleName module = ModuleName::kWarp);
+                                 ModuleName module = ModuleName::kWarp,
+                                 Life life = Life::kCreate);
 
 // Throws Error{kInvalid} when a hidden column has that name, or a column of the table, unless its module
 // allows that.
-void check_table_name(const TableDefinition& definition, const std::string& table);
+void check_table_name(const TableDefinition& definition, const std::string& table,
+                      Life life = Life::kCreate);
 
 }  // namespace warplite::sql

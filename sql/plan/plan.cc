@@ -5,17 +5,17 @@
 //   access  chosen when                         consumes                          rows est.
 //   ------  ----------------------------------  --------------------------------  ---------
 //   knn     MATCH on a vector column            MATCH, filters, bounds, k,        k, or many
-//                                               nprobe, limit, offset
+//                                               nprobe, recall, limit, offset
 //   range   the same, an upper distance bound   MATCH, filters, bounds, nprobe,   some
-//           and no k                            limit, offset
+//           and no k                            recall, limit, offset
 //   count   MATCH on the table's own name       MATCH, filters, bounds on         k, or many
 //                                               distance and matches, k, nprobe,
-//                                               limit, offset
+//                                               recall, limit, offset
 //   rowid=  no MATCH; rowid = value             that term                         1
 //   key     no MATCH; TEXT PRIMARY KEY = value  that term                         1
 //   scan    no MATCH                            filters                           many
-//   refused k, nprobe, distance or matches,     nothing                           -
-//           no MATCH; matches, MATCH on a
+//   refused k, nprobe, recall, distance or      nothing                           -
+//           matches, no MATCH; matches, MATCH on a
 //           vector column
 //
 // SQLITE_CONSTRAINT ("not like this") when MATCH or k is there but not usable in this order of
@@ -160,7 +160,8 @@ void Planner::plan_search() {
   if (k_ < 0 && bounded && !counts()) plan_.access = Plan::Access::kRange;
   for (auto [constraint_index, flag, omit] :
        {std::tuple{k_, &plan_.k, true}, std::tuple{nprobe_, &plan_.nprobe, true},
-        std::tuple{limit_, &plan_.limit, false}, std::tuple{offset_, &plan_.offset, false}}) {
+        std::tuple{recall_, &plan_.recall, true}, std::tuple{limit_, &plan_.limit, false},
+        std::tuple{offset_, &plan_.offset, false}}) {
     *flag = constraint_index >= 0;
     if (*flag) use(constraint_index, omit);
   }

@@ -1,7 +1,7 @@
 // A Plan says how one scan of a warp table is answered: xBestIndex makes a plan, idxStr carries it
 // as readable text (EXPLAIN QUERY PLAN shows it), xFilter reads it back.
 //
-//   knn(embedding flat) filter(year>=,venue IN) distance<= k nprobe limit offset
+//   knn(embedding flat) filter(year>=,venue IN) distance<= k nprobe recall limit offset
 //   range(embedding flat) filter(…) distance<=     every row within the distance
 //   match_count(scan) filter(…) matches>= k limit   MATCH on the table's own name
 //   scan filter(…, s LIKE overloaded)               rows that pass, in ascending rowid
@@ -11,8 +11,8 @@
 //   knn(…) k unsure: venue                          the same, if a term on that column is IN
 //
 // xFilter's arguments: one for each filter, the query, one for each bound (on distance, then on
-// matches), then k, nprobe, limit and offset. Names that are not plain
-// identifiers are quoted.
+// matches), then k, nprobe, recall, limit and offset. Names that are not plain identifiers are
+// quoted.
 // Threads: as the connection. Errors: thrown.
 #pragma once
 
@@ -43,7 +43,7 @@ struct Plan {
   std::vector<Term> filters;
   std::vector<engine::Comparison> bounds;  // on distance
   std::vector<engine::Comparison> match_bounds;  // on matches; kCount
-  bool k = false, nprobe = false, limit = false, offset = false;
+  bool k = false, nprobe = false, recall = false, limit = false, offset = false;
   std::string refusal;  // kRefused: why
   std::string unsure;   // with k, on an older host: a column whose term is not at hand (unsure_term.h)
 

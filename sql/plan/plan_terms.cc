@@ -50,6 +50,8 @@ void Planner::classify(int i) {
     classify_single(i, k_, "k");
   } else if (c.iColumn == table_.hidden(kNprobe)) {
     classify_single(i, nprobe_, "nprobe");
+  } else if (c.iColumn == table_.hidden(kRecall)) {
+    classify_single(i, recall_, "recall");
   } else if (c.usable) {
     classify_filter(i);
   } else if (filters(i)) {

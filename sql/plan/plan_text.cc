@@ -154,6 +154,7 @@ std::string Plan::text(const TableDefinition& table) const {
   for (Comparison bound : match_bounds) result.append(" matches").append(operator_text(bound));
   if (k) result += " k";
   if (nprobe) result += " nprobe";
+  if (recall) result += " recall";
   if (limit) result += " limit";
   if (offset) result += " offset";
   if (!unsure.empty()) result += " unsure: " + unsure;
@@ -190,6 +191,7 @@ Plan Plan::parse(std::string_view text, const TableDefinition& table) {
   while (reader.accept(" matches")) plan.match_bounds.push_back(reader.comparison());
   plan.k = reader.accept(" k");
   plan.nprobe = reader.accept(" nprobe");
+  plan.recall = reader.accept(" recall");
   plan.limit = reader.accept(" limit");
   plan.offset = reader.accept(" offset");
   if (reader.accept(" unsure: ")) plan.unsure = reader.rest();

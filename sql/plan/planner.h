@@ -102,14 +102,14 @@ class Planner {
   std::vector<Filter> filters_;
   std::vector<int> bounds_;        // constraints on distance
   std::vector<int> match_bounds_;  // constraints on matches
-  int matches_ = 0, match_ = -1, k_ = -1, nprobe_ = -1, limit_ = -1, offset_ = -1;
+  int matches_ = 0, match_ = -1, k_ = -1, nprobe_ = -1, recall_ = -1, limit_ = -1, offset_ = -1;
   int point_ = -1;  // index into filters_
   bool unusable_ = false;
   int perhaps_in_ = -1;    // a constraint that is not usable, and = or IN
   bool shows_in_ = false;  // one that is usable
   bool counts_needed_ = false;         // matches is constrained
   const char* needs_match_ = nullptr;  // the hidden column that does
-  const char* misused_ = nullptr;      // k or nprobe, with anything but one =
+  const char* misused_ = nullptr;      // k, nprobe or recall, with anything but one =
   double factor_ = 1;  // of plans without MATCH
   std::optional<bool> overloaded_[2];  // LIKE and GLOB
 };

@@ -118,6 +118,24 @@ std::uint64_t read_count(const TableDefinition& table, const char* what, std::in
   return static_cast<std::uint64_t>(cell.integer);
 }
 
+// A recall that is asked for.
+double read_recall(const TableDefinition& table, sqlite3_value* value) {
+  const std::string name = table.hidden_name(kRecall);
+  const int type = sqlite3_value_type(value);
+  Cell cell;
+  try {
+    if (type != SQLITE_NULL && type != SQLITE_BLOB) {
+      cell = to_column(value, PlainType::kReal, Place(table.table, name));
+    }
+  } catch (const Error&) {
+    cell = Cell::null();
+  }
+  if (cell.kind != CellKind::kReal || !engine::is_recall(cell.real)) {
+    refuse(table, name.c_str(), value, engine::kRecallExpected);
+  }
+  return cell.real;
+}
+
 // LIMIT and OFFSET as SQLite has checked them; negative means none.
 std::int64_t read_limit(sqlite3_value* value) { return sqlite3_value_int64(value); }
 
@@ -306,6 +324,7 @@ std::optional<MatchQuestion> read_question(sqlite3* db, const Plan& plan,
         read_count(table, "nprobe", 1, engine::kMostProbes,
                    "an integer from 1 to " + std::to_string(engine::kMostProbes), *arguments++));
   }
+  if (plan.recall) question.recall = read_recall(table, *arguments++);
   question.first = first_rows(plan, arguments);
   if (!satisfiable) return std::nullopt;
   return question;

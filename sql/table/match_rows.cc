@@ -44,7 +44,7 @@ bool operator==(const MatchQuestion& a, const MatchQuestion& b) {
   return a.of_counts == b.of_counts && a.of_text() == b.of_text() && a.column == b.column &&
          a.query == b.query &&
          a.range == b.range && a.counts == b.counts && a.k == b.k && a.nprobe == b.nprobe &&
-         a.first == b.first && same(a.filter, b.filter);
+         a.recall == b.recall && a.first == b.first && same(a.filter, b.filter);
 }
 
 std::shared_ptr<const engine::Selection> LastSelection::get(

@@ -39,6 +39,7 @@ struct MatchQuestion {
   engine::Filter filter;
   std::optional<std::uint64_t> k;  // none: all rows, as far as they are read
   std::optional<std::uint32_t> nprobe;  // as given; exact kinds have no use for it
+  std::optional<double> recall;         // the same
   std::shared_ptr<engine::SearchReport> report;  // of what is searched; null: nobody asks
   std::uint64_t first = 0;         // without k: rows to fetch at first; 0: all in one go
 

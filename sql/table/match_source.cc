@@ -37,6 +37,7 @@ class VectorSource final : public MatchSource {
     request_.queries = {question.query.data(), 1, question.dim, question.type};
     request_.range = question.range;
     request_.nprobe = question.nprobe.value_or(0);
+    request_.recall = question.recall;
     request_.cancellation = &cancellation;
     request_.report = question.report.get();
   }

@@ -213,7 +213,7 @@ void WarpCursor::column(sqlite3_context* context, int column) {
   }
 }
 
-// k and nprobe read as they were asked for: SQLite may check `k = 3` again.
+// k, nprobe and recall read as they were asked for: SQLite may check `k = 3` again.
 void WarpCursor::hidden_column(sqlite3_context* context, HiddenColumn column) const {
   const auto given = [context](std::optional<std::uint64_t> count) {
     if (count) sqlite3_result_int64(context, static_cast<sqlite3_int64>(*count));
@@ -225,6 +225,9 @@ void WarpCursor::hidden_column(sqlite3_context* context, HiddenColumn column) co
       break;
     case kK: given(match_->question().k); break;
     case kNprobe: given(match_->question().nprobe); break;
+    case kRecall:
+      if (match_->question().recall) sqlite3_result_double(context, *match_->question().recall);
+      break;
     case kMatches:
       if (match_->question().text.has_keywords()) text_matches(context);
       break;

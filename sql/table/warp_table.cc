@@ -23,15 +23,13 @@ constexpr int kMaxFaults = 100;        // that xIntegrity reports
 
 WarpTable& table_of(sqlite3_vtab* vtab) { return *static_cast<WarpTable*>(vtab); }
 
-enum class Life { kCreate, kConnect };
-
 std::shared_ptr<OpenTable> open_table(sqlite3* db, Context& context,
                                       std::vector<std::string> arguments, Life life) {
   auto open = std::make_shared<OpenTable>();
   const ModuleName module =
       ascii_lower(arguments[0]) == "vec0" ? ModuleName::kVec0 : ModuleName::kWarp;
   open->definition = parse_definition(arguments[1].c_str(), arguments[2].c_str(),
-                                      {arguments.begin() + 3, arguments.end()}, module);
+                                      {arguments.begin() + 3, arguments.end()}, module, life);
   open->arguments = std::move(arguments);
   if (life == Life::kConnect) {
     const bool foreign = module == ModuleName::kVec0 &&

@@ -85,10 +85,9 @@ int RowWriter::update(RowId old, RowId given) {
 }
 
 void RowWriter::refuse_hidden() const {
-  constexpr const char* kNames[] = {"distance", "k", "nprobe", "matches"};
-  for (HiddenColumn column : {kDistance, kK, kNprobe, kMatches}) {
+  for (HiddenColumn column : {kDistance, kK, kNprobe, kRecall, kMatches}) {
     if (sqlite3_value_type(hidden(column)) == SQLITE_NULL) continue;
-    throw Error(ErrorKind::kInvalid, definition_.table + "." + kNames[column] +
+    throw Error(ErrorKind::kInvalid, definition_.table + "." + definition_.hidden_name(column) +
                                          " is a hidden column: it holds nothing and cannot be set");
   }
   if (sqlite3_value_type(hidden(kCommand)) != SQLITE_NULL) {

@@ -2,10 +2,13 @@
 // `pairs` are selected rows times queries; `indexed` those that were searched through a metric
 // index, the rest by brute force; `distances` were evaluated, on the way to both; `clusters` were
 // visited, or, under pivots, rows were left over by them. What lists, signatures or postings answered
-// alone has none of these.
-#include "engine/search/search_report.h"
-#include "engine/search/searcher.h"
+// alone has none of these; with rows that they have no codes of, these are of such rows. `nprobe` lists
+// were looked into at most, `refine` times k vectors compared; `expected_recall` is what training has
+// measured.
+#include <optional>
+#include <string>
 
+#include "engine/search/search_report.h"
 #include "sql/table_functions/functions.h"
 
 namespace warplite::sql {
@@ -13,25 +16,32 @@ namespace {
 
 struct Output {
   enum : int { kTable, kColumn, kIndex, kMethod, kQueries, kPairs, kIndexed, kDistances, kClusters,
-               kCount };
+               kNprobe, kRefine, kExpectedRecall, kCount };
 };
 
-// Names the index of another kind that a column's search was answered by: "approximate index" or
-// "index"; else null.
-const char* answered_alone(const engine::SearchReport& report) {
-  if (report.rows != 0 || report.queries == 0) return nullptr;
-  if (engine::searcher_of(report.index) != nullptr) return "approximate index";
-  for (const char* kind : {"ngram", "words"}) {
-    if (report.index == kind) return "index";
-  }
-  return nullptr;
+bool by_postings(const engine::SearchReport& report) {
+  return report.index == "ngram" || report.index == "words";
 }
 
-const char* method(const engine::SearchReport& report) {
-  if (const char* const alone = answered_alone(report)) return alone;
+// Says whether nothing but an index of another kind has answered.
+bool answered_alone(const engine::SearchReport& report) {
+  return report.rows == 0 && report.queries != 0 && (report.approximate || by_postings(report));
+}
+
+std::string method(const engine::SearchReport& report) {
   const std::uint64_t indexed = report.counters.indexed;
-  if (indexed == 0) return "brute force";
-  return indexed >= report.rows ? "index" : "index and brute force";
+  if (answered_alone(report) && !report.approximate) return "index";
+  std::string method = report.approximate ? "approximate index" : "";
+  if (report.recall_unknown) method += " (its recall was not measured when it was trained)";
+  if (answered_alone(report)) return method;
+  if (report.approximate) return method + " and brute force";
+  return indexed == 0 ? "brute force" : indexed >= report.rows ? "index" : "index and brute force";
+}
+
+// What is compared row by row is found; of postings nobody asks.
+std::optional<double> expected_recall(const engine::SearchReport& report) {
+  if (report.approximate) return report.expected_recall;
+  return by_postings(report) ? std::nullopt : std::optional(1.0);
 }
 
 class LastSearch : public Rows {
@@ -45,9 +55,8 @@ class LastSearch : public Rows {
     const auto number = [context](std::uint64_t value) {
       sqlite3_result_int64(context, static_cast<sqlite3_int64>(value));
     };
-    if (column >= Output::kPairs && answered_alone(report) != nullptr) {
-      return sqlite3_result_null(context);
-    }
+    const bool of_pairs = column >= Output::kPairs && column <= Output::kClusters;
+    if (of_pairs && answered_alone(report)) return sqlite3_result_null(context);
     switch (column) {
       case Output::kTable: return result_cell(context, Cell::text(report.table));
       case Output::kColumn: return result_cell(context, Cell::text(report.column));
@@ -58,6 +67,10 @@ class LastSearch : public Rows {
       case Output::kIndexed: return number(report.counters.indexed);
       case Output::kDistances: return number(report.counters.distances);
       case Output::kClusters: return number(report.counters.clusters);
+      case Output::kNprobe: return report.nprobe != 0 ? number(report.nprobe) : void();
+      case Output::kRefine: return report.refine ? number(*report.refine) : void();
+      case Output::kExpectedRecall:
+        if (const auto recall = expected_recall(report)) sqlite3_result_double(context, *recall);
     }
   }
 
@@ -75,7 +88,8 @@ std::unique_ptr<Rows> run(Call& call) {
 const TableFunction kExplain{
     .name = "warp_explain",
     .columns = "table_name TEXT, column_name TEXT, index_kind TEXT, method TEXT, queries INTEGER, "
-               "pairs INTEGER, indexed INTEGER, distances INTEGER, clusters INTEGER",
+               "pairs INTEGER, indexed INTEGER, distances INTEGER, clusters INTEGER, nprobe INTEGER, "
+               "refine INTEGER, expected_recall REAL",
     .column_count = Output::kCount,
     .parameters = {},
     .run = run,

@@ -85,6 +85,15 @@ constexpr Option kOptions[] = {
        if (number) options.nprobe = static_cast<std::uint32_t>(*number);
        return number.has_value();
      }},
+    {"recall", engine::kRecallExpected,
+     [](const Json& value, SearchOptions& options) {
+       if (!value.is_number()) return false;
+       const Cell number = value.number();
+       const double recall = number.kind == CellKind::kInteger
+                                 ? static_cast<double>(number.integer) : number.real;
+       if (engine::is_recall(recall)) options.recall = recall;
+       return options.recall.has_value();
+     }},
     {"refine", "an integer from 0 to 10000",
      [](const Json& value, SearchOptions& options) {
        const auto number = integer_between(value, 0, kMostRefine);
@@ -189,6 +198,7 @@ engine::SearchRequest search_request(const SearchTarget& target, const std::byte
   request.queries = {queries, count, target.column->dim, target.column->element};
   request.device = options.device;
   request.nprobe = options.nprobe;
+  request.recall = options.recall;
   request.refine = options.refine;
   request.exact = options.exact;
   request.select = options.select;

@@ -34,6 +34,7 @@ struct DocumentOptions : WorkOptions {
 };
 struct SearchOptions : DocumentOptions {
   std::uint32_t nprobe = 0;
+  std::optional<double> recall;
   std::optional<std::size_t> refine;
   bool exact = false;
   compute::Select select = compute::Select::kAuto;

@@ -55,9 +55,9 @@ TEST_CASE("ivf: refusals name the parameter, what was expected and what came") {
   CHECK(refusal(spec("ivfflat", "lists=16 nprobe=17")) ==
         "index=ivfflat expects nprobe=1 to 16, but \"17\" was given");
   CHECK(refusal(spec("ivfflat", "m=4")) ==
-        "index=ivfflat takes the parameters lists, nprobe, but \"m\" was given");
+        "index=ivfflat takes the parameters lists, nprobe, recall, but \"m\" was given");
   CHECK(refusal(spec("ivfpq", "list=4")) ==
-        "index=ivfpq takes the parameters lists, nprobe, bits, m, opq, refine, but \"list\" was "
+        "index=ivfpq takes the parameters lists, nprobe, recall, bits, m, opq, refine, but \"list\" was "
         "given; did you mean lists?");
   CHECK(refusal(spec("ivfpq"), {ElementType::kFloat32, 8, Distance::kL1}) ==
         "index=ivfpq needs distance=l2, cosine or ip, but distance=l1 was given");

@@ -149,11 +149,11 @@ TEST_CASE("definition: slots, declaration and layout") {
   CHECK(t.find("more")->slot == 1);
   CHECK(t.find("distance") == nullptr);
   CHECK(t.hidden(sql::kDistance) == 7);
-  CHECK(t.hidden(sql::kCommand) == 11);
+  CHECK(t.hidden(sql::kCommand) == 12);
   CHECK(t.declaration() ==
         "CREATE TABLE x(\"doi\" TEXT, \"e\" BLOB, \"year\" INTEGER, \"notes\" TEXT, \"b\" BLOB, "
         "\"tenant\" TEXT, \"more\" , distance REAL HIDDEN, k INTEGER HIDDEN, nprobe INTEGER "
-        "HIDDEN, "
+        "HIDDEN, recall REAL HIDDEN, "
         "matches INTEGER HIDDEN, \"papers\" HIDDEN)");
   const engine::TableOptions options = t.options();
   CHECK(options.layout.text_key == 0);
@@ -261,6 +261,7 @@ TEST_CASE("definition: refusals quote the argument and say what was expected") {
   refused("distance real", "hidden column");
   refused("K integer", "hidden column");
   refused("nprobe integer", "hidden column");
+  refused("recall real", "hidden column");
   refused("matches integer", "hidden column");
   refused("Papers text", "table's name");
   CHECK(refusal({"a text", "A integer"}).find("already a column named A") != std::string::npos);

@@ -85,6 +85,7 @@ TEST_CASE("plan: one table") {
       {"e MATCH '[1]' AND venue = 'a' COLLATE NOCASE AND k = 3",
        "1:knn(e flat) filter(venue= COLLATE NOCASE) k"},
       {"e MATCH '[1]' AND k = 3 AND nprobe = 4", "1:knn(e flat) k nprobe"},
+      {"e MATCH '[1]' AND recall = 0.5 AND k = 3", "1:knn(e flat) k recall"},
       {"e MATCH '[1]' AND k = 3 AND distance < 2", "1:knn(e flat) distance< k"},
       {"e MATCH '[1]' AND distance <= 2", "2:range(e flat) distance<="},
       {"e MATCH '[1]' AND distance BETWEEN 1 AND 2 AND year = 2001",
@@ -308,6 +309,8 @@ TEST_CASE("plan: misuse is named") {
         std::pair{"e MATCH '[1]' AND k < 3", "p: k takes one ="},
         std::pair{"e MATCH '[1]' AND k = 3 AND k = 3", "p: k takes one ="},
         std::pair{"e MATCH '[1]' AND k IN (1, 2)", "p: k takes one ="},
+        std::pair{"recall = 1 AND id = 4", "p: recall needs a MATCH"},
+        std::pair{"e MATCH '[1]' AND recall >= 0.9", "p: recall takes one ="},
         std::pair{"e MATCH '[1]' AND nprobe > 1", "p: nprobe takes one ="}}) {
     CAPTURE(where);
     CHECK(contains(message(std::string("SELECT id FROM p WHERE ") + where), reason));

@@ -34,11 +34,12 @@ TEST_CASE("plan: text and back") {
   plan.filters.push_back({1, Comparison::kLike, Collation::kBinary, true});
   plan.filters.push_back({1, Comparison::kGlob, Collation::kBinary, true});
   plan.bounds = {Comparison::kGreater, Comparison::kLessEqual};
-  for (unsigned flags = 0; flags < 16; ++flags) {
+  for (unsigned flags = 0; flags < 32; ++flags) {
     plan.k = flags & 1;
     plan.nprobe = flags & 2;
     plan.limit = flags & 4;
     plan.offset = flags & 8;
+    plan.recall = flags & 16;
     const std::string text = plan.text(table);
     CAPTURE(text);
     const Plan back = Plan::parse(text, table);
@@ -54,6 +55,8 @@ TEST_CASE("plan: text and back") {
     CHECK(back.access == plan.access);
     CHECK(back.column == plan.column);
     CHECK(back.k == plan.k);
+    CHECK(back.nprobe == plan.nprobe);
+    CHECK(back.recall == plan.recall);
     CHECK(back.offset == plan.offset);
   }
   plan = {};
