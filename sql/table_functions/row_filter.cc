@@ -26,10 +26,10 @@ std::string rowid_name(const Call& call, const TableDefinition& table) {
 }
 
 [[noreturn]] void refuse(const Call& call, const std::string& expression, const std::string& why) {
-  throw Error(ErrorKind::kInvalid,
-              std::string(call.function()) + ": options: expected one SQL expression without " +
-                  "parameters for the key filter, got " + "'" + expression + "'" + " (" +
-                  why + ")");
+  throw Error(ErrorKind::kInvalid, std::string(call.function()) +
+                                       ": options: expected one SQL expression without " +
+                                       "parameters for the key filter, got " + "'" + expression +
+                                       "'" + " (" + why + ")");
 }
 
 Statement prepare_rows(const Call& call, const std::string& sql, const std::string& expression) {

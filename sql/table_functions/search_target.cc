@@ -134,8 +134,9 @@ SearchOptions read_options(const Call& call, int parameter, std::span<const Opti
   const std::string text = call.text(parameter, expected.c_str());
   const Json json = parse_options(call, parameter, text, expected);
   for (const auto& [key, value] : json.object()) {
-    const auto option = std::find_if(known.begin(), known.end(),
-                                     [&](const Option& row) { return row.key == key && taken(row); });
+    const auto option = std::find_if(known.begin(), known.end(), [&](const Option& row) {
+      return row.key == key && taken(row);
+    });
     if (option == known.end()) call.refuse(parameter, expected, "the key \"" + key + "\"");
     if (!option->read(value, options)) {
       call.refuse(parameter, std::string(option->expected) + " for the key " + key);
