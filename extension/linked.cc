@@ -12,7 +12,7 @@ namespace {
     X(bind_parameter_count) X(bind_text64) X(blob_bytes) X(blob_close) X(blob_open) X(blob_read) \
     X(clear_bindings) X(column_blob) X(column_bytes) X(column_count) X(column_double) \
     X(column_int) X(column_int64) X(column_text) X(column_type) X(column_value) \
-    X(context_db_handle) X(create_function_v2) X(create_module_v2) X(db_filename) X(db_handle) \
+    X(context_db_handle) X(create_function_v2) X(create_module_v2) X(db_config) X(db_filename) X(db_handle) \
     X(db_readonly) X(declare_vtab) X(errmsg) X(errstr) X(exec) X(extended_errcode) \
     X(file_control) X(finalize) X(free) X(get_autocommit) X(last_insert_rowid) X(libversion) \
     X(libversion_number) X(limit) X(mprintf) X(next_stmt) X(prepare_v2) X(prepare_v3) X(reset) \

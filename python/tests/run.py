@@ -18,7 +18,8 @@ from pathlib import Path
 PACKAGE = Path(__file__).resolve().parents[1]
 EVERYTHING = (
     "numpy click pytest pyarrow pandas matplotlib apsw pysqlite3-binary sqlalchemy aiosqlite django flask gunicorn "
-    "datasette sqlite-utils llm langchain-tests llama-index-core pytest-asyncio nbclient ipykernel"
+    "datasette sqlite-utils llm langchain-tests llama-index-core pytest-asyncio nbclient ipykernel greenlet "
+    "sqlite-vec langchain-community langgraph-checkpoint-sqlite mcp-memory-service sqlite-utils-sqlite-vec"
 ).split()
 
 

@@ -1,4 +1,4 @@
-"""SQLAlchemy: every connection of an engine has the extension.
+"""SQLAlchemy: every connection of an engine has the extension, and the ORM writes to its tables.
 
     engine = create_engine("sqlite:///papers.db")
     warplite.sqlalchemy.load_into(engine)
@@ -9,17 +9,24 @@ or, where only a URL can be given, `create_engine("sqlite:///papers.db", plugins
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
+from weakref import WeakSet
 
-from sqlalchemy import URL, Engine, event
+from sqlalchemy import URL, Engine, Table, event, inspect
 from sqlalchemy.engine import CreateEnginePlugin
+from sqlalchemy.orm import Mapper, ORMExecuteState, Session
 
 from ._loading import load, load_async
+
+_dialects: WeakSet[Any] = WeakSet()  # of engines that load the extension
 
 
 def load_into(engine: Any) -> None:
     """Loads the extension into each connection that the engine opens from now on; also of an AsyncEngine."""
-    event.listen(getattr(engine, "sync_engine", engine), "connect", _connected)
+    engine = getattr(engine, "sync_engine", engine)
+    event.listen(engine, "connect", _connected)
+    _dialects.add(engine.dialect)
 
 
 def _connected(connection: Any, _record: Any) -> None:
@@ -27,6 +34,40 @@ def _connected(connection: Any, _record: Any) -> None:
         connection.run_async(load_async)
     else:
         load(connection)
+
+
+@event.listens_for(Session, "before_flush")
+def _flushes(session: Session, _context: Any, _instances: Any) -> None:
+    _return_nothing(session, {inspect(instance).mapper for instance in [*session.new, *session.dirty]})
+
+
+@event.listens_for(Session, "do_orm_execute")
+def _executes(state: ORMExecuteState) -> None:
+    if state.bind_mapper is not None and (state.is_insert or state.is_update or state.is_delete):
+        _return_nothing(state.session, [state.bind_mapper])
+
+
+def _return_nothing(session: Session, mappers: Iterable[Mapper[Any]]) -> None:
+    """Makes the ORM ask for new keys in the way that works for virtual tables.
+
+    SQLite has no RETURNING for their UPDATE and DELETE, and that of INSERT comes before their keys.
+    """
+    for mapper in mappers:
+        if session.get_bind(mapper).dialect not in _dialects:
+            continue
+        for table in mapper.tables:
+            if isinstance(table, Table) and table.implicit_returning and _is_virtual(session, mapper, table):
+                table.implicit_returning = False
+
+
+def _is_virtual(session: Session, mapper: Mapper[Any], table: Table) -> bool:
+    connection = session.connection(bind_arguments={"mapper": mapper})
+    schema = connection.dialect.identifier_preparer.quote(table.schema or "main")
+    sql = " UNION ALL ".join(
+        f"SELECT 1 FROM {of}.sqlite_master WHERE name = ?1 COLLATE NOCASE AND sql LIKE 'CREATE VIRTUAL TABLE%'"
+        for of in (schema, "temp")
+    )
+    return connection.exec_driver_sql(sql, (table.name,)).first() is not None
 
 
 class Plugin(CreateEnginePlugin):

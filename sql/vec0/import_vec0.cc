@@ -118,6 +118,27 @@ class Savepoint {
   bool kept_ = false;
 };
 
+// While this lives, ALTER TABLE … RENAME does not look at the views and triggers of the schema: those
+// that name the table are without it between DROP and RENAME, which would be an error.
+class PlainRename {
+ public:
+  explicit PlainRename(sqlite3* db) : db_(db) {
+    set(-1, &before_);
+    set(1, nullptr);
+  }
+  ~PlainRename() { set(before_, nullptr); }
+  PlainRename(const PlainRename&) = delete;
+  PlainRename& operator=(const PlainRename&) = delete;
+
+ private:
+  void set(int value, int* now) {
+    sqlite3_db_config(db_, SQLITE_DBCONFIG_LEGACY_ALTER_TABLE, value, now);
+  }
+
+  sqlite3* db_;
+  int before_ = 0;
+};
+
 // INSERT INTO target(…) VALUES (…), with the rowid first unless a column names it.
 Statement prepare_insert(sqlite3* db, const QualifiedName& target, const TableDefinition& columns) {
   std::string names = columns.rowid_column < 0 ? "rowid" : "";
@@ -220,6 +241,7 @@ std::uint64_t import_vec0(Context& tables, const std::string& from,
   const std::uint64_t rows = copy_rows(db, source, made, tables.find(dotted(made))->definition);
   if (in_place) {
     run(db, "DROP TABLE " + dotted(source));
+    const PlainRename plain(db);
     run(db, "ALTER TABLE " + dotted(made) + " RENAME TO " + quoted_name(target.table));
   }
   savepoint.keep();

@@ -139,6 +139,29 @@ TEST_CASE("a vec0 table that sqlite-vec wrote is refused in words, converted in 
   CHECK(again.must_run("PRAGMA integrity_check") == Rows{"ok"});
 }
 
+TEST_CASE("views and triggers that name a table go on when it is converted in place") {
+  const testing::TemporaryFile file;
+  { const Vec0Session session("words", file.path()); }
+  const SqlSession session(file.path());
+  session.must_run(
+      "CREATE TABLE texts(word TEXT, e);"
+      "CREATE TRIGGER fill AFTER INSERT ON texts BEGIN "
+      "INSERT INTO words(word, e) VALUES (new.word, new.e); END;"
+      "CREATE TEMP TRIGGER count_up AFTER DELETE ON texts BEGIN "
+      "DELETE FROM words WHERE word = old.word; END;"
+      "CREATE VIEW near AS SELECT word FROM words WHERE e MATCH '[1, 1]' AND k = 2");
+  for (const char* legacy : {"0", "1"}) {
+    session.must_run(std::string("BEGIN; PRAGMA legacy_alter_table = ") + legacy);
+    CHECK(session.must_run("SELECT warp_import_vec0('words', 'words')") == Rows{"8"});
+    CHECK(session.must_run("PRAGMA legacy_alter_table") == Rows{legacy});
+    session.must_run("INSERT INTO texts VALUES ('new', '[1, 1]')");
+    CHECK(session.must_run("SELECT word FROM near") == Rows{"new", "one"});
+    session.must_run("DELETE FROM texts");
+    CHECK(session.must_run("SELECT word FROM near") == Rows{"one", "three"});
+    session.must_run("ROLLBACK");
+  }
+}
+
 TEST_CASE("from and into other schemas") {
   const testing::TemporaryFile file;
   { const Vec0Session session("docs", file.path()); }
