@@ -4,12 +4,15 @@ A peer that cannot be installed is skipped, with the reason.
 """
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 SQLITE_VEC = "sqlite-vec==0.1.9"
 FAISS = ["faiss-cpu", "numpy"]
+# What bench/recall.py measures besides, and what Warplite's package and sqlite-vec are loaded by.
+RECALL = {"hnswlib": "hnswlib", "usearch": "usearch", "apsw": "apsw", "click": "click"}
 
 FAISS_PROGRAM = """
 import json, sys, time
@@ -70,6 +73,15 @@ class Peers:
             return None
         code = "import sqlite_vec; print(sqlite_vec.loadable_path())"
         return subprocess.check_output([str(self.python), "-c", code], text=True).strip()
+
+    def measure_recall(self, program, extension, *arguments):
+        """The records of bench/recall.py, run by the Python that has the peers."""
+        for package, module in RECALL.items():
+            self._install([package], module)
+        command = [str(self.python), str(program), *map(str, arguments)]
+        environment = {**os.environ, "WARPLITE_EXTENSION": extension}
+        lines = subprocess.check_output(command, env=environment, text=True).splitlines()
+        return [json.loads(line) for line in lines if line.startswith("{")]
 
     def faiss_batch(self, base: Path, queries: Path, k: int, runs: int):
         """Milliseconds of a batch by number of threads, the sum of distances, the version."""
