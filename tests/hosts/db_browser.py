@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+"""The statements that DB Browser for SQLite sends: a warp table gives what an ordinary table gives.
+
+usage: db_browser.py path/to/warplite.so
+
+They are those of its sources, in the order in which a person causes them: a database is opened, a table is looked at,
+filtered, sorted, edited, exported, and renamed. Its function REGEXP is Python's here.
+"""
+import os
+import re
+import sys
+
+from connection import answer, connect
+
+COLUMNS = ('id', 'embedding', 'title', 'year', 'score')
+WARP = ('CREATE VIRTUAL TABLE papers USING warp(id INTEGER PRIMARY KEY, embedding FLOAT[2], '
+        'title TEXT index=words, year INTEGER, score REAL)')
+PLAIN = 'CREATE TABLE papers(id INTEGER PRIMARY KEY, embedding BLOB, title TEXT, year INTEGER, score REAL)'
+ROWS = ("INSERT INTO papers SELECT value, CAST(printf('%08d', value) AS BLOB), 'title ' || value % 7, 1990 + value % 40, "
+        "value / 4.0 FROM (WITH RECURSIVE n(value) AS (SELECT 1 UNION ALL SELECT value + 1 FROM n WHERE value < 300) "
+        'SELECT value FROM n) WHERE value % 10')
+
+OPEN = ('SELECT COUNT(*) FROM sqlite_master WHERE name = \'papers\';', 'PRAGMA foreign_keys;', 'PRAGMA auto_vacuum;',
+        'PRAGMA "main".TABLE_INFO("papers");', 'PRAGMA encoding', 'SELECT "_rowid_" FROM "main"."papers" LIMIT 1;')
+# What a filter's field makes of: text, a range, comparisons, NULL, a pattern, a text with its own wildcards.
+FILTERS = ("LIKE '%5%' ESCAPE '\\'", 'BETWEEN 3 AND 50 ', '>= 2000 ', "<> '7' ", "> 'title 3' ", '= 1999 ', "= 'title 4' ",
+           'IS NULL ', 'IS NOT NULL ', "<> '' ", "REGEXP '[13]$' ", "LIKE 'title%' ESCAPE '\\'", "LIKE '%\\_%' ESCAPE '\\'")
+
+
+def looked_at():
+    yield 'SELECT COUNT(*) FROM "main"."papers" '
+    yield 'SELECT "_rowid_",* FROM "main"."papers"   LIMIT 49999 OFFSET 0;'
+    yield 'SELECT "_rowid_",* FROM "main"."papers"   LIMIT 100 OFFSET 200;'
+    wheres = [f'WHERE "{column}" {test}' for column in COLUMNS for test in FILTERS]
+    wheres += [f'WHERE ({" OR ".join(f"{chr(34)}{column}{chr(34)} {test}" for column in COLUMNS)})' for test in FILTERS]
+    wheres += [f'WHERE "year" >= 2000  AND "title" {test} AND ("id" {test} OR "score" {test})' for test in FILTERS]
+    for where in wheres:
+        yield f'SELECT COUNT(*) FROM "main"."papers" {where}'
+        yield f'SELECT "_rowid_",* FROM "main"."papers" {where} ORDER BY "id" ASC LIMIT 50 OFFSET 0;'
+    for column in COLUMNS:
+        for order in ('ASC', 'DESC'):
+            sort = f'ORDER BY "{column}" {order},"id" ASC'
+            yield f'SELECT "_rowid_",* FROM "main"."papers" WHERE "year" > 1995  {sort} LIMIT 60 OFFSET 30;'
+        yield f'SELECT "_rowid_","id",upper("{column}") AS "{column}" FROM "main"."papers"  ORDER BY "id" ASC LIMIT 20 OFFSET 0;'
+        yield f'SELECT MAX(CAST("{column}" AS INTEGER)) FROM "main"."papers"'
+        yield f'SELECT COUNT(DISTINCT "{column}") FROM "main"."papers";'
+        yield f'SELECT COUNT("{column}") FROM "main"."papers" WHERE coalesce(NULL,"{column}") IS NULL;'
+    yield 'SELECT COUNT(*) FROM (SELECT "title", count(*) FROM papers GROUP BY "title");'
+    yield 'SELECT "papers" AS "name", \'table\' AS "type", COUNT(*) AS "rows" FROM "main"."papers"'
+
+
+def edited():
+    yield 'SAVEPOINT "db4s_edit_1";'
+    yield 'INSERT INTO "main"."papers"("id","embedding","title","year","score") VALUES (NULL,NULL,NULL,NULL,NULL);'
+    yield 'SELECT last_insert_rowid()'
+    # A cell's new content is bound as text, unless the person has chosen another type.
+    for column, value in (('title', "'new title'"), ('year', "'2024'"), ('score', "'1.5'"), ('embedding', "x'0000803f00000040'"),
+                          ('title', 'NULL'), ('id', "'1000'")):
+        yield f'UPDATE "main"."papers" SET "{column}"={value} WHERE "_rowid_"=\'299\''
+        yield 'SELECT * FROM "main"."papers" WHERE "_rowid_"=\'299\''
+    yield 'SELECT * FROM "main"."papers" WHERE "_rowid_"=\'1000\''
+    yield 'SAVEPOINT "db4s_edit_2";'
+    yield 'DELETE FROM "main"."papers" WHERE _rowid_ IN (\'1\', \'2\', \'1000\');'
+    yield 'SELECT COUNT(*), SUM("id") FROM "main"."papers" '
+    yield 'ROLLBACK TO SAVEPOINT "db4s_edit_2";'
+    yield 'RELEASE "db4s_edit_2";'
+    yield 'DELETE FROM "main"."papers" WHERE _rowid_ IN (\'5\');'
+    yield 'SELECT "_rowid_",* FROM "main"."papers" WHERE "title" LIKE \'%title 5%\' ESCAPE \'\\\'  LIMIT 50 OFFSET 0;'
+    yield 'INSERT OR IGNORE INTO "main"."papers"("id","title") VALUES (7, \'imported\'), (2000, \'imported\');'
+    yield 'INSERT OR REPLACE INTO "main"."papers"("id","title") VALUES (8, \'imported\');'
+    yield 'SELECT "_rowid_",* FROM "main"."papers" WHERE "title" = \'imported\'  ORDER BY "id" ASC'
+    yield 'RELEASE "db4s_edit_1";'
+    yield 'SELECT COUNT(*), SUM("id"), MAX("year") FROM "main"."papers" '
+
+
+def kept():
+    """What it does with a whole table or file; the last renames the table."""
+    yield 'SELECT * FROM "papers"'
+    yield 'SELECT * FROM "main"."papers" WHERE "_rowid_"=\'4\''
+    yield 'PRAGMA quick_check'
+    yield 'PRAGMA integrity_check'
+    yield 'PRAGMA foreign_key_check'
+    yield 'PRAGMA optimize'
+    yield 'VACUUM'
+    yield 'CREATE VIEW "chosen" AS SELECT "_rowid_",* FROM "main"."papers" WHERE "year" >= 2000 '
+    yield 'SELECT COUNT(*) FROM "main"."chosen"'
+    yield 'ALTER TABLE "main"."papers" RENAME TO "renamed"'
+    yield 'SELECT COUNT(*) FROM "main"."renamed"'
+    yield 'DROP VIEW "main"."chosen"'
+    yield 'DROP TABLE "main"."renamed"'
+    yield 'SELECT COUNT(*) FROM sqlite_master;'
+
+
+def opened(extension, table):
+    db = connect([extension])
+    db.create_function('regexp', 2, lambda pattern, value: value is not None and bool(re.search(pattern, str(value))))
+    db.execute(table)
+    db.execute(ROWS)
+    return db
+
+
+def main():
+    extension = os.path.abspath(sys.argv[1])
+    warp, plain = opened(extension, WARP), opened(extension, PLAIN)
+    passed, failures = 0, []
+    for part in (OPEN, looked_at(), edited(), kept()):
+        for sql in part:
+            got, expected = answer(warp, sql), answer(plain, sql)
+            if sql.startswith('PRAGMA "main".TABLE_INFO'):  # but for the type's name
+                got, expected = ([(row[1], row[5]) for row in rows] for rows in (got, expected))
+            passed += got == expected and not isinstance(got, str)
+            if got != expected or isinstance(got, str):
+                failures.append(f'{sql}\n  an ordinary table {str(expected)[:300]}\n  a warp table      {str(got)[:300]}')
+    print('\n'.join(failures))
+    print(f'{passed} passed, {len(failures)} failed')
+    return 1 if failures else 0
+
+
+sys.exit(main())
