@@ -28,7 +28,7 @@ class Warplite(BaseANN):
         self.db.execute(f"CREATE VIRTUAL TABLE t USING warp(e {column} distance={self.distance} index={self.index})")
         warplite.add(self.db, "t", range(rows), e=X.astype(bool) if bits else np.asarray(X, np.float32))
         self.db.execute("INSERT INTO t(t) VALUES ('optimize')")  # the newest rows, too, go into the index
-        if self.index.startswith(("ivf", "lsh")) and not self._trained(X[0]):
+        if self.index.startswith(("ivf", "lsh", "approximate")) and not self._trained(X[0]):
             self.db.execute("INSERT INTO t(t) VALUES ('train')")
         self.query(X[0], 10)  # an index that follows from the rows is made by the first search
 

@@ -57,7 +57,9 @@ class Warplite(VectorDB):
         return len(metadata), None
 
     def optimize(self, data_size=None):
-        commands = ["optimize", "train"] if self.options.index.startswith(("ivf", "lsh")) else ["optimize"]
+        commands = (
+            ["optimize", "train"] if self.options.index.startswith(("ivf", "lsh", "approximate")) else ["optimize"]
+        )
         with self.db:
             for command in commands:
                 self.db.execute(f"INSERT INTO {self.table}({self.table}) VALUES ('{command}')")
