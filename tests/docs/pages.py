@@ -35,6 +35,9 @@ import wheels  # noqa: E402
 BLOCK = re.compile(r'^```(sql|python|text)\n(.*?)^```$|^<!-- (set-up)\n(.*?)^-->$', re.DOTALL | re.MULTILINE)
 AFTER = re.compile(r'^<!-- after (\S+) -->$', re.MULTILINE)
 LINK = re.compile(r'\]\(([^)#:]+)(?:#[^)]*)?\)')
+# Blocks that nothing runs, and what may not begin a line of theirs.
+OTHER = re.compile(r'^```(?!sql|python)\w*\n(.*?)^```$', re.DOTALL | re.MULTILINE)
+STATEMENT = re.compile(r'^(SELECT|INSERT|UPDATE|DELETE|CREATE|DROP|ALTER|PRAGMA|ATTACH|BEGIN) ', re.MULTILINE)
 EXPECTED = re.compile(r'--( .*)?')
 # Where a page's statements and snippets find these folders of the repository.
 LINKED = ('examples', 'tests')
@@ -108,6 +111,9 @@ class Page:
         for link in LINK.finditer(BLOCK.sub('', text)):
             if not os.path.exists(os.path.join(os.path.dirname(self.path), link[1])):
                 self.fault(0, f'there is no {link[1]}')
+        for block in OTHER.finditer(BLOCK.sub(lambda m: m[0] if m[1] == 'text' else '', text)):
+            if STATEMENT.search(block[1]):
+                self.fault(0, f'a statement is in a block that is not marked as sql:\n{block[1]}')
         if AFTER.search(text) and not have_numpy():  # what it goes on from are snippets
             return 0
         for before in AFTER.findall(text):
@@ -201,7 +207,7 @@ def run_apart(library, folder, *arguments):
         return subprocess.run(command, cwd=empty, env=environment).returncode
 
 
-# A page whose every line numbered below is at fault, and no other.
+# A page whose every line numbered below is at fault, and no other; 0 is the page as a whole.
 FAULTY = """```sql
 SELECT 1;
 -- 1
@@ -223,6 +229,10 @@ print(5)
 ```python
 raise ValueError
 ```
+[nowhere](no_such_page.md)
+```
+SELECT 1;
+```
 """
 
 
@@ -234,7 +244,7 @@ def check_the_runner():
         page = Page(file.name, 'sqlite3')
         page.run()
     found = [int(fault.split(':')[1]) for fault in page.faults]
-    expected = [4, 6, 7, 11] + ([16, 19] if have_numpy() else [])
+    expected = [0, 0, 4, 6, 7, 11] + ([16, 19] if have_numpy() else [])
     if found != expected:
         sys.exit(f'faults are in lines {expected}, and were found in lines {found}: {page.faults}')
 
