@@ -207,7 +207,7 @@ def main():
             flush=True,
         )
 
-    report(machine(base, options.k, options.base.stem))
+    report(machine(base, options.k, options.base.stem.removesuffix("_base")))
     truth = None
     for make in engines(*base.shape):
         try:
