@@ -23,7 +23,7 @@ class Warplite(BaseANN):
         rows, dim = X.shape
         bits = self.distance == "hamming"
         column = f"BIT[{dim}]" if bits else f"FLOAT[{dim}]"
-        self.db = warplite.connect(":memory:", check_same_thread=False)
+        self.db = warplite.connect(":memory:")
         self.db.execute("SELECT warp_config('device', 'cpu'), warp_config('threads', 1)").fetchall()
         self.db.execute(f"CREATE VIRTUAL TABLE t USING warp(e {column} distance={self.distance} index={self.index})")
         warplite.add(self.db, "t", range(rows), e=X.astype(bool) if bits else np.asarray(X, np.float32))
