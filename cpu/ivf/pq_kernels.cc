@@ -104,16 +104,9 @@ void make_tables(const PqCodebookView& book, const float* z, float factor, float
 
 // The first of the nearest codewords: each lane has the first of its own.
 HWY_INLINE std::uint8_t first_of_least(FloatVector least, FloatVector index) {
-  float values[kLanes], indexes[kLanes];
-  hn::StoreU(least, kFloats, values);
-  hn::StoreU(index, kFloats, indexes);
-  float value = values[0], first = indexes[0];
-  for (std::size_t i = 1; i < kLanes; ++i) {
-    const bool nearer = values[i] < value || (values[i] == value && indexes[i] < first);
-    value = nearer ? values[i] : value;
-    first = nearer ? indexes[i] : first;
-  }
-  return static_cast<std::uint8_t>(first);
+  const auto value = hn::Set(kFloats, hn::GetLane(hn::MinOfLanes(kFloats, least)));
+  const auto first = hn::IfThenElse(hn::Eq(least, value), index, hn::Set(kFloats, kInfinity));
+  return static_cast<std::uint8_t>(hn::GetLane(hn::MinOfLanes(kFloats, first)));
 }
 
 template <std::size_t Rows>

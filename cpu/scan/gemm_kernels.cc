@@ -1,6 +1,7 @@
 // The float32 matrix product that nominates rows for a batch of queries, and the
 // packing around it. Its rounding is bounded in bounded_product.h, so multiplications and
 // additions may be fused; what it nominates is re-scored canonically.
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -137,18 +138,20 @@ void least_two(const float* HWY_RESTRICT dots, const float* HWY_RESTRICT halves,
     after = hn::Add(after, step);
   }
   even.add(odd);
-  float least[kLanes], second[kLanes], positions[kLanes];
-  hn::StoreU(even.least, kFloats, least);
-  hn::StoreU(even.second, kFloats, second);
+  const float low = hn::GetLane(hn::MinOfLanes(kFloats, even.least));
+  const auto lowest = hn::Eq(even.least, hn::Set(kFloats, low));
+  const std::intptr_t found = hn::FindFirstTrue(kFloats, lowest);
+  const std::size_t lane = found < 0 ? 0 : static_cast<std::size_t>(found);
+  // Of the other lanes, whose seconds are not less than their leasts.
+  const auto chosen = hn::Eq(hn::Iota(kFloats, 0.0f), hn::Set(kFloats, static_cast<float>(lane)));
+  const float next = hn::GetLane(hn::MinOfLanes(kFloats, hn::IfThenElse(chosen, even.second, even.least)));
+  const bool less = low < out.least;
+  out.second = std::min(out.second, std::min(next, less ? out.least : low));
+  if (!less) return;
+  float positions[kLanes];
   hn::StoreU(even.at, kFloats, positions);
-  for (std::size_t i = 0; i < kLanes; ++i) {
-    const bool less = least[i] < out.least;
-    const float more = less ? out.least : least[i];
-    if (more < out.second) out.second = more;
-    if (second[i] < out.second) out.second = second[i];
-    if (less) out.at = first + static_cast<std::uint32_t>(positions[i]);
-    if (less) out.least = least[i];
-  }
+  out.at = first + static_cast<std::uint32_t>(positions[lane]);
+  out.least = low;
 }
 
 // Elements are converted a strip at a time, so that strips of all rows stay in the

@@ -1,5 +1,7 @@
 #include "cpu/scan/query_set.h"
 
+#include <algorithm>
+
 #include "core/elements.h"
 
 namespace warplite::cpu {
@@ -40,9 +42,11 @@ void QuerySet::convert_reals(const MatrixView& queries) {
   reals_ = Bytes(queries.rows * padded * sizeof(double));
   for (std::size_t q = 0; q < queries.rows; ++q) {
     double* reals = reinterpret_cast<double*>(reals_.data()) + q * padded;
-    for (std::size_t i = 0; i < padded; ++i) {
-      reals[i] = i < queries.dim ? element_at(queries.type, queries.row(q), i) : 0.0f;
-    }
+    with_numbers(queries.type, [&]<ElementType kType>() {
+      const std::byte* const row = queries.row(q);
+      for (std::size_t i = 0; i < queries.dim; ++i) reals[i] = read_element<kType>(row, i);
+    });
+    std::fill(reals + queries.dim, reals + padded, 0.0);
     prepared_[q].reals = reals;
   }
 }
