@@ -20,6 +20,7 @@ constexpr std::uint64_t kRowsUnaskedOnce = 1000000;
 // Growth after which lists of our choosing are too few: a quarter of those wanted.
 constexpr std::uint64_t kGrowth = 16;
 constexpr std::uint32_t kLeastProbes = 8;
+constexpr double kProbesOfRoot = 1.2;  // of √lists
 
 class IvfIndex : public InvertedIndex {
  public:
@@ -49,10 +50,13 @@ class IvfIndex : public InvertedIndex {
     return make_ivf_model(column_, train_ivf(task, options_, column_, sample, table_rows));
   }
 
-  // k-means compares each row of the sample with every list a dozen times.
+  // k-means by groups compares each row of the sample with the lists of about as many groups as it
+  // makes iterations in its own (index/ivf/grouped_kmeans.cc).
   double training_bytes(std::size_t sample_rows) const override {
+    constexpr double kGroups = 60;
     const auto rows = static_cast<double>(sample_rows);
-    return rows * rows / 4 * column_.dim * sizeof(float);
+    const double lists = lists_for(options_, sample_rows);
+    return rows * kGroups * std::sqrt(lists) * column_.dim * sizeof(float);
   }
 
   std::shared_ptr<const Model> open(std::span<const std::byte> bytes) const override {
@@ -62,8 +66,8 @@ class IvfIndex : public InvertedIndex {
   std::uint32_t default_nprobe(const InvertedModel& model) const override {
     const std::uint32_t lists = model.shape().lists;
     if (options_.nprobe != 0) return std::min(options_.nprobe, lists);
-    const auto root = static_cast<std::uint32_t>(std::lround(std::sqrt(lists)));
-    return std::min(std::max(kLeastProbes, root), lists);
+    const auto some = static_cast<std::uint32_t>(std::lround(kProbesOfRoot * std::sqrt(lists)));
+    return std::min(std::max(kLeastProbes, some), lists);
   }
 
   std::size_t default_refine() const override { return options_.refine; }

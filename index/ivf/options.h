@@ -1,7 +1,7 @@
 // IvfOptions are what `index=ivfflat(…)` and `index=ivfpq(…)` say, and what holds where they do
 // not.
 //   lists   1 … 1,048,576; chosen when training: about 4·√rows, at most a 32nd of the rows
-//   nprobe  1 … lists; max(8, √lists)
+//   nprobe  1 … lists; max(8, 1.2·√lists)
 //   recall  above 0, up to 1: what a query is to find that does not say; none
 // and of ivfpq alone:
 //   bits    8 or 4, of the code of a sub-space; 8

@@ -4,6 +4,9 @@
 #include <cstring>
 #include <string>
 
+#include "compute/parallel.h"
+#include "core/bytes.h"
+#include "core/process/interruption.h"
 #include "index/ivf/kmeans.h"
 #include "index/ivf/matrix.h"
 #include "index/ivf/model_space.h"
@@ -21,35 +24,55 @@ constexpr std::size_t kRotationRows = 16384;
 // Rows of the sample in random order, in model space but not rotated.
 class Sample {
  public:
-  Sample(const MatrixView& all, Distance distance, std::size_t wanted) : dim_(all.dim) {
+  Sample(const TrainingTask& task, const MatrixView& all, Distance distance, std::size_t wanted)
+      : task_(task), dim_(all.dim) {
     const std::vector<std::size_t> order = random_order(all.rows, wanted);
-    std::vector<std::byte> picked(order.size() * all.stride());
-    for (std::size_t i = 0; i < order.size(); ++i) {
-      std::memcpy(picked.data() + i * all.stride(), all.row(order[i]), all.stride());
-    }
-    rows_.resize(order.size() * dim_);
-    const MatrixView view{picked.data(), order.size(), dim_, all.type};
-    to_model_space(view, distance, nullptr, rows_.data());
+    count_ = order.size();
+    rows_ = Bytes(count_ * dim_ * sizeof(float), Bytes::Fill::kGradual);
+    constexpr std::size_t kGrain = 1024;
+    compute::in_parallel(count_, kGrain, count_ / kGrain, [&](std::size_t first, std::size_t last) {
+      task_.poll()();
+      std::vector<std::byte> picked((last - first) * all.stride());
+      for (std::size_t i = first; i < last; ++i) {
+        std::memcpy(picked.data() + (i - first) * all.stride(), all.row(order[i]), all.stride());
+      }
+      const MatrixView view{picked.data(), last - first, dim_, all.type};
+      to_model_space(view, distance, nullptr, data() + first * dim_);
+    });
   }
 
-  SampleView view() const { return {rows_.data(), rows_.size() / dim_, dim_}; }
+  SampleView view() const {
+    return {reinterpret_cast<const float*>(rows_.data()), count_, dim_};
+  }
 
+  // Sums are taken in the order of the rows, whatever threads there are.
   std::vector<float> mean() const {
-    std::vector<double> sums(dim_);
     const SampleView rows = view();
-    for (std::size_t i = 0; i < rows.rows; ++i) {
-      for (std::uint32_t d = 0; d < dim_; ++d) sums[d] += static_cast<double>(rows.row(i)[d]);
-    }
     std::vector<float> mean(dim_);
-    for (std::uint32_t d = 0; d < dim_; ++d) {
-      mean[d] = static_cast<float>(sums[d] / static_cast<double>(rows.rows));
-    }
+    constexpr std::size_t kGrain = 16;  // elements that lie together in memory
+    compute::in_parallel(dim_, kGrain, rows.rows >> 12, [&](std::size_t first, std::size_t last) {
+      double sums[kGrain] = {};
+      SparsePoll poll;
+      for (std::size_t i = 0; i < rows.rows; ++i) {
+        poll();
+        for (std::size_t d = first; d < last; ++d) {
+          sums[d - first] += static_cast<double>(rows.row(i)[d]);
+        }
+      }
+      for (std::size_t d = first; d < last; ++d) {
+        mean[d] = static_cast<float>(sums[d - first] / static_cast<double>(rows.rows));
+      }
+    });
     return mean;
   }
 
  private:
+  float* data() { return reinterpret_cast<float*>(rows_.data()); }
+
+  const TrainingTask& task_;
   std::uint32_t dim_;
-  std::vector<float> rows_;
+  std::size_t count_ = 0;
+  Bytes rows_;  // float32
 };
 
 std::vector<float> residuals(const TrainingTask& task, const SampleView& sample,
@@ -136,7 +159,7 @@ IvfParts train_ivf(const TrainingTask& task, const IvfOptions& options, const Co
   parts.trained_on = sample.rows;
   parts.table_rows = table_rows;
   const std::size_t used = std::max(lists * kKmeansRows, options.m != 0 ? kCodebookRows : 0);
-  const Sample rows(sample, column.distance, used);
+  const Sample rows(task, sample, column.distance, used);
   const bool coded = options.m != 0;
   parts.centroids = kmeans(coded ? task.part(0, 0.5) : task,
                            rows.view(), lists);

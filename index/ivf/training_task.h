@@ -21,15 +21,20 @@ class Poll {
   explicit Poll(compute::Cancellation* cancellation) : cancellation_(cancellation) {}
 
   void operator()() const {
-    if (cancellation_ == nullptr || std::this_thread::get_id() != caller_) {
-      return poll_interruption();
-    }
+    if (cancellation_ == nullptr || !on_caller()) return poll_interruption();
     if (cancellation_->requested()) throw Error(ErrorKind::kInterrupted, "interrupted");
   }
+  bool on_caller() const { return std::this_thread::get_id() == caller_; }
 
  private:
   compute::Cancellation* cancellation_;
   std::thread::id caller_ = std::this_thread::get_id();
+};
+
+// For devices: whether in_parallel() asked the thread to end that it took the work to.
+class HelperCancellation : public compute::Cancellation {
+ public:
+  bool requested() override { return interruption_requested(); }
 };
 
 class TrainingTask {
@@ -37,6 +42,11 @@ class TrainingTask {
   TrainingTask(compute::Device& device, compute::Cancellation* cancellation,
                const Progress& progress)
       : device_(device), cancellation_(cancellation), progress_(progress), poll_(cancellation) {}
+
+  // The same, with something else to hear of it, which outlives this.
+  TrainingTask(const TrainingTask& task, const Progress& progress)
+      : device_(task.device_), cancellation_(task.cancellation_), progress_(progress),
+        poll_(task.poll_) {}
 
   // The same, for a part that reaches from `begin` to `end` of the whole, 0 … 1.
   TrainingTask part(double begin, double end) const {
@@ -47,13 +57,17 @@ class TrainingTask {
   }
 
   compute::Device& device() const { return device_; }
-  compute::Cancellation* cancellation() const { return cancellation_; }
+  // For this thread, which may be one that in_parallel() took the work to.
+  compute::Cancellation* cancellation() const {
+    static HelperCancellation helper;
+    return poll_.on_caller() ? cancellation_ : &helper;
+  }
   const Poll& poll() const { return poll_; }
 
-  // "training: k-means 3 of 10", where 2 of 10 are done.
+  // "training: k-means 3 of 10", where 2 of 10 are done. Only who asked for the work hears of it.
   void report(const std::string& what, std::size_t step, std::size_t steps) const {
     poll_();
-    if (!progress_) return;
+    if (!progress_ || !poll_.on_caller()) return;
     const double done = static_cast<double>(step) / static_cast<double>(steps);
     progress_("training: " + what + " " + std::to_string(step + 1) + " of " +
                   std::to_string(steps),

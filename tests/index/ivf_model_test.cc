@@ -130,7 +130,7 @@ TEST_CASE("ivf: what a query gets that does not say") {
     const Learnt learnt = learn(*device, spec("ivfflat", text), Distance::kL2, rows.view());
     return learnt.trained().default_nprobe(*learnt.model);
   };
-  CHECK(nprobe("lists=100") == 10);
+  CHECK(nprobe("lists=100") == 12);
   CHECK(nprobe("lists=30") == 8);
   CHECK(nprobe("lists=5") == 5);
   CHECK(nprobe("lists=100 nprobe=3") == 3);

@@ -5,6 +5,7 @@
 
 #include "index/ivf/grouping.h"
 #include "index/ivf/kmeans.h"
+#include "index/ivf/lloyd.h"
 #include "index/ivf/matrix.h"
 #include "index/ivf/opq.h"
 #include "index/ivf/pq.h"
@@ -137,6 +138,52 @@ TEST_CASE("k-means: rare rows among equal ones keep clusters of their own") {
 
 namespace {
 
+double squares_of(const std::vector<Nearest>& nearest) {
+  double sum = 0;
+  for (const Nearest& one : nearest) sum += one.distance * one.distance;
+  return sum;
+}
+
+}  // namespace
+
+TEST_CASE("k-means by groups: nearly the sum of squares of all together, and lists as balanced") {
+  const Trainer trainer;
+  const Floats rows = clustered(20000, 24, 60, 1, 2);
+  const SampleView sample = sample_of(rows);
+  constexpr std::uint32_t kClusters = 400;
+  static_assert(kClusters > kMostTogether);
+  Lloyd together(trainer.task, different_rows(sample, kClusters), 24);
+  together.run(sample, 14, true);
+  Lloyd grouped(trainer.task, kmeans(trainer.task, sample, kClusters), 24);
+  REQUIRE(grouped.clusters() == kClusters);
+  const auto expected = together.assign(sample), found = grouped.assign(sample);
+  CHECK(squares_of(found) < 1.01 * squares_of(expected));
+  const auto most = [](const std::vector<Nearest>& nearest) {
+    return std::ranges::max(Members(nearest, kClusters).counts());
+  };
+  CHECK(most(found) <= most(expected));
+  CHECK(std::ranges::min(Members(found, kClusters).counts()) > 0);
+}
+
+TEST_CASE("k-means by groups: rare rows among equal ones keep clusters of their own") {
+  const Trainer trainer;
+  Floats rows{4, {}};
+  std::set<std::vector<float>> different;
+  for (int i = 0; i < 40000; ++i) {
+    const std::vector<float> row(4, i % 100 == 0 ? static_cast<float>(i) : -1.0f);
+    rows.values.insert(rows.values.end(), row.begin(), row.end());
+    different.insert(row);
+  }
+  REQUIRE(different.size() == 401);
+  for (const std::uint32_t clusters : {401u, 5000u}) {
+    CHECK(as_set(kmeans(trainer.task, sample_of(rows), clusters), 4) == different);
+  }
+  const Floats equal{4, std::vector<float>(4000, 2.0f)};
+  CHECK(kmeans(trainer.task, sample_of(equal), 500) == std::vector<float>(4, 2.0f));
+}
+
+namespace {
+
 std::vector<std::size_t> sizes_of(const std::vector<std::uint32_t>& group_of, std::size_t groups) {
   std::vector<std::size_t> sizes(groups);
   for (const std::uint32_t group : group_of) ++sizes.at(group);
@@ -198,7 +245,7 @@ TEST_CASE("ivf training: the same bytes whatever the threads and the SIMD target
   const std::string target = cpu::simd_target();
   const auto device = cpu::make_cpu_device();
   const Floats rows = clustered(1500, 24, 20, 1, 2);
-  for (const auto& [kind, text] : {std::pair{"ivfflat", "lists=40"}, {"ivfpq", "lists=9 m=4"},
+  for (const auto& [kind, text] : {std::pair{"ivfflat", "lists=40"}, {"ivfflat", "lists=300"}, {"ivfpq", "lists=9 m=4"},
                                    {"ivfpq", "lists=9 m=8 bits=4 opq=1"}}) {
     CAPTURE(text);
     std::vector<std::byte> first;
@@ -375,14 +422,24 @@ TEST_CASE("ivf training: tells how far it is, and stops when asked") {
   CHECK(std::ranges::count(told, "training: rotation 12 of 12") == 1);
   CHECK(told.back() == "training: codebooks 30 of 30");
 
-  for (const int asks : {0, 1, 5, 20, 60}) {
-    StopAfter stop(asks);
-    ErrorKind kind = ErrorKind::kOk;
-    try {
-      index->trained()->train(*device, rows.view(), 2000, &stop, {});
-    } catch (const Error& error) {
-      kind = error.kind();
+  const auto grouped =
+      make(spec("ivfflat", "lists=300"), {ElementType::kFloat32, 16, Distance::kL2});
+  told.clear();
+  before = -1;
+  grouped->trained()->train(*device, rows.view(), 2000, nullptr, progress);
+  CHECK(told.back() == "training: k-means 3 of 3");
+
+  for (const auto& learns : {index->trained(), grouped->trained()}) {
+    for (const int asks : {0, 1, 5, 20, 60}) {
+      StopAfter stop(asks);
+      const Interruptible asked(&stop);
+      ErrorKind kind = ErrorKind::kOk;
+      try {
+        learns->train(*device, rows.view(), 2000, &stop, {});
+      } catch (const Error& error) {
+        kind = error.kind();
+      }
+      CHECK(kind == ErrorKind::kInterrupted);
     }
-    CHECK(kind == ErrorKind::kInterrupted);
   }
 }
