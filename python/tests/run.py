@@ -19,7 +19,7 @@ PACKAGE = Path(__file__).resolve().parents[1]
 EVERYTHING = (
     "numpy click pytest pyarrow pandas matplotlib apsw pysqlite3-binary sqlalchemy aiosqlite django flask gunicorn "
     "datasette sqlite-utils llm langchain-tests llama-index-core pytest-asyncio nbclient ipykernel greenlet "
-    "sqlite-vec langchain-community langgraph-checkpoint-sqlite mcp-memory-service sqlite-utils-sqlite-vec"
+    "sqlite-vec langchain-community langgraph-checkpoint-sqlite mcp-memory-service sqlite-utils-sqlite-vec selenium"
 ).split()
 
 
