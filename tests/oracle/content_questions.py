@@ -165,13 +165,15 @@ class Questioner:
 
     def knn_join(self):
         self.column = self.rng.choice(self.table.vectors)
+        terms, passing = self.filters()
+        options = {'exact': 1, **({'filter': named(self.connection, ' AND '.join(terms))} if terms else {})}
         k, name = self.rng.randint(1, 4), self.column.name
         known = [(rowid, row[name]) for rowid, row in self.rows.items() if row[name] is not None][:5]
         expected = [(i, rowid, distance) for i, blob in known
-                    for rowid, distance in self.nearest(blob)[:k]]
+                    for rowid, distance in [hit for hit in self.nearest(blob) if hit[0] in passing][:k]]
         values = ', '.join(f"({i}, x''{blob.hex()}'')" for i, blob in known) or '(1, NULL)'
         return Question(f'SELECT query_id, rowid, distance FROM warp_knn_join(?, \'{name}\', \'VALUES '
-                        f'{values}\', {k}, \'{{"exact":1}}\')', (self.index_name(),), expected,
+                        f'{values}\', {k}, ?)', (self.index_name(), json.dumps(options)), expected,
                         ordered=False)
 
     def graph(self):

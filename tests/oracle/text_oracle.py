@@ -7,6 +7,7 @@ After each statement searches for sequences and for words are compared with edit
 word sets computed here, of every row. Then the titles of shared/data, when they are there, against
 answers that came with them.
 """
+import json
 import os
 import random
 import sys
@@ -135,6 +136,31 @@ class Oracle:
             self.tally.check([(d, r) for d, r, _ in some] == want,
                              f'{query!r}: {some} was certified, but is not {want}')
 
+    def check_filter(self):
+        """The k are chosen among the rows that pass."""
+        k, low = self.random.choice((1, 3)), self.random.randrange(10)
+        options = json.dumps({'filter': f'a >= {low} AND rowid % 3 <> 0'})
+        passing = {rowid: row for rowid, row in self.rows.items() if row[2] >= low and rowid % 3}
+        self.db.execute('CREATE TEMP TABLE IF NOT EXISTS asked(id, text)')
+        self.db.execute('DELETE FROM asked')
+        sequences, documents = [], []
+        for number, query in enumerate((self.text() or 'abba', self.text() or 'ab cd')):
+            self.db.execute('INSERT INTO asked VALUES (?, ?)', (number, query))
+            mine = self.compare(query)
+            near = sorted((edit_distance(mine, self.compare(row[0])), rowid)
+                          for rowid, row in passing.items() if row[0] is not None)[:k]
+            sequences += [(number, rowid, distance) for distance, rowid in near]
+            mine = words(query, self.form)
+            counts = sorted((-len(mine & words(row[1], self.form)), rowid)
+                            for rowid, row in passing.items() if row[1] is not None)
+            documents += [(number, rowid, -count) for count, rowid in counts[:k] if count]
+        for sql, want in (("SELECT query_id, rowid, distance FROM warp_sequence_join('t', 's', "
+                           "'SELECT id, text FROM asked', ?, NULL, ?)", sequences),
+                          ("SELECT query_id, rowid, matches FROM warp_document_join('t', 'w', "
+                           "'SELECT id, text FROM asked', ?, ?)", documents)):
+            got = self.db.execute(sql, (k, options)).fetchall()
+            self.tally.check(got == want, f'{sql} {k} {options}: {got} is not {want}')
+
     def check_words(self):
         query, k = self.text() or 'ab cd', self.random.choice((1, 3, 20))
         mine = words(query, self.form)
@@ -199,6 +225,7 @@ def main():
         oracle.step()
         oracle.check_sequences()
         oracle.check_words()
+        oracle.check_filter()
     if oracle.db.in_transaction:
         oracle.db.execute('COMMIT')
     if seed == 1:
