@@ -38,6 +38,7 @@ struct Predicate {
   int column = kRowId;  // index into Layout::plains, or kRowId
   Comparison op = Comparison::kEqual;
   std::vector<Value> operands;  // one; any number for kIn; none for kIsNull, kIsNotNull, kWithin
+  std::vector<RowId> rowids = {};  // of kIn on the rowid: more operands, many of which fit better here
   std::shared_ptr<const NumberRanges> ranges = nullptr;  // of kWithin: merged, of the column's type
   Collation collation = Collation::kBinary;
   std::shared_ptr<HostTest> host = nullptr;  // when set, it says what passes, and nothing else does

@@ -109,7 +109,7 @@ void CompiledPredicate::compile(const Predicate& predicate) {
     return;
   }
   if (op_ == Comparison::kWithin) return compile_ranges(predicate.ranges);
-  if (op_ == Comparison::kIn) return compile_in(predicate.operands);
+  if (op_ == Comparison::kIn) return compile_in(predicate);
   const bool null_operand = predicate.operands.empty() || predicate.operands[0].is_null();
   if (op_ == Comparison::kIsNull || (op_ == Comparison::kIs && null_operand)) {
     nulls_pass_ = true;
@@ -170,11 +170,11 @@ void CompiledPredicate::compile_ranges(const std::shared_ptr<const NumberRanges>
   }
 }
 
-void CompiledPredicate::compile_in(const std::vector<Value>& operands) {
+void CompiledPredicate::compile_in(const Predicate& predicate) {
   switch (type_) {
-    case PlainType::kText: return compile_text_set(operands);
-    case PlainType::kReal: return compile_real_set(operands);
-    default: return compile_integer_set(operands);
+    case PlainType::kText: return compile_text_set(predicate.operands);
+    case PlainType::kReal: return compile_real_set(predicate.operands);
+    default: return compile_integer_set(predicate);
   }
 }
 
@@ -201,14 +201,18 @@ void CompiledPredicate::compile_real_set(const std::vector<Value>& operands) {
   if (real_runs_.empty()) sieve_ = make_sieve(sorted_reals_);
 }
 
-void CompiledPredicate::compile_integer_set(const std::vector<Value>& operands) {
+void CompiledPredicate::compile_integer_set(const Predicate& predicate) {
   test_ = Test::kIntegerSet;
-  for (const Value& operand : operands) {
+  sorted_ = predicate.rowids;
+  for (const Value& operand : predicate.operands) {
     if (const auto value = exact_integer(operand.cell())) sorted_.push_back(*value);
   }
   if (sorted_.empty()) return decide(false);
-  interruptible_sort(sorted_.begin(), sorted_.end());
+  if (!std::is_sorted(sorted_.begin(), sorted_.end())) {
+    interruptible_sort(sorted_.begin(), sorted_.end());
+  }
   sorted_.erase(std::unique(sorted_.begin(), sorted_.end()), sorted_.end());
+  if (on_rowid()) return;
   integer_set_ = std::make_unique<IntegerSet>(sorted_);
   // Ascending and distinct: what comes after `a` is more than it.
   integer_runs_ = few_runs(sorted_, kFewRuns, [](std::int64_t a, std::int64_t b) { return a == b - 1; });

@@ -92,10 +92,10 @@ class CompiledPredicate {
   void compile_numeric(Comparison op, const Cell& operand);
   void compile_text(Comparison op, const Cell& operand);
   void compile_ranges(const std::shared_ptr<const NumberRanges>& ranges);
-  void compile_in(const std::vector<Value>& operands);
+  void compile_in(const Predicate& predicate);
   void compile_text_set(const std::vector<Value>& operands);
   void compile_real_set(const std::vector<Value>& operands);
-  void compile_integer_set(const std::vector<Value>& operands);
+  void compile_integer_set(const Predicate& predicate);
   void decide(bool value_passes) { test_ = value_passes ? Test::kEverything : Test::kNothing; }
 
   bool tests_text(std::string_view text) const;
@@ -120,7 +120,7 @@ class CompiledPredicate {
   Interval<double> reals_{0, -1};
   std::shared_ptr<const NumberRanges> ranges_;  // of kIntegerRanges, kRealRanges
   std::vector<std::int64_t> sorted_;  // of kIntegerSet
-  std::unique_ptr<IntegerSet> integer_set_;
+  mutable std::unique_ptr<IntegerSet> integer_set_;  // of rowids: made when it is needed
   std::vector<double> sorted_reals_;       // of kRealSet
   // Runs that a set of few values amounts to; empty for others, which have a sieve.
   std::vector<Interval<std::int64_t>> integer_runs_;

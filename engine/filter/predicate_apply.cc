@@ -372,6 +372,7 @@ void CompiledPredicate::apply_rowid_set(const Part& part, Bitmap& out) const {
       if (const auto row = part.find(*at)) mask.set(*row);
     }
   } else {
+    if (integer_set_ == nullptr) integer_set_ = std::make_unique<IntegerSet>(sorted_);
     for (std::uint32_t row = 0; row < part.rows(); ++row) {
       if (integer_set_->contains(rowids[row])) mask.set(row);
     }

@@ -66,7 +66,7 @@ engine::Filter row_filter(const Call& call, const OpenTable& table, const std::s
   const Statement statement = prepare_filter(call, table.definition, expression);
   engine::Predicate rows;
   rows.op = engine::Comparison::kIn;
-  while (step(statement.get())) rows.operands.emplace_back(column_cell(statement.get(), 0));
+  while (step(statement.get())) rows.rowids.push_back(sqlite3_column_int64(statement.get(), 0));
   return {std::move(rows)};
 }
 

@@ -137,7 +137,12 @@ SearchOptions read_options(const Call& call, int parameter, std::span<const Opti
     const auto option = std::find_if(known.begin(), known.end(), [&](const Option& row) {
       return row.key == key && taken(row);
     });
-    if (option == known.end()) call.refuse(parameter, expected, "the key \"" + key + "\"");
+    if (option == known.end()) {
+      const bool beside = key == kFilter && !call.direct_only();
+      call.refuse(parameter, expected,
+                  "the key \"" + key + "\"" +
+                      (beside ? "; write the conditions of one query beside MATCH" : ""));
+    }
     if (!option->read(value, options)) {
       call.refuse(parameter, std::string(option->expected) + " for the key " + key);
     }

@@ -54,6 +54,9 @@ STATEMENTS = (
     "SELECT rowid, distance, rank FROM warp_knn_search('t', 'e', '[9,9]', 3)",
     "SELECT query_id, rowid FROM warp_knn_join('t', 'e', 'SELECT id, e FROM t WHERE id < 4', 2)",
     "SELECT queries, k, hex(rowids), hex(distances) FROM warp_knn_arrays('t', 'e', zeroblob(16), 2)",
+    "SELECT query_id, rowid FROM warp_knn_join('t', 'e', 'SELECT id, e FROM t WHERE id < 4', 2, "
+    """'{"filter":"c = ''a'' AND y % 2 AND id IN (SELECT id FROM t WHERE r > 1.5)"}')""",
+    """SELECT count(*) FROM warp_knn_join('t', 'e', 'VALUES (1, NULL)', 2, '{"filter":"1) OR (1"}')""",
     'BEGIN', "UPDATE t SET y = 100 WHERE id = 7", 'DELETE FROM t WHERE id BETWEEN 10 AND 20',
     'SAVEPOINT s', "INSERT INTO t(id, e) VALUES (1000, '[5,5]')",
     "SELECT id FROM t WHERE e MATCH '[5,5]' AND k = 2", 'ROLLBACK TO s',
