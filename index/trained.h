@@ -88,6 +88,8 @@ class Model {
   }
 };
 
+class Calibration;
+
 // Codes are the list of each row, and with shape().m != 0 what its vector is within the list. Rows
 // without a vector have no list.
 class InvertedModel : public Model {
@@ -98,6 +100,9 @@ class InvertedModel : public Model {
   virtual const float* centroids() const = 0;
   virtual const float* codebooks() const = 0;  // null when nothing is coded
   virtual const float* mean() const = 0;
+
+  // How recall grows with what is looked at (ivf/calibration.h); null: it was not measured.
+  virtual const Calibration* calibration() const = 0;
 
   // `out`: [vectors.rows][dim], in model space (compute/ivf.h).
   virtual void to_model_space(const MatrixView& vectors, float* out) const = 0;

@@ -11,32 +11,10 @@
 #include "engine/residency/readiness.h"
 #include "engine/search/exact_search.h"
 #include "engine/trained/ivf_set.h"
+#include "engine/trained/reach.h"
 
 namespace warplite::engine {
 namespace {
-
-// What is asked of recall, unless lists to probe are named instead.
-std::optional<double> asked_recall(const index::Trained& trained, const SearchRequest& request) {
-  if (request.nprobe != 0) return std::nullopt;
-  return request.recall ? request.recall : trained.inverted()->default_recall();
-}
-
-// How far a search looks: into so many lists, and at refine·k vectors.
-struct Reach {
-  std::uint32_t nprobe;
-  std::size_t refine;
-  std::optional<double> expected_recall;
-};
-
-Reach reach_of(const index::InvertedIndex& index, const index::InvertedModel& model,
-               const SearchRequest& request) {
-  const std::optional<double> recall = asked_recall(index, request);
-  std::uint64_t lists = request.nprobe != 0 ? request.nprobe : index.default_nprobe(model);
-  if (recall == 1.0) lists = model.shape().lists;
-  lists = std::clamp<std::uint64_t>(lists * request.farther, 1, model.shape().lists);
-  return {static_cast<std::uint32_t>(lists), request.refine.value_or(index.default_refine()),
-          std::nullopt};
-}
 
 // Some of the queries, as the column has them and in model space.
 struct Queries {
@@ -64,12 +42,6 @@ class SomeQueries {
   Queries queries_;
 };
 
-// Costs of one search, in bytes read for one query.
-struct Costs {
-  double exact;
-  double by_codes;
-};
-
 // The coded parts of one search.
 class ListSearch {
  public:
@@ -77,8 +49,9 @@ class ListSearch {
              const SearchRequest& request, std::size_t k,
              std::shared_ptr<const CodedParts> coded, const index::InvertedModel& model)
       : view_(view), rows_(rows), index_(index), request_(request), k_(k),
-        coded_(std::move(coded)), shape_(model.shape()) {
-    reach_ = reach_of(index, model, request);
+        coded_(std::move(coded)), model_(model), shape_(model.shape()) {
+    for (const std::uint32_t part : coded_->parts) selected_ += rows_.part(part).count;
+    reach_ = reach_of(question(selected_));
     with_vectors_ = reach_.refine != 0 || shape_.m == 0;
     limit_ = Residency::instance().limit();
     choose_parts();
@@ -88,21 +61,22 @@ class ListSearch {
   const Reach& reach() const { return reach_; }
   std::uint32_t lists() const { return shape_.lists; }
 
-  // Returns whether comparing every selected row takes no longer. That holds only where a filter
-  // left few of them: without one, the lists that are probed are the user's choice. And it holds
-  // only where vectors were kept: to decode vectors takes longer than to look at their codes.
+  // Returns whether comparing every selected row takes no longer. That holds only where vectors were
+  // kept: to decode vectors takes longer than to look at their codes. Without a filter the lists that
+  // are probed are the user's choice, as long as little depends on it.
   bool better_exact() const {
-    if (selected_ == coded_->live_rows || view_.layout().codes_only) return false;
-    constexpr double kWorthBeingExact = 4;
-    const Costs cost = costs();
-    return cost.exact <= kWorthBeingExact * cost.by_codes;
+    if (view_.layout().codes_only) return false;
+    constexpr double kLittle = 1e5;  // nanoseconds
+    const double cost = reach_cost(question(selected_), likely_reach());
+    const bool chosen = selected_ == coded_->live_rows && cost <= kLittle;
+    return reach_.exact || (!chosen && exact_cost(question(selected_)) <= cost);
   }
 
   // Describes the attempt at so many queries.
   Attempt attempt(std::size_t queries) {
     const Demand demand{request_.device,
                         Ability::lists(request_.queries.type, request_.distance, shape_),
-                        costs().by_codes * static_cast<double>(queries), request_.cancellation};
+                        bytes() * static_cast<double>(queries), request_.cancellation};
     return {demand, Attempt::Use::kFirst,
             [this](Attempt::Devices devices) { return ready(*devices.front()); }};
   }
@@ -127,7 +101,6 @@ class ListSearch {
     std::size_t bytes = 0, all_bytes = 0, count = 0;
     for (std::size_t i = 0; i < wanted_.size(); ++i) {
       const std::uint32_t part = coded_->parts[i];
-      selected_ += rows_.part(part).count;
       wanted_[i] = rows_.part(part).count != 0;
       all_bytes += bytes_of(part);
       if (!wanted_[i]) continue;
@@ -144,17 +117,27 @@ class ListSearch {
            (with_vectors_ ? view_.part(part).vector_bytes(request_.column) : 0);
   }
 
+  ReachQuestion question(std::uint64_t selected) const {
+    return {index_, model_, request_, coded_->rows, selected, k_, view_.layout().codes_only};
+  }
+
   // Lists are probed until k rows were found, which takes more of them where few are selected.
-  Costs costs() const {
-    const double lists = shape_.lists;
-    const double rows = static_cast<double>(std::max<std::uint64_t>(coded_->rows, 1));
-    const double stride = static_cast<double>(request_.queries.stride());
-    const double needed = lists * static_cast<double>(k_) /
+  Reach likely_reach() const {
+    const double needed = static_cast<double>(shape_.lists) * static_cast<double>(k_) /
                           static_cast<double>(std::max<std::uint64_t>(selected_, 1));
-    const double probed = std::clamp<double>(std::max<double>(reach_.nprobe, needed), 1, lists);
-    const double each = shape_.m == 0 ? stride : shape_.code_stride() + 2 * sizeof(float);
-    return {static_cast<double>(selected_) * stride,
-            probed / lists * rows * each + lists * shape_.dim * sizeof(float)};
+    Reach reach = reach_;
+    reach.nprobe = std::max(reach.nprobe, static_cast<std::uint32_t>(
+                                              std::min<double>(needed, shape_.lists)));
+    return reach;
+  }
+
+  // Those that one query reads, about.
+  double bytes() const {
+    const double lists = shape_.lists;
+    const double each = shape_.m == 0 ? static_cast<double>(request_.queries.stride())
+                                      : shape_.code_stride() + 2 * sizeof(float);
+    return likely_reach().nprobe / lists * static_cast<double>(coded_->rows) * each +
+           lists * shape_.dim * sizeof(float);
   }
 
   // Says whether the device holds, or may soon hold, what is searched. If not, what it lacks is
@@ -235,6 +218,7 @@ class ListSearch {
   const SearchRequest& request_;
   const std::size_t k_;
   const std::shared_ptr<const CodedParts> coded_;
+  const index::InvertedModel& model_;
   const compute::IvfShape shape_;
   Reach reach_;
   bool with_vectors_;
@@ -306,7 +290,9 @@ class IvfSearcher : public Searcher {
                      const SearchRequest& request, std::size_t k) const override {
     if (k > rows.count() / kPart) return false;
     const auto model = index::inverted(view.load_model(request.column, trained));
-    return reach_of(*trained.inverted(), *model, request).nprobe < model->shape().lists;
+    const Reach reach = reach_of({*trained.inverted(), *model, request, view.live_rows(), rows.count(),
+                                  k, view.layout().codes_only});
+    return !reach.exact && reach.nprobe < model->shape().lists;
   }
   bool must_compare_all(const index::Trained& trained,
                         const SearchRequest& request) const override {

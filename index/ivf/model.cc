@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <optional>
 #include <string>
 
 #include "index/ivf/codes.h"
@@ -16,7 +17,8 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "stored bytes are little-endian");
 
 constexpr std::uint64_t kMagic = 0x6c65646f4d465649u;  // "IVFModel"
-constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kVersion = 2;
+constexpr std::uint32_t kUncalibrated = 1;  // the version of models that say nothing of recall
 
 struct Header {
   std::uint64_t magic;
@@ -24,7 +26,8 @@ struct Header {
   std::uint32_t dim, lists, m, bits;
   std::uint8_t distance, type, opq, zero;
   std::uint64_t trained_on, table_rows;
-  std::uint64_t zeros[2];
+  std::uint64_t calibration;  // its bytes; 0 in version 1
+  std::uint64_t zeros;
 };
 static_assert(sizeof(Header) == 64);
 
@@ -49,7 +52,7 @@ struct ModelLayout {
 
 class IvfModel : public InvertedModel {
  public:
-  // REQUIRES: check() of them.
+  // REQUIRES: check() of them. Throws Error{kCorrupt} when they speak of no recall there can be.
   explicit IvfModel(Bytes bytes) : bytes_(std::move(bytes)) {
     std::memcpy(&header_, bytes_.data(), sizeof header_);
     shape_ = {header_.dim, header_.lists, header_.m, header_.bits};
@@ -58,6 +61,8 @@ class IvfModel : public InvertedModel {
     parts_ = {shape_, static_cast<ElementType>(header_.type),
               static_cast<Distance>(header_.distance), floats, floats + at.mean,
               floats + at.codebooks, header_.opq != 0 ? floats + at.rotation : nullptr};
+    if (header_.version == kUncalibrated) return;
+    calibration_ = Calibration::read({bytes_.data() + at.size(), header_.calibration});
   }
 
   const compute::IvfShape& shape() const override { return shape_; }
@@ -65,6 +70,9 @@ class IvfModel : public InvertedModel {
   const float* codebooks() const override { return shape_.m == 0 ? nullptr : parts_.codebooks; }
   const float* mean() const override { return shape_.m == 0 ? nullptr : parts_.mean; }
   std::span<const std::byte> bytes() const override { return {bytes_.data(), bytes_.size()}; }
+  const Calibration* calibration() const override {
+    return calibration_ ? &*calibration_ : nullptr;
+  }
   std::uint64_t trained_on() const override { return header_.trained_on; }
   std::uint64_t table_rows() const override { return header_.table_rows; }
 
@@ -97,6 +105,7 @@ class IvfModel : public InvertedModel {
   Header header_;
   compute::IvfShape shape_;
   IvfCoder parts_;
+  std::optional<Calibration> calibration_;
 };
 
 void check(std::span<const std::byte> bytes, const ColumnShape& column, const IvfOptions& options) {
@@ -104,9 +113,9 @@ void check(std::span<const std::byte> bytes, const ColumnShape& column, const Iv
   if (bytes.size() < sizeof header) corrupt("has " + std::to_string(bytes.size()) + " bytes");
   std::memcpy(&header, bytes.data(), sizeof header);
   if (header.magic != kMagic) corrupt("does not begin as a model does");
-  if (header.version != kVersion) {
+  if (header.version != kVersion && header.version != kUncalibrated) {
     corrupt("has version " + std::to_string(header.version) + ", expected " +
-            std::to_string(kVersion));
+            std::to_string(kUncalibrated) + " or " + std::to_string(kVersion));
   }
   if (header.dim != column.dim || header.type != static_cast<std::uint8_t>(column.type) ||
       header.distance != static_cast<std::uint8_t>(column.distance)) {
@@ -114,7 +123,8 @@ void check(std::span<const std::byte> bytes, const ColumnShape& column, const Iv
   }
   const std::uint32_t bits = options.m == 0 ? 8 : options.bits;
   if (header.m != options.m || header.bits != bits || header.opq != (options.opq ? 1 : 0) ||
-      header.zero != 0 || header.zeros[0] != 0 || header.zeros[1] != 0) {
+      header.zero != 0 || header.zeros != 0 ||
+      (header.version == kUncalibrated && header.calibration != 0)) {
     corrupt("is for other parameters");
   }
   if (header.lists == 0 || (options.lists != 0 && header.lists > options.lists)) {
@@ -122,9 +132,9 @@ void check(std::span<const std::byte> bytes, const ColumnShape& column, const Iv
   }
   const compute::IvfShape shape{header.dim, header.lists, header.m, header.bits};
   const ModelLayout layout(shape, header.opq != 0);
-  if (bytes.size() != layout.size()) {
+  if (bytes.size() < layout.size() || bytes.size() - layout.size() != header.calibration) {
     corrupt("has " + std::to_string(bytes.size()) + " bytes, expected " +
-            std::to_string(layout.size()));
+            std::to_string(layout.size() + header.calibration));
   }
   for (std::size_t i = 0; i < layout.end; ++i) {
     float value;
@@ -147,10 +157,13 @@ void require_finite(const IvfParts& parts) {
 
 }  // namespace
 
-std::shared_ptr<const Model> make_ivf_model(const ColumnShape& column, const IvfParts& parts) {
+std::shared_ptr<const InvertedModel> make_ivf_model(const ColumnShape& column,
+                                                    const IvfParts& parts,
+                                                    const Calibration& calibration) {
   require_finite(parts);
   const compute::IvfShape& shape = parts.shape;
   const bool opq = !parts.rotation.empty();
+  const Bytes measured = calibration.bytes();
   const Header header{kMagic,
                       kVersion,
                       shape.dim,
@@ -163,10 +176,12 @@ std::shared_ptr<const Model> make_ivf_model(const ColumnShape& column, const Ivf
                       0,
                       parts.trained_on,
                       parts.table_rows,
-                      {0, 0}};
+                      measured.size(),
+                      0};
   const ModelLayout layout(shape, opq);
-  Bytes bytes(layout.size());
+  Bytes bytes(layout.size() + measured.size());
   std::memcpy(bytes.data(), &header, sizeof header);
+  std::memcpy(bytes.data() + layout.size(), measured.data(), measured.size());
   const auto put = [&](std::size_t at, const std::vector<float>& values, std::size_t end) {
     WARP_CHECK(values.size() == end - at);
     if (values.empty()) return;

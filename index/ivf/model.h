@@ -5,12 +5,15 @@
 //   mean       float[dim]
 //   codebooks  float[m][codewords][dim / m]
 //   rotation   float[dim][dim], only with opq
+// and from version 2 on:
+//   recall     what training has measured, calibration.h
 #pragma once
 
 #include <memory>
 #include <span>
 #include <vector>
 
+#include "index/ivf/calibration.h"
 #include "index/ivf/options.h"
 #include "index/trained.h"
 
@@ -23,7 +26,9 @@ struct IvfParts {
   std::vector<float> centroids, mean, codebooks, rotation;
 };
 
-std::shared_ptr<const Model> make_ivf_model(const ColumnShape& column, const IvfParts& parts);
+std::shared_ptr<const InvertedModel> make_ivf_model(const ColumnShape& column,
+                                                    const IvfParts& parts,
+                                                    const Calibration& calibration = {});
 
 // Throws Error{kCorrupt} unless the bytes are of a model for these options and this column.
 std::shared_ptr<const Model> open_ivf_model(std::span<const std::byte> bytes,

@@ -158,8 +158,9 @@ IvfParts train_ivf(const TrainingTask& task, const IvfOptions& options, const Co
   IvfParts parts;
   parts.trained_on = sample.rows;
   parts.table_rows = table_rows;
-  const std::size_t used = std::max(lists * kKmeansRows, options.m != 0 ? kCodebookRows : 0);
-  const Sample rows(task, sample, column.distance, used);
+  const std::size_t wanted = std::max(lists * kKmeansRows, options.m != 0 ? kCodebookRows : 0);
+  const std::size_t most = std::max<std::size_t>(lists, sample.rows - held_rows(sample.rows));
+  const Sample rows(task, sample, column.distance, std::min(wanted, most));
   const bool coded = options.m != 0;
   parts.centroids = kmeans(coded ? task.part(0, 0.5) : task,
                            rows.view(), lists);

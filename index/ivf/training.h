@@ -3,6 +3,7 @@
 //   lists      k-means (kmeans.h) on up to kKmeansRows rows per list
 //   rotation   (opq) on the residuals of up to kRotationRows rows
 //   codebooks  on those of up to kCodebookRows rows
+// held_rows() of them are left for calibrate(), unless there are hardly more than lists.
 #pragma once
 
 #include "index/ivf/model.h"

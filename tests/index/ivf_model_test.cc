@@ -84,7 +84,7 @@ TEST_CASE("ivf: sub-spaces have four elements up to 256, then eight, or as near 
 }
 
 TEST_CASE("ivf: lists follow the table where they are not given") {
-  const index::IvfOptions unasked, given{.lists = 1000};
+  const index::IvfOptions unasked, given{.lists = 1000, .recall = {}};
   CHECK(lists_for(unasked, 0) == 1);
   CHECK(lists_for(unasked, 100) == 3);  // a 32nd
   CHECK(lists_for(unasked, 10000) == 312);

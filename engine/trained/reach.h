@@ -1,0 +1,43 @@
+// How far a search through an inverted file looks: into so many lists, at so many candidates. A query
+// says it, or its table; or they say what recall they need, and the cheapest way to it is chosen by what
+// training has measured (index/ivf/calibration.h).
+// Threads: any.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "engine/search/search.h"
+#include "index/trained.h"
+
+namespace warplite::engine {
+
+// What a search is about.
+struct ReachQuestion {
+  const index::InvertedIndex& index;
+  const index::InvertedModel& model;
+  const SearchRequest& request;
+  std::uint64_t rows;      // that have codes
+  std::uint64_t selected;  // of these
+  std::size_t k;
+  bool codes_only;
+};
+
+struct Reach {
+  std::uint32_t nprobe = 1;
+  std::size_t refine = 0;
+  std::optional<double> expected_recall;  // none: it was not measured
+  bool exact = false;  // to compare every row is as good a way
+};
+
+// What is asked of recall, unless lists to probe are named instead.
+std::optional<double> asked_recall(const index::Trained& trained, const SearchRequest& request);
+
+Reach reach_of(const ReachQuestion& question);
+
+// Nanoseconds, about, that one thread takes for a query.
+double exact_cost(const ReachQuestion& question);
+double reach_cost(const ReachQuestion& question, const Reach& reach);
+
+}  // namespace warplite::engine

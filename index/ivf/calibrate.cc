@@ -1,0 +1,356 @@
+// The measurements of a Calibration. Rows are taken in random order: the last are held aside, and the
+// nearest are sought among those before them. A tenth of these rows shows what a search for ten times the
+// share finds, so that few neighbours of each tell of every share. (They are taken from the end, too: with
+// the first rows k-means has begun, so that lists lie around them.)
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "index/ivf/calibration.h"
+#include "index/ivf/kmeans.h"
+#include "index/ivf/matrix.h"
+#include "index/ivf/nearest_list.h"
+
+namespace warplite::index {
+namespace {
+
+constexpr std::size_t kHeldRows = 1024;     // at most; and one in
+constexpr std::size_t kHeldShare = 16;      // of the sample
+constexpr std::size_t kLeastHeld = 64;      // fewer tell nothing
+constexpr std::size_t kMostRows = std::size_t{1} << 18;  // among which the nearest are sought,
+constexpr std::size_t kMostBytes = std::size_t{512} << 20;  // and their bytes
+constexpr std::size_t kCodedRows = std::size_t{1} << 15;
+constexpr std::size_t kLeastRows = 100;     // of a tenth of a tenth …
+constexpr std::size_t kNeighbors = 10;
+constexpr std::size_t kCounts[] = {1, 3, 10};   // of these, that are wanted
+constexpr std::size_t kCodedCounts[] = {1, 10, 100};
+constexpr std::size_t kCandidates = 1024;   // which every device takes
+
+// Some rows of the sample, one after another.
+class Picked {
+ public:
+  Picked(const MatrixView& sample, std::span<const std::size_t> order)
+      : bytes_(order.size() * sample.stride(), Bytes::Fill::kGradual), view_(sample) {
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      std::memcpy(bytes_.data() + i * sample.stride(), sample.row(order[i]), sample.stride());
+    }
+    view_.data = bytes_.data();
+    view_.rows = order.size();
+  }
+  const MatrixView& view() const { return view_; }
+  MatrixView first(std::size_t rows) const {
+    MatrixView some = view_;
+    some.rows = std::min(rows, view_.rows);
+    return some;
+  }
+
+ private:
+  Bytes bytes_;
+  MatrixView view_;
+};
+
+// Mean and standard error of what each held row found of its nearest.
+class Mean {
+ public:
+  void add(double part) {
+    sum_ += part;
+    squares_ += part * part;
+    ++count_;
+  }
+  // A loss that was never seen may be there all the same, once in so many rows.
+  Found found() const {
+    const double n = count_, mean = sum_ / n;
+    const double variance = std::max(0.0, squares_ / n - mean * mean);
+    return {static_cast<float>(mean),
+            static_cast<float>(std::min(1.0, std::max(std::sqrt(variance / n), 1 / n)))};
+  }
+
+ private:
+  double sum_ = 0, squares_ = 0, count_ = 0;
+};
+
+// 1 … 8, and then four for each doubling, up to `most`.
+std::vector<std::uint32_t> ladder(std::uint32_t most) {
+  std::vector<std::uint32_t> steps;
+  for (double step = 1; step + 0.5 < most; step = step < 8 ? step + 1 : step * std::sqrt(std::sqrt(2.0))) {
+    steps.push_back(static_cast<std::uint32_t>(std::lround(step)));
+  }
+  steps.push_back(most);
+  return steps;
+}
+
+class Measurement {
+ public:
+  Measurement(const TrainingTask& task, const InvertedModel& model, Distance distance,
+              const MatrixView& sample)
+      : task_(task), model_(model), distance_(distance), order_(last_first(sample.rows)),
+        held_(sample, std::span(order_).first(held_rows(sample.rows))),
+        base_(sample, std::span(order_).subspan(held_rows(sample.rows), base_rows(sample))),
+        in_model_space_(held_.view().rows * sample.dim) {
+    order_ = {};
+    model.to_model_space(held_.view(), in_model_space_.data());
+    const MatrixView& base = base_.view();
+    task.device().make_resident({nullptr, base.data, base.rows * base.stride()}, &base_buffer_).raise();
+  }
+
+  Calibration run() {
+    Calibration calibration;
+    calibration.lists = measure_lists();
+    if (model_.shape().m != 0) calibration.codes = measure_codes();
+    return calibration;
+  }
+
+ private:
+  // A share of rows whose nearest are sought among the first `rows` of them, by the first `held`.
+  struct Level {
+    std::size_t rows, held;
+    compute::HitTable nearest;
+  };
+
+  std::size_t steps() const { return model_.shape().m == 0 ? 2 : 4; }
+
+  static std::vector<std::size_t> last_first(std::size_t rows) {
+    std::vector<std::size_t> order = random_order(rows, rows);
+    std::reverse(order.begin(), order.end());
+    return order;
+  }
+
+  static std::size_t base_rows(const MatrixView& sample) {
+    const std::size_t most = std::max(kCodedRows, kMostBytes / sample.stride());
+    return std::min({sample.rows - held_rows(sample.rows), kMostRows, most});
+  }
+
+  compute::HitTable nearest(std::size_t rows, std::size_t held, std::size_t k) const {
+    compute::Block block;
+    block.vectors = base_buffer_.get();
+    block.host = base_.view().data;
+    block.rows = block.live_rows = static_cast<std::uint32_t>(rows);
+    compute::Workload work;
+    work.distance = distance_;
+    work.queries = held_.first(held);
+    work.blocks = {&block, 1};
+    work.cancellation = task_.cancellation();
+    compute::HitTable best(held, std::min(k, rows));
+    task_.device().nearest(work, best).raise();
+    return best;
+  }
+
+  Calibration::Table measure_lists() {
+    std::vector<Level> levels;
+    task_.report("what lists hold", 0, steps());
+    const std::size_t held = held_.view().rows;
+    for (std::size_t rows = base_.view().rows; levels.empty() || rows >= kLeastRows; rows /= 10) {
+      const std::size_t some = levels.empty() ? held : (held + 1) / 2;
+      levels.push_back({rows, some, nearest(rows, some, kNeighbors)});
+    }
+    task_.report("what lists hold", 1, steps());
+    const std::vector<std::uint32_t> lists = lists_of(levels);
+    const std::vector<std::vector<std::uint32_t>> ranks = rank(levels, lists);
+    return tabulate(levels, ranks);
+  }
+
+  // The list of each row that is a neighbour; of others anything.
+  std::vector<std::uint32_t> lists_of(std::vector<Level>& levels) const {
+    std::vector<bool> wanted(base_.view().rows);
+    for (Level& level : levels) {
+      for (std::size_t q = 0; q < level.held; ++q) {
+        for (const Hit& hit : level.nearest.sorted(q)) wanted[hit.row] = true;
+      }
+    }
+    std::vector<std::size_t> rows;
+    for (std::size_t row = 0; row < wanted.size(); ++row) {
+      if (wanted[row]) rows.push_back(row);
+    }
+    const Picked neighbors(base_.view(), rows);
+    const std::uint32_t dim = base_.view().dim;
+    std::vector<float> vectors(rows.size() * dim);
+    model_.to_model_space(neighbors.view(), vectors.data());
+    std::vector<Nearest> nearest(rows.size());
+    NearestList(task_.device(), model_.centroids(), model_.shape().lists, dim)
+        .find(vectors.data(), rows.size(), task_.cancellation(), nearest.data());
+    std::vector<std::uint32_t> lists(wanted.size());
+    for (std::size_t i = 0; i < rows.size(); ++i) lists[rows[i]] = nearest[i].list;
+    return lists;
+  }
+
+  // How many lists are nearer to the held row than that of each of its neighbours: by level, held rows
+  // after one another, kNeighbors each.
+  std::vector<std::vector<std::uint32_t>> rank(std::vector<Level>& levels,
+                                               const std::vector<std::uint32_t>& list_of) const {
+    constexpr std::size_t kBatch = 64;
+    const std::size_t dim = base_.view().dim, lists = model_.shape().lists;
+    const std::vector<float> centroids = transpose(model_.centroids(), lists, dim);
+    const std::vector<float> squares = square_norms();
+    std::vector<std::vector<std::uint32_t>> ranks;
+    for (const Level& level : levels) ranks.emplace_back(level.held * kNeighbors);
+    std::vector<float> away(kBatch * lists);
+    for (std::size_t first = 0; first < held_.view().rows; first += kBatch) {
+      const std::size_t count = std::min(kBatch, held_.view().rows - first);
+      multiply(in_model_space_.data() + first * dim, count, dim, centroids.data(), lists, away.data(),
+               task_.poll());
+      for (std::size_t i = 0; i < count; ++i) {
+        float* const row = away.data() + i * lists;
+        for (std::size_t list = 0; list < lists; ++list) row[list] = squares[list] - row[list];
+        for (std::size_t l = 0; l < levels.size(); ++l) {
+          if (first + i >= levels[l].held) continue;
+          const std::vector<Hit>& hits = levels[l].nearest.sorted(first + i);
+          for (std::size_t n = 0; n < hits.size(); ++n) {
+            const float mine = row[list_of[hits[n].row]];
+            ranks[l][(first + i) * kNeighbors + n] = static_cast<std::uint32_t>(
+                std::count_if(row, row + lists, [mine](float other) { return other < mine; }));
+          }
+        }
+      }
+    }
+    return ranks;
+  }
+
+  // Halves of them; zeros where lists are in the order of products.
+  std::vector<float> square_norms() const {
+    const std::size_t dim = base_.view().dim;
+    std::vector<float> squares(model_.shape().lists);
+    if (distance_ == Distance::kInnerProduct) return squares;
+    for (std::size_t list = 0; list < squares.size(); ++list) {
+      double sum = 0;
+      for (std::size_t d = 0; d < dim; ++d) {
+        const double x = model_.centroids()[list * dim + d];
+        sum += x * x;
+      }
+      squares[list] = static_cast<float>(sum / 2);
+    }
+    return squares;
+  }
+
+  Calibration::Table tabulate(const std::vector<Level>& levels,
+                              const std::vector<std::vector<std::uint32_t>>& ranks) const {
+    Calibration::Table table;
+    table.looks = ladder(model_.shape().lists);
+    for (std::size_t l = 0; l < levels.size(); ++l) {
+      for (const std::size_t count : kCounts) {
+        if (l != 0 && count == kCounts[0]) continue;  // as much as the last of the level before
+        const auto share = static_cast<float>(static_cast<double>(count) /
+                                              static_cast<double>(levels[l].rows));
+        table.shares.push_back(share);
+        for (const std::uint32_t probes : table.looks) {
+          Mean mean;
+          for (std::size_t q = 0; q < levels[l].held; ++q) {
+            const std::uint32_t* const of = &ranks[l][q * kNeighbors];
+            mean.add(static_cast<double>(std::count_if(
+                         of, of + count, [probes](std::uint32_t rank) { return rank < probes; })) /
+                     static_cast<double>(count));
+          }
+          table.found.push_back(mean.found());
+        }
+      }
+    }
+    return table;
+  }
+
+  // Every list is looked into, so that nothing but the codes loses rows.
+  Calibration::Table measure_codes() {
+    task_.report("what codes tell", 2, steps());
+    const std::size_t rows = std::min(kCodedRows, base_.view().rows);
+    const MatrixView coded = base_.first(rows);
+    const Bytes codes = model_.encode(task_.device(), coded, nullptr, task_.cancellation());
+    const CodedBlock block{{codes.data(), codes.size()}, static_cast<std::uint32_t>(rows)};
+    const Run run = model_.make_run({&block, 1});
+    task_.report("what codes tell", 3, steps());
+    compute::HitTable candidates = by_codes(rows, run);
+    compute::HitTable truth =
+        nearest(rows, held_.view().rows, kCodedCounts[std::size(kCodedCounts) - 1]);
+    return tabulate(rows, candidates, truth);
+  }
+
+  // The best rows by their codes alone.
+  compute::HitTable by_codes(std::size_t rows, const Run& run) const {
+    compute::Device& device = task_.device().supports_ivf(model_.shape())
+                                  ? task_.device()
+                                  : compute::Registry::instance().host();
+    const auto resident = [&device](const void* data, std::size_t size) {
+      std::shared_ptr<const compute::Buffer> buffer;
+      device.make_resident({nullptr, static_cast<const std::byte*>(data), size}, &buffer).raise();
+      return buffer;
+    };
+    const compute::IvfShape& shape = model_.shape();
+    const auto bytes = resident(run.bytes.data(), run.bytes.size());
+    const auto centroids =
+        resident(model_.centroids(), std::size_t{shape.lists} * shape.dim * sizeof(float));
+    const auto codebooks =
+        resident(model_.codebooks(), std::size_t{shape.codewords()} * shape.dim * sizeof(float));
+    compute::Block block;
+    block.rows = block.live_rows = static_cast<std::uint32_t>(rows);
+    const compute::IvfRun given{bytes.get(), run.positions, run.longest, {&block, 1}};
+    compute::IvfWork work;
+    work.distance = distance_;
+    work.queries = held_.view();
+    work.model_queries = in_model_space_.data();
+    work.model = {shape, centroids.get(), codebooks.get(), model_.mean()};
+    work.runs = {&given, 1};
+    work.nprobe = shape.lists;
+    work.cancellation = task_.cancellation();
+    compute::HitTable best(held_.view().rows, std::min(kCandidates, rows));
+    device.ivf_nearest(work, best).raise();
+    return best;
+  }
+
+  Calibration::Table tabulate(std::size_t rows, compute::HitTable& candidates,
+                              compute::HitTable& truth) const {
+    Calibration::Table table;
+    table.looks = ladder(kCandidates);
+    const std::size_t held = held_.view().rows;
+    // places[q][n]: how many candidates come before the n-th nearest.
+    std::vector<std::uint32_t> places(held * truth.k());
+    std::vector<std::uint32_t> place_of(rows);
+    for (std::size_t q = 0; q < held; ++q) {
+      std::fill(place_of.begin(), place_of.end(), ~0u);
+      const std::vector<Hit>& found = candidates.sorted(q);
+      for (std::size_t i = 0; i < found.size(); ++i) {
+        place_of[found[i].row] = static_cast<std::uint32_t>(i);
+      }
+      for (std::size_t n = 0; n < truth.k(); ++n) {
+        places[q * truth.k() + n] = place_of[truth.sorted(q)[n].row];
+      }
+    }
+    for (const std::size_t count : kCodedCounts) {
+      if (count > truth.k()) continue;
+      table.shares.push_back(static_cast<float>(static_cast<double>(count) / static_cast<double>(rows)));
+      for (const std::uint32_t refine : table.looks) {
+        Mean mean;
+        for (std::size_t q = 0; q < held; ++q) {
+          const std::uint32_t* const of = &places[q * truth.k()];
+          const std::size_t taken = refine * count;
+          mean.add(static_cast<double>(std::count_if(
+                       of, of + count, [taken](std::uint32_t place) { return place < taken; })) /
+                   static_cast<double>(count));
+        }
+        table.found.push_back(mean.found());
+      }
+    }
+    return table;
+  }
+
+  const TrainingTask& task_;
+  const InvertedModel& model_;
+  const Distance distance_;
+  std::vector<std::size_t> order_;
+  const Picked held_, base_;
+  std::vector<float> in_model_space_;  // of held_
+  std::shared_ptr<const compute::Buffer> base_buffer_;
+};
+
+}  // namespace
+
+std::size_t held_rows(std::size_t sample_rows) {
+  const std::size_t held = std::min(kHeldRows, sample_rows / kHeldShare);
+  return held < kLeastHeld ? 0 : held;
+}
+
+Calibration calibrate(const TrainingTask& task, const InvertedModel& model, Distance distance,
+                      const MatrixView& sample) {
+  if (held_rows(sample.rows) == 0) return {};
+  return Measurement(task, model, distance, sample).run();
+}
+
+}  // namespace warplite::index

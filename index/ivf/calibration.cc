@@ -1,0 +1,155 @@
+#include "index/ivf/calibration.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <string>
+
+namespace warplite::index {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "stored bytes are little-endian");
+
+constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kMostShares = 64, kMostLooks = 256;
+constexpr std::uint32_t kMostLook = 1u << 20;  // lists there can be, and candidates of use
+
+struct Header {
+  std::uint32_t version, shares, probes, code_shares, refines;
+};
+
+[[noreturn]] void corrupt(const std::string& what) {
+  throw Error(ErrorKind::kCorrupt, "what the model of the index says of recall " + what);
+}
+
+template <class T>
+void append(std::vector<std::byte>& out, const std::vector<T>& values) {
+  const auto* data = reinterpret_cast<const std::byte*>(values.data());
+  out.insert(out.end(), data, data + values.size() * sizeof(T));
+}
+
+// Takes values off the front. REQUIRES: they are there.
+template <class T>
+void take(std::span<const std::byte>& from, std::size_t count, std::vector<T>& out) {
+  out.resize(count);
+  if (count != 0) std::memcpy(out.data(), from.data(), count * sizeof(T));
+  from = from.subspan(count * sizeof(T));
+}
+
+std::size_t table_size(std::size_t shares, std::size_t looks) {
+  return shares * sizeof(float) + looks * sizeof(std::uint32_t) + shares * looks * sizeof(Found);
+}
+
+Calibration::Table take_table(std::span<const std::byte>& from, std::size_t shares,
+                              std::size_t looks) {
+  Calibration::Table table;
+  take(from, shares, table.shares);
+  take(from, looks, table.looks);
+  take(from, shares * looks, table.found);
+  return table;
+}
+
+template <class T>
+bool ascends(const std::vector<T>& values) {
+  return std::adjacent_find(values.begin(), values.end(),
+                            [](T a, T b) { return !(a < b); }) == values.end();
+}
+
+void check(const Calibration::Table& table) {
+  const auto share = [](float x) { return x > 0 && x <= 1; };
+  const auto found = [](const Found& x) {
+    return x.part >= 0 && x.part <= 1 && x.error >= 0 && x.error <= 1;
+  };
+  if (!std::all_of(table.shares.begin(), table.shares.end(), share) || !ascends(table.shares)) {
+    corrupt("is of shares that cannot be");
+  }
+  const bool looks = table.looks.empty() ||
+                     (table.looks.front() > 0 && table.looks.back() <= kMostLook);
+  if (!looks || !ascends(table.looks)) {
+    corrupt("is of searches that cannot be");
+  }
+  if (!std::all_of(table.found.begin(), table.found.end(), found)) {
+    corrupt("is no part of all rows");
+  }
+}
+
+// Where x lies in what ascends: between `below` and `below` + 1, at `part` of the way; or at `below`.
+struct Place {
+  std::size_t below;
+  double part;
+};
+template <class T, class Scale>
+Place place(const std::vector<T>& values, double x, const Scale& scale) {
+  const auto above = std::upper_bound(values.begin(), values.end(), x,
+                                      [](double a, T b) { return a < static_cast<double>(b); });
+  if (above == values.begin()) return {0, 0};
+  const auto below = static_cast<std::size_t>(above - values.begin()) - 1;
+  if (above == values.end()) return {below, 0};
+  const double low = scale(static_cast<double>(values[below]));
+  return {below, (scale(x) - low) / (scale(static_cast<double>(*above)) - low)};
+}
+
+Found between(const Found& a, const Found& b, double part) {
+  const auto mix = [part](float x, float y) {
+    return static_cast<float>(static_cast<double>(x) * (1 - part) + static_cast<double>(y) * part);
+  };
+  return {mix(a.part, b.part), mix(a.error, b.error)};
+}
+
+}  // namespace
+
+Found Calibration::Table::at(double share, double look) const {
+  if (shares.empty() || looks.empty() || share > static_cast<double>(shares.back())) return {};
+  if (look < static_cast<double>(looks.front())) return {};
+  const Place s = place(shares, share, [](double x) { return std::log(x); });
+  const Place l = place(looks, look, [](double x) { return x; });
+  const auto along = [&](std::size_t row) {
+    const Found* const of = &found[row * looks.size()];
+    return l.part == 0 ? of[l.below] : between(of[l.below], of[l.below + 1], l.part);
+  };
+  return s.part == 0 ? along(s.below) : between(along(s.below), along(s.below + 1), s.part);
+}
+
+Bytes Calibration::bytes() const {
+  const auto count = [](const auto& values) { return static_cast<std::uint32_t>(values.size()); };
+  std::vector<std::byte> out;
+  append(out, std::vector<std::uint32_t>{kVersion, count(lists.shares), count(lists.looks),
+                                         count(codes.shares), count(codes.looks)});
+  for (const Table* table : {&lists, &codes}) {
+    append(out, table->shares);
+    append(out, table->looks);
+    append(out, table->found);
+  }
+  Bytes bytes(out.size());
+  std::memcpy(bytes.data(), out.data(), out.size());
+  return bytes;
+}
+
+Calibration Calibration::read(std::span<const std::byte> bytes) {
+  Header header;
+  if (bytes.size() < sizeof header) corrupt("has " + std::to_string(bytes.size()) + " bytes");
+  std::memcpy(&header, bytes.data(), sizeof header);
+  if (header.version != kVersion) {
+    corrupt("has version " + std::to_string(header.version) + ", expected " +
+            std::to_string(kVersion));
+  }
+  if (std::max(header.shares, header.code_shares) > kMostShares ||
+      std::max(header.probes, header.refines) > kMostLooks) {
+    corrupt("claims more than is ever measured");
+  }
+  const std::size_t size = sizeof header + table_size(header.shares, header.probes) +
+                           table_size(header.code_shares, header.refines);
+  if (bytes.size() != size) {
+    corrupt("has " + std::to_string(bytes.size()) + " bytes, expected " + std::to_string(size));
+  }
+  std::span<const std::byte> rest = bytes.subspan(sizeof header);
+  Calibration calibration;
+  calibration.lists = take_table(rest, header.shares, header.probes);
+  calibration.codes = take_table(rest, header.code_shares, header.refines);
+  check(calibration.lists);
+  check(calibration.codes);
+  return calibration;
+}
+
+}  // namespace warplite::index

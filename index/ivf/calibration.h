@@ -1,0 +1,66 @@
+// A Calibration says how recall grows with what a search looks at, as training has measured it on rows
+// that it held aside. Every row but those is equally likely to be near, so the measure is not k but the
+// share of the rows that is wanted: the nearest 10 of a million, and the nearest 10 of the tenth of ten
+// million rows that pass a filter, lie in the same lists. So it serves every k, filters, and tables that
+// have grown.
+// Two things lose rows: lists that are not looked into, and codes by which a row is not among the
+// candidates that are compared. Each is measured by itself; a search finds the product of both.
+// Bytes, as models keep them, all of 4 each and little-endian:
+//   u32    version, shares, probes, code shares, refines
+//   f32    shares[], ascending, above 0, up to 1
+//   u32    probes[], ascending, from 1 on
+//   f32    {part, error}[shares][probes]
+//   f32    code shares[], ascending, above 0, up to 1
+//   u32    refines[], ascending, from 1 on
+//   f32    {part, error}[code shares][refines]
+// Threads: const members from any.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/bytes.h"
+#include "core/types.h"
+#include "index/index.h"
+#include "index/ivf/training_task.h"
+#include "index/trained.h"
+
+namespace warplite::index {
+
+// A part of the true nearest rows, and the standard error of its measurement.
+struct Found {
+  float part = 0, error = 0;
+};
+
+class Calibration {
+ public:
+  // One of the two measurements: by shares, ascending, and by what a search looks at, ascending.
+  struct Table {
+    std::vector<float> shares;
+    std::vector<std::uint32_t> looks;
+    std::vector<Found> found;  // [shares][looks]
+
+    // Between what was measured it is taken to grow evenly, with the logarithm of the share. A smaller
+    // share than the least counts as that: fewer rows lie nearer. Nothing is known of a larger one than
+    // the largest.
+    Found at(double share, double looks) const;
+  };
+
+  Table lists, codes;  // of probes, of refine; codes: empty where nothing is coded
+
+  Bytes bytes() const;
+  // Throws Error{kCorrupt} unless the bytes are those of a calibration.
+  static Calibration read(std::span<const std::byte> bytes);
+};
+
+// Rows that are held aside of a sample of so many; 0: too few to measure anything.
+std::size_t held_rows(std::size_t sample_rows);
+
+// Measures the model with the last held_rows() of random_order() of the sample, which it has not learnt
+// from. The same on every device. Throws Error{kInterrupted}, and what the device reports.
+Calibration calibrate(const TrainingTask& task, const InvertedModel& model, Distance distance,
+                      const MatrixView& sample);
+
+}  // namespace warplite::index

@@ -1,0 +1,228 @@
+// What training says of recall: that it is so for other queries, the same on every run and with any
+// number of threads, and that damage to it is found.
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "index/ivf/calibration.h"
+#include "tests/reference/reference.h"
+#include "tests/support/ivf_fixture.h"
+
+using namespace warplite;
+using namespace warplite::index;
+using namespace warplite::testing;
+
+namespace {
+
+constexpr std::size_t kRows = 12000;
+constexpr std::uint32_t kDim = 24;
+
+ErrorKind opening(const Learnt& learnt, std::span<const std::byte> bytes) {
+  try {
+    learnt.trained().open(bytes);
+  } catch (const Error& error) {
+    return error.kind();
+  }
+  return ErrorKind::kOk;
+}
+
+// The rows, resident, and queries that are none of them.
+struct World {
+  Floats rows = clustered(kRows, kDim, 40, 3, 4), queries = clustered(300, kDim, 40, 3, 5);
+  std::unique_ptr<compute::Device> device = cpu::make_cpu_device();
+  std::shared_ptr<const compute::Buffer> buffer;
+  compute::Block block;
+
+  World() {
+    use_worker_threads();
+    const MatrixView view = rows.view();
+    device->make_resident({nullptr, view.data, view.rows * view.stride()}, &buffer).raise();
+    block.vectors = buffer.get();
+    block.rows = block.live_rows = kRows;
+  }
+
+  compute::HitTable exact(std::size_t k, Distance distance) {
+    compute::Workload work;
+    work.distance = distance;
+    work.queries = queries.view();
+    work.blocks = {&block, 1};
+    compute::HitTable best(queries.rows(), k);
+    device->nearest(work, best).raise();
+    return best;
+  }
+
+  // The part of the k nearest that the search finds.
+  double recall(const Learnt& learnt, std::size_t k, Distance distance, std::uint32_t nprobe,
+                std::size_t refine) {
+    const InvertedModel& model = *learnt.model;
+    const Bytes codes = model.encode(*device, rows.view(), nullptr, nullptr);
+    const CodedBlock coded{span_of(codes), kRows};
+    const Run run = model.make_run({&coded, 1});
+    const auto resident = [&](const void* data, std::size_t size) {
+      std::shared_ptr<const compute::Buffer> out;
+      device->make_resident({nullptr, static_cast<const std::byte*>(data), size}, &out).raise();
+      return out;
+    };
+    const compute::IvfShape& shape = model.shape();
+    const auto bytes = resident(run.bytes.data(), run.bytes.size());
+    const auto centroids = resident(model.centroids(), std::size_t{shape.lists} * kDim * 4);
+    const auto codebooks = shape.m == 0 ? nullptr
+                                        : resident(model.codebooks(),
+                                                   std::size_t{shape.codewords()} * kDim * 4);
+    std::vector<float> space(queries.rows() * kDim);
+    model.to_model_space(queries.view(), space.data());
+    const compute::IvfRun given{bytes.get(), run.positions, run.longest, {&block, 1}};
+    compute::IvfWork work;
+    work.distance = distance;
+    work.queries = queries.view();
+    work.model_queries = space.data();
+    work.model = {shape, centroids.get(), codebooks.get(), model.mean()};
+    work.runs = {&given, 1};
+    work.nprobe = nprobe;
+    work.refine = refine;
+    compute::HitTable best(queries.rows(), k), truth = exact(k, distance);
+    device->ivf_nearest(work, best).raise();
+    std::size_t found = 0;
+    for (std::size_t q = 0; q < queries.rows(); ++q) {
+      for (const Hit& hit : truth.sorted(q)) {
+        for (const Hit& other : best.sorted(q)) found += hit.row == other.row;
+      }
+    }
+    return static_cast<double>(found) / static_cast<double>(k * queries.rows());
+  }
+};
+
+Calibration small() {
+  Calibration calibration;
+  calibration.lists = {{0.01f, 0.1f}, {1, 2, 4}, {{0.5f, 0.1f}, {0.75f, 0.1f}, {1, 0},
+                                                  {0.25f, 0.2f}, {0.5f, 0.2f}, {1, 0}}};
+  calibration.codes = {{0.01f}, {1}, {{0.5f, 0.125f}}};
+  return calibration;
+}
+
+}  // namespace
+
+TEST_CASE("ivf calibration: other queries find what it says") {
+  World world;
+  for (const auto& [kind, text, distance] :
+       {std::tuple{"ivfflat", "lists=100", Distance::kL2}, {"ivfpq", "lists=100 m=6", Distance::kL2},
+        {"ivfpq", "lists=100 m=12 bits=4", Distance::kCosine},
+        {"ivfpq", "lists=100 m=6 opq=1", Distance::kInnerProduct}}) {
+    const Learnt learnt = learn(*world.device, spec(kind, text), distance, world.rows.view());
+    REQUIRE(learnt.model->calibration() != nullptr);
+    const Calibration& calibration = *learnt.model->calibration();
+    for (const std::size_t k : {1, 10, 100, 500}) {
+      for (const std::uint32_t nprobe : {1u, 4u, 16u, 50u, 100u}) {
+        for (const std::size_t refine : {1, 4}) {
+          const double share = static_cast<double>(k) / kRows;
+          double expected = static_cast<double>(calibration.lists.at(share, nprobe).part);
+          if (learnt.model->shape().m != 0) {
+            const double most = static_cast<double>(calibration.codes.shares.back());
+            expected *= static_cast<double>(
+                calibration.codes.at(std::min(share, most), static_cast<double>(refine)).part);
+          }
+          const double found = world.recall(learnt, k, distance, nprobe, refine);
+          CAPTURE(text);
+          CAPTURE(k);
+          CAPTURE(nprobe);
+          CAPTURE(refine);
+          CAPTURE(expected);
+          CAPTURE(found);
+          CHECK(found > expected - 0.05);
+          // What codes lose among all rows is more than they lose in a few lists.
+          if (expected > 0.85) CHECK(found < expected + (refine == 1 ? 0.1 : 0.05));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("ivf calibration: the same with any number of threads") {
+  const RestoreThreads restore;
+  const auto device = cpu::make_cpu_device();
+  const Floats rows = clustered(3000, 16, 10, 1, 2);
+  std::vector<std::vector<std::byte>> bytes;
+  for (const unsigned threads : {1u, 3u}) {
+    compute::set_thread_count(threads);
+    const Learnt learnt = learn(*device, spec("ivfpq", "lists=30 m=4"), Distance::kL2, rows.view());
+    bytes.emplace_back(learnt.model->bytes().begin(), learnt.model->bytes().end());
+  }
+  CHECK(bytes[0] == bytes[1]);
+}
+
+TEST_CASE("ivf calibration: too few rows tell nothing") {
+  const auto device = cpu::make_cpu_device();
+  const Floats rows = clustered(900, 16, 10, 1, 2);
+  const Learnt learnt = learn(*device, spec("ivfflat", "lists=9"), Distance::kL2, rows.view());
+  REQUIRE(learnt.model->calibration() != nullptr);
+  CHECK(learnt.model->calibration()->lists.at(0.01, 5).part == 0);
+}
+
+TEST_CASE("ivf calibration: between what was measured, and beyond") {
+  const Calibration::Table lists = small().lists;
+  const auto part = [&](double share, double look) {
+    return static_cast<double>(lists.at(share, look).part);
+  };
+  CHECK(part(0.01, 1) == 0.5);
+  CHECK(part(0.001, 1) == 0.5);
+  CHECK(part(0.01, 3) == 0.875);
+  CHECK(part(std::sqrt(0.01 * 0.1), 2) == doctest::Approx(0.625));
+  CHECK(part(0.0999999, 2) == doctest::Approx(0.5).epsilon(0.001));
+  CHECK(part(0.01, 400) == 1);
+  CHECK(part(0.2, 4) == 0);
+  CHECK(part(0.01, 0.5) == 0);
+  CHECK(static_cast<double>(lists.at(0.01, 1).error) == doctest::Approx(0.1));
+}
+
+TEST_CASE("ivf calibration: what is written is read, damage is found") {
+  const Bytes bytes = small().bytes();
+  const std::vector<std::byte> good(bytes.data(), bytes.data() + bytes.size());
+  const Calibration again = Calibration::read(good);
+  CHECK(std::ranges::equal(span_of(again.bytes()), good));
+  const auto refused = [](const std::vector<std::byte>& bad) {
+    try {
+      Calibration::read(bad);
+    } catch (const Error& error) {
+      return error.kind() == ErrorKind::kCorrupt;
+    }
+    return false;
+  };
+  for (std::size_t size = 0; size < good.size(); ++size) {
+    CHECK(refused({good.begin(), good.begin() + static_cast<std::ptrdiff_t>(size)}));
+  }
+  std::vector<std::byte> longer = good;
+  longer.resize(good.size() + 4);
+  CHECK(refused(longer));
+  for (std::size_t at = 0; at < good.size(); at += 4) {
+    for (const std::uint32_t value : {0xffffffffu, 0x7f800000u, 0x7fc00000u, 0xbf000000u, 0x40000000u}) {
+      std::vector<std::byte> bad = good;
+      std::memcpy(bad.data() + at, &value, sizeof value);
+      CAPTURE(at);
+      CAPTURE(value);
+      CHECK(refused(bad));
+    }
+  }
+}
+
+TEST_CASE("ivf calibration: models that say nothing of recall are read") {
+  const auto device = cpu::make_cpu_device();
+  const Floats rows = clustered(3000, 8, 10, 1, 2);
+  const Learnt learnt = learn(*device, spec("ivfpq", "lists=5 m=4 bits=4"), Distance::kL2, rows.view());
+  const std::vector<std::byte> good(learnt.model->bytes().begin(), learnt.model->bytes().end());
+  const std::size_t measured = learnt.model->calibration()->bytes().size();
+  CHECK(opening(learnt, good) == ErrorKind::kOk);
+  // The model as version 1 had it: shorter, and the bytes after the counts of rows zero.
+  std::vector<std::byte> older(good.begin(), good.end() - static_cast<std::ptrdiff_t>(measured));
+  older[8] = std::byte{1};
+  std::fill(older.begin() + 48, older.begin() + 64, std::byte{0});
+  REQUIRE(opening(learnt, older) == ErrorKind::kOk);
+  CHECK(index::inverted(learnt.trained().open(older))->calibration() == nullptr);
+  std::vector<std::byte> neither = older;
+  neither[8] = std::byte{2};
+  CHECK(opening(learnt, neither) == ErrorKind::kCorrupt);
+  for (std::size_t at = good.size() - measured; at < good.size(); at += 4) {
+    std::vector<std::byte> bad = good;
+    std::fill_n(bad.begin() + static_cast<std::ptrdiff_t>(at), 4, std::byte{0xff});
+    CHECK(opening(learnt, bad) == ErrorKind::kCorrupt);
+  }
+}

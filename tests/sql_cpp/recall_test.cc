@@ -1,0 +1,94 @@
+// The promise of recall = …: queries that are none of the rows find at least as much, less a hundredth,
+// for any k and under filters. Real descriptors of other images than the rows', where there is the data
+// set, and vectors around centres.
+#include <doctest/doctest.h>
+
+#include <fstream>
+#include <tuple>
+
+#include "tests/support/data_files.h"
+#include "tests/support/ivf_fixture.h"
+#include "tests/support/sql_session.h"
+
+using namespace warplite;
+using namespace warplite::testing;
+
+namespace {
+
+// Tables t(e, f, p) with an index each for e and f, and flat(e, p); queries q(id, e). p is any of 0 … 999.
+void make_tables(const SqlSession& session, const std::string& type, const std::string& rows) {
+  session.must_run("CREATE VIRTUAL TABLE flat USING warp(e " + type + ", p INTEGER);"
+                   "CREATE VIRTUAL TABLE t USING warp(e " + type + " index=ivfpq(recall=0.9), f " +
+                   type + " index=ivfflat, p INTEGER);"
+                   "INSERT INTO flat(rowid, e, p) SELECT rowid, vector, rowid * 7919 % 65537 % 1000 FROM " +
+                   rows + "; INSERT INTO t(rowid, e, f, p) SELECT rowid, e, e, p FROM flat;"
+                   "INSERT INTO t(t) VALUES ('train')");
+}
+
+double number(const SqlSession& session, const std::string& sql) {
+  return std::stod(session.must_run(sql)[0]);
+}
+
+void check_promise(const SqlSession& session) {
+  for (const auto& [column, k, least, filter] :
+       {std::tuple{"e", 10, 0.9, ""}, {"e", 10, 0.99, ""}, {"e", 100, 0.95, ""},
+        {"e", 10, 0.95, " AND p < 500"}, {"e", 10, 0.95, " AND p < 100"}, {"e", 10, 0.95, " AND p < 10"},
+        {"e", 10, 0.95, " AND p < 1"}, {"f", 1, 0.95, ""}, {"f", 10, 0.8, ""}, {"f", 10, 0.95, ""},
+        {"f", 100, 0.9, " AND p < 500"}, {"f", 10, 0.95, " AND p < 100"}}) {
+    const std::string limits = " AND k = " + std::to_string(k) + filter;
+    const std::string truth = "SELECT q.id, x.rowid FROM q JOIN flat x ON x.e MATCH q.e" + limits;
+    const std::string found = "SELECT q.id, x.rowid FROM q JOIN t x ON x." + std::string(column) +
+                              " MATCH q.e AND recall = " + std::to_string(least) + limits;
+    const double recall =
+        number(session, "SELECT count(*) FROM (" + truth + " INTERSECT " + found + ")") /
+        number(session, "SELECT count(*) FROM (" + truth + ")");
+    session.must_run(found + " WHERE q.id = 1");
+    const std::string how =
+        session.must_run("SELECT method, nprobe, refine, expected_recall FROM warp_explain()")[0];
+    MESSAGE(std::string(column), limits, " recall = ", least, ": ", recall, ", ", how);
+    CHECK(recall >= least - 0.01);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("recall: descriptors of other images") {
+  const std::string base = data_path("sift50k_base.bvecs");
+  if (!std::ifstream(base).good()) {
+    MESSAGE("skipped: there is no ", base);
+    return;
+  }
+  const SqlSession session(":memory:");
+  session.must_run("CREATE TABLE q(id INTEGER PRIMARY KEY, e); INSERT INTO q SELECT rowid, vector "
+                   "FROM warp_vectors_file('" + data_path("sift50k_query.bvecs") + "')");
+  make_tables(session, "FLOAT[128]", "warp_vectors_file('" + base + "')");
+  check_promise(session);
+  // Less is looked at than with more asked for; and not at most of it.
+  session.must_run("SELECT count(*) FROM q JOIN t ON t.e MATCH q.e AND t.k = 10 WHERE q.id = 1");
+  const double nprobe = number(session, "SELECT nprobe FROM warp_explain()");
+  CHECK(nprobe < number(session, "SELECT 0.1 * 894"));
+  session.must_run("SELECT count(*) FROM q JOIN t ON t.e MATCH q.e AND t.k = 10 AND recall = 0.99 WHERE q.id = 1");
+  CHECK(number(session, "SELECT nprobe FROM warp_explain()") > nprobe);
+}
+
+TEST_CASE("recall: vectors around centres") {
+  const SqlSession session(":memory:");
+  session.must_run("CREATE TABLE rows(vector); CREATE TABLE q(id INTEGER PRIMARY KEY, e)");
+  for (const auto& [table, count, seed] : {std::tuple{"rows(vector)", 20000, 4}, {"q(e)", 200, 5}}) {
+    const Floats vectors = clustered(static_cast<std::size_t>(count), 32, 60, 3,
+                                     static_cast<std::uint64_t>(seed));
+    sqlite3_stmt* statement = nullptr;
+    const std::string sql = std::string("INSERT INTO ") + table + " VALUES (?1)";
+    session.must_run("BEGIN");
+    REQUIRE(sqlite3_prepare_v2(session.db(), sql.c_str(), -1, &statement, nullptr) == SQLITE_OK);
+    for (std::size_t i = 0; i < vectors.rows(); ++i) {
+      sqlite3_bind_blob(statement, 1, vectors.row(i), 32 * sizeof(float), SQLITE_TRANSIENT);
+      sqlite3_step(statement);
+      sqlite3_reset(statement);
+    }
+    sqlite3_finalize(statement);
+    session.must_run("COMMIT");
+  }
+  make_tables(session, "FLOAT[32]", "rows");
+  check_promise(session);
+}
