@@ -135,6 +135,19 @@ def mcp_memory_service(folder):
         storage = SqliteVecMemoryStorage(os.path.join(folder, "memory.db"))
         await storage.initialize()
         yield found(await storage.retrieve(memory(8).content, 100))
+        # As an older version has left it: the program copies the table to one with a partition key.
+        rows = storage.conn.execute("SELECT rowid, content_embedding FROM memory_embeddings").fetchall()
+        storage.conn.execute("DROP TABLE memory_embeddings")
+        columns = "content_embedding FLOAT[384] distance_metric=cosine"
+        storage.conn.execute(f"CREATE VIRTUAL TABLE memory_embeddings USING vec0({columns})")
+        storage.conn.executemany("INSERT INTO memory_embeddings(rowid, content_embedding) VALUES (?, ?)", rows)
+        storage.conn.commit()
+        await storage.close()
+        storage = SqliteVecMemoryStorage(os.path.join(folder, "memory.db"))
+        await storage.initialize()
+        sql = "SELECT sql LIKE '%partition key%' FROM sqlite_master WHERE name = 'memory_embeddings'"
+        yield [tuple(row) for row in storage.conn.execute(sql)]
+        yield found(await storage.retrieve(memory(8).content, 100))
         await storage.close()
 
     async def all_of_them():

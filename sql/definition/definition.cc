@@ -139,6 +139,8 @@ void show_key_first(TableDefinition& definition) {
 
 }  // namespace
 
+// A TEXT PRIMARY KEY is not declared as one: PRAGMA integrity_check would look for its index in the
+// file, and find none.
 std::string TableDefinition::declaration() const {
   std::string sql = "CREATE TABLE x(";
   for (const ColumnDefinition& column : columns) {
