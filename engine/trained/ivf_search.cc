@@ -1,6 +1,7 @@
 #include "engine/trained/ivf_search.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -61,6 +62,35 @@ class ListSearch {
   const Reach& reach() const { return reach_; }
   std::uint32_t lists() const { return shape_.lists; }
 
+  // Returns how many rows of its lists a query is shown. Under a filter they are more than it wants,
+  // and no more than half of those that pass there if they pass everywhere alike: then a query whose
+  // lists hold fewer is known by what it lacks.
+  std::size_t shown(const Reach& reach) const {
+    if (!watches_filter()) return k_;
+    constexpr std::size_t kShown = 16, kMoreCandidates = 256;
+    std::size_t most = kShown * k_;
+    // Those that are shown are compared, which they would not all be.
+    if (shape_.m != 0) most = std::max(std::min(most, kMoreCandidates), std::max(reach.refine, std::size_t{1}) * k_);
+    const double passing = passing_of_list(reach) * reach.nprobe;
+    return std::clamp(static_cast<std::size_t>(passing / 2), k_, most);
+  }
+
+  // Looks farther for queries of which one was shown but `least` rows; or says that to compare every
+  // row is as good. REQUIRES: not all lists were probed.
+  void look_farther(std::size_t least, Reach& reach) const {
+    if (watches_filter()) {
+      const double passing = std::max<double>(1, static_cast<double>(least)) / reach.nprobe;
+      const Reach before = reach;
+      reach = reach_of(question(static_cast<std::uint64_t>(std::ceil(passing * shape_.lists))));
+      reach.nprobe = std::max(reach.nprobe, std::min(2 * before.nprobe, shape_.lists));
+      reach.passing_of_list = passing;
+    } else {
+      reach.nprobe = reach.nprobe < shape_.lists / 4 ? reach.nprobe * 4 : shape_.lists;
+    }
+    const ReachQuestion all = question(selected_);
+    reach.exact = !all.codes_only && exact_cost(all) <= reach_cost(all, reach);
+  }
+
   // Returns whether comparing every selected row takes no longer. That holds only where vectors were
   // kept: to decode vectors takes longer than to look at their codes. Without a filter the lists that
   // are probed are the user's choice, as long as little depends on it.
@@ -81,12 +111,12 @@ class ListSearch {
             [this](Attempt::Devices devices) { return ready(*devices.front()); }};
   }
 
-  // The nearest that lists of each query hold.
-  compute::HitTable nearest(Attempt& attempt, const Queries& queries, std::uint32_t nprobe) {
+  // The nearest that lists of each query hold, as many as are shown().
+  compute::HitTable nearest(Attempt& attempt, const Queries& queries, const Reach& reach) {
     compute::HitTable best(0, 0);
     attempt.search([&](compute::Device& device) {
-      best = compute::HitTable(queries.given.rows, k_);
-      Status status = search(device, queries, nprobe, best);
+      best = compute::HitTable(queries.given.rows, shown(reach));
+      Status status = search(device, queries, reach, best);
       if (!status.ok()) set_ = nullptr;
       return status;
     });
@@ -131,6 +161,15 @@ class ListSearch {
     return reach;
   }
 
+  // Says whether a filter is in the way of a recall that was asked for.
+  bool watches_filter() const {
+    return selected_ != coded_->live_rows && reach_.expected_recall.has_value() &&
+           asked_recall(index_, request_).has_value();
+  }
+  double passing_of_list(const Reach& reach) const {
+    return reach.passing_of_list.value_or(static_cast<double>(selected_) / shape_.lists);
+  }
+
   // Those that one query reads, about.
   double bytes() const {
     const double lists = shape_.lists;
@@ -164,14 +203,15 @@ class ListSearch {
     return load_ivf_blocks(view_, request_.column, index_, coded_, wanted, with_vectors_);
   }
 
-  Status search(compute::Device& device, const Queries& queries, std::uint32_t nprobe,
+  Status search(compute::Device& device, const Queries& queries, const Reach& reach,
                 compute::HitTable& best) {
     compute::IvfWork work;
     work.distance = request_.distance;
     work.queries = queries.given;
     work.model_queries = queries.in_model_space;
-    work.nprobe = nprobe;
-    work.refine = reach_.refine;
+    work.nprobe = reach.nprobe;
+    // As many candidates, however many of them are shown.
+    work.refine = (reach.refine * k_ + best.k() - 1) / best.k();
     work.cancellation = request_.cancellation;
     if (!fits_) return search_groups(device, work, best);
     set_ = known_set(device);
@@ -231,14 +271,65 @@ class ListSearch {
   std::shared_ptr<IvfSet> set_;              // in use
 };
 
-// Numbers of queries that found too little.
-std::vector<std::size_t> lacking(compute::HitTable& coded, compute::HitTable& others,
-                                 std::size_t k) {
-  std::vector<std::size_t> numbers;
-  for (std::size_t i = 0; i < coded.queries(); ++i) {
-    if (coded.sorted(i).size() + others.sorted(i).size() < k) numbers.push_back(i);
+// One search through lists, and more for queries to which they show too little.
+class WideningSearch {
+ public:
+  // `others`: what was found beside the lists.
+  WideningSearch(ListSearch& search, Attempt& attempt, const Queries& queries,
+                 compute::HitTable& others)
+      : search_(search), attempt_(attempt), queries_(queries), others_(others), best_(0, 0) {}
+
+  // Says which queries are left for a comparison of every row: of these `best` is nothing.
+  std::vector<std::size_t> run() {
+    reach_ = search_.reach();
+    best_ = search_.nearest(attempt_, queries_, reach_);
+    for (auto again = lacking(); !again.empty() && reach_.nprobe < search_.lists();
+         again = lacking()) {
+      std::size_t least = best_.sorted(again[0]).size();
+      for (const std::size_t i : again) least = std::min(least, best_.sorted(i).size());
+      search_.look_farther(least, reach_);
+      if (reach_.exact) return again;
+      const SomeQueries some(queries_, again);
+      compute::HitTable more = search_.nearest(attempt_, some.get(), reach_);
+      for (std::size_t i = 0; i < again.size(); ++i) best_.row(again[i]) = std::move(more.row(i));
+    }
+    return {};
   }
-  return numbers;
+
+  compute::HitTable& best() { return best_; }
+  const Reach& reach() const { return reach_; }
+
+ private:
+  // Those that were shown less than was asked for.
+  std::vector<std::size_t> lacking() {
+    const std::size_t k = others_.k();
+    std::vector<std::size_t> numbers;
+    for (std::size_t i = 0; i < best_.queries(); ++i) {
+      const std::size_t shown = best_.sorted(i).size(), asked = best_.row(i).k();
+      const bool enough =
+          asked > k ? shown == asked : shown + others_.sorted(i).size() >= k;
+      if (!enough) numbers.push_back(i);
+    }
+    return numbers;
+  }
+
+  ListSearch& search_;
+  Attempt& attempt_;
+  const Queries& queries_;
+  compute::HitTable& others_;
+  compute::HitTable best_;
+  Reach reach_;
+};
+
+// Of coded parts, by comparing every row.
+compute::HitTable exact_of_some(const View& view, const Selection& rows, const index::Index& index,
+                                const SearchRequest& request, std::size_t k,
+                                const CodedParts& coded, const MatrixView& queries) {
+  SearchRequest some = request;
+  some.queries = queries;
+  std::vector<bool> others = coded.coded;
+  others.flip();
+  return exact_nearest(view, rows, index, some, k, &others);
 }
 
 compute::HitTable ivf_nearest(const View& view, const Selection& rows, const index::Index& index,
@@ -254,30 +345,31 @@ compute::HitTable ivf_nearest(const View& view, const Selection& rows, const ind
   if (search.selected() == 0 || search.better_exact() || !possible) {
     return exact_nearest(view, rows, index, request, k, nullptr);
   }
-  compute::HitTable others(request.queries.rows, k);
+  compute::HitTable best(request.queries.rows, k);
   if (rows.count() != search.selected()) {
-    others = exact_nearest(view, rows, index, request, k, &coded->coded);
+    best = exact_nearest(view, rows, index, request, k, &coded->coded);
   }
   std::vector<float> in_model_space(request.queries.rows * request.queries.dim);
   model->to_model_space(request.queries, in_model_space.data());
   const Queries queries{request.queries, in_model_space.data()};
   Attempt attempt = search.attempt(request.queries.rows);
-  std::uint32_t nprobe = search.reach().nprobe;
-  compute::HitTable best = search.nearest(attempt, queries, nprobe);
-  for (auto again = lacking(best, others, k); !again.empty() && nprobe < search.lists();
-       again = lacking(best, others, k)) {
-    nprobe = nprobe < search.lists() / 4 ? nprobe * 4 : search.lists();
-    const SomeQueries some(queries, again);
-    compute::HitTable more = search.nearest(attempt, some.get(), nprobe);
-    for (std::size_t i = 0; i < again.size(); ++i) best.row(again[i]) = std::move(more.row(i));
+  WideningSearch widening(search, attempt, queries, best);
+  const std::vector<std::size_t> left = widening.run();
+  if (!left.empty()) {
+    const SomeQueries some(queries, left);
+    compute::HitTable all =
+        exact_of_some(view, rows, index, request, k, *coded, some.get().given);
+    for (std::size_t i = 0; i < left.size(); ++i) {
+      widening.best().row(left[i]) = std::move(all.row(i));
+    }
   }
-  for (std::size_t i = 0; i < best.queries(); ++i) best.row(i).merge(others.row(i));
+  for (std::size_t i = 0; i < best.queries(); ++i) best.row(i).merge(widening.best().row(i));
   if (request.report != nullptr) {
     SearchReport& report = *request.report;
     report.approximate = true;
-    report.nprobe = nprobe;
-    if (model->shape().m != 0) report.refine = search.reach().refine;
-    report.expected_recall = search.reach().expected_recall;
+    report.nprobe = widening.reach().nprobe;
+    if (model->shape().m != 0) report.refine = widening.reach().refine;
+    report.expected_recall = widening.reach().expected_recall;
     report.recall_unknown = asked_recall(trained, request) && !report.expected_recall;
   }
   return best;

@@ -53,7 +53,8 @@ class Choice {
       least = cost;
     }
     if (best) return *best;
-    Reach all{lists_, given, std::nullopt, !question_.codes_only && !question_.request.refine};
+    Reach all{.nprobe = lists_, .refine = given};
+    all.exact = !question_.codes_only && !question_.request.refine;
     all.expected_recall = expected(all.nprobe, all.refine).recall;
     return all;
   }
@@ -97,7 +98,7 @@ class Choice {
         low = middle + 1;
       }
     }
-    return Reach{low, refine, expected(low, refine).recall, false};
+    return Reach{.nprobe = low, .refine = refine, .expected_recall = expected(low, refine).recall};
   }
 
   const ReachQuestion& question_;
@@ -134,8 +135,8 @@ Reach reach_of(const ReachQuestion& question) {
       request.nprobe != 0 ? request.nprobe : question.index.default_nprobe(question.model);
   if (recall == 1.0) probes = lists;
   probes = std::clamp<std::uint64_t>(probes * request.farther, 1, lists);
-  Reach reach{static_cast<std::uint32_t>(probes),
-              request.refine.value_or(question.index.default_refine()), std::nullopt, false};
+  Reach reach{.nprobe = static_cast<std::uint32_t>(probes),
+              .refine = request.refine.value_or(question.index.default_refine())};
   if (calibration != nullptr && !calibration->lists.shares.empty()) {
     reach.expected_recall =
         Choice(question, *calibration).expected(reach.nprobe, reach.refine).recall;

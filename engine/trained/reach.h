@@ -27,8 +27,9 @@ struct ReachQuestion {
 struct Reach {
   std::uint32_t nprobe = 1;
   std::size_t refine = 0;
-  std::optional<double> expected_recall;  // none: it was not measured
+  std::optional<double> expected_recall = {};  // none: it was not measured
   bool exact = false;  // to compare every row is as good a way
+  std::optional<double> passing_of_list = {};  // rows of a list that pass a filter; none: as elsewhere
 };
 
 // What is asked of recall, unless lists to probe are named instead.

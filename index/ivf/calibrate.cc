@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t kHeldRows = 1024;     // at most; and one in
 constexpr std::size_t kHeldShare = 16;      // of the sample
 constexpr std::size_t kLeastHeld = 64;      // fewer tell nothing
-constexpr std::size_t kMostRows = std::size_t{1} << 18;  // among which the nearest are sought,
+constexpr std::size_t kMostRows = std::size_t{1} << 17;  // among which the nearest are sought,
 constexpr std::size_t kMostBytes = std::size_t{512} << 20;  // and their bytes
 constexpr std::size_t kCodedRows = std::size_t{1} << 15;
 constexpr std::size_t kLeastRows = 100;     // of a tenth of a tenth …
