@@ -85,7 +85,8 @@ class Collection {
   // can be written once the host was interrupted, and what follows in sync() takes long.
   void write();
   // Afterwards an index that learns is trained, if it has enough rows and no model yet, and reports
-  // it; and segments get codes. An interrupt is no error: it leaves that to the next transaction.
+  // it; and segments get codes. An interrupt is no error: it leaves that to the next transaction. Nor
+  // is training_limit() (engine/trained/training.h): it leaves that to optimize() and train().
   void sync(compute::Cancellation* cancellation = nullptr, const index::Progress& progress = {});
   void commit() noexcept;
   void rollback() noexcept;
@@ -94,8 +95,10 @@ class Collection {
   void rollback_to(int n) noexcept;
 
   // --- commands ----------------------------------------------------------
-  // Merges small and sparse segments, re-clusters partitions.
-  void optimize(compute::Cancellation* cancellation = nullptr);
+  // Merges small and sparse segments, re-clusters partitions. Has indexes learn that would at the end
+  // of a transaction, or had no time for it there.
+  void optimize(compute::Cancellation* cancellation = nullptr,
+                const index::Progress& progress = {});
   // Rewrites everything, with content= from the content table, and has indexes that learn learn
   // again, if there are rows enough.
   void rebuild(compute::Cancellation* cancellation = nullptr,

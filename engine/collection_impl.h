@@ -65,7 +65,12 @@ struct Collection::Impl {
   void train_when_worthwhile(const index::Progress& progress);
   bool code_segments(OnInterrupt on_interrupt, const index::Progress& progress);
   void train_again(const index::Progress& progress);
-  std::optional<NewModel> try_to_learn(std::size_t column, const index::Progress& progress);
+  void train_what_waits(const index::Progress& progress);
+  NewModel learn_column(std::size_t column, std::uint32_t seconds,
+                        const index::Progress& progress);
+  std::optional<NewModel> try_to_learn(std::size_t column, std::uint32_t seconds,
+                                       const index::Progress& progress);
+  std::optional<NewModel> learn_in_time(std::size_t column, const index::Progress& progress);
   bool install(const std::vector<NewModel>& models, OnInterrupt on_interrupt,
                const index::Progress& progress);
   std::vector<std::shared_ptr<const View>> readers() const;

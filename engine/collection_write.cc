@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <chrono>
+#include <cmath>
 #include <limits>
 #include <new>
 #include <utility>
@@ -139,18 +141,62 @@ void Collection::Impl::rewrite_segments(RewriteScope scope) {
   });
 }
 
+// Learns, and says in the host's log that it does and how long it took.
+NewModel Collection::Impl::learn_column(std::size_t column, std::uint32_t seconds,
+                                        const index::Progress& progress) {
+  using Clock = std::chrono::steady_clock;
+  const index::Trained& index = *options.vectors[column].made->trained();
+  const Snapshot& base = *transaction.base();
+  const std::string subject =
+      "warp: " + store.schema() + "." + store.table() + "." + options.vectors[column].name + ": ";
+  const std::uint64_t rows = sealed_rows(base, column) + base.tail.live;
+  const std::string plan = index.plan(rows);
+  store.notice(subject + "training on " + std::to_string(rows) + " rows" +
+               (plan.empty() ? "" : ", " + plan));
+  const Clock::time_point begin = Clock::now();
+  const auto took = [&] {
+    const std::chrono::duration<double> time = Clock::now() - begin;
+    return std::to_string(std::lround(time.count() * 1000)) + " ms";
+  };
+  try {
+    NewModel model{column, learn(base, options, column, index, seconds, cancellation, progress)};
+    store.notice(subject + "trained in " + took());
+    return model;
+  } catch (const std::exception& error) {
+    store.notice(subject + "training ended after " + took() + ": " + error.what());
+    throw;
+  }
+}
+
 // Returns what the column's index learns from the current base; nothing when there is too little
 // for it.
-std::optional<NewModel> Collection::Impl::try_to_learn(std::size_t column,
+std::optional<NewModel> Collection::Impl::try_to_learn(std::size_t column, std::uint32_t seconds,
                                                        const index::Progress& progress) {
   try {
-    const index::Trained& index = *options.vectors[column].made->trained();
-    return NewModel{column, learn(*transaction.base(), options, column, index, cancellation,
-                                  progress)};
+    return learn_column(column, seconds, progress);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kInvalid && error.kind() != ErrorKind::kNoMemory) throw;
   } catch (const std::bad_alloc&) {
   }
+  return std::nullopt;
+}
+
+// The same, within the limit of time there is.
+std::optional<NewModel> Collection::Impl::learn_in_time(std::size_t column,
+                                                        const index::Progress& progress) {
+  const std::uint32_t seconds = training_limit();
+  TimeLimit limit(cancellation, seconds);
+  const Serving limited(cancellation, &limit);
+  try {
+    return try_to_learn(column, seconds, progress);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kInterrupted || !limit.passed()) throw;
+  }
+  remember_late(*transaction.base(), column);
+  store.notice("warp: " + store.schema() + "." + store.table() + "." +
+               options.vectors[column].name + ": it took longer than training_seconds, " +
+               std::to_string(seconds) + "; INSERT INTO " + store.table() + "(" + store.table() +
+               ") VALUES('train') has no limit");
   return std::nullopt;
 }
 
@@ -212,8 +258,8 @@ void Collection::Impl::train_when_worthwhile(const index::Progress& progress) {
   std::vector<NewModel> models;
   try {
     for (std::size_t i = 0; i < options.vectors.size(); ++i) {
-      if (!wants_model(i)) continue;
-      auto model = try_to_learn(i, progress);
+      if (training_limit() == 0 || !wants_model(i) || was_late(*transaction.base(), i)) continue;
+      auto model = learn_in_time(i, progress);
       trained_in_vain[i] = model ? 0 : sealed_rows(*transaction.base(), i);
       if (model) models.push_back(std::move(*model));
     }
@@ -236,7 +282,20 @@ void Collection::Impl::train_again(const index::Progress& progress) {
     if (index == nullptr) continue;
     const bool known = i < state.models.size() && !state.models[i].is_null();
     if (!known && !index->wants_training(sealed_rows(*transaction.base(), i), nullptr)) continue;
-    if (auto model = try_to_learn(i, progress)) models.push_back(std::move(*model));
+    if (auto model = try_to_learn(i, 0, progress)) models.push_back(std::move(*model));
+  }
+  if (!models.empty()) install(models, OnInterrupt::kFail, progress);
+  code_segments(OnInterrupt::kFail, progress);
+}
+
+// Trains what the end of a transaction would, or had no time for.
+void Collection::Impl::train_what_waits(const index::Progress& progress) {
+  if (!values_are_there(options)) return;
+  trained_in_vain.assign(options.vectors.size(), 0);
+  std::vector<NewModel> models;
+  for (std::size_t i = 0; i < options.vectors.size(); ++i) {
+    if (!wants_model(i)) continue;
+    if (auto model = try_to_learn(i, 0, progress)) models.push_back(std::move(*model));
   }
   if (!models.empty()) install(models, OnInterrupt::kFail, progress);
   code_segments(OnInterrupt::kFail, progress);
@@ -375,14 +434,14 @@ void Collection::rollback_to(int n) noexcept {
   impl_->forget_thoughts();
 }
 
-void Collection::optimize(compute::Cancellation* cancellation) {
+void Collection::optimize(compute::Cancellation* cancellation, const index::Progress& progress) {
   const Serving serving(impl_->cancellation, cancellation);
   if (impl_->options.content != nullptr) {
     const std::shared_ptr<const View> now = view();
     note_all_vanished(*now, Selection(*now, {}));
   }
   impl_->rewrite_segments(RewriteScope::kWorthwhile);
-  impl_->code_segments(OnInterrupt::kFail, {});
+  impl_->train_what_waits(progress);
 }
 void Collection::rebuild(compute::Cancellation* cancellation, const index::Progress& progress) {
   if (impl_->options.layout.codes_only) {
@@ -412,8 +471,7 @@ void Collection::train(compute::Cancellation* cancellation, const index::Progres
       continue;
     }
     try {
-      models.push_back({i, learn(*impl_->transaction.base(), impl_->options, i, *index,
-                                 cancellation, progress)});
+      models.push_back(impl_->learn_column(i, 0, progress));
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::kInvalid) throw;
       if (failure) continue;

@@ -15,7 +15,7 @@ namespace {
     X(context_db_handle) X(create_function_v2) X(create_module_v2) X(db_config) X(db_filename) X(db_handle) \
     X(db_readonly) X(declare_vtab) X(errmsg) X(errstr) X(exec) X(extended_errcode) \
     X(file_control) X(finalize) X(free) X(get_autocommit) X(last_insert_rowid) X(libversion) \
-    X(libversion_number) X(limit) X(mprintf) X(next_stmt) X(prepare_v2) X(prepare_v3) X(reset) \
+    X(libversion_number) X(limit) X(log) X(mprintf) X(next_stmt) X(prepare_v2) X(prepare_v3) X(reset) \
     X(result_blob64) X(result_double) X(result_error) X(result_error_code) X(result_error_nomem) \
     X(result_int) X(result_int64) X(result_null) X(result_subtype) X(result_text) \
     X(result_text64) X(result_value) X(set_last_insert_rowid) X(sql) X(step) X(stmt_busy) \

@@ -126,6 +126,8 @@ class Trained : public Index {
 
   // Rows it wants to learn from when the table has `rows`.
   virtual std::size_t sample_rows(std::uint64_t rows) const = 0;
+  // What it will make of a table of `rows` rows, for people: "2191 lists"; may be empty.
+  virtual std::string plan(std::uint64_t) const { return {}; }
   // Says whether a table of `rows` rows is worth training without being asked to: the model there
   // is (null: none) is missing or too small for it.
   virtual bool wants_training(std::uint64_t rows, const Model* model) const = 0;

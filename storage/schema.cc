@@ -70,6 +70,9 @@ const Layout& Store::layout() const { return impl_->layout; }
 const std::string& Store::schema() const { return impl_->schema; }
 const std::string& Store::table() const { return impl_->table; }
 sqlite3* Store::db() const { return impl_->db; }
+void Store::notice(const std::string& text) const {
+  sqlite3_log(SQLITE_NOTICE, "%s", text.c_str());
+}
 
 void Store::create_tables() {
   for (const ShadowTable& table : kTables) {

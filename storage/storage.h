@@ -87,6 +87,8 @@ class Store {
   const std::string& schema() const;
   const std::string& table() const;
   sqlite3* db() const;
+  // Tells the host's error log (SQLITE_NOTICE) something about the table.
+  void notice(const std::string& text) const;
 
   void create_tables();
   void drop_tables();

@@ -1,11 +1,39 @@
 #include "engine/trained/training.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
+#include <map>
+#include <mutex>
 #include <vector>
 
 namespace warplite::engine {
 namespace {
+
+// Bytes that two cores compare in a second of training; a little less than measured.
+constexpr double kBytesPerSecond = 2e11;
+
+std::atomic<std::uint32_t> limit{30};
+
+// Rows by the stamp of a column's first vectors, which no other column has.
+class LateColumns {
+ public:
+  void remember(const Stamp& stamp, std::uint64_t rows) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    rows_[stamp] = rows;
+  }
+  std::uint64_t rows(const Stamp& stamp) const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = rows_.find(stamp);
+    return found == rows_.end() ? 0 : found->second;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<Stamp, std::uint64_t> rows_;
+};
+
+LateColumns late_columns;
 
 // A number that looks random, of `n` alone.
 std::uint64_t scramble(std::uint64_t n) {
@@ -93,6 +121,14 @@ bool has_vectors(const SegmentPart& segment, std::size_t column) {
   return !segment.info().vectors[column].is_null();
 }
 
+// Null: there are none.
+Stamp first_vectors(const Snapshot& snapshot, std::size_t column) {
+  for (const auto& segment : snapshot.segments()) {
+    if (has_vectors(*segment, column)) return segment->info().vectors[column];
+  }
+  return {};
+}
+
 void check_cancelled(compute::Cancellation* cancellation) {
   if (cancellation != nullptr && cancellation->requested()) {
     throw Error(ErrorKind::kInterrupted, "interrupted");
@@ -100,6 +136,27 @@ void check_cancelled(compute::Cancellation* cancellation) {
 }
 
 }  // namespace
+
+void set_training_limit(std::uint32_t seconds) { limit = seconds; }
+std::uint32_t training_limit() { return limit; }
+
+std::size_t rows_in_time(const index::Trained& index, std::uint64_t rows, std::uint32_t seconds) {
+  std::size_t size = index.sample_rows(rows);
+  if (seconds == 0) return size;
+  const std::size_t least = size / 8;
+  while (size > least && index.training_bytes(size) > kBytesPerSecond * seconds) {
+    size = std::max(least, size - size / 8);
+  }
+  return size;
+}
+
+void remember_late(const Snapshot& snapshot, std::size_t column) {
+  late_columns.remember(first_vectors(snapshot, column), sealed_rows(snapshot, column));
+}
+
+bool was_late(const Snapshot& snapshot, std::size_t column) {
+  return sealed_rows(snapshot, column) / 2 < late_columns.rows(first_vectors(snapshot, column));
+}
 
 std::uint64_t sealed_rows(const Snapshot& snapshot, std::size_t column) {
   std::uint64_t rows = 0;
@@ -111,11 +168,12 @@ std::uint64_t sealed_rows(const Snapshot& snapshot, std::size_t column) {
 
 std::shared_ptr<const index::Model> learn(const Snapshot& snapshot, const TableOptions& options,
                                           std::size_t column, const index::Trained& index,
+                                          std::uint32_t seconds,
                                           compute::Cancellation* cancellation,
                                           const index::Progress& progress) {
   const std::uint64_t rows = sealed_rows(snapshot, column) + snapshot.tail.live;
   Sampler sampler(options.layout.vectors[column], column,
-                  Strata(rows, index.sample_rows(rows)));
+                  Strata(rows, rows_in_time(index, rows, seconds)));
   for (const auto& segment : snapshot.segments()) {
     check_cancelled(cancellation);
     if (has_vectors(*segment, column)) sampler.add(*segment);

@@ -3,7 +3,9 @@
 // Threads: as the store.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 
 #include "engine/table/models.h"
@@ -11,12 +13,48 @@
 
 namespace warplite::engine {
 
+// Seconds that an index may take to learn at the end of a transaction; 0: none learns there. Of the
+// whole process; 30 at first. Threads: any.
+void set_training_limit(std::uint32_t seconds);
+std::uint32_t training_limit();
+
+// Ends what takes longer than that, and what `asked`, which may be null, says is to end.
+// Threads: as `asked`.
+class TimeLimit : public compute::Cancellation {
+ public:
+  TimeLimit(compute::Cancellation* asked, std::uint32_t seconds)
+      : asked_(asked), end_(Clock::now() + std::chrono::seconds(seconds)) {}
+
+  bool requested() override {
+    return passed() || (asked_ != nullptr && asked_->requested());
+  }
+  bool passed() const { return Clock::now() >= end_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  compute::Cancellation* const asked_;
+  const Clock::time_point end_;
+};
+
+// Rows of a table of `rows` to learn from: as many as the index wants, but fewer, to an eighth, where
+// two cores would need longer than `seconds` for more; 0: no matter how long. It does not depend on
+// the machine.
+std::size_t rows_in_time(const index::Trained& index, std::uint64_t rows, std::uint32_t seconds);
+
+// Remembers of how many rows the column of a table could not learn in time, so that no transaction
+// tries again, of whatever connection of the process, until there are twice as many. Threads: any.
+void remember_late(const Snapshot& snapshot, std::size_t column);
+bool was_late(const Snapshot& snapshot, std::size_t column);
+
 // Live rows of sealed segments whose column is not all NULL: what training is worth while for.
 std::uint64_t sealed_rows(const Snapshot& snapshot, std::size_t column);
 
-// Throws Error{kInvalid} when there are too few vectors, Error{kInterrupted}.
+// Learns from rows_in_time(). Throws Error{kInvalid} when there are too few vectors,
+// Error{kInterrupted}.
 std::shared_ptr<const index::Model> learn(const Snapshot& snapshot, const TableOptions& options,
                                           std::size_t column, const index::Trained& index,
+                                          std::uint32_t seconds,
                                           compute::Cancellation* cancellation,
                                           const index::Progress& progress);
 

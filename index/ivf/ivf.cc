@@ -56,6 +56,10 @@ class IvfIndex : public InvertedIndex {
     return make_ivf_model(column_, parts, calibrate(rest, *model, column_.distance, sample));
   }
 
+  std::string plan(std::uint64_t rows) const override {
+    return std::to_string(lists_for(options_, rows)) + " lists";
+  }
+
   // k-means by groups compares each row of the sample with the lists of about as many groups as it
   // makes iterations in its own (index/ivf/grouped_kmeans.cc).
   double training_bytes(std::size_t sample_rows) const override {

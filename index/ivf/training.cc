@@ -81,7 +81,9 @@ std::vector<float> residuals(const TrainingTask& task, const SampleView& sample,
   NearestList(task.device(), parts.centroids.data(), parts.shape.lists, sample.dim)
       .find(sample.data, sample.rows, task.cancellation(), nearest.data());
   std::vector<float> out(sample.data, sample.data + sample.rows * sample.dim);
+  SparsePoll poll(1024);
   for (std::size_t i = 0; i < sample.rows; ++i) {
+    poll();
     const float* centroid = parts.centroids.data() + std::size_t{nearest[i].list} * sample.dim;
     for (std::uint32_t d = 0; d < sample.dim; ++d) out[i * sample.dim + d] -= centroid[d];
   }
@@ -100,7 +102,9 @@ void drop_outliers(std::uint32_t dim, std::vector<float>* rows) {
   constexpr double kFar = 25;  // times the median of the squared norms
   const std::size_t count = rows->size() / dim;
   std::vector<double> squares(count);
+  SparsePoll poll(1024);
   for (std::size_t i = 0; i < count; ++i) {
+    poll();
     for (std::uint32_t d = 0; d < dim; ++d) {
       const double x = (*rows)[i * dim + d];
       squares[i] += x * x;
@@ -112,6 +116,7 @@ void drop_outliers(std::uint32_t dim, std::vector<float>* rows) {
   if (!(*median > 0)) return;
   std::size_t kept = 0;
   for (std::size_t i = 0; i < count; ++i) {
+    poll();
     if (squares[i] > kFar * *median) continue;
     std::copy_n(rows->begin() + static_cast<std::ptrdiff_t>(i * dim), dim,
                 rows->begin() + static_cast<std::ptrdiff_t>(kept++ * dim));

@@ -11,6 +11,7 @@
 #include "core/error.h"
 #include "engine/residency/residency.h"
 #include "engine/search/search.h"
+#include "engine/trained/training.h"
 #include "sql/definition/argument_lexer.h"
 #include "sql/definition/values.h"
 #include "sql/host/number_text.h"
@@ -20,6 +21,7 @@ namespace warplite::sql {
 namespace {
 
 constexpr std::int64_t kMostThreads = 1024;
+constexpr std::int64_t kMostSeconds = 1000000;
 
 std::atomic<bool> external{true};
 std::atomic<bool> locked{false};
@@ -89,6 +91,14 @@ void set_threads(const Cell& value) {
   compute::set_thread_count(static_cast<unsigned>(*threads));
 }
 
+void set_training_seconds(const Cell& value) {
+  const std::optional<std::int64_t> seconds = integer_of(value);
+  if (!seconds || *seconds < 0 || *seconds > kMostSeconds) {
+    refuse("training_seconds", "a number from 0 (no training in a COMMIT) to 1000000", value);
+  }
+  engine::set_training_limit(static_cast<std::uint32_t>(*seconds));
+}
+
 bool flag_setting(const char* name, const Cell& value) {
   std::optional<std::int64_t> on = integer_of(value);
   if (value.kind == CellKind::kText) {
@@ -138,6 +148,7 @@ const Setting kSettings[] = {
      [](const Cell& value) {
        engine::Residency::instance().set_device_limit(size_setting("gpu_memory_limit", value));
      }},
+    {"training_seconds", [] { return number(engine::training_limit()); }, set_training_seconds},
     {"progress", [] { return number(progress_enabled() ? 1 : 0); },
      [](const Cell& value) { enable_progress(flag_setting("progress", value)); }},
     {"external_access", [] { return number(external ? 1 : 0); },

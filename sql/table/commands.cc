@@ -31,7 +31,7 @@ void rebuild(engine::Collection& collection, compute::Cancellation& cancellation
 }
 
 void optimize(engine::Collection& collection, compute::Cancellation& cancellation) {
-  collection.optimize(&cancellation);
+  collection.optimize(&cancellation, work_reporter(collection));
 }
 
 void train(engine::Collection& collection, compute::Cancellation& cancellation) {

@@ -63,7 +63,7 @@ def lock_configuration(tally):
     tally.check(value(db, "SELECT warp_config('lock_configuration', 0)") == 0, '0 is no change')
     tally.check(value(db, "SELECT warp_config('lock_configuration', 1)") == 1, 'it becomes 1')
     for name, given in (('threads', 1), ('device', "'cpu'"), ('cpu_memory_limit', 1), ('gpu_memory_limit', "'1GB'"),
-                        ('progress', 1), ('external_access', 0), ('lock_configuration', 0)):
+                        ('progress', 1), ('training_seconds', 5), ('external_access', 0), ('lock_configuration', 0)):
         tally.check(refused(other, f"SELECT warp_config('{name}', {given})", 'lock_configuration'), f'{name} is locked')
     tally.check(value(other, "SELECT warp_config('threads')") == 3, 'settings are read')
     tally.check(value(other, "SELECT warp_config('lock_configuration', 1)") == 1, '1 again is no change')

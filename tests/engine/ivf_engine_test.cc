@@ -6,12 +6,29 @@
 #include <vector>
 
 #include "engine/residency/residency.h"
+#include "engine/trained/training.h"
+#include "index/ivf/ivf.h"
 #include "tests/support/ivf_table.h"
 
 namespace warplite::engine {
 namespace {
 
 using Session = IvfSession;
+
+TEST_CASE("a limit of time has an index learn from fewer rows, to an eighth") {
+  const auto made =
+      index::ivfflat_kind().make({"ivfflat", {}}, {ElementType::kFloat32, 768, Distance::kL2});
+  const index::Trained& index = *made->trained();
+  constexpr std::uint64_t kRows = 1000000;
+  const std::size_t all = rows_in_time(index, kRows, 0);
+  CHECK(all == index.sample_rows(kRows));
+  CHECK(rows_in_time(index, kRows, 3600) == all);
+  const std::size_t some = rows_in_time(index, kRows, 30);
+  CHECK(some < all);
+  CHECK(some > all / 8);
+  CHECK(rows_in_time(index, kRows, 15) < some);
+  CHECK(rows_in_time(index, kRows, 1) == all / 8);
+}
 
 TEST_CASE("rows of a table are searched exactly until its index is trained") {
   TemporaryFile file;

@@ -175,6 +175,10 @@ def trained():
         yield Long(f'code {kind}', learnt, series(60000, 'randomblob(64)', 't', 'e'))
         yield Long(f'join {kind}', learnt,
                    "SELECT count(*) FROM warp_knn_join('t', 'e', 'SELECT rowid, e FROM t', 10)")
+    for kind in ('ivfflat(lists=900)', 'ivfpq(lists=900)'):
+        anew = script('DROP TABLE IF EXISTS t', f'CREATE VIRTUAL TABLE t USING warp(e INT8[128] index={kind})',
+                      'BEGIN', series(100000, 'randomblob(128)', 't', 'e'))
+        yield Long(f'COMMIT that trains {kind}', script(), 'COMMIT', again=anew)
     for kind in ('list_of_clusters', 'sss'):
         yield Long(f'vectors {kind}', floats(f'index={kind}', 30000, 16),
                    "SELECT count(*) FROM warp_range_join('t', 'e', 'SELECT rowid, e FROM t', 0.3)")

@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+"""Training in a COMMIT: what the host's log hears of it, and warp_config('training_seconds').
+
+usage: training_seconds_test.py path/to/warplite.so
+"""
+import ctypes
+import sqlite3
+import time
+
+import common
+
+LOG = 16  # SQLITE_CONFIG_LOG
+NOTICE = 27
+heard = []
+
+
+@ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p)
+def hear(_, code, text):
+    if code == NOTICE:
+        heard.append(text.decode())
+
+
+def listen():
+    """Before the first connection; of the library that Python's sqlite3 uses."""
+    with open('/proc/self/maps', encoding='ascii', errors='replace') as maps:
+        paths = [line.split()[-1] for line in maps if 'libsqlite3' in line]
+    library = ctypes.CDLL(paths[0] if paths else None)
+    library.sqlite3_shutdown()
+    assert library.sqlite3_config(LOG, hear, None) == 0
+    library.sqlite3_initialize()
+
+
+def notices():
+    found, heard[:] = list(heard), []
+    return found
+
+
+def connect(path=':memory:'):
+    db = common.connect(path, common.extension_path())
+    db.execute("SELECT warp_config('device', 'cpu'), warp_config('threads', 1)")
+    return db
+
+
+def fill(db, rows, dim):
+    db.execute('BEGIN')
+    db.execute(f'WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < {rows}) '
+               f'INSERT INTO t(e) SELECT randomblob({dim}) FROM c')
+    begin = time.time()
+    db.execute('COMMIT')
+    return time.time() - begin
+
+
+def trained(db):
+    db.execute('SELECT rowid FROM t WHERE e MATCH (SELECT e FROM t LIMIT 1) AND k = 3').fetchall()
+    return 'approximate index' in db.execute('SELECT * FROM warp_explain()').fetchone()
+
+
+def announced(tally):
+    db = connect()
+    db.execute('CREATE VIRTUAL TABLE t USING warp(e INT8[16] index=ivfflat(lists=40))')
+    notices()
+    fill(db, 20000, 16)
+    said = notices()
+    tally.check(len(said) == 2, f'two notices, not {said}')
+    tally.check(said[0] == 'warp: main.t.e: training on 20000 rows, 40 lists', said[0])
+    tally.check(said[1].startswith('warp: main.t.e: trained in ') and said[1].endswith(' ms'), said[1])
+    db.execute("INSERT INTO t(t) VALUES ('train')")
+    tally.check(len(notices()) == 2, "'train' is announced as well")
+    db.execute("INSERT INTO t(e) VALUES (randomblob(16))")
+    tally.check(notices() == [], 'a row more is no training')
+
+
+def never(tally):
+    db = connect()
+    db.execute('CREATE VIRTUAL TABLE t USING warp(e INT8[16] index=ivfflat(lists=40))')
+    db.execute("SELECT warp_config('training_seconds', 0)")
+    fill(db, 20000, 16)
+    tally.check(notices() == [] and not trained(db), '0: no COMMIT trains')
+    db.execute("INSERT INTO t(t) VALUES ('optimize')")
+    tally.check(len(notices()) == 2 and trained(db), "'optimize' does what waits")
+    fill(db, 20000, 16)
+    tally.check(notices() == [], 'nor does a later one')
+    db.execute("SELECT warp_config('training_seconds', 30)")
+
+
+def bounded(tally):
+    db = connect()
+    # A rotation of 512 dimensions takes a core several seconds.
+    db.execute('CREATE VIRTUAL TABLE t USING warp(e INT8[512] index=ivfpq(lists=40, opq=1))')
+    db.execute("SELECT warp_config('training_seconds', 1)")
+    took = fill(db, 30000, 512)
+    said = notices()
+    tally.check(len(said) == 3 and 'training ended after' in said[1] and 'training_seconds, 1' in said[2],
+                f'it says that there was no time: {said}')
+    tally.check(took < 4, f'COMMIT took {took:.1f} s')
+    tally.check(not trained(db), 'nothing was learnt')
+    tally.check(db.execute('SELECT count(*) FROM t').fetchone()[0] == 30000, 'the rows are kept')
+    took = fill(db, 10000, 512)
+    tally.check(notices() == [], 'it is not tried again')
+    db.execute("SELECT warp_config('training_seconds', 30)")
+
+
+def main():
+    listen()
+    tally = common.Tally()
+    for body in (announced, never, bounded):
+        body(tally)
+    tally.finish()
+
+
+main()
