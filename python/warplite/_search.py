@@ -29,8 +29,9 @@ def search(
     table, column: a warp table, also ``schema.table``, and a vector column of it.
     queries: [q, dim], or [dim] for one: a NumPy array, an Arrow array of fixed-size lists, a pandas Series of
         arrays, a list of lists. What the column's type allows is said at `add`.
-    options: of warp_knn_arrays, e.g. ``nprobe=32, refine=8, exact=True, device="cpu"``. ``filter="year > 2000"`` is
-        a SQL expression over the table's columns: the k are chosen among the rows for which it is true.
+    options: of warp_knn_arrays, e.g. ``recall=0.95, nprobe=32, refine=8, exact=True, device="cpu"``.
+        ``filter="year > 2000"`` is a SQL expression over the table's columns: the k are chosen among the rows for
+        which it is true.
 
     Raises ValueError for queries of another shape or type and for a column that holds no vectors, and the SQLite
     module's own error for what SQLite or the extension refuses.
