@@ -156,6 +156,7 @@ class Measurement {
     std::vector<bool> wanted(base_.view().rows);
     for (Level& level : levels) {
       for (std::size_t q = 0; q < level.held; ++q) {
+        task_.poll()();
         for (const Hit& hit : level.nearest.sorted(q)) wanted[hit.row] = true;
       }
     }
@@ -234,6 +235,7 @@ class Measurement {
                                               static_cast<double>(levels[l].rows));
         table.shares.push_back(share);
         for (const std::uint32_t probes : table.looks) {
+          task_.poll()();
           Mean mean;
           for (std::size_t q = 0; q < levels[l].held; ++q) {
             const std::uint32_t* const of = &ranks[l][q * kNeighbors];
@@ -304,6 +306,7 @@ class Measurement {
     std::vector<std::uint32_t> places(held * truth.k());
     std::vector<std::uint32_t> place_of(rows);
     for (std::size_t q = 0; q < held; ++q) {
+      task_.poll()();
       std::fill(place_of.begin(), place_of.end(), ~0u);
       const std::vector<Hit>& found = candidates.sorted(q);
       for (std::size_t i = 0; i < found.size(); ++i) {
@@ -317,6 +320,7 @@ class Measurement {
       if (count > truth.k()) continue;
       table.shares.push_back(static_cast<float>(static_cast<double>(count) / static_cast<double>(rows)));
       for (const std::uint32_t refine : table.looks) {
+        task_.poll()();
         Mean mean;
         for (std::size_t q = 0; q < held; ++q) {
           const std::uint32_t* const of = &places[q * truth.k()];
