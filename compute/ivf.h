@@ -31,6 +31,7 @@
 #include <span>
 
 #include "compute/ops.h"
+#include "compute/rabitq.h"
 #include "core/distance.h"
 #include "core/types.h"
 
@@ -42,9 +43,15 @@ class Buffer;
 struct IvfShape {
   std::uint32_t dim = 0;
   std::uint32_t lists = 0;
-  std::uint32_t m = 0;     // sub-spaces; divides dim
+  std::uint32_t m = 0;     // sub-spaces; divides dim, unless planes != 0
   std::uint32_t bits = 8;  // of a code: 8 or 4
+  // Not 0: RaBitQ codes of so many bits a dimension (rabitq.h); then m = ⌈dim / 4⌉ and bits = 4.
+  std::uint32_t planes = 0;
+  std::uint32_t groups = 0;  // of lists, for planes != 0
 
+  // Of the lists themselves, as they are looked for.
+  constexpr IvfShape coarse() const { return {dim, groups, m, bits, kCoarsePlanes, 0}; }
+  constexpr bool has_codebooks() const { return m != 0 && planes == 0; }
   constexpr std::uint32_t codewords() const { return 1u << bits; }
   constexpr std::uint32_t sub_dim() const { return m == 0 ? 0 : dim / m; }
   // Bytes of a row's codes as a run has them. 8 bits: a multiple of four, zeros behind the m-th;
@@ -60,25 +67,31 @@ inline constexpr std::uint32_t kNoOrdinal = 0xffffffffu;
 // padding included.
 //   begins    u32[lists + 1]     first position of each list
 //   ordinals  u32[positions]     position of the row among the run's blocks, ascending in a list;
-//                                kNoOrdinal for padding
-//   bias      float[positions]   only when m != 0; 0 for padding
+//                                kNoOrdinal for padding; not of RaBitQ codes
+//   bias      float[positions]   only with codebooks; 0 for padding
 //   codes     8 bits: u8[positions][code_stride]
 //             4 bits: for each kFastScanRows positions and each sub-space 16 bytes; byte i holds
 //             the code of row i in its low half and of row i + 16 in its high half
+//             RaBitQ: RabitqGroup for each kFastScanRows positions
+//   records   RabitqRecord[positions], kPlaneSlack zeros; only of RaBitQ codes
 struct IvfLayout {
-  std::size_t begins = 0, ordinals = 0, bias = 0, codes = 0, size = 0;
+  std::size_t begins = 0, ordinals = 0, bias = 0, codes = 0, records = 0, size = 0;
 
   static IvfLayout of(const IvfShape& shape, std::uint32_t positions) {
     const auto round = [](std::size_t n) { return (n + 63) / 64 * 64; };
     IvfLayout at;
     at.ordinals = round((std::size_t{shape.lists} + 1) * 4);
-    at.bias = at.ordinals + round(std::size_t{positions} * 4);
-    at.codes = at.bias + (shape.m == 0 ? 0 : round(std::size_t{positions} * 4));
+    at.bias = at.ordinals + (shape.planes == 0 ? round(std::size_t{positions} * 4) : 0);
+    at.codes = at.bias + (shape.has_codebooks() ? round(std::size_t{positions} * 4) : 0);
+    const std::size_t group = shape.planes == 0 ? std::size_t{shape.m} * 16
+                                                : std::size_t{RabitqGroup(shape.m).size};
     const std::size_t codes =
         shape.m == 0      ? 0
         : shape.bits == 8 ? std::size_t{positions} * shape.code_stride()
-                          : std::size_t{positions} / kFastScanRows * shape.m * 16;
-    at.size = at.codes + round(codes);
+                          : std::size_t{positions} / kFastScanRows * group;
+    at.records = at.codes + round(codes);
+    const std::size_t record = RabitqRecord::size(shape.dim, shape.planes);
+    at.size = at.records + (record == 0 ? 0 : round(positions * record + kPlaneSlack));
     return at;
   }
 };
@@ -97,9 +110,12 @@ struct IvfRun {
 // A trained model on a device.
 struct IvfModelBuffers {
   IvfShape shape;
-  const Buffer* centroids = nullptr;  // float32 [lists][dim]
+  const Buffer* centroids = nullptr;  // float32 [lists][dim], then those of groups: [groups][dim]
+  // With groups: host bytes of a run of shape.coarse() whose rows are the lists.
+  const std::byte* coarse = nullptr;
+  std::uint32_t coarse_positions = 0;
   const Buffer* codebooks = nullptr;  // float32 [m][codewords][sub_dim], or null
-  const float* mean = nullptr;        // host [dim], or null when m == 0
+  const float* mean = nullptr;        // host [dim], or null without codebooks
 };
 
 struct IvfWork {

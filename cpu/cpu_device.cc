@@ -54,9 +54,12 @@ class CpuDevice : public compute::Device {
   }
 
   bool supports_ivf(const compute::IvfShape& shape) const override {
-    const bool coded = shape.m != 0;
-    return shape.dim != 0 && shape.lists != 0 &&
-           (!coded || (shape.dim % shape.m == 0 && (shape.bits == 8 || shape.bits == 4)));
+    if (shape.dim == 0 || shape.lists == 0) return false;
+    if (shape.planes != 0) {
+      return shape.planes <= compute::kMostPlanes && shape.bits == 4 &&
+             shape.m == (shape.dim + compute::kRabitqDims - 1) / compute::kRabitqDims;
+    }
+    return shape.m == 0 || (shape.dim % shape.m == 0 && (shape.bits == 8 || shape.bits == 4));
   }
 
   Status ivf_nearest(const compute::IvfWork& work, compute::HitTable& best) override {

@@ -1,4 +1,4 @@
-// Index kinds that learn from the rows before they can serve them: ivfflat, ivfpq and lsh.
+// Index kinds that learn from the rows before they can serve them: ivfflat, ivfpq, ivfrabitq and lsh.
 // A kind trains a model from a sample; the model codes the rows of a segment, once, into bytes
 // that engine/ keeps beside the segment's vectors. Inverted files gather codes of many segments in
 // a run, which a device searches (papers/faiss-gpu-2017 §2, §5); codes of lsh are signatures, whose
@@ -97,9 +97,10 @@ class InvertedModel : public Model {
   const InvertedModel* inverted() const final { return this; }
 
   virtual const compute::IvfShape& shape() const = 0;
-  virtual const float* centroids() const = 0;
-  virtual const float* codebooks() const = 0;  // null when nothing is coded
-  virtual const float* mean() const = 0;
+  virtual const float* centroids() const = 0;  // of lists, then of shape().groups groups
+  virtual const Run* coarse() const = 0;        // IvfModelBuffers::coarse; null when there is none
+  virtual const float* codebooks() const = 0;  // null without codebooks
+  virtual const float* mean() const = 0;       // the same
 
   // How recall grows with what is looked at (ivf/calibration.h); null: it was not measured.
   virtual const Calibration* calibration() const = 0;

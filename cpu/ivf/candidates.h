@@ -20,11 +20,7 @@ class Candidates {
   // Rows with a greater score are of no use; with this one they may be.
   float limit() const { return limit_; }
 
-  // NaN counts as infinity.
-  void push(float score, std::uint32_t ordinal) {
-    if (std::isnan(score)) score = std::numeric_limits<float>::infinity();
-    push(std::uint64_t{ascending(score)} << 32 | ordinal);
-  }
+  void push(float score, std::uint32_t ordinal) { push(key(score, ordinal)); }
   void merge(const Candidates& other) {
     for (const std::uint64_t key : other.keys_) push(key);
   }
@@ -42,6 +38,17 @@ class Candidates {
     });
     return keys_;
   }
+  // The best, best first.
+  std::vector<std::uint64_t>& by_score() {
+    if (keys_.size() > keep_) cut();
+    std::sort(keys_.begin(), keys_.end());
+    return keys_;
+  }
+  // NaN counts as infinity.
+  static std::uint64_t key(float score, std::uint32_t ordinal) {
+    if (std::isnan(score)) score = std::numeric_limits<float>::infinity();
+    return std::uint64_t{ascending(score)} << 32 | ordinal;
+  }
   static std::uint32_t ordinal_of(std::uint64_t key) { return static_cast<std::uint32_t>(key); }
   static float score_of(std::uint64_t key) {
     const std::uint32_t bits = static_cast<std::uint32_t>(key >> 32);
@@ -51,7 +58,7 @@ class Candidates {
  private:
   static constexpr std::uint32_t kSign = 0x80000000u;
 
-  // Integers in the order of the floats. REQUIRES: neither NaN nor −0.
+  // Integers in the order of the floats. REQUIRES: not NaN; −0 comes before 0.
   static std::uint32_t ascending(float score) {
     const std::uint32_t bits = std::bit_cast<std::uint32_t>(score);
     return (bits & kSign) != 0 ? ~bits : bits | kSign;

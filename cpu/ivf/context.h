@@ -8,21 +8,16 @@
 #include <vector>
 
 #include "compute/ivf.h"
+#include "cpu/ivf/coarse.h"
 #include "cpu/ivf/pq_codebook.h"
+#include "cpu/ivf/rabitq_lists.h"
 #include "cpu/ivf/rows.h"
+#include "cpu/runtime/cpu_buffer.h"
 #include "cpu/scan/query_set.h"
 #include "cpu/scan/scan_kernels.h"
 #include "cpu/scan/screen.h"
 
 namespace warplite::cpu {
-
-// The bytes of a run.
-struct IvfRunView {
-  const std::uint32_t* begins;
-  const std::uint32_t* ordinals;
-  const float* bias;
-  const std::uint8_t* codes;
-};
 
 // Consecutive positions of one list of a run.
 struct IvfSpan {
@@ -47,12 +42,11 @@ class IvfContext {
   RowScorer make_scorer() const {
     return RowScorer(flat_, kernels_, queries_, screen_ ? &*screen_ : nullptr);
   }
-  // The lists that the query probes, nearest first; Hit::row is the list.
-  const std::vector<Hit>& lists(std::size_t query) const { return lists_[query]; }
-  // a(list) of ivf.h.
-  float a(const Hit& list, float offset) const {
-    const bool product = work_.distance == Distance::kInnerProduct;
-    return static_cast<float>(product ? list.distance : list.distance * list.distance) + offset;
+  // The lists that the query probes, nearest first.
+  const std::vector<Probe>& lists(std::size_t query) const { return lists_[query]; }
+  const float* centroid(std::uint32_t list) const {
+    return reinterpret_cast<const float*>(CpuBuffer::of(work_.model.centroids).data()) +
+           std::size_t{list} * shape().dim;
   }
   // Appends the list's rows of all runs.
   void add_spans(std::uint32_t list, std::vector<IvfSpan>& out) const;
@@ -61,8 +55,6 @@ class IvfContext {
   }
 
  private:
-  void choose_lists();
-
   const compute::IvfWork& work_;
   const ScanKernels& kernels_;
   const std::size_t k_;
@@ -74,7 +66,7 @@ class IvfContext {
   std::size_t keep_;
   std::uint32_t span_rows_;  // positions between two questions whether to go on
   std::shared_ptr<const PqCodebook> codebook_;
-  std::vector<std::vector<Hit>> lists_;  // of each query
+  std::vector<std::vector<Probe>> lists_;  // of each query
 };
 
 }  // namespace warplite::cpu

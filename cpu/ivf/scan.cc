@@ -43,7 +43,7 @@ struct CodeScan::Part {
 
 CodeScan::CodeScan(const IvfContext& context)
     : context_(context),
-      scorer_(context.make_scorer()),
+      refiner_(context),
       scores_(kRows),
       sums_(kRows),
       other_sums_(kRows),
@@ -142,7 +142,7 @@ void CodeScan::keep(const Part& part, const Visit& visit, const std::uint16_t* s
   Candidates& candidates = visit.query->candidates;
   const bool wide = context_.shape().m > kSummedSpaces;
   const PqScores scores{sums, wide ? wide_.data() : nullptr, part.run.bias + part.position,
-                        part.n, tables.step, visit.a};
+                        part.n, tables.step, visit.probe.a + tables.offset};
   const std::size_t found = pq_kernels().survivors(scores, candidates.limit(),
                                                             scores_.data(), places_.data());
   for (std::size_t i = 0; i < found; ++i) {
@@ -153,14 +153,14 @@ void CodeScan::keep(const Part& part, const Visit& visit, const std::uint16_t* s
   }
 }
 
-void CodeScan::finish(Query& query, TopK& best) {
-  const std::vector<std::uint64_t>& keys = query.candidates.by_ordinal();
+void Refiner::finish(std::size_t number, Candidates& candidates, TopK& best) {
+  const std::vector<std::uint64_t>& keys = candidates.by_ordinal();
   rows_.clear();
   for (const std::uint64_t key : keys) {
     rows_.push_back(context_.rows().at(Candidates::ordinal_of(key)));
   }
   if (context_.work().refine != 0) {
-    const RowScorer::Target target{query.number, &best};
+    const RowScorer::Target target{number, &best};
     return scorer_.add(rows_, {&target, 1});
   }
   for (std::size_t i = 0; i < keys.size(); ++i) {

@@ -20,7 +20,6 @@ class FlatScan {
  public:
   struct Query {
     explicit Query(const IvfContext& context) : best(context.k()) {}
-    float offset() const { return 0; }
     void absorb(const Query& other) { best.merge(other.best); }
 
     std::size_t number = 0;
@@ -28,7 +27,7 @@ class FlatScan {
   };
   struct Visit {
     Query* query;
-    float a;  // of ivf.h
+    Probe probe;
   };
 
   explicit FlatScan(const IvfContext& context)
@@ -51,11 +50,24 @@ class FlatScan {
   std::vector<RowScorer::Target> targets_;
 };
 
+// A Refiner turns candidates into hits: by their canonical distances, or those of their codes.
+class Refiner {
+ public:
+  explicit Refiner(const IvfContext& context) : context_(context), scorer_(context.make_scorer()) {}
+
+  // `number`: of the query.
+  void finish(std::size_t number, Candidates& candidates, TopK& best);
+
+ private:
+  const IvfContext& context_;
+  RowScorer scorer_;
+  std::vector<RowPlace> rows_;
+};
+
 class CodeScan {
  public:
   struct Query {
     explicit Query(const IvfContext& context) : candidates(context.keep()) {}
-    float offset() const { return tables.offset; }
     void absorb(const Query& other) { candidates.merge(other.candidates); }
 
     std::size_t number = 0;
@@ -65,7 +77,7 @@ class CodeScan {
   };
   struct Visit {
     Query* query;
-    float a;
+    Probe probe;
   };
 
   explicit CodeScan(const IvfContext& context);
@@ -73,7 +85,7 @@ class CodeScan {
   void begin(std::size_t number, Query& query);
   void join(const Query& first, Query& query);
   void scan(const IvfSpan& span, std::span<const Visit> visits);
-  void finish(Query& query, TopK& best);
+  void finish(Query& query, TopK& best) { refiner_.finish(query.number, query.candidates, best); }
   static bool together(const IvfContext& context);
 
  private:
@@ -84,11 +96,10 @@ class CodeScan {
   void keep(const Part& part, const Visit& visit, const std::uint16_t* sums);
 
   const IvfContext& context_;
-  RowScorer scorer_;
+  Refiner refiner_;
   std::vector<float> scratch_, scores_;
   std::vector<std::uint16_t> sums_, other_sums_;
   std::vector<std::uint32_t> wide_, places_;
-  std::vector<RowPlace> rows_;
 };
 
 }  // namespace warplite::cpu

@@ -6,6 +6,7 @@
 
 #include "compute/device.h"
 #include "cpu/ivf/context.h"
+#include "cpu/ivf/rabitq_scan.h"
 #include "cpu/ivf/scan.h"
 #include "cpu/runtime/item_loop.h"
 
@@ -16,6 +17,7 @@ namespace {
 constexpr std::size_t kQueryGroup = 1024;
 // Waking a thread costs about as much as reading this many bytes of lists.
 constexpr std::size_t kThreadBytes = std::size_t{1} << 18;
+constexpr std::size_t kRowsBetweenChecks = 2048;
 // Lists that each query reads by itself, to know what is near before lists come in any order.
 constexpr std::size_t kFirstLists = 2;
 
@@ -31,7 +33,11 @@ class Slice {
     Query query(context_);
     for (std::size_t q = first; q < end; ++q) {
       scan_.begin(q, query);
-      for (const Hit& list : context_.lists(q)) visit(list, query);
+      const std::vector<Probe>& lists = context_.lists(q);
+      for (std::size_t i = 0; i < lists.size(); ++i) {
+        if (i + 1 < lists.size()) ask_for(lists[i + 1].list);
+        visit(lists[i], query);
+      }
       scan_.finish(query, best[q]);
     }
   }
@@ -42,7 +48,7 @@ class Slice {
     queries.reserve(end - first);
     for (std::size_t q = first; q < end; ++q) {
       scan_.begin(q, queries.emplace_back(context_));
-      const std::vector<Hit>& lists = context_.lists(q);
+      const std::vector<Probe>& lists = context_.lists(q);
       for (std::size_t i = 0; i < std::min(kFirstLists, lists.size()); ++i) {
         visit(lists[i], queries.back());
       }
@@ -59,16 +65,30 @@ class Slice {
   using Query = typename Scan::Query;
   using Visit = typename Scan::Visit;
 
-  void visit(const Hit& list, Query& query) {
-    const Visit one{&query, context_.a(list, query.offset())};
-    scan_list(list.row, {&one, 1});
+  // Memory brings the next list while this one is looked at, where lists are short.
+  void ask_for(std::uint32_t list) {
+    if constexpr (requires(IvfSpan span) { scan_.ask_for(list, span); }) {
+      spans_.clear();
+      context_.add_spans(list, spans_);
+      for (const IvfSpan& span : spans_) scan_.ask_for(list, span);
+    }
+  }
+
+  void visit(const Probe& probe, Query& query) {
+    const Visit one{&query, probe};
+    scan_list(probe.list, {&one, 1});
   }
 
   void scan_list(std::uint32_t list, std::span<const Visit> visits) {
     spans_.clear();
     context_.add_spans(list, spans_);
     for (const IvfSpan& span : spans_) {
-      loop_.check(thread_);
+      // Asking what the time is takes as long as reading the few rows of a short list.
+      unchecked_ += (span.end - span.begin) * visits.size();
+      if (unchecked_ >= kRowsBetweenChecks) {
+        loop_.check(thread_);
+        unchecked_ = 0;
+      }
       scan_.scan(span, visits);
     }
   }
@@ -77,16 +97,16 @@ class Slice {
   void sort_visits(std::vector<Query>& queries) {
     const auto for_each = [&](const auto& body) {
       for (Query& query : queries) {
-        const std::vector<Hit>& lists = context_.lists(query.number);
+        const std::vector<Probe>& lists = context_.lists(query.number);
         for (std::size_t i = kFirstLists; i < lists.size(); ++i) body(lists[i], query);
       }
     };
     begins_.assign(std::size_t{context_.shape().lists} + 2, 0);
-    for_each([&](const Hit& list, Query&) { ++begins_[list.row + 2]; });
+    for_each([&](const Probe& probe, Query&) { ++begins_[probe.list + 2]; });
     std::partial_sum(begins_.begin(), begins_.end(), begins_.begin());
     visits_.resize(begins_.back() + 1);
-    for_each([&](const Hit& list, Query& query) {
-      visits_[begins_[list.row + 1]++] = {&query, context_.a(list, query.offset())};
+    for_each([&](const Probe& probe, Query& query) {
+      visits_[begins_[probe.list + 1]++] = {&query, probe};
     });
   }
 
@@ -94,6 +114,7 @@ class Slice {
   Scan& scan_;
   ItemLoop& loop_;
   const unsigned thread_;
+  std::size_t unchecked_ = 0;  // rows
   std::vector<IvfSpan> spans_;
   std::vector<std::size_t> begins_;
   std::vector<Visit> visits_;
@@ -128,17 +149,19 @@ class SharedQuery {
   void search(std::size_t number, TopK& best) {
     for (std::optional<Query>& query : queries_) query.reset();
     scan_of(0).begin(number, queries_[0].emplace(context_));
-    const float offset = queries_[0]->offset();
     std::vector<IvfSpan> spans;
-    std::vector<float> as;  // of each
-    for (const Hit& list : context_.lists(number)) {
-      context_.add_spans(list.row, spans);
-      as.resize(spans.size(), context_.a(list, offset));
+    std::vector<Probe> probes;  // of each
+    for (const Probe& probe : context_.lists(number)) {
+      context_.add_spans(probe.list, spans);
+      probes.resize(spans.size(), probe);
     }
     loop_.run(threads_for(spans), spans.size(), [&](unsigned thread, std::size_t i) {
       Scan& scan = scan_of(thread);
       if (!queries_[thread]) scan.join(*queries_[0], queries_[thread].emplace(context_));
-      const Visit visit{&*queries_[thread], as[i]};
+      if constexpr (requires { scan.ask_for(probes[i].list, spans[i]); }) {
+        if (i + 1 < spans.size()) scan.ask_for(probes[i + 1].list, spans[i + 1]);
+      }
+      const Visit visit{&*queries_[thread], probes[i]};
       scan.scan(spans[i], {&visit, 1});
     });
     for (std::size_t t = 1; t < queries_.size(); ++t) {
@@ -193,6 +216,8 @@ void search_ivf_nearest(const compute::IvfWork& work, compute::HitTable& best) {
     if (context.rows().rows() == 0) return;
     if (work.model.shape.m == 0) {
       search_group<FlatScan>(context, &best.row(first));
+    } else if (work.model.shape.planes != 0) {
+      search_group<RabitqScan>(context, &best.row(first));
     } else {
       search_group<CodeScan>(context, &best.row(first));
     }

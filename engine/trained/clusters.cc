@@ -54,7 +54,7 @@ std::vector<float> gather(const Part::Vectors& vectors, const std::vector<std::u
   }
   std::vector<float> out(rows.size() * vectors.data.dim);
   const MatrixView view{bytes.data(), rows.size(), vectors.data.dim, vectors.data.type};
-  if (!rows.empty()) index::to_model_space(view, distance, nullptr, out.data());
+  if (!rows.empty()) index::to_model_space(view, distance, {}, out.data());
   return out;
 }
 

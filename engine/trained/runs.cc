@@ -1,6 +1,7 @@
 #include "engine/trained/runs.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <string>
 
@@ -9,18 +10,15 @@
 namespace warplite::engine {
 namespace {
 
-// Returns where the run ends that contains segment `id`, when `end` follows the last segment. Large
-// runs are complete ranges of kLargest numbers; of what is left, complete ranges of the next size
-// make one, and so on: with n segments about n / kLargest runs and three more, and a new segment
-// has eight made again as a rule, 56 each eighth time, 448 each 64th.
-std::int64_t end_of_run(std::int64_t id, std::int64_t end) {
-  constexpr std::int64_t kLargest = 512, kSteps = 8;
-  const auto below = [end](std::int64_t size) { return end / size * size; };
-  if (id < below(kLargest)) return (id / kLargest + 1) * kLargest;
-  for (std::int64_t size = kLargest / kSteps; size > 1; size /= kSteps) {
-    if (id < below(size)) return below(size);
-  }
-  return end;
+// Returns where the run ends that contains segment `id`, when `end` follows the last segment: runs are
+// complete ranges of so many numbers that they hold about a million rows, and what is left makes one.
+// A list of few rows costs a search as much as one of many, so that runs are few; a new segment has
+// half a million rows sorted again, on average, which takes less time than to code it.
+std::int64_t end_of_run(std::int64_t id, std::int64_t end, std::size_t stride) {
+  constexpr std::size_t kBytesOfRow = 16;  // in a segment of 16 MB, of which so many make a million
+  const auto size = static_cast<std::int64_t>(
+      std::clamp<std::size_t>(std::bit_ceil(stride / kBytesOfRow), 32, 512));
+  return std::min(end, (id / size + 1) * size);
 }
 
 MatrixView floats(const float* data, std::size_t count) {
@@ -62,6 +60,7 @@ CodedParts find_coded_parts(const View& view, std::size_t column) {
   found.model = view.model(column);
   found.coded.resize(view.parts());
   std::int64_t end = 0;
+  const std::size_t stride = view.layout().vectors[column].stride();
   std::vector<CacheKey> keys;
   for (std::uint32_t i = 0; i < view.parts(); ++i) {
     const CacheKey key = view.part(i).codes(column, found.model);
@@ -72,7 +71,7 @@ CodedParts find_coded_parts(const View& view, std::size_t column) {
     end = view.part(i).segment() + 1;
   }
   for (std::size_t i = 0; i < found.parts.size();) {
-    const std::int64_t last = end_of_run(view.part(found.parts[i]).segment(), end);
+    const std::int64_t last = end_of_run(view.part(found.parts[i]).segment(), end, stride);
     CodedParts::Run run{{}, i, 0, 0};
     for (; i < found.parts.size() && view.part(found.parts[i]).segment() < last; ++i) {
       ++run.count;
@@ -135,8 +134,9 @@ LoadedModel load_model_bytes(const View& view, std::size_t column, const index::
   loaded.centroids_key = derived_key(Derived::kCentroids, model);
   loaded.centroids =
       share(loaded.model, loaded.centroids_key, name_of(view, column, "centroids"),
-            floats(loaded.model->centroids(), std::size_t{shape.lists} * shape.dim));
-  if (shape.m == 0) return loaded;
+            floats(loaded.model->centroids(),
+                   (std::size_t{shape.lists} + shape.groups) * shape.dim));
+  if (!shape.has_codebooks()) return loaded;
   loaded.codebooks_key = derived_key(Derived::kCodebooks, model);
   loaded.codebooks = share(loaded.model, loaded.codebooks_key,
                            name_of(view, column, "codebooks"),
@@ -149,8 +149,11 @@ std::size_t run_bytes(const compute::IvfShape& shape, std::uint64_t rows) {
   // Lists of 4-bit codes are padded by half of kFastScanRows each, on average.
   const std::uint64_t padding =
       shape.m != 0 && shape.bits == 4 ? std::uint64_t{shape.lists} * compute::kFastScanRows / 2 : 0;
-  const std::uint64_t each = sizeof(std::uint32_t) +
-                             (shape.m == 0 ? 0 : sizeof(float) + shape.code_stride());
+  const std::uint64_t rest = shape.planes == 0
+                                 ? (shape.m == 0 ? 1 : 2) * sizeof(std::uint32_t)
+                                 : 3 * sizeof(std::uint16_t) +
+                                       compute::RabitqRecord::size(shape.dim, shape.planes);
+  const std::uint64_t each = rest + (shape.m == 0 ? 0 : shape.code_stride());
   return static_cast<std::size_t>((rows + padding) * each + shape.lists * sizeof(std::uint32_t));
 }
 

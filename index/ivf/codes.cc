@@ -12,6 +12,7 @@
 #include "index/ivf/model_space.h"
 #include "index/ivf/nearest_list.h"
 #include "index/ivf/pq.h"
+#include "index/ivf/rabitq.h"
 
 namespace warplite::index {
 namespace {
@@ -70,6 +71,63 @@ float bias_of(const IvfCoder& coder, const float* centroid, const float* residua
   return finite(square + 2 * product);
 }
 
+// The RaBitQ code of one row, to and from what a block holds.
+class RabitqCode {
+ public:
+  explicit RabitqCode(const compute::IvfShape& shape)
+      : shape_(shape),
+        plane_(compute::plane_bytes(shape.dim)),
+        planes_(std::size_t{plane_} * shape.planes) {}
+
+  void encode(const IvfCoder& coder, const float* centroid, const float* row) {
+    factors_ = encode_rabitq(coder.distance, shape_.dim, centroid, row, shape_.planes,
+                             planes_.data());
+  }
+  void decode(const IvfCoder& coder, const float* centroid, float* out) const {
+    decode_rabitq(coder.distance, shape_.dim, centroid, factors_, shape_.planes, planes_.data(),
+                  out);
+  }
+
+  void write(const CodesView& at, std::uint32_t row, std::byte* block) const {
+    std::memcpy(block + at.bias_at() + row * sizeof(float), &factors_.bias, sizeof(float));
+    std::memcpy(at.code(block, row), planes_.data(), plane_);
+    std::byte* rest = at.rest(block, row);
+    std::memcpy(rest, &factors_.f, sizeof(float));
+    std::memcpy(rest + sizeof(float), &factors_.g, sizeof(float));
+    if (shape_.planes < 2) return;
+    std::memcpy(rest + 2 * sizeof(float), &factors_.fine, sizeof(float));
+    std::memcpy(rest + 3 * sizeof(float), planes_.data() + plane_, planes_.size() - plane_);
+  }
+  void read(const CodesView& at, std::uint32_t row, const std::byte* block) {
+    factors_ = {};
+    factors_.bias = at.bias(block, row);
+    std::memcpy(planes_.data(), at.code(block, row), plane_);
+    const std::byte* rest = at.rest(block, row);
+    std::memcpy(&factors_.f, rest, sizeof(float));
+    std::memcpy(&factors_.g, rest + sizeof(float), sizeof(float));
+    if (shape_.planes < 2) return;
+    std::memcpy(&factors_.fine, rest + 2 * sizeof(float), sizeof(float));
+    std::memcpy(planes_.data() + plane_, rest + 3 * sizeof(float), planes_.size() - plane_);
+  }
+
+  // Throws Error{kCorrupt} unless a search can use it.
+  void check() const {
+    for (const float factor : {factors_.f, factors_.g, factors_.fine}) {
+      if (!std::isfinite(factor)) corrupt("a factor that is not finite");
+    }
+    if (shape_.dim % 8 == 0) return;
+    for (std::size_t end = plane_; end <= planes_.size(); end += plane_) {
+      if (planes_[end - 1] >> (shape_.dim % 8) != 0) corrupt("a bit too many");
+    }
+  }
+
+ private:
+  const compute::IvfShape& shape_;
+  const std::uint32_t plane_;
+  std::vector<std::uint8_t> planes_;
+  RabitqFactors factors_;
+};
+
 // Zeros behind a header.
 void begin_block(std::uint32_t rows, Bytes& block) {
   const Header header{kMagic, kVersion, rows, 0};
@@ -102,6 +160,7 @@ class Encoder {
     nearest_.resize(count);
     nearest_list_.find(model_.data(), count, cancellation_, nearest_.data());
     for (std::size_t i = 0; i < count; ++i) at_.put_list(block_.data(), rows[i], nearest_[i].list);
+    if (coder_.shape.planes != 0) return code_rabitq(count, rows);
     if (coder_.shape.m != 0) code(count, rows);
   }
 
@@ -151,6 +210,16 @@ class Encoder {
     });
   }
 
+  void code_rabitq(std::size_t count, const std::uint32_t* rows) {
+    for_each(count, [&](std::size_t first, std::size_t last) {
+      RabitqCode code(coder_.shape);
+      for (std::size_t i = first; i < last; ++i) {
+        code.encode(coder_, centroid(i), model_.data() + i * coder_.shape.dim);
+        code.write(at_, rows[i], block_.data());
+      }
+    });
+  }
+
   const IvfCoder& coder_;
   compute::Device& device_;
   compute::Cancellation* cancellation_;
@@ -184,11 +253,16 @@ CodesView::CodesView(const compute::IvfShape& shape, std::uint32_t rows)
     : narrow_(shape.lists <= kMostNarrowLists),
       code_size_(shape.m == 0      ? 0
                  : shape.bits == 8 ? shape.m
-                                   : (shape.m + 1) / 2) {
+                                   : (shape.m + 1) / 2),
+      rest_size_(shape.planes == 0   ? 0
+                 : shape.planes == 1 ? 2 * sizeof(float)
+                                     : 3 * sizeof(float) +
+                                           (shape.planes - 1) * compute::plane_bytes(shape.dim)) {
   const std::size_t n = rows;
   bias_at_ = (lists_at() + n * (narrow_ ? 2 : 4) + 3) / 4 * 4;
   codes_at_ = bias_at_ + (shape.m == 0 ? 0 : n * sizeof(float));
-  size_ = codes_at_ + n * code_size_;
+  rest_at_ = codes_at_ + n * code_size_;
+  size_ = rest_at_ + n * rest_size_;
 }
 
 Bytes encode_block(const IvfCoder& coder, compute::Device& device, const MatrixView& vectors,
@@ -207,6 +281,26 @@ Bytes encode_block(const IvfCoder& coder, compute::Device& device, const MatrixV
   return encoder.take();
 }
 
+Bytes encode_in_lists(const IvfCoder& coder, const float* rows,
+                      std::span<const std::uint32_t> lists) {
+  const auto count = static_cast<std::uint32_t>(lists.size());
+  const CodesView at(coder.shape, count);
+  Bytes block(at.size());
+  begin_block(count, block);
+  const std::size_t dim = coder.shape.dim;
+  const std::size_t grain = std::max<std::size_t>(1, kGrainElements / dim);
+  compute::in_parallel(count, grain, count / grain, [&](std::size_t first, std::size_t last) {
+    RabitqCode code(coder.shape);
+    for (std::size_t i = first; i < last; ++i) {
+      const auto row = static_cast<std::uint32_t>(i);
+      at.put_list(block.data(), row, lists[i]);
+      code.encode(coder, coder.centroids + lists[i] * dim, rows + i * dim);
+      code.write(at, row, block.data());
+    }
+  });
+  return block;
+}
+
 void check_block(const compute::IvfShape& shape, std::span<const std::byte> codes,
                  std::uint32_t rows) {
   const CodesView at(shape, rows);
@@ -216,6 +310,7 @@ void check_block(const compute::IvfShape& shape, std::span<const std::byte> code
   Header header;
   std::memcpy(header.data(), codes.data(), sizeof header);
   if (header != Header{kMagic, kVersion, rows, 0}) corrupt("an unknown header");
+  RabitqCode code(shape);
   for (std::uint32_t row = 0; row < rows; ++row) {
     const std::uint32_t list = at.list(codes.data(), row);
     if (list != CodesView::kNoList && list >= shape.lists) {
@@ -223,7 +318,10 @@ void check_block(const compute::IvfShape& shape, std::span<const std::byte> code
     }
     if (shape.m == 0) continue;
     if (!std::isfinite(at.bias(codes.data(), row))) corrupt("a bias that is not finite");
-    if (shape.bits == 4 && shape.m % 2 != 0) {
+    if (shape.planes != 0) {
+      code.read(at, row, codes.data());
+      code.check();
+    } else if (shape.bits == 4 && shape.m % 2 != 0) {
       const std::byte last = at.code(codes.data(), row)[at.code_size() - 1];
       if ((last & std::byte{0xf0}) != std::byte{0}) corrupt("a code too many");
     }
@@ -246,6 +344,7 @@ void decode_rows(const IvfCoder& coder, const CodedBlock& block, RowRange rows, 
     const std::size_t count = std::min<std::size_t>(kChunk, rows.count - begin);
     compute::in_parallel(count, grain, count / grain, [&](std::size_t first, std::size_t last) {
       std::vector<std::uint8_t> unpacked(shape.m);
+      RabitqCode code(shape);
       for (std::size_t i = first; i < last; ++i) {
         const std::uint32_t row = rows.first + begin + static_cast<std::uint32_t>(i);
         float* const vector = model.data() + i * shape.dim;
@@ -254,9 +353,14 @@ void decode_rows(const IvfCoder& coder, const CodedBlock& block, RowRange rows, 
           std::fill_n(vector, shape.dim, 0.0f);
           continue;
         }
+        const float* centroid = coder.centroids + std::size_t{list} * shape.dim;
+        if (shape.planes != 0) {
+          code.read(at, row, codes);
+          code.decode(coder, centroid, vector);
+          continue;
+        }
         unpack(shape, at.code(codes, row), unpacked.data());
         decode_residual(coder, unpacked.data(), vector);
-        const float* centroid = coder.centroids + std::size_t{list} * shape.dim;
         for (std::uint32_t d = 0; d < shape.dim; ++d) vector[d] += centroid[d];
       }
     });
@@ -289,6 +393,7 @@ Bytes gather_rows(const compute::IvfShape& shape, std::span<const CodedRow> rows
     to.put_list(gathered.data(), i, from.list(codes, rows[i].row));
     std::memcpy(gathered.data() + to.bias_at() + i * sizeof bias, &bias, sizeof bias);
     std::memcpy(to.code(gathered.data(), i), from.code(codes, rows[i].row), to.code_size());
+    std::memcpy(to.rest(gathered.data(), i), from.rest(codes, rows[i].row), to.rest_size());
   }
   return gathered;
 }

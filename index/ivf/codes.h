@@ -6,6 +6,9 @@
 //   bias    float[rows], see compute/ivf.h; 0 for rows without a vector
 //   codes   u8[rows][code_size]: m bytes with 8 bits; with 4 two codes a byte, the first in the low
 //           half; 0 for rows without a vector
+// and of RaBitQ codes, whose signs are these codes (compute/rabitq.h):
+//   rest    u8[rows][rest_size]: f, g and, of more than one plane, F as float32, then the planes
+//           after the signs; 0 for rows without a vector
 // Threads: any.
 #pragma once
 
@@ -19,6 +22,7 @@
 #include "core/bitmap.h"
 #include "core/bytes.h"
 #include "core/distance.h"
+#include "index/ivf/model_space.h"
 #include "index/trained.h"
 
 namespace warplite::index {
@@ -31,7 +35,7 @@ struct IvfCoder {
   const float* centroids = nullptr;
   const float* mean = nullptr;
   const float* codebooks = nullptr;
-  const float* rotation = nullptr;  // null without opq
+  Rotation rotation;  // none without opq or rotate
 };
 
 // Says where things lie in the codes of `rows` rows.
@@ -46,6 +50,7 @@ class CodesView {
   std::size_t codes_at() const { return codes_at_; }
   std::size_t size() const { return size_; }
   std::uint32_t code_size() const { return code_size_; }
+  std::uint32_t rest_size() const { return rest_size_; }
 
   void put_list(std::byte* block, std::uint32_t row, std::uint32_t list) const {
     if (narrow_) {
@@ -77,16 +82,25 @@ class CodesView {
   std::byte* code(std::byte* block, std::uint32_t row) const {
     return block + codes_at_ + std::size_t{row} * code_size_;
   }
+  const std::byte* rest(const std::byte* block, std::uint32_t row) const {
+    return block + rest_at_ + std::size_t{row} * rest_size_;
+  }
+  std::byte* rest(std::byte* block, std::uint32_t row) const {
+    return block + rest_at_ + std::size_t{row} * rest_size_;
+  }
 
  private:
   bool narrow_;
-  std::uint32_t code_size_;
-  std::size_t bias_at_, codes_at_, size_;
+  std::uint32_t code_size_, rest_size_;
+  std::size_t bias_at_, codes_at_, rest_at_, size_;
 };
 
 // See InvertedModel::encode(), check_codes(), decode() and gather().
 Bytes encode_block(const IvfCoder& coder, compute::Device& device, const MatrixView& vectors,
                    const Bitmap* present, compute::Cancellation* cancellation);
+// RaBitQ codes of rows in model space, [lists.size()][dim], whose lists are given.
+Bytes encode_in_lists(const IvfCoder& coder, const float* rows,
+                      std::span<const std::uint32_t> lists);
 void check_block(const compute::IvfShape& shape, std::span<const std::byte> codes,
                  std::uint32_t rows);
 void decode_rows(const IvfCoder& coder, const CodedBlock& block, RowRange rows, std::byte* out,

@@ -96,9 +96,14 @@ std::unique_ptr<Index> make_ivfpq(const Spec& spec, const ColumnShape& column) {
   return std::make_unique<IvfIndex>(parse_ivfpq(spec, column), column);
 }
 
+std::unique_ptr<Index> make_ivfrabitq(const Spec& spec, const ColumnShape& column) {
+  return std::make_unique<IvfIndex>(parse_ivfrabitq(spec, column), column);
+}
+
 }  // namespace
 
 Kind ivfflat_kind() { return {"ivfflat", make_ivfflat}; }
 Kind ivfpq_kind() { return {"ivfpq", make_ivfpq, true}; }
+Kind ivfrabitq_kind() { return {"ivfrabitq", make_ivfrabitq, true}; }
 
 }  // namespace warplite::index

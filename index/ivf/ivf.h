@@ -1,6 +1,6 @@
-// index=ivfflat and index=ivfpq: rows by the nearest of a number of centroids, of which a query
-// looks at the nearest few; ivfpq also codes them, so that a look costs a few bytes.
-// papers/faiss-gpu-2017 §2, §5. Parameters and defaults: ivf_options.h.
+// index=ivfflat, ivfpq and ivfrabitq: rows by the nearest of a number of centroids, of which a query
+// looks at the nearest few; ivfpq and ivfrabitq also code them, so that a look costs a few bytes.
+// papers/faiss-gpu-2017 §2, §5; compute/rabitq.h. Parameters and defaults: options.h.
 #pragma once
 
 #include "index/index.h"
@@ -9,5 +9,6 @@ namespace warplite::index {
 
 Kind ivfflat_kind();
 Kind ivfpq_kind();
+Kind ivfrabitq_kind();
 
 }  // namespace warplite::index

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <mutex>
 #include <optional>
 #include <string>
 
@@ -24,10 +25,10 @@ struct Header {
   std::uint64_t magic;
   std::uint32_t version;
   std::uint32_t dim, lists, m, bits;
-  std::uint8_t distance, type, opq, zero;
+  std::uint8_t distance, type, opq, planes;  // opq: of planes, whether they are rotated
   std::uint64_t trained_on, table_rows;
   std::uint64_t calibration;  // its bytes; 0 in version 1
-  std::uint64_t zeros;
+  std::uint32_t groups, zero;
 };
 static_assert(sizeof(Header) == 64);
 
@@ -38,37 +39,69 @@ static_assert(sizeof(Header) == 64);
 // Says where things lie, in floats behind the header. Sizes come from the header, which may say
 // anything.
 struct ModelLayout {
-  std::size_t mean = 0, codebooks = 0, rotation = 0, end = 0;
+  std::size_t group_centroids = 0, group_begins = 0, mean = 0, codebooks = 0, rotation = 0, end = 0;
 
   ModelLayout(const compute::IvfShape& shape, bool opq) {
     const std::size_t dim = shape.dim;
-    mean = shape.lists * dim;
-    codebooks = mean + (shape.m == 0 ? 0 : dim);
-    rotation = codebooks + (shape.m == 0 ? 0 : shape.codewords() * dim);
-    end = rotation + (opq ? dim * dim : 0);
+    group_centroids = shape.lists * dim;
+    group_begins = group_centroids + shape.groups * dim;
+    mean = group_begins + (shape.groups == 0 ? 0 : std::size_t{shape.groups} + 1);
+    codebooks = mean + (shape.has_codebooks() ? dim : 0);
+    rotation = codebooks + (shape.has_codebooks() ? shape.codewords() * dim : 0);
+    end = rotation + (opq && shape.has_codebooks() ? dim * dim : 0);
   }
   std::size_t size() const { return sizeof(Header) + end * sizeof(float); }
 };
+
+// Lists as rows of a run, each in the list of its group.
+Run make_coarse_run(const IvfCoder& coder, const std::uint32_t* group_begins) {
+  const compute::IvfShape& shape = coder.shape;
+  IvfCoder coarse = coder;
+  coarse.shape = shape.coarse();
+  coarse.centroids = coder.centroids + std::size_t{shape.lists} * shape.dim;
+  std::vector<std::uint32_t> groups(shape.lists);
+  for (std::uint32_t group = 0; group < shape.groups; ++group) {
+    std::fill(groups.begin() + group_begins[group], groups.begin() + group_begins[group + 1], group);
+  }
+  const Bytes codes = encode_in_lists(coarse, coder.centroids, groups);
+  const CodedBlock block{{codes.data(), codes.size()}, shape.lists};
+  return make_ivf_run(coarse.shape, {&block, 1});
+}
+
+compute::IvfShape shape_of(const Header& header) {
+  return {header.dim, header.lists, header.m, header.bits, header.planes, header.groups};
+}
 
 class IvfModel : public InvertedModel {
  public:
   // REQUIRES: check() of them. Throws Error{kCorrupt} when they speak of no recall there can be.
   explicit IvfModel(Bytes bytes) : bytes_(std::move(bytes)) {
     std::memcpy(&header_, bytes_.data(), sizeof header_);
-    shape_ = {header_.dim, header_.lists, header_.m, header_.bits};
+    shape_ = shape_of(header_);
     const ModelLayout at(shape_, header_.opq != 0);
     const float* floats = reinterpret_cast<const float*>(bytes_.data() + sizeof header_);
+    group_begins_ = reinterpret_cast<const std::uint32_t*>(floats + at.group_begins);
+    const bool rotates = header_.opq != 0, learnt = shape_.has_codebooks();
     parts_ = {shape_, static_cast<ElementType>(header_.type),
               static_cast<Distance>(header_.distance), floats, floats + at.mean,
-              floats + at.codebooks, header_.opq != 0 ? floats + at.rotation : nullptr};
+              floats + at.codebooks,
+              {rotates && learnt ? floats + at.rotation : nullptr, rotates && !learnt}};
     if (header_.version == kUncalibrated) return;
     calibration_ = Calibration::read({bytes_.data() + at.size(), header_.calibration});
   }
 
   const compute::IvfShape& shape() const override { return shape_; }
   const float* centroids() const override { return parts_.centroids; }
-  const float* codebooks() const override { return shape_.m == 0 ? nullptr : parts_.codebooks; }
-  const float* mean() const override { return shape_.m == 0 ? nullptr : parts_.mean; }
+  // Made when it is first asked for: writers need none.
+  const Run* coarse() const override {
+    if (shape_.groups == 0) return nullptr;
+    std::call_once(once_, [this] { coarse_ = make_coarse_run(parts_, group_begins_); });
+    return &coarse_;
+  }
+  const float* codebooks() const override {
+    return shape_.has_codebooks() ? parts_.codebooks : nullptr;
+  }
+  const float* mean() const override { return shape_.has_codebooks() ? parts_.mean : nullptr; }
   std::span<const std::byte> bytes() const override { return {bytes_.data(), bytes_.size()}; }
   const Calibration* calibration() const override {
     return calibration_ ? &*calibration_ : nullptr;
@@ -106,7 +139,23 @@ class IvfModel : public InvertedModel {
   compute::IvfShape shape_;
   IvfCoder parts_;
   std::optional<Calibration> calibration_;
+  const std::uint32_t* group_begins_;
+  mutable std::once_flag once_;
+  mutable Run coarse_;
 };
+
+// Groups hold all lists, and each at least one.
+void check_groups(std::span<const std::byte> floats, const ModelLayout& layout,
+                  const compute::IvfShape& shape) {
+  std::uint32_t before = 0;
+  for (std::uint32_t i = 0; i <= shape.groups; ++i) {
+    std::uint32_t begin;
+    std::memcpy(&begin, floats.data() + (layout.group_begins + i) * sizeof begin, sizeof begin);
+    if (i == 0 ? begin != 0 : begin <= before) corrupt("has groups of lists out of order");
+    before = begin;
+  }
+  if (before != shape.lists) corrupt("has lists in no group");
+}
 
 void check(std::span<const std::byte> bytes, const ColumnShape& column, const IvfOptions& options) {
   Header header;
@@ -122,21 +171,28 @@ void check(std::span<const std::byte> bytes, const ColumnShape& column, const Iv
     corrupt("is for another column");
   }
   const std::uint32_t bits = options.m == 0 ? 8 : options.bits;
-  if (header.m != options.m || header.bits != bits || header.opq != (options.opq ? 1 : 0) ||
-      header.zero != 0 || header.zeros != 0 ||
+  const bool rotates = options.planes == 0 ? options.opq : options.rotate;
+  if (header.m != options.m || header.bits != bits || header.opq != (rotates ? 1 : 0) ||
+      header.planes != options.planes || header.zero != 0 ||
       (header.version == kUncalibrated && header.calibration != 0)) {
     corrupt("is for other parameters");
   }
   if (header.lists == 0 || (options.lists != 0 && header.lists > options.lists)) {
     corrupt("has " + std::to_string(header.lists) + " lists");
   }
-  const compute::IvfShape shape{header.dim, header.lists, header.m, header.bits};
+  if (header.groups > header.lists || (header.groups != 0 && header.planes == 0)) {
+    corrupt("has " + std::to_string(header.groups) + " groups of lists");
+  }
+  const compute::IvfShape shape = shape_of(header);
   const ModelLayout layout(shape, header.opq != 0);
   if (bytes.size() < layout.size() || bytes.size() - layout.size() != header.calibration) {
     corrupt("has " + std::to_string(bytes.size()) + " bytes, expected " +
             std::to_string(layout.size() + header.calibration));
   }
+  if (shape.groups != 0) check_groups(bytes.subspan(sizeof header), layout, shape);
   for (std::size_t i = 0; i < layout.end; ++i) {
+    if (i == layout.group_begins) i = layout.mean;
+    if (i == layout.end) break;
     float value;
     std::memcpy(&value, bytes.data() + sizeof header + i * sizeof value, sizeof value);
     if (!std::isfinite(value)) corrupt("holds a number that is not finite");
@@ -146,7 +202,8 @@ void check(std::span<const std::byte> bytes, const ColumnShape& column, const Iv
 // Refuses a model that would be refused when it is opened: it must not be kept, and vectors given
 // up for it.
 void require_finite(const IvfParts& parts) {
-  for (const auto* values : {&parts.centroids, &parts.mean, &parts.codebooks, &parts.rotation}) {
+  for (const auto* values : {&parts.centroids, &parts.group_centroids, &parts.mean,
+                             &parts.codebooks, &parts.rotation}) {
     if (std::all_of(values->begin(), values->end(), [](float x) { return std::isfinite(x); })) {
       continue;
     }
@@ -162,7 +219,7 @@ std::shared_ptr<const InvertedModel> make_ivf_model(const ColumnShape& column,
                                                     const Calibration& calibration) {
   require_finite(parts);
   const compute::IvfShape& shape = parts.shape;
-  const bool opq = !parts.rotation.empty();
+  const bool opq = !parts.rotation.empty() || parts.rotated;
   const Bytes measured = calibration.bytes();
   const Header header{kMagic,
                       kVersion,
@@ -173,22 +230,26 @@ std::shared_ptr<const InvertedModel> make_ivf_model(const ColumnShape& column,
                       static_cast<std::uint8_t>(column.distance),
                       static_cast<std::uint8_t>(column.type),
                       static_cast<std::uint8_t>(opq),
-                      0,
+                      static_cast<std::uint8_t>(shape.planes),
                       parts.trained_on,
                       parts.table_rows,
                       measured.size(),
+                      shape.groups,
                       0};
   const ModelLayout layout(shape, opq);
   Bytes bytes(layout.size() + measured.size());
   std::memcpy(bytes.data(), &header, sizeof header);
   std::memcpy(bytes.data() + layout.size(), measured.data(), measured.size());
-  const auto put = [&](std::size_t at, const std::vector<float>& values, std::size_t end) {
+  const auto put = [&](std::size_t at, const auto& values, std::size_t end) {
+    static_assert(sizeof values[0] == sizeof(float));
     WARP_CHECK(values.size() == end - at);
     if (values.empty()) return;
     std::memcpy(bytes.data() + sizeof header + at * sizeof(float), values.data(),
                 values.size() * sizeof(float));
   };
-  put(0, parts.centroids, layout.mean);
+  put(0, parts.centroids, layout.group_centroids);
+  put(layout.group_centroids, parts.group_centroids, layout.group_begins);
+  put(layout.group_begins, parts.group_begins, layout.mean);
   put(layout.mean, parts.mean, layout.codebooks);
   put(layout.codebooks, parts.codebooks, layout.rotation);
   put(layout.rotation, parts.rotation, layout.end);

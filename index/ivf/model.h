@@ -1,7 +1,9 @@
 // A model is what an inverted file has learnt, as engine/ keeps it. Little-endian:
 //   header     64 bytes, see ivf_model.cc: version, shape, column, what it learnt from
 //   centroids  float[lists][dim]
-// and with codes (m != 0):
+// with groups of lists:
+//   groups     float[groups][dim], their centroids; u32[groups + 1], the first list of each
+// and with codebooks:
 //   mean       float[dim]
 //   codebooks  float[m][codewords][dim / m]
 //   rotation   float[dim][dim], only with opq
@@ -23,7 +25,10 @@ namespace warplite::index {
 struct IvfParts {
   compute::IvfShape shape;
   std::uint64_t trained_on = 0, table_rows = 0;
+  bool rotated = false;  // at random
   std::vector<float> centroids, mean, codebooks, rotation;
+  std::vector<float> group_centroids;
+  std::vector<std::uint32_t> group_begins;  // of lists; shape.groups + 1, or none
 };
 
 std::shared_ptr<const InvertedModel> make_ivf_model(const ColumnShape& column,

@@ -8,6 +8,7 @@
 #include "compute/parallel.h"
 #include "core/elements.h"
 #include "index/ivf/matrix.h"
+#include "index/ivf/rotation.h"
 
 namespace warplite::index {
 namespace {
@@ -48,36 +49,47 @@ void store(const float* row, std::uint32_t dim, ElementType type, float scale, s
   });
 }
 
+// A sum of the largest numbers may be infinite, or none, and no list is near to it.
+void clamp(float* values, std::size_t count) {
+  constexpr float kLargest = std::numeric_limits<float>::max();
+  for (std::size_t i = 0; i < count; ++i) {
+    values[i] = std::isnan(values[i]) ? 0 : std::clamp(values[i], -kLargest, kLargest);
+  }
+}
+
 }  // namespace
 
-void to_model_space(const MatrixView& vectors, Distance distance, const float* rotation,
+void to_model_space(const MatrixView& vectors, Distance distance, const Rotation& rotation,
                     float* out) {
   const std::uint32_t dim = vectors.dim;
-  std::vector<float> straight(rotation != nullptr ? vectors.rows * dim : 0);
-  float* converted = rotation != nullptr ? straight.data() : out;
+  std::vector<float> straight(rotation.matrix != nullptr ? vectors.rows * dim : 0);
+  float* converted = rotation.matrix != nullptr ? straight.data() : out;
   const std::size_t grain = std::max<std::size_t>(1, kGrainElements / dim);
   compute::in_parallel(vectors.rows, grain, vectors.rows / grain,
                        [&](std::size_t first, std::size_t last) {
     convert(vectors.type, vectors.row(first), (last - first) * dim, converted + first * dim);
-    if (!info(distance).norms) return;
-    for (std::size_t i = first; i < last; ++i) normalise(converted + i * dim, dim);
+    for (std::size_t i = first; i < last; ++i) {
+      if (info(distance).norms) normalise(converted + i * dim, dim);
+      if (rotation.random) rotate_at_random(dim, converted + i * dim);
+    }
+    if (rotation.random) clamp(converted + first * dim, (last - first) * dim);
   });
-  if (rotation == nullptr) return;
-  multiply(converted, vectors.rows, dim, rotation, dim, out);
-  // A sum of the largest numbers may be infinite, and no list is near to it.
-  constexpr float kLargest = std::numeric_limits<float>::max();
-  for (std::size_t i = 0; i < vectors.rows * dim; ++i) {
-    out[i] = std::clamp(out[i], -kLargest, kLargest);
-  }
+  if (rotation.matrix == nullptr) return;
+  multiply(converted, vectors.rows, dim, rotation.matrix, dim, out);
+  clamp(out, vectors.rows * dim);
 }
 
 void from_model_space(const float* rows, std::size_t count, std::uint32_t dim, ElementType type,
-                      Distance distance, const float* rotation, std::byte* out) {
+                      Distance distance, const Rotation& rotation, std::byte* out) {
   std::vector<float> straight;
-  if (rotation != nullptr) {
+  if (rotation.matrix != nullptr) {
     straight.resize(count * dim);
-    const std::vector<float> back = transpose(rotation, dim, dim);
+    const std::vector<float> back = transpose(rotation.matrix, dim, dim);
     multiply(rows, count, dim, back.data(), dim, straight.data());
+    rows = straight.data();
+  } else if (rotation.random) {
+    straight.assign(rows, rows + count * dim);
+    for (std::size_t i = 0; i < count; ++i) rotate_back(dim, straight.data() + i * dim);
     rows = straight.data();
   }
   const std::size_t stride = bytes_per_vector(type, dim);

@@ -8,15 +8,20 @@
 
 namespace warplite::index {
 
-// `rotation`: [dim][dim], rows of it are multiplied by the elements of a vector and added up; null
-// when there is none. `out`: [vectors.rows][dim]; finite where the vectors are, whatever float32 can
+struct Rotation {
+  // Learnt: [dim][dim], rows of it are multiplied by the elements of a vector and added up; or null.
+  const float* matrix = nullptr;
+  bool random = false;  // that of rotation.h
+};
+
+// `out`: [vectors.rows][dim]; finite where the vectors are, whatever float32 can
 // hold of their rotation.
-void to_model_space(const MatrixView& vectors, Distance distance, const float* rotation,
+void to_model_space(const MatrixView& vectors, Distance distance, const Rotation& rotation,
                     float* out);
 
 // `rows` vectors in model space become elements of `type`, the nearest that there are. Unit
 // vectors (distance=cosine) are scaled to fill the range of INT8.
 void from_model_space(const float* rows, std::size_t count, std::uint32_t dim, ElementType type,
-                      Distance distance, const float* rotation, std::byte* out);
+                      Distance distance, const Rotation& rotation, std::byte* out);
 
 }  // namespace warplite::index

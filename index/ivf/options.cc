@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "compute/rabitq.h"
 #include "compute/spelling.h"
 
 namespace warplite::index {
@@ -14,6 +15,9 @@ namespace {
 constexpr std::uint32_t kMostLists = 1u << 20;
 constexpr std::uint32_t kMostRefine = 10000;
 constexpr std::uint32_t kDefaultRefine = 8;  // where vectors are kept
+constexpr std::uint32_t kDefaultRabitqRefine = 3;
+constexpr std::uint32_t kDefaultPlanes = 4;
+constexpr std::uint32_t kFewestGroupedLists = 512;
 constexpr std::uint64_t kRowsPerList = 32;  // at least, where the lists are ours to choose
 
 [[noreturn]] void fail(const Spec& spec, const std::string& what) {
@@ -83,6 +87,15 @@ void parse_lists(Parameters& parameters, IvfOptions* options) {
                                              [](double value) { return value > 0 && value <= 1; });
 }
 
+void parse_refine(const Spec& spec, const ColumnShape& column, std::uint32_t otherwise,
+                  Parameters& parameters, IvfOptions* options) {
+  const bool kept = !column.codes_only;
+  options->refine = parameters.between("refine", 0, kMostRefine, kept ? otherwise : 0);
+  if (kept || options->refine == 0) return;
+  fail(spec, "expects refine=0 with store=codes, which keeps no vectors to refine with, but "
+             "refine=" + std::to_string(options->refine) + " was given");
+}
+
 // Returns the divisor of dim that makes sub-spaces whose size is nearest to the wanted one.
 std::uint32_t default_m(std::uint32_t dim, std::uint32_t bits) {
   const double wanted = (dim <= 256 ? 4.0 : 8.0) * bits / 8;
@@ -118,21 +131,41 @@ IvfOptions parse_ivfpq(const Spec& spec, const ColumnShape& column) {
                                 "a divisor of " + std::to_string(dim),
                                 [=](std::uint32_t m) { return m != 0 && dim % m == 0; });
   options.opq = parameters.between("opq", 0, 1, 0) != 0;
-  const bool kept = !column.codes_only;
-  options.refine = parameters.between("refine", 0, kMostRefine, kept ? kDefaultRefine : 0);
-  if (!kept && options.refine != 0) {
-    fail(spec, "expects refine=0 with store=codes, which keeps no vectors to refine with, but "
-               "refine=" + std::to_string(options.refine) + " was given");
-  }
+  parse_refine(spec, column, kDefaultRefine, parameters, &options);
+  parameters.finish();
+  return options;
+}
+
+IvfOptions parse_ivfrabitq(const Spec& spec, const ColumnShape& column) {
+  check_column(spec, column);
+  IvfOptions options;
+  Parameters parameters(spec);
+  parse_lists(parameters, &options);
+  options.planes = parameters.between("bits", 1, compute::kMostPlanes, kDefaultPlanes);
+  options.rotate = parameters.between("rotate", 0, 1, 1) != 0;
+  options.m = (column.dim + compute::kRabitqDims - 1) / compute::kRabitqDims;
+  options.bits = 4;
+  // What one bit a dimension says needs more of the vectors to be looked at.
+  const std::uint32_t refine = options.planes == 1 ? 4 * kDefaultRabitqRefine
+                               : options.planes < 4 ? 2 * kDefaultRabitqRefine
+                                                    : kDefaultRabitqRefine;
+  parse_refine(spec, column, refine, parameters, &options);
   parameters.finish();
   return options;
 }
 
 std::uint32_t lists_for(const IvfOptions& options, std::uint64_t rows) {
   if (options.lists != 0) return options.lists;
-  const double wanted = std::round(4 * std::sqrt(static_cast<double>(rows)));
+  const double wanted =
+      std::round((options.planes == 0 ? 4 : 16) * std::sqrt(static_cast<double>(rows)));
   const std::uint64_t most = std::clamp<std::uint64_t>(rows / kRowsPerList, 1, kMostLists);
   return static_cast<std::uint32_t>(std::clamp<double>(wanted, 1, static_cast<double>(most)));
+}
+
+
+std::uint32_t groups_for(const IvfOptions& options, std::uint32_t lists) {
+  if (options.planes == 0 || lists < kFewestGroupedLists) return 0;
+  return static_cast<std::uint32_t>(std::lround(std::sqrt(lists) / 2));
 }
 
 }  // namespace warplite::index

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "compute/parallel.h"
+#include "core/bfloat16.h"
 #include "index/ivf/codes.h"
 
 namespace warplite::index {
@@ -19,7 +20,10 @@ constexpr std::size_t kGrainGroups = 256;  // of kFastScanRows rows
 class Sort {
  public:
   Sort(const compute::IvfShape& shape, std::span<const CodedBlock> blocks)
-      : shape_(shape), blocks_(blocks), fast_scan_(shape.m != 0 && shape.bits == 4) {
+      : shape_(shape),
+        blocks_(blocks),
+        fast_scan_(shape.m != 0 && shape.bits == 4),
+        record_(compute::RabitqRecord::size(shape.dim, shape.planes)) {
     for (const CodedBlock& block : blocks) {
       first_ordinals_.push_back(rows_);
       rows_ += block.rows;
@@ -112,21 +116,33 @@ class Sort {
   void clear_between() {
     const std::size_t n = run_.positions;
     zero(begins_.size() * sizeof(begins_[0]), at_.ordinals);
-    zero(at_.ordinals + n * 4, at_.bias);
+    if (shape_.planes == 0) zero(at_.ordinals + n * 4, at_.bias);
     if (shape_.m == 0) return;
-    zero(at_.bias + n * 4, at_.codes);
-    zero(at_.codes + (fast_scan_ ? n / compute::kFastScanRows * shape_.m * 16
+    if (shape_.has_codebooks()) zero(at_.bias + n * 4, at_.codes);
+    zero(at_.codes + (fast_scan_ ? n / compute::kFastScanRows * group_bytes()
                                  : n * shape_.code_stride()),
-         at_.size);
+         at_.records);
+    zero(at_.records + n * record_, at_.size);
+  }
+
+  std::size_t group_bytes() const {
+    return shape_.planes == 0 ? std::size_t{shape_.m} * 16
+                              : std::size_t{compute::RabitqGroup(shape_.m).size};
   }
 
   void clear_padding() {
     const std::size_t stride = shape_.code_stride();
     for (std::uint32_t list = 0; list < shape_.lists; ++list) {
       for (std::uint32_t p = ends_[list]; p < begins_[list + 1]; ++p) {
-        put(at_.ordinals, p, compute::kNoOrdinal);
-        put(at_.bias, p, 0.0f);
         std::memset(row_codes_.data() + p * stride, 0, stride);
+        if (shape_.planes == 0) {
+          put(at_.ordinals, p, compute::kNoOrdinal);
+          if (shape_.m != 0) put(at_.bias, p, 0.0f);
+        } else {
+          constexpr float kNone[3] = {std::numeric_limits<float>::infinity()};
+          put_factors(p, kNone);
+          put_record(p, compute::kNoOrdinal);
+        }
       }
     }
   }
@@ -135,6 +151,41 @@ class Sort {
   void put(std::size_t array, std::uint32_t position, T value) {
     std::memcpy(run_.bytes.data() + array + std::size_t{position} * sizeof value, &value,
                 sizeof value);
+  }
+
+  // `rest`: as codes.h has it.
+  void put_rest(std::uint32_t position, std::uint32_t ordinal, float bias, const std::byte* rest,
+                std::size_t size) {
+    float factors[3] = {bias};
+    std::memcpy(factors + 1, rest, 2 * sizeof(float));
+    put_factors(position, factors);
+    std::byte* const record = put_record(position, ordinal);
+    if (shape_.planes < 2) return;
+    std::memcpy(record + compute::RabitqRecord::kBias, &bias, sizeof bias);
+    std::memcpy(record + compute::RabitqRecord::kFine, rest + 2 * sizeof(float), sizeof(float));
+    std::memcpy(record + compute::RabitqRecord::kPlanes, rest + 3 * sizeof(float),
+                size - 3 * sizeof(float));
+  }
+
+  // Bias, f and g.
+  void put_factors(std::uint32_t position, const float (&factors)[3]) {
+    constexpr std::uint32_t kRows = compute::RabitqGroup::kRows;
+    const compute::RabitqGroup group(shape_.m);
+    std::byte* const to =
+        run_.bytes.data() + at_.codes + std::size_t{position / kRows} * group.size;
+    const std::uint32_t arrays[3] = {group.bias, group.f, group.g};
+    for (std::size_t i = 0; i < 3; ++i) {
+      const std::uint16_t half = float_to_bfloat16(factors[i]);
+      std::memcpy(to + arrays[i] + position % kRows * sizeof half, &half, sizeof half);
+    }
+  }
+
+  // Zeros but for the ordinal.
+  std::byte* put_record(std::uint32_t position, std::uint32_t ordinal) {
+    std::byte* const record = run_.bytes.data() + at_.records + position * record_;
+    std::memset(record, 0, record_);
+    std::memcpy(record + compute::RabitqRecord::kOrdinal, &ordinal, sizeof ordinal);
+    return record;
   }
 
   void write(std::size_t piece) {
@@ -146,9 +197,13 @@ class Sort {
       const std::uint32_t list = at.list(block, row);
       if (list == CodesView::kNoList) return;
       const std::uint32_t position = next[list]++;
-      put(at_.ordinals, position, ordinal);
-      if (shape_.m == 0) return;
-      put(at_.bias, position, at.bias(block, row));
+      if (shape_.planes == 0) {
+        put(at_.ordinals, position, ordinal);
+        if (shape_.m == 0) return;
+        put(at_.bias, position, at.bias(block, row));
+      } else {
+        put_rest(position, ordinal, at.bias(block, row), at.rest(block, row), at.rest_size());
+      }
       std::byte* to = codes + position * stride;
       std::memcpy(to, at.code(block, row), at.code_size());
       std::memset(to + at.code_size(), 0, stride - at.code_size());
@@ -163,7 +218,7 @@ class Sort {
                          [&](std::size_t first, std::size_t last) {
       for (std::size_t g = first; g < last; ++g) {
         const std::byte* from = row_codes_.data() + g * compute::kFastScanRows * stride;
-        std::byte* to = run_.bytes.data() + at_.codes + g * m * 16;
+        std::byte* to = run_.bytes.data() + at_.codes + g * group_bytes();
         for (std::size_t s = 0; s < m; ++s) {
           for (std::size_t i = 0; i < 16; ++i) {
             const auto low = std::to_integer<unsigned>(from[i * stride + s / 2]);
@@ -180,6 +235,7 @@ class Sort {
   const compute::IvfShape& shape_;
   std::span<const CodedBlock> blocks_;
   const bool fast_scan_;
+  const std::size_t record_;  // bytes of a position behind the groups
   std::vector<std::size_t> first_ordinals_;
   std::size_t rows_ = 0;
   std::size_t pieces_ = 1;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <string>
 
 #include "compute/parallel.h"
@@ -13,6 +14,7 @@
 #include "index/ivf/nearest_list.h"
 #include "index/ivf/opq.h"
 #include "index/ivf/pq.h"
+#include "index/ivf/rotation.h"
 
 namespace warplite::index {
 namespace {
@@ -37,7 +39,7 @@ class Sample {
         std::memcpy(picked.data() + (i - first) * all.stride(), all.row(order[i]), all.stride());
       }
       const MatrixView view{picked.data(), last - first, dim_, all.type};
-      to_model_space(view, distance, nullptr, data() + first * dim_);
+      to_model_space(view, distance, {}, data() + first * dim_);
     });
   }
 
@@ -124,6 +126,57 @@ void drop_outliers(std::uint32_t dim, std::vector<float>* rows) {
   rows->resize(kept * dim);
 }
 
+// Brings lists that are near each other together, in groups: a query compares the groups first.
+void group_lists(const TrainingTask& task, const IvfOptions& options, IvfParts* parts) {
+  const std::uint32_t dim = parts->shape.dim, lists = parts->shape.lists;
+  const std::uint32_t wanted = groups_for(options, lists);
+  if (wanted == 0) return;
+  std::vector<float>& centroids = parts->centroids;
+  parts->group_centroids = kmeans(task, {centroids.data(), lists, dim}, wanted);
+  const auto groups = static_cast<std::uint32_t>(parts->group_centroids.size() / dim);
+  std::vector<Nearest> nearest(lists);
+  NearestList(task.device(), parts->group_centroids.data(), groups, dim)
+      .find(centroids.data(), lists, task.cancellation(), nearest.data());
+  std::vector<std::uint32_t> order(lists);
+  std::iota(order.begin(), order.end(), 0u);
+  std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
+    return nearest[a].list < nearest[b].list;
+  });
+  std::vector<float> grouped, kept;
+  const auto append = [dim](const std::vector<float>& from, std::size_t i, std::vector<float>* to) {
+    const auto at = from.begin() + static_cast<std::ptrdiff_t>(i * dim);
+    to->insert(to->end(), at, at + dim);
+  };
+  for (std::uint32_t i = 0; i < lists; ++i) {
+    const std::uint32_t group = nearest[order[i]].list;
+    if (i == 0 || group != nearest[order[i - 1]].list) {
+      parts->group_begins.push_back(i);
+      append(parts->group_centroids, group, &kept);
+    }
+    append(centroids, order[i], &grouped);
+  }
+  parts->shape.groups = static_cast<std::uint32_t>(parts->group_begins.size());
+  parts->group_begins.push_back(lists);
+  centroids.swap(grouped);
+  parts->group_centroids.swap(kept);
+}
+
+void rotate_at_random(std::uint32_t dim, std::vector<float>* rows) {
+  for (std::size_t at = 0; at < rows->size(); at += dim) {
+    index::rotate_at_random(dim, rows->data() + at);
+  }
+}
+
+// RaBitQ codes need nothing but lists.
+void finish_rabitq(const TrainingTask& task, const IvfOptions& options, IvfParts* parts) {
+  parts->shape.planes = options.planes;
+  group_lists(task, options, parts);
+  parts->rotated = options.rotate;
+  if (!options.rotate) return;
+  rotate_at_random(parts->shape.dim, &parts->centroids);
+  rotate_at_random(parts->shape.dim, &parts->group_centroids);
+}
+
 // Everything but the lists.
 void train_codes(const TrainingTask& task, const IvfOptions& options, const Sample& sample,
                  IvfParts* parts) {
@@ -147,7 +200,7 @@ void train_codes(const TrainingTask& task, const IvfOptions& options, const Samp
 
 std::size_t training_rows(const IvfOptions& options, std::uint64_t rows) {
   std::size_t wanted = lists_for(options, rows) * kSampleRowsPerList;
-  if (options.m != 0) wanted = std::max(wanted, kCodebookRows);
+  if (options.has_codebooks()) wanted = std::max(wanted, kCodebookRows);
   return static_cast<std::size_t>(std::min<std::uint64_t>(std::min(wanted, kMostSampleRows), rows));
 }
 
@@ -163,14 +216,15 @@ IvfParts train_ivf(const TrainingTask& task, const IvfOptions& options, const Co
   IvfParts parts;
   parts.trained_on = sample.rows;
   parts.table_rows = table_rows;
-  const std::size_t wanted = std::max(lists * kKmeansRows, options.m != 0 ? kCodebookRows : 0);
+  const bool coded = options.has_codebooks();
+  const std::size_t wanted = std::max(lists * kKmeansRows, coded ? kCodebookRows : 0);
   const std::size_t most = std::max<std::size_t>(lists, sample.rows - held_rows(sample.rows));
   const Sample rows(task, sample, column.distance, std::min(wanted, most));
-  const bool coded = options.m != 0;
   parts.centroids = kmeans(coded ? task.part(0, 0.5) : task,
                            rows.view(), lists);
   const auto found = static_cast<std::uint32_t>(parts.centroids.size() / column.dim);
-  parts.shape = {column.dim, found, options.m, coded ? options.bits : 8};
+  parts.shape = {column.dim, found, options.m, options.m != 0 ? options.bits : 8};
+  if (options.planes != 0) finish_rabitq(task.part(0.95, 1), options, &parts);
   if (coded) train_codes(task.part(0.5, 1), options, rows, &parts);
   return parts;
 }

@@ -46,7 +46,7 @@ void LshModel::signature(const MatrixView& vectors, const Bitmap* present,
   std::vector<float> floats(std::min(vectors.rows, kConverted) * dim_);
   for (std::size_t begin = 0; begin < vectors.rows; begin += kConverted) {
     const std::size_t rows = std::min(kConverted, vectors.rows - begin);
-    to_model_space({vectors.row(begin), rows, dim_, vectors.type}, Distance::kL2, nullptr,
+    to_model_space({vectors.row(begin), rows, dim_, vectors.type}, Distance::kL2, {},
                    floats.data());
     compute::in_parallel(rows, block, rows * dim_ * m_ / kThreadSteps,
                          [&](std::size_t first, std::size_t last) {

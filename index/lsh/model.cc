@@ -59,7 +59,7 @@ std::vector<float> sample_rows(const MatrixView& sample) {
     std::memcpy(gathered.data() + i * sample.stride(), sample.row(order[i]), sample.stride());
   }
   std::vector<float> rows(order.size() * sample.dim);
-  to_model_space({gathered.data(), order.size(), sample.dim, sample.type}, Distance::kL2, nullptr,
+  to_model_space({gathered.data(), order.size(), sample.dim, sample.type}, Distance::kL2, {},
                  rows.data());
   return rows;
 }

@@ -236,10 +236,10 @@ TEST_CASE("ivf: model space, and back") {
   };
   std::vector<float> model(6), back(6);
   index::to_model_space({bytes(rows), 3, 2, ElementType::kFloat32}, Distance::kCosine,
-                        quarter_turn.data(), model.data());
+                        {quarter_turn.data()}, model.data());
   CHECK(model == std::vector<float>{-0.8f, 0.6f, 0, 0, -0.8f, -0.6f});
   index::from_model_space(model.data(), 3, 2, ElementType::kFloat32, Distance::kCosine,
-                          quarter_turn.data(), reinterpret_cast<std::byte*>(back.data()));
+                          {quarter_turn.data()}, reinterpret_cast<std::byte*>(back.data()));
   CHECK(back == std::vector<float>{0.6f, 0.8f, 0, 0, -0.6f, 0.8f});
 
   // What float32 cannot hold is as large as it can be.
@@ -247,25 +247,25 @@ TEST_CASE("ivf: model space, and back") {
   const std::vector<float> eighth_turn = {0.8f, 0.6f, -0.6f, 0.8f};
   const std::vector<float> huge = {3.3e38f, 3.3e38f, -3.3e38f, -3.3e38f, 3.3e38f, -3.3e38f};
   index::to_model_space({bytes(huge), 3, 2, ElementType::kFloat32}, Distance::kL2,
-                        eighth_turn.data(), model.data());
+                        {eighth_turn.data()}, model.data());
   CHECK(model[1] == kLargest);
   CHECK(model[3] == -kLargest);
   for (const float x : model) CHECK(std::isfinite(x));
 
   std::int8_t small[6] = {3, 4, 0, 0, -6, 8};
   index::to_model_space({reinterpret_cast<std::byte*>(small), 3, 2, ElementType::kInt8},
-                        Distance::kL2, nullptr, model.data());
+                        Distance::kL2, {}, model.data());
   CHECK(model == rows);
-  index::from_model_space(model.data(), 3, 2, ElementType::kInt8, Distance::kCosine, nullptr,
+  index::from_model_space(model.data(), 3, 2, ElementType::kInt8, Distance::kCosine, {},
                           reinterpret_cast<std::byte*>(small));
   CHECK(std::vector<int>(small, small + 6) == std::vector<int>{95, 127, 0, 0, -95, 127});
   const std::vector<float> wide = {200.4f, -1e9f};
-  index::from_model_space(wide.data(), 1, 2, ElementType::kInt8, Distance::kL2, nullptr,
+  index::from_model_space(wide.data(), 1, 2, ElementType::kInt8, Distance::kL2, {},
                           reinterpret_cast<std::byte*>(small));
   CHECK(static_cast<int>(small[0]) == 127);
   CHECK(static_cast<int>(small[1]) == -128);
   std::uint16_t halves[2];
-  index::from_model_space(wide.data(), 1, 2, ElementType::kFloat16, Distance::kL2, nullptr,
+  index::from_model_space(wide.data(), 1, 2, ElementType::kFloat16, Distance::kL2, {},
                           reinterpret_cast<std::byte*>(halves));
   CHECK(half_to_float(halves[0]) == 200.375f);
   CHECK(half_to_float(halves[1]) == -65504);

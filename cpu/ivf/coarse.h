@@ -1,0 +1,20 @@
+// Which lists a query probes: compute/ivf.h, and of RaBitQ codes compute/rabitq.h.
+// Threads: any.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "compute/ivf.h"
+
+namespace warplite::cpu {
+
+struct Probe {
+  float a;  // what the list adds to scores: (float)D of ivf.h, D of rabitq.h
+  std::uint32_t list;
+};
+
+// The lists that each query probes, nearest first. Throws Error{kInterrupted}.
+std::vector<std::vector<Probe>> choose_lists(const compute::IvfWork& work);
+
+}  // namespace warplite::cpu

@@ -1,0 +1,346 @@
+// RaBitQ codes, with the bits of compute/rabitq.h: every width adds the same terms in the same
+// order. No multiplication and addition may be fused here.
+#include "cpu/ivf/rabitq_kernels.h"
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "compute/rabitq.h"
+#include "cpu/runtime/highway_config.h"
+#include "cpu/runtime/targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu/ivf/rabitq_kernels.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace warplite::cpu {
+namespace HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+using Floats = hn::CappedTag<float, 16>;
+constexpr Floats kFloats;
+constexpr std::size_t kLanes = hn::MaxLanes(kFloats);
+constexpr std::size_t kSums = 16;                 // of Σ16
+constexpr std::size_t kVectors = kSums / kLanes;  // that hold them
+using FloatVector = hn::VFromD<Floats>;
+using Ints = hn::RebindToSigned<Floats>;
+constexpr Ints kInts;
+constexpr std::uint32_t kRows = compute::RabitqGroup::kRows;
+
+// Adds the sums as Σ16 does.
+HWY_INLINE float total(float* sums) {
+  for (std::size_t half = kSums / 2; half != 0; half /= 2) {
+    for (std::size_t i = 0; i < half; ++i) sums[i] += sums[i + half];
+  }
+  return sums[0];
+}
+
+// One term of D from vectors or single numbers.
+template <bool kProduct>
+HWY_INLINE FloatVector term(FloatVector y, FloatVector c) {
+  if constexpr (kProduct) return hn::Mul(y, c);
+  const FloatVector x = hn::Sub(y, c);
+  return hn::Mul(x, x);
+}
+template <bool kProduct>
+HWY_INLINE float term(float y, float c) {
+  return kProduct ? y * c : (y - c) * (y - c);
+}
+
+template <bool kProduct, std::size_t kRowsAtOnce>
+HWY_INLINE void distances_of(const float* y, const float* rows, std::uint32_t dim, float* out) {
+  FloatVector sums[kRowsAtOnce][kVectors];
+  for (std::size_t r = 0; r < kRowsAtOnce; ++r) {
+    for (std::size_t v = 0; v < kVectors; ++v) sums[r][v] = hn::Zero(kFloats);
+  }
+  const std::uint32_t whole = dim / kSums * kSums;
+  for (std::uint32_t i = 0; i < whole; i += kSums) {
+    for (std::size_t v = 0; v < kVectors; ++v) {
+      const FloatVector query = hn::LoadU(kFloats, y + i + v * kLanes);
+      for (std::size_t r = 0; r < kRowsAtOnce; ++r) {
+        const float* row = rows + r * std::size_t{dim} + i + v * kLanes;
+        sums[r][v] = hn::Add(sums[r][v], term<kProduct>(query, hn::LoadU(kFloats, row)));
+      }
+    }
+  }
+  for (std::size_t r = 0; r < kRowsAtOnce; ++r) {
+    float each[kSums];
+    for (std::size_t v = 0; v < kVectors; ++v) hn::StoreU(sums[r][v], kFloats, each + v * kLanes);
+    const float* row = rows + r * std::size_t{dim};
+    for (std::uint32_t i = whole; i < dim; ++i) each[i - whole] += term<kProduct>(y[i], row[i]);
+    out[r] = kProduct ? 0.0f - total(each) : total(each);
+  }
+}
+
+template <bool kProduct>
+void all_distances(const float* y, const float* rows, std::size_t n, std::uint32_t dim,
+                   float* out) {
+  std::size_t i = 0;
+  for (; i + 4 <= n; i += 4) distances_of<kProduct, 4>(y, rows + i * dim, dim, out + i);
+  for (; i < n; ++i) distances_of<kProduct, 1>(y, rows + i * dim, dim, out + i);
+}
+
+void distances(const float* y, const float* rows, std::size_t n, std::uint32_t dim, bool product,
+               float* out) {
+  if (product) {
+    all_distances<true>(y, rows, n, dim, out);
+  } else {
+    all_distances<false>(y, rows, n, dim, out);
+  }
+}
+
+#if HWY_TARGET == HWY_SCALAR
+
+// T of whole sub-spaces.
+HWY_INLINE void write_entries(const std::int8_t* w, std::uint32_t m, std::uint8_t* out) {
+  for (std::uint32_t i = 0; i < m * 16; ++i) {
+    std::int32_t sum = 128;
+    for (std::uint32_t b = 0; b < 4; ++b) {
+      const std::int32_t element = w[i / 16 * 4 + b];
+      sum += ((i >> b) & 1) != 0 ? element : -element;
+    }
+    out[i] = static_cast<std::uint8_t>(sum);
+  }
+}
+
+std::int32_t dot(const std::int8_t* elements, const std::uint8_t* planes, std::uint32_t count,
+                 std::uint32_t dim) {
+  const std::size_t bytes = compute::plane_bytes(dim);
+  std::int32_t sum = 0;
+  for (std::uint32_t i = 0; i < dim; ++i) {
+    std::int32_t code = 0;
+    for (std::uint32_t p = 0; p < count; ++p) {
+      code = code * 2 + ((planes[p * bytes + i / 8] >> (i % 8)) & 1);
+    }
+    sum += code * elements[i];
+  }
+  return sum;
+}
+
+#else
+
+using Octets = hn::CappedTag<std::uint8_t, 64>;
+constexpr Octets kOctets;
+constexpr std::size_t kOctetLanes = hn::MaxLanes(kOctets);
+
+constexpr std::size_t kSpaces = kOctetLanes / 16;  // of a vector: 1, 2 or 4
+
+// What makes entries of the elements of four sub-spaces: byte j of a sub-space has element b as it is
+// where bit b of j is set, and else −w = ~w + 1, whose ones are in `start`.
+struct EntryBytes {
+  std::uint8_t element[4 / kSpaces][4][kOctetLanes], flip[4][kOctetLanes], start[kOctetLanes];
+
+  constexpr EntryBytes() : element{}, flip{}, start{} {
+    for (std::size_t lane = 0; lane < kOctetLanes; ++lane) {
+      start[lane] = 128;
+      for (std::size_t b = 0; b < 4; ++b) {
+        const bool set = ((lane >> b) & 1) != 0;
+        flip[b][lane] = set ? 0 : 255;
+        if (!set) ++start[lane];
+        for (std::size_t turn = 0; turn < 4 / kSpaces; ++turn) {
+          element[turn][b][lane] =
+              static_cast<std::uint8_t>((turn * kSpaces + lane / 16) * 4 + b);
+        }
+      }
+    }
+  }
+};
+constexpr EntryBytes kEntryBytes;
+
+// T of sub-spaces, four at a time.
+HWY_INLINE void write_entries(const std::int8_t* w, std::uint32_t m, std::uint8_t* out) {
+  const auto start = hn::LoadU(kOctets, kEntryBytes.start);
+  for (std::uint32_t s = 0; s < m; s += 4) {
+    const auto four = hn::LoadDup128(kOctets, reinterpret_cast<const std::uint8_t*>(w) + s * 4);
+    for (std::size_t turn = 0; turn < 4 / kSpaces; ++turn) {
+      auto sum = start;
+      for (std::size_t b = 0; b < 4; ++b) {
+        const auto lanes = hn::LoadU(kOctets, kEntryBytes.element[turn][b]);
+        const auto flip = hn::LoadU(kOctets, kEntryBytes.flip[b]);
+        sum = hn::Add(sum, hn::Xor(hn::TableLookupBytes(four, lanes), flip));
+      }
+      hn::StoreU(sum, kOctets, out + s * 16 + turn * kOctetLanes);
+    }
+  }
+}
+
+// Σ e·v, where products of pairs fit 16 bits.
+std::int32_t dot(const std::int8_t* elements, const std::uint8_t* planes, std::uint32_t count,
+                 std::uint32_t dim) {
+  using Half = hn::Half<Octets>;
+  using Products = hn::Rebind<std::int16_t, Half>;
+  const Half half;
+  const Products shorts;
+  const hn::RepartitionToWide<Products> wide;
+  const hn::Rebind<std::int8_t, Half> half_elements;
+  const std::size_t bytes = compute::plane_bytes(dim);
+  auto sum0 = hn::Zero(wide), sum1 = hn::Zero(wide);
+  for (std::uint32_t i = 0; i < dim; i += kOctetLanes) {
+    auto codes = hn::Zero(kOctets);
+    for (std::uint32_t p = 0; p < count; ++p) {
+      const auto bits = hn::LoadMaskBits(kOctets, planes + p * bytes + i / 8);
+      codes = hn::Or(codes, hn::IfThenElseZero(
+                                bits, hn::Set(kOctets, static_cast<std::uint8_t>(1u << (count - 1 - p)))));
+    }
+    const auto low = hn::PromoteTo(shorts, hn::LowerHalf(half, codes));
+    const auto high = hn::PromoteTo(shorts, hn::UpperHalf(half, codes));
+    const auto v0 = hn::PromoteTo(shorts, hn::LoadU(half_elements, elements + i));
+    const auto v1 = hn::PromoteTo(shorts, hn::LoadU(half_elements, elements + i + kOctetLanes / 2));
+    sum0 = hn::ReorderWidenMulAccumulate(wide, low, v0, sum0, sum1);
+    sum0 = hn::ReorderWidenMulAccumulate(wide, high, v1, sum0, sum1);
+  }
+  return hn::GetLane(hn::SumOfLanes(wide, hn::Add(sum0, sum1)));
+}
+
+#endif
+
+// x, and the greatest |x_i|; returns Σ16 x².
+float subtract(const float* y, const float* centroid, std::uint32_t dim, float* x, float* top) {
+  FloatVector sums[kVectors];
+  FloatVector most = hn::Zero(kFloats);
+  for (std::size_t v = 0; v < kVectors; ++v) sums[v] = hn::Zero(kFloats);
+  const std::uint32_t whole = dim / kSums * kSums;
+  for (std::uint32_t i = 0; i < whole; i += kSums) {
+    for (std::size_t v = 0; v < kVectors; ++v) {
+      const std::size_t at = i + v * kLanes;
+      const FloatVector each = hn::Sub(hn::LoadU(kFloats, y + at), hn::LoadU(kFloats, centroid + at));
+      hn::StoreU(each, kFloats, x + at);
+      sums[v] = hn::Add(sums[v], hn::Mul(each, each));
+      most = hn::Max(most, hn::Abs(each));
+    }
+  }
+  float each[kSums], mosts[kLanes];
+  for (std::size_t v = 0; v < kVectors; ++v) hn::StoreU(sums[v], kFloats, each + v * kLanes);
+  hn::StoreU(most, kFloats, mosts);
+  float greatest = 0;
+  for (std::size_t i = 0; i < kLanes; ++i) greatest = mosts[i] > greatest ? mosts[i] : greatest;
+  for (std::uint32_t i = whole; i < dim; ++i) {
+    x[i] = y[i] - centroid[i];
+    each[i - whole] += x[i] * x[i];
+    greatest = std::fabs(x[i]) > greatest ? std::fabs(x[i]) : greatest;
+  }
+  *top = greatest;
+  return total(each);
+}
+
+// trunc(x·scale ± ½) of a vector of elements.
+HWY_INLINE hn::VFromD<Ints> rounded(FloatVector x, FloatVector scale) {
+  const FloatVector scaled = hn::Mul(x, scale);
+  return hn::ConvertTo(kInts, hn::Add(scaled, hn::CopySign(hn::Set(kFloats, 0.5f), scaled)));
+}
+
+void tables(const float* y, const float* centroid, std::uint32_t dim, float* scratch,
+            RabitqTables& out) {
+  const std::uint32_t m = (dim + compute::kRabitqDims - 1) / compute::kRabitqDims;
+  float* const x = scratch;
+  float top;
+  out.square = subtract(y, centroid, dim, x, &top);
+  out.norm = std::sqrt(out.square);
+  if (!(top >= compute::kLeastTop && top <= std::numeric_limits<float>::max())) {
+    out.unit = out.fine = 0;
+    out.sum = 0;
+    std::memset(out.entries, 128, std::size_t{m} * 16);
+    std::memset(out.elements, 0, dim);
+    return;
+  }
+  const std::uint32_t padded = (dim + 15) / 16 * 16;
+  for (std::uint32_t i = dim; i < padded; ++i) x[i] = 0;
+  const FloatVector coarse = hn::Set(kFloats, 31.0f / top), fine = hn::Set(kFloats, 127.0f / top);
+  const hn::Rebind<std::int8_t, Floats> narrow;
+  auto sum = hn::Zero(kInts);
+  // Each w takes the place of elements that were read.
+  std::int8_t* const w = reinterpret_cast<std::int8_t*>(scratch);
+  for (std::uint32_t i = 0; i < padded; i += kLanes) {
+    const FloatVector element = hn::LoadU(kFloats, x + i);
+    const auto v = rounded(element, fine);
+    sum = hn::Add(sum, v);
+    hn::StoreU(hn::DemoteTo(narrow, v), narrow, out.elements + i);
+    hn::StoreU(hn::DemoteTo(narrow, rounded(element, coarse)), narrow, w + i);
+  }
+  write_entries(w, m, out.entries);
+  out.unit = top / 31.0f;
+  out.fine = top / 254.0f;
+  out.sum = hn::GetLane(hn::SumOfLanes(kInts, sum));
+}
+
+HWY_INLINE FloatVector load_sums(const std::uint16_t* from, FloatVector middle) {
+  const hn::Rebind<std::uint16_t, Floats> words;
+  return hn::Sub(hn::ConvertTo(kFloats, hn::PromoteTo(kInts, hn::LoadU(words, from))), middle);
+}
+HWY_INLINE FloatVector load_sums(const std::uint32_t* from, FloatVector middle) {
+  return hn::Sub(
+      hn::ConvertTo(kFloats, hn::LoadU(kInts, reinterpret_cast<const std::int32_t*>(from))),
+      middle);
+}
+
+HWY_INLINE FloatVector load_bfloats(const std::uint16_t* from) {
+  const hn::Rebind<std::uint16_t, Floats> halves;
+  const hn::RebindToUnsigned<Floats> bits;
+  return hn::BitCast(kFloats, hn::ShiftLeft<16>(hn::PromoteTo(bits, hn::LoadU(halves, from))));
+}
+
+template <class Sum>
+std::size_t find_survivors(const RabitqScores& of, const Sum* sums, float limit, float* lows,
+                           std::uint32_t* places) {
+  const compute::RabitqGroup group(of.m);
+  const FloatVector unit = hn::Set(kFloats, of.unit), norm = hn::Set(kFloats, of.norm);
+  const FloatVector a = hn::Set(kFloats, of.a), most = hn::Set(kFloats, limit);
+  // Sums and what is subtracted are below 2^24: the difference is exact.
+  const FloatVector middle = hn::Set(kFloats, 128.0f * static_cast<float>(of.m));
+  std::size_t found = 0;
+  for (std::size_t g = 0; g < of.count; ++g) {
+    const std::uint8_t* const at = of.groups + g * group.size;
+    const auto factor = [&](std::uint32_t array, std::size_t i) {
+      return load_bfloats(reinterpret_cast<const std::uint16_t*>(at + array) + i);
+    };
+    for (std::size_t i = 0; i < kRows; i += kLanes) {
+      const std::size_t place = g * kRows + i;
+      const FloatVector product = hn::Mul(unit, load_sums(sums + place, middle));
+      const FloatVector score =
+          hn::Add(hn::Add(a, factor(group.bias, i)), hn::Mul(factor(group.f, i), product));
+      const FloatVector low = hn::Sub(score, hn::Mul(factor(group.g, i), norm));
+      const auto beyond = hn::Gt(low, most);
+      if (hn::AllTrue(kFloats, beyond)) continue;
+      hn::StoreU(low, kFloats, lows + place);
+      std::uint8_t bytes[8] = {};
+      hn::StoreMaskBits(kFloats, beyond, bytes);
+      std::uint32_t within = ~(std::uint32_t{bytes[0]} | std::uint32_t{bytes[1]} << 8) &
+                             ((std::uint32_t{1} << kLanes) - 1);
+      for (; within != 0; within &= within - 1) {
+        places[found++] = static_cast<std::uint32_t>(place) +
+                          static_cast<std::uint32_t>(std::countr_zero(within));
+      }
+    }
+  }
+  return found;
+}
+
+std::size_t survivors(const RabitqScores& of, float limit, float* lows, std::uint32_t* places) {
+  return of.wide != nullptr ? find_survivors(of, of.wide, limit, lows, places)
+                            : find_survivors(of, of.sums, limit, lows, places);
+}
+
+}  // namespace
+
+void fill_rabitq(RabitqKernels& kernels) { kernels = {distances, tables, survivors, dot}; }
+
+}  // namespace HWY_NAMESPACE
+}  // namespace warplite::cpu
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace warplite::cpu {
+
+const RabitqKernels& rabitq_kernels() {
+  static const KernelTables<RabitqKernels> tables{WARPLITE_EACH_TARGET(fill_rabitq)};
+  return tables.active();
+}
+
+}  // namespace warplite::cpu
+#endif

@@ -1,0 +1,58 @@
+// The inner loops of RaBitQ codes (compute/rabitq.h has the arithmetic), a part of the table of
+// kernels of each SIMD target.
+// Threads: the functions keep no state.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace warplite::cpu {
+
+// What a query makes of a list.
+struct RabitqTables {
+  std::uint8_t* entries = nullptr;   // T: [m][16]
+  std::int8_t* elements = nullptr;   // v: [dim], zeros behind up to a multiple of 64
+  float unit = 0, fine = 0;
+  float norm = 0, square = 0;        // ‖x‖, and squared
+  std::int32_t sum = 0;              // Σ v
+};
+
+// Positions of a run that are scored together, whole groups of them.
+struct RabitqScores {
+  const std::uint16_t* sums = nullptr;   // or, of more than kSummedSpaces, `wide`
+  const std::uint32_t* wide = nullptr;
+  const std::uint8_t* groups = nullptr;  // RabitqGroup of the first
+  std::uint32_t m = 0;
+  std::size_t count = 0;                 // of groups
+  float unit = 0, norm = 0, a = 0;       // norm 0: low is the score of the signs
+};
+
+struct RabitqKernels {
+  // out[i] = D of y and row i of `rows`, [n][dim]; with `product` as ip has it.
+  void (*distances)(const float* y, const float* rows, std::size_t n, std::uint32_t dim,
+                    bool product, float* out) = nullptr;
+
+  // `scratch`: dim floats, rounded up to 64.
+  void (*tables)(const float* y, const float* centroid, std::uint32_t dim, float* scratch,
+                 RabitqTables& out) = nullptr;
+
+  // Writes the places in ascending order where `low` does not exceed `limit` or is NaN, with
+  // lows[place], and returns their number.
+  std::size_t (*survivors)(const RabitqScores& of, float limit, float* lows,
+                           std::uint32_t* places) = nullptr;
+
+  // Σ e·v over `planes`, [count][plane_bytes(dim)], the highest bit first; kPlaneSlack bytes behind
+  // them may be read.
+  std::int32_t (*dot)(const std::int8_t* elements, const std::uint8_t* planes, std::uint32_t count,
+                      std::uint32_t dim) = nullptr;
+};
+
+// The table of the SIMD target in use. Valid for the life of the process.
+const RabitqKernels& rabitq_kernels();
+
+// s·x of a sum of table entries.
+inline float signs_product(float unit, std::uint32_t m, std::int64_t sum) {
+  return unit * static_cast<float>(sum - 128 * static_cast<std::int64_t>(m));
+}
+
+}  // namespace warplite::cpu

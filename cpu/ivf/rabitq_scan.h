@@ -1,0 +1,73 @@
+// The scan (scan.h) of RaBitQ codes.
+// Not thread-safe: one per thread, as are the states.
+#pragma once
+
+#include <span>
+
+#include "cpu/ivf/context.h"
+#include "cpu/ivf/rabitq_lists.h"
+#include "cpu/ivf/scan.h"
+
+namespace warplite::cpu {
+
+class RabitqScan {
+ public:
+  struct Query {
+    explicit Query(const IvfContext& context) : candidates(context.keep()) {}
+    void absorb(const Query& other) { candidates.merge(other.candidates); }
+
+    std::size_t number = 0;
+    std::uint32_t list = kNoList;  // that the tables are of
+    RabitqLists::Tables tables;
+    Candidates candidates;
+  };
+  struct Visit {
+    Query* query;
+    Probe probe;
+  };
+
+  explicit RabitqScan(const IvfContext& context)
+      : context_(context),
+        lists_(context.shape(), context.work().distance == Distance::kInnerProduct),
+        refiner_(context) {}
+
+  void begin(std::size_t number, Query& query) {
+    query.number = number;
+    query.list = kNoList;
+    query.candidates.clear();
+  }
+  void join(const Query& first, Query& query) { begin(first.number, query); }
+  // Asks memory for what scan() will read.
+  void ask_for(std::uint32_t list, const IvfSpan& span) {
+    lists_.ask_for(of(span), context_.centroid(list));
+  }
+  void scan(const IvfSpan& span, std::span<const Visit> visits) {
+    for (const Visit& visit : visits) {
+      Query& query = *visit.query;
+      if (query.list != visit.probe.list) {
+        lists_.prepare(context_.model_query(query.number), context_.centroid(visit.probe.list),
+                       query.tables);
+        query.list = visit.probe.list;
+      }
+      lists_.scan(of(span), query.tables, query.candidates);
+    }
+  }
+  void finish(Query& query, TopK& best) { refiner_.finish(query.number, query.candidates, best); }
+  // Tables are a list's, so that queries that read it together would share its bytes alone.
+  static bool together(const IvfContext&) { return false; }
+
+ private:
+  static constexpr std::uint32_t kNoList = 0xffffffffu;
+
+  RabitqLists::Span of(const IvfSpan& span) const {
+    const RowMap& rows = context_.rows();
+    return {&context_.run(span.run), span.begin, span.end, rows.all_live() ? nullptr : &rows,
+            rows.first_of(span.run)};
+  }
+
+  const IvfContext& context_;
+  RabitqLists lists_;
+  Refiner refiner_;
+};
+
+}  // namespace warplite::cpu

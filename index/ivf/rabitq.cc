@@ -1,0 +1,143 @@
+#include "index/ivf/rabitq.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include "compute/rabitq.h"
+
+namespace warplite::index {
+namespace {
+
+// Steps of the uniform quantiser of B bits that suits a normal distribution of spread 1 best (Max,
+// 1960), by B. A code is tried with steps around it, and the one is kept whose direction is nearest.
+constexpr double kSteps[compute::kMostPlanes + 1] = {0,      1.5958, 0.9957, 0.5860, 0.3352,
+                                                     0.1881, 0.1041, 0.0569, 0.0308};
+constexpr double kTries[] = {0.6, 0.75, 0.87, 1, 1.15, 1.35, 1.7};
+
+float finite(double value) {
+  constexpr double kMost = std::numeric_limits<float>::max();
+  return static_cast<float>(std::clamp(value, -kMost, kMost));
+}
+
+// A direction whose elements are k + ½ of the magnitudes' steps.
+struct Direction {
+  double product = 0;  // with the magnitudes
+  double square = 0;
+
+  // Compares the cosines.
+  bool nearer_than(const Direction& other) const {
+    return product * product * other.square > other.product * other.product * square;
+  }
+};
+
+// A Coder holds what is needed of one residual.
+class Coder {
+ public:
+  Coder(std::uint32_t dim, const float* centroid, const float* row)
+      : centroid_(centroid), magnitudes_(dim), negative_(dim) {
+    for (std::uint32_t i = 0; i < dim; ++i) {
+      const double r = static_cast<double>(row[i]) - static_cast<double>(centroid[i]);
+      negative_[i] = std::signbit(r) ? 1 : 0;
+      magnitudes_[i] = std::fabs(r);
+      square_ += r * r;
+      sum_ += magnitudes_[i];
+      with_centroid_ += r * static_cast<double>(centroid[i]);
+    }
+  }
+
+  RabitqFactors code(Distance distance, std::uint32_t count, std::uint8_t* planes) const {
+    const std::uint32_t dim = static_cast<std::uint32_t>(magnitudes_.size());
+    std::memset(planes, 0, std::size_t{count} * compute::plane_bytes(dim));
+    if (!(square_ > 0)) return {};
+    const bool product = distance == Distance::kInnerProduct;
+    const double part = product ? -1 : -2;
+    RabitqFactors factors;
+    factors.bias = finite(product ? -with_centroid_ : square_);
+    const double f = square_ / sum_;
+    const double apart = dim - sum_ * sum_ / square_;
+    factors.f = finite(part * f);
+    factors.g = finite(dim == 1 ? 0 : compute::kErrors * -part * f * std::sqrt(std::max(0.0, apart)) /
+                                          std::sqrt(dim - 1.0));
+    const double scale = count == 1 ? 1 : best_scale(count);
+    const double along = write(count, scale, planes);
+    if (count > 1) factors.fine = finite(part * square_ / along);
+    return factors;
+  }
+
+ private:
+  // Steps to the unit of magnitude, of which the code's direction is nearest to the residual's.
+  double best_scale(std::uint32_t count) const {
+    const double spread = std::sqrt(square_ / static_cast<double>(magnitudes_.size()));
+    const double most = static_cast<double>((1u << (count - 1)) - 1);
+    Direction best;
+    double best_scale = 0;
+    for (const double factor : kTries) {
+      const double scale = 1 / (spread * kSteps[count] * factor);
+      if (!(scale > 0) || !(scale <= std::numeric_limits<double>::max())) continue;
+      Direction direction;
+      for (const double magnitude : magnitudes_) {
+        const double level = std::min(std::floor(magnitude * scale), most) + 0.5;
+        direction.product += level * magnitude;
+        direction.square += level * level;
+      }
+      if (best_scale != 0 && !direction.nearer_than(best)) continue;
+      best = direction;
+      best_scale = scale;
+    }
+    return best_scale;
+  }
+
+  // Returns the product of the code's direction with the residual.
+  double write(std::uint32_t count, double scale, std::uint8_t* planes) const {
+    const std::uint32_t dim = static_cast<std::uint32_t>(magnitudes_.size());
+    const std::size_t bytes = compute::plane_bytes(dim);
+    const std::uint32_t most = (1u << (count - 1)) - 1;
+    double product = 0;
+    for (std::uint32_t i = 0; i < dim; ++i) {
+      const double level = std::min(std::floor(magnitudes_[i] * scale), static_cast<double>(most));
+      const auto k = static_cast<std::uint32_t>(level);
+      const std::uint32_t code = negative_[i] != 0 ? most - k : k;
+      const unsigned bit = 1u << (i % 8);
+      if (negative_[i] == 0) planes[i / 8] |= static_cast<std::uint8_t>(bit);
+      for (std::uint32_t p = 1; p < count; ++p) {
+        if (((code >> (count - 1 - p)) & 1) != 0) {
+          planes[p * bytes + i / 8] |= static_cast<std::uint8_t>(bit);
+        }
+      }
+      product += (level + 0.5) * magnitudes_[i];
+    }
+    return product;
+  }
+
+  const float* centroid_;
+  std::vector<double> magnitudes_;
+  std::vector<std::uint8_t> negative_;
+  double square_ = 0, sum_ = 0, with_centroid_ = 0;
+};
+
+}  // namespace
+
+RabitqFactors encode_rabitq(Distance distance, std::uint32_t dim, const float* centroid,
+                            const float* row, std::uint32_t count, std::uint8_t* planes) {
+  return Coder(dim, centroid, row).code(distance, count, planes);
+}
+
+void decode_rabitq(Distance distance, std::uint32_t dim, const float* centroid,
+                   const RabitqFactors& factors, std::uint32_t count, const std::uint8_t* planes,
+                   float* out) {
+  const std::size_t bytes = compute::plane_bytes(dim);
+  const double part = distance == Distance::kInnerProduct ? -1 : -2;
+  const double scale = static_cast<double>(count == 1 ? factors.f : factors.fine) / part;
+  const double middle = static_cast<double>((1u << count) - 1) / 2;
+  for (std::uint32_t i = 0; i < dim; ++i) {
+    std::uint32_t code = 0;
+    for (std::uint32_t p = 0; p < count; ++p) code = code * 2 + ((planes[p * bytes + i / 8] >> (i % 8)) & 1);
+    const double element = count == 1 ? 2 * (code - middle) : code - middle;
+    out[i] = finite(static_cast<double>(centroid[i]) + scale * element);
+  }
+}
+
+}  // namespace warplite::index
