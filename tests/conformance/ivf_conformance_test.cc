@@ -70,6 +70,47 @@ TEST_CASE("ivf: every coding gives the reference's hits") {
   }
 }
 
+TEST_CASE("ivf: RaBitQ codes of every number of planes give the reference's hits") {
+  const Restore restore;
+  std::uint64_t n = 7000;
+  for (std::uint32_t planes = 1; planes <= kMostPlanes; ++planes) {
+    for (const std::uint32_t dim : {1u, 3u, 8u, 24u, 61u, 64u, 128u, 200u, 1030u}) {
+      for (const std::uint32_t groups : {0u, 1u, 4u}) {
+        Case c = make_case({(dim + 3) / 4, 4, 4}, n++);
+        c.shape.dim = dim;
+        c.shape.planes = planes;
+        c.shape.lists = groups == 0 ? c.shape.lists : turn<std::uint32_t>({5, 70, 33}, n);
+        c.shape.groups = groups;
+        c.nprobe = std::min(turn<std::uint32_t>({1, 4, 20, 1000}, n / 2), c.shape.lists);
+        check_everywhere(c);
+      }
+    }
+  }
+}
+
+TEST_CASE("ivf: RaBitQ codes of long lists, of many queries, with every distance and type") {
+  const Restore restore;
+  std::uint64_t n = 8000;
+  for (Distance distance : {Distance::kL2, Distance::kCosine, Distance::kInnerProduct}) {
+    for (ElementType type : number_types()) {
+      for (const std::uint32_t planes : {1u, 3u, 5u}) {
+        Case c = make_case({9, 4, 4}, n++);
+        c.shape.dim = 35;
+        c.shape.planes = planes;
+        c.shape.lists = 3;
+        c.list_rows = {700, 300, 1};
+        c.distance = distance;
+        c.type = type;
+        c.nprobe = 3;
+        c.queries = turn<std::size_t>({1, 70}, n);
+        c.refine = turn<std::size_t>({0, 3, 1}, n);
+        c.vectors = true;
+        check_everywhere(c);
+      }
+    }
+  }
+}
+
 TEST_CASE("ivf: every distance, element type and refinement") {
   const Restore restore;
   std::uint64_t n = 1000;
@@ -174,9 +215,14 @@ TEST_CASE("ivf: a device outlives queries and rows that are no numbers") {
   const float kNone[] = {std::numeric_limits<float>::infinity(),
                          -std::numeric_limits<float>::infinity(),
                          std::numeric_limits<float>::quiet_NaN()};
-  for (const Coding& coding : {Coding{8, 8, 4}, Coding{8, 4, 4}, Coding{0, 8, 32}}) {
+  for (const Coding& coding :
+       {Coding{8, 8, 4}, Coding{8, 4, 4}, Coding{0, 8, 32}, Coding{8, 5, 4}}) {
     for (std::size_t queries : {1, 5, 70}) {
       Case c = make_case(coding, 7);
+      if (coding.bits == 5) {  // RaBitQ
+        c.shape.bits = 4;
+        c.shape.planes = 3;
+      }
       c.queries = queries;
       c.shape.lists = 300;  // enough for products of many
       c.list_rows = {3, 0, 1};

@@ -14,6 +14,7 @@
 #include <doctest/doctest.h>
 
 #include "compute/device.h"
+#include "core/bfloat16.h"
 #include "core/bytes.h"
 #include "core/elements.h"
 #include "tests/reference/reference.h"
@@ -50,7 +51,8 @@ struct Case {
 inline std::string describe(const Case& c) {
   std::ostringstream text;
   text << info(c.distance).name << " type " << static_cast<int>(c.type) << " dim " << c.shape.dim
-       << " lists " << c.shape.lists << " m " << c.shape.m << " bits " << c.shape.bits << " data "
+       << " lists " << c.shape.lists << " m " << c.shape.m << " bits " << c.shape.bits << " planes "
+       << c.shape.planes << " groups " << c.shape.groups << " data "
        << static_cast<int>(c.data) << " list rows " << c.list_rows.front() << "… runs " << c.runs
        << " blocks " << c.blocks << " filter " << c.filter << " vectors " << c.vectors
        << " refine " << c.refine << " k " << c.k << " queries " << c.queries << " nprobe "
@@ -109,7 +111,7 @@ class World {
   const IvfWork& work_on(Device& device) {
     centroids_.load(device);
     work_.model.centroids = centroids_.buffer.get();
-    if (case_.shape.m != 0) codebooks_.load(device);
+    if (case_.shape.has_codebooks()) codebooks_.load(device);
     work_.model.codebooks = codebooks_.buffer.get();
     for (std::size_t r = 0; r < runs_.size(); ++r) {
       RunData& data = runs_[r];
@@ -143,20 +145,35 @@ class World {
 
   void make_model() {
     const IvfShape& shape = case_.shape;
-    std::vector<float> centroids = elements(std::size_t{shape.lists} * shape.dim);
+    std::vector<float> centroids =
+        elements((std::size_t{shape.lists} + shape.groups) * shape.dim);
     // Two lists equally near to every query.
     if (shape.lists > 2) {
       std::copy_n(centroids.begin() + shape.dim, shape.dim, centroids.begin() + 2 * shape.dim);
     }
     centroids_.bytes = bytes_of(centroids);
-    codebooks_.bytes =
-        bytes_of(elements(std::size_t{shape.m} * shape.codewords() * shape.sub_dim()));
+    if (shape.has_codebooks()) {
+      codebooks_.bytes =
+          bytes_of(elements(std::size_t{shape.m} * shape.codewords() * shape.sub_dim()));
+    }
     mean_ = elements(shape.dim);
     work_.distance = case_.distance;
     work_.model.shape = shape;
-    work_.model.mean = shape.m == 0 ? nullptr : mean_.data();
+    work_.model.mean = shape.has_codebooks() ? mean_.data() : nullptr;
+    if (shape.groups != 0) make_coarse_run();
     work_.nprobe = case_.nprobe;
     work_.refine = case_.refine;
+  }
+
+  // Lists in groups, one of which may have none.
+  void make_coarse_run() {
+    std::vector<std::uint32_t> groups(case_.shape.lists);
+    for (std::uint32_t& group : groups) {
+      group = static_cast<std::uint32_t>(random_() % case_.shape.groups);
+    }
+    write_run(case_.shape.coarse(), coarse_, groups);
+    work_.model.coarse = coarse_.bytes.bytes->data();
+    work_.model.coarse_positions = coarse_.positions;
   }
 
   void make_run(std::size_t r) {
@@ -169,7 +186,7 @@ class World {
     }
     std::shuffle(lists.begin(), lists.end(), random_);
     make_blocks(r, static_cast<std::uint32_t>(lists.size()));
-    write_run(run, lists);
+    write_run(case_.shape, run, lists);
     host_runs_.push_back({run.bytes.bytes->data(), {}});
   }
 
@@ -229,8 +246,7 @@ class World {
     }
   }
 
-  void write_run(RunData& run, const std::vector<std::uint32_t>& lists) {
-    const IvfShape& shape = case_.shape;
+  void write_run(const IvfShape& shape, RunData& run, const std::vector<std::uint32_t>& lists) {
     const std::uint32_t unit = shape.m != 0 && shape.bits == 4 ? kFastScanRows : 1;
     std::vector<std::uint32_t> begins{0}, ordinals;
     for (std::uint32_t list = 0; list < shape.lists; ++list) {
@@ -248,13 +264,12 @@ class World {
     std::memset(bytes, 0, at.size);
     std::memcpy(bytes + at.begins, begins.data(), begins.size() * 4);
     if (run.positions == 0) return;
+    if (shape.planes != 0) return write_rabitq(shape, ordinals, bytes);
     std::memcpy(bytes + at.ordinals, ordinals.data(), ordinals.size() * 4);
     if (shape.m == 0) return;
     for (std::uint32_t p = 0; p < run.positions; ++p) {
       if (ordinals[p] == kNoOrdinal) continue;
-      float bias = element();
-      if (case_.data == Data::kFewCodes) bias = static_cast<float>(random_() % 3) / 4;
-      if (case_.data == Data::kNegative) bias -= 100;
+      const float bias = some_bias();
       std::memcpy(bytes + at.bias + std::size_t{p} * 4, &bias, 4);
       write_code(p, reinterpret_cast<std::uint8_t*>(bytes + at.codes));
     }
@@ -276,6 +291,59 @@ class World {
     }
   }
 
+  void write_rabitq(const IvfShape& shape, const std::vector<std::uint32_t>& ordinals,
+                    std::byte* bytes) {
+    const auto positions = static_cast<std::uint32_t>(ordinals.size());
+    const IvfLayout at = IvfLayout::of(shape, positions);
+    const RabitqGroup group(shape.m);
+    const std::size_t size = RabitqRecord::size(shape.dim, shape.planes);
+    for (std::uint32_t p = 0; p < positions; ++p) {
+      std::byte* const factors = bytes + at.codes + std::size_t{p / 32} * group.size;
+      std::byte* const record = bytes + at.records + p * size;
+      std::memcpy(record + RabitqRecord::kOrdinal, &ordinals[p], 4);
+      float bias = std::numeric_limits<float>::infinity(), f = 0, g = 0;
+      if (ordinals[p] != kNoOrdinal) {
+        bias = some_bias();
+        f = case_.data == Data::kFewCodes ? -0.5f : -std::fabs(element());
+        g = random_() % 3 == 0 ? 0 : std::fabs(element()) / 4;
+        write_planes(shape, p, factors, record);
+      }
+      const std::uint16_t halves[] = {float_to_bfloat16(bias), float_to_bfloat16(f),
+                                      float_to_bfloat16(g)};
+      std::memcpy(factors + group.bias + p % 32 * 2, &halves[0], 2);
+      std::memcpy(factors + group.f + p % 32 * 2, &halves[1], 2);
+      std::memcpy(factors + group.g + p % 32 * 2, &halves[2], 2);
+      if (shape.planes < 2 || ordinals[p] == kNoOrdinal) continue;
+      const float fine = f / static_cast<float>(1u << shape.planes);
+      std::memcpy(record + RabitqRecord::kBias, &bias, 4);
+      std::memcpy(record + RabitqRecord::kFine, &fine, 4);
+    }
+  }
+
+  float some_bias() {
+    float bias = element();
+    if (case_.data == Data::kFewCodes) bias = static_cast<float>(random_() % 3) / 4;
+    if (case_.data == Data::kNegative) bias -= 100;
+    return bias;
+  }
+
+  void write_planes(const IvfShape& shape, std::uint32_t position, std::byte* group,
+                    std::byte* record) {
+    const std::uint64_t same = random_() % 3;
+    for (std::uint32_t i = 0; i < shape.dim; ++i) {
+      const std::uint64_t code = case_.data == Data::kFewCodes ? same * 5 + i : random_();
+      if ((code & 1) != 0) {
+        const unsigned bit = 1u << (i % 4 + (position % 32 < 16 ? 0 : 4));
+        group[i / 4 * 16 + position % 16] |= static_cast<std::byte>(bit);
+      }
+      for (std::uint32_t p = 1; p < shape.planes; ++p) {
+        if (((code >> p) & 1) == 0) continue;
+        record[RabitqRecord::kPlanes + (p - 1) * plane_bytes(shape.dim) + i / 8] |=
+            static_cast<std::byte>(1u << (i % 8));
+      }
+    }
+  }
+
   void make_queries() {
     const std::size_t stride = bytes_per_vector(case_.type, case_.shape.dim);
     queries_.resize(case_.queries * stride);
@@ -294,8 +362,10 @@ class World {
     }
     HitTable best(case_.queries, case_.k);
     reference_ivf_nearest(work_, reinterpret_cast<const float*>(centroids_.bytes->data()),
-                          reinterpret_cast<const float*>(codebooks_.bytes->data()), host_runs_,
-                          best);
+                          case_.shape.has_codebooks()
+                              ? reinterpret_cast<const float*>(codebooks_.bytes->data())
+                              : nullptr,
+                          host_runs_, best);
     for (std::size_t q = 0; q < case_.queries; ++q) expected_.push_back(best.sorted(q));
   }
 
@@ -305,6 +375,7 @@ class World {
   std::vector<float> mean_, model_queries_;
   std::vector<std::byte> queries_;
   std::vector<RunData> runs_;
+  RunData coarse_;
   std::vector<IvfHostRun> host_runs_;
   std::vector<IvfRun> given_;
   IvfWork work_;

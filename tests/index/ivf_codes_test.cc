@@ -61,7 +61,7 @@ Coded expected_code(const index::InvertedModel& model, Distance distance, const 
     nearest = d;
     coded.list = list;
   }
-  if (shape.m == 0) return coded;
+  if (!shape.has_codebooks()) return coded;
   const float* centroid = model.centroids() + coded.list * shape.dim;
   std::vector<float> residual(shape.dim);
   for (std::uint32_t d = 0; d < shape.dim; ++d) residual[d] = x[d] - centroid[d];

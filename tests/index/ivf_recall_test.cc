@@ -38,6 +38,17 @@ constexpr Setting kSettings[] = {
     {"ivfpq", "lists=128 m=8", Distance::kCosine, 16, 8, 0.995},
     {"ivfpq", "lists=128 m=8", Distance::kInnerProduct, 16, 0, 0.789},
     {"ivfpq", "lists=128 m=8", Distance::kInnerProduct, 16, 8, 0.995},
+    {"ivfrabitq", "lists=128 bits=1", Distance::kL2, 16, 0, 0},
+    {"ivfrabitq", "lists=128 bits=1", Distance::kL2, 16, 16, 0},
+    {"ivfrabitq", "lists=128 bits=2", Distance::kL2, 16, 0, 0},
+    {"ivfrabitq", "lists=128 bits=4", Distance::kL2, 16, 0, 0},
+    {"ivfrabitq", "lists=128 bits=4", Distance::kL2, 16, 3, 0},
+    {"ivfrabitq", "lists=128 bits=8", Distance::kL2, 16, 0, 0},
+    {"ivfrabitq", "lists=128 bits=4 rotate=0", Distance::kL2, 16, 0, 0},
+    {"ivfrabitq", "lists=600 bits=4", Distance::kL2, 60, 3, 0},
+    {"ivfrabitq", "lists=128 bits=4", Distance::kCosine, 16, 0, 0},
+    {"ivfrabitq", "lists=128 bits=4", Distance::kInnerProduct, 16, 0, 0},
+    {"ivfrabitq", "lists=128 bits=4", Distance::kInnerProduct, 16, 3, 0},
 };
 
 // The rows, resident, and the queries.
@@ -64,7 +75,12 @@ class Table {
     work.distance = setting.distance;
     work.queries = queries_.view();
     work.model_queries = model_queries.data();
-    work.model = {model.shape(), nullptr, nullptr, model.mean()};
+    work.model.shape = model.shape();
+    work.model.mean = model.mean();
+    if (model.coarse() != nullptr) {
+      work.model.coarse = model.coarse()->bytes.data();
+      work.model.coarse_positions = model.coarse()->positions;
+    }
     work.runs = {&given, 1};
     work.nprobe = setting.nprobe;
     work.refine = setting.refine;

@@ -182,53 +182,6 @@ TEST_CASE("k-means by groups: rare rows among equal ones keep clusters of their 
   CHECK(kmeans(trainer.task, sample_of(equal), 500) == std::vector<float>(4, 2.0f));
 }
 
-namespace {
-
-std::vector<std::size_t> sizes_of(const std::vector<std::uint32_t>& group_of, std::size_t groups) {
-  std::vector<std::size_t> sizes(groups);
-  for (const std::uint32_t group : group_of) ++sizes.at(group);
-  return sizes;
-}
-
-}  // namespace
-
-TEST_CASE("group_centroids: those that lie together are in one group") {
-  const Trainer trainer;
-  Floats centroids{2, {}};
-  for (int i = 0; i < 120; ++i) {
-    const float corner = static_cast<float>(i / 40) * 100;
-    centroids.values.push_back(corner + static_cast<float>(i % 40) * 0.1f);
-    centroids.values.push_back(corner);
-  }
-  const auto group_of = group_centroids(trainer.task, centroids.values.data(), 120, 2, 3);
-  CHECK(sizes_of(group_of, 3) == std::vector<std::size_t>{40, 40, 40});
-  for (std::size_t i = 0; i < 120; ++i) CHECK(group_of[i] == group_of[i / 40 * 40]);
-}
-
-TEST_CASE("group_centroids: none has more than twice the mean, and threads change nothing") {
-  const RestoreThreads restore;
-  const Trainer trainer;
-  // Most lie in one place, so that k-means alone makes groups of very different sizes.
-  Floats centroids = clustered(1000, 12, 30, 1, 2);
-  for (std::size_t i = 0; i < 600 * 12; ++i) centroids.values[i] = centroids.values[i % 12];
-  for (std::size_t i = 0; i < 1000; ++i) centroids.values[i * 12] += 1e-3f * static_cast<float>(i);
-  for (const std::uint32_t groups : {1u, 7u, 32u, 333u, 1000u, 2000u}) {
-    CAPTURE(groups);
-    const std::size_t used = std::min(groups, 1000u);
-    std::vector<std::vector<std::uint32_t>> found;
-    for (const unsigned threads : {1u, 3u}) {
-      compute::set_thread_count(threads);
-      found.push_back(
-          group_centroids(trainer.task, centroids.values.data(), 1000, 12, groups));
-    }
-    CHECK(found[0] == found[1]);
-    CHECK(std::ranges::max(sizes_of(found[0], groups)) <= (2000 + used - 1) / used);
-  }
-  const Floats equal{3, std::vector<float>(300, 1.0f)};
-  const auto group_of = group_centroids(trainer.task, equal.values.data(), 100, 3, 10);
-  CHECK(std::ranges::max(sizes_of(group_of, 10)) == 20);
-}
-
 TEST_CASE("random_order: a permutation, the same each time") {
   const auto order = random_order(1000, 1000);
   CHECK(std::set<std::size_t>(order.begin(), order.end()).size() == 1000);

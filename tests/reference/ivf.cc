@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "compute/reference.h"
+#include "tests/reference/rabitq.h"
 #include "tests/reference/reference.h"
 
 namespace warplite::compute {
@@ -158,6 +159,29 @@ void collect(const IvfWork& work, std::size_t run_index, std::uint64_t first_ord
   }
 }
 
+// The same for RaBitQ codes.
+void collect_rabitq(const IvfWork& work, std::size_t run_index, std::uint64_t first_ordinal,
+                    const std::byte* bytes, const float* query, const float* centroids,
+                    std::vector<Candidate>& out) {
+  const IvfShape& shape = work.model.shape;
+  const IvfRun& run = work.runs[run_index];
+  const IvfLayout at = IvfLayout::of(shape, run.positions);
+  const auto* begins = reinterpret_cast<const std::uint32_t*>(bytes + at.begins);
+  for (const RabitqProbe& probe : rabitq_probes(work, query, centroids)) {
+    const RabitqPair pair(shape, work.distance, query,
+                          centroids + std::size_t{probe.list} * shape.dim);
+    for (std::uint32_t p = begins[probe.list]; p < begins[probe.list + 1]; ++p) {
+      Candidate candidate;
+      std::uint32_t ordinal;
+      candidate.score = pair.score(bytes, at, p, &ordinal);
+      if (ordinal == kNoOrdinal || !find_row(run, ordinal, candidate)) continue;
+      candidate.run = run_index;
+      candidate.ordinal = first_ordinal + ordinal;
+      out.push_back(candidate);
+    }
+  }
+}
+
 static_assert(products_are({Distance::kL2, Distance::kCosine, Distance::kInnerProduct}));
 
 double distance_of_score(Distance distance, double score) {
@@ -180,12 +204,18 @@ void reference_ivf_nearest(const IvfWork& work, const float* centroids, const fl
   const IvfShape& shape = work.model.shape;
   for (std::size_t q = 0; q < work.queries.rows; ++q) {
     const float* query = work.model_queries + q * shape.dim;
-    const std::vector<Probe> probes = nearest_lists(work, query, centroids);
-    const Tables tables = shape.m == 0 ? Tables{} : make_tables(work, query, codebooks);
+    const bool rabitq = shape.planes != 0;
+    const std::vector<Probe> probes =
+        rabitq ? std::vector<Probe>() : nearest_lists(work, query, centroids);
+    const Tables tables = shape.has_codebooks() ? make_tables(work, query, codebooks) : Tables{};
     std::vector<Candidate> candidates;
     std::uint64_t first_ordinal = 0;
     for (std::size_t r = 0; r < runs.size(); ++r) {
-      collect(work, r, first_ordinal, runs[r].bytes, probes, tables, candidates);
+      if (rabitq) {
+        collect_rabitq(work, r, first_ordinal, runs[r].bytes, query, centroids, candidates);
+      } else {
+        collect(work, r, first_ordinal, runs[r].bytes, probes, tables, candidates);
+      }
       for (const Block& block : work.runs[r].blocks) first_ordinal += block.rows;
     }
     if (shape.m != 0) keep_best(work, best.k(), candidates);

@@ -112,8 +112,11 @@ struct Learnt {
 
 inline std::unique_ptr<index::Index> make(const index::Spec& spec,
                                           const index::ColumnShape& column) {
-  const index::Kind kind = spec.kind == "ivfpq" ? index::ivfpq_kind() : index::ivfflat_kind();
-  return kind.make(spec, column);
+  for (const index::Kind& kind :
+       {index::ivfflat_kind(), index::ivfpq_kind(), index::ivfrabitq_kind()}) {
+    if (kind.name == spec.kind) return kind.make(spec, column);
+  }
+  return nullptr;
 }
 
 inline Learnt learn(compute::Device& device, const index::Spec& spec, Distance distance,

@@ -1,0 +1,395 @@
+// RaBitQ codes as they are made and kept: compute/rabitq.h. tests/conformance has their search.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "compute/rabitq.h"
+#include "core/bfloat16.h"
+#include "index/ivf/codes.h"
+#include "index/ivf/rabitq.h"
+#include "index/ivf/rotation.h"
+#include "tests/support/ivf_fixture.h"
+
+using namespace warplite;
+using namespace warplite::testing;
+
+namespace {
+
+std::vector<float> normal(Normal& random, std::uint32_t dim) {
+  std::vector<float> out(dim);
+  for (float& x : out) x = random();
+  return out;
+}
+
+double dot(const std::vector<double>& x, const std::vector<double>& y) {
+  double sum = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) sum += x[i] * y[i];
+  return sum;
+}
+
+std::vector<double> difference(const std::vector<float>& x, const std::vector<float>& y) {
+  std::vector<double> out(x.size());
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    out[i] = static_cast<double>(x[i]) - static_cast<double>(y[i]);
+  }
+  return out;
+}
+
+struct Code {
+  index::RabitqFactors factors;
+  std::vector<std::uint8_t> planes;
+  std::vector<double> signs, direction;  // s and ū
+};
+
+Code encode(Distance distance, const std::vector<float>& centroid, const std::vector<float>& row,
+            std::uint32_t planes) {
+  const auto dim = static_cast<std::uint32_t>(row.size());
+  const std::size_t bytes = compute::plane_bytes(dim);
+  Code code;
+  code.planes.assign(planes * bytes, 0xaa);
+  code.factors =
+      index::encode_rabitq(distance, dim, centroid.data(), row.data(), planes, code.planes.data());
+  for (std::uint32_t i = 0; i < dim; ++i) {
+    unsigned level = 0;
+    for (std::uint32_t p = 0; p < planes; ++p) {
+      level = level * 2 + ((code.planes[p * bytes + i / 8] >> (i % 8)) & 1);
+    }
+    code.signs.push_back(level >> (planes - 1) != 0 ? 1 : -1);
+    code.direction.push_back(level - ((1u << planes) - 1) / 2.0);
+  }
+  return code;
+}
+
+double relative(double found, double expected) {
+  return std::fabs(found - expected) / (std::fabs(expected) + 1e-30);
+}
+
+}  // namespace
+
+TEST_CASE("rotation: keeps lengths and angles, in any dimension, and turns back") {
+  Normal random(1);
+  for (const std::uint32_t dim : {1u, 2u, 3u, 5u, 12u, 64u, 100u, 127u, 128u, 768u, 1000u}) {
+    CAPTURE(dim);
+    const std::vector<float> x = normal(random, dim), y = normal(random, dim);
+    std::vector<float> turned_x = x, turned_y = y;
+    index::rotate_at_random(dim, turned_x.data());
+    index::rotate_at_random(dim, turned_y.data());
+    const std::vector<float> zero(dim);
+    const auto product = [&](const std::vector<float>& a, const std::vector<float>& b) {
+      return dot(difference(a, zero), difference(b, zero));
+    };
+    CHECK(relative(product(turned_x, turned_x), product(x, x)) < 1e-5);
+    CHECK(std::fabs(product(turned_x, turned_y) - product(x, y)) < 1e-4 * dim);
+    index::rotate_back(dim, turned_x.data());
+    for (std::uint32_t i = 0; i < dim; ++i) CHECK(std::fabs(turned_x[i] - x[i]) < 1e-5f);
+  }
+}
+
+TEST_CASE("rotation: one element spreads over all") {
+  for (const std::uint32_t dim : {64u, 100u, 768u, 1000u}) {
+    CAPTURE(dim);
+    for (const std::uint32_t at : {0u, dim / 2, dim - 1}) {
+      std::vector<float> one(dim);
+      one[at] = 1;
+      index::rotate_at_random(dim, one.data());
+      float most = 0;
+      for (const float x : one) most = std::max(most, std::fabs(x));
+      CHECK(most < 6 / std::sqrt(static_cast<float>(dim)));
+    }
+  }
+}
+
+TEST_CASE("RaBitQ: factors follow from the row, the centroid and the code") {
+  Normal random(2);
+  for (const std::uint32_t dim : {1u, 7u, 8u, 61u, 128u}) {
+    for (std::uint32_t planes = 1; planes <= compute::kMostPlanes; ++planes) {
+      CAPTURE(dim);
+      CAPTURE(planes);
+      const std::vector<float> centroid = normal(random, dim), row = normal(random, dim);
+      const std::vector<double> r = difference(row, centroid);
+      const std::vector<double> c = difference(centroid, std::vector<float>(dim));
+      for (const Distance distance : {Distance::kL2, Distance::kInnerProduct}) {
+        const bool product = distance == Distance::kInnerProduct;
+        const Code code = encode(distance, centroid, row, planes);
+        for (std::uint32_t i = 0; i < dim; ++i) CHECK((code.signs[i] > 0) == (r[i] > 0));
+        const double part = product ? -1 : -2, square = dot(r, r), sum = dot(code.signs, r);
+        const double spread = std::sqrt(std::max(0.0, dim - sum * sum / square));
+        const double bias = product ? -dot(c, r) : square;
+        CHECK(std::fabs(code.factors.bias - bias) < 1e-5 * (1 + std::fabs(bias)));
+        CHECK(relative(code.factors.f, part * square / sum) < 1e-6);
+        const double g = dim == 1 ? 0
+                                  : compute::kErrors * -part * square / sum * spread /
+                                        std::sqrt(dim - 1.0);
+        CHECK(std::fabs(code.factors.g - g) < 1e-5 * (1 + g));
+        if (planes == 1) {
+          CHECK(code.factors.fine == 0);
+        } else {
+          CHECK(relative(code.factors.fine, part * square / dot(code.direction, r)) < 1e-6);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("RaBitQ: a row that is its centroid, rows too large and too small") {
+  for (const std::uint32_t planes : {1u, 4u}) {
+    const std::vector<float> row = {1, -2, 3, 0, 5};
+    const Code same = encode(Distance::kL2, row, row, planes);
+    CHECK(same.factors.f == 0);
+    CHECK(same.factors.g == 0);
+    CHECK(same.factors.bias == 0);
+    CHECK(same.factors.fine == 0);
+    for (const float size : {3.4e38f, 1e-45f, 1e-30f}) {
+      const std::vector<float> far(5, size), centroid(5, -size);
+      const Code code = encode(Distance::kL2, centroid, far, planes);
+      for (const float factor :
+           {code.factors.f, code.factors.g, code.factors.bias, code.factors.fine}) {
+        CHECK(std::isfinite(factor));
+      }
+    }
+  }
+}
+
+TEST_CASE("RaBitQ: estimates are right on average, within the bound as a rule, and finer by planes") {
+  Normal random(3);
+  constexpr std::uint32_t kDim = 128;
+  constexpr int kPairs = 3000;
+  double before = 1;
+  for (std::uint32_t planes = 1; planes <= compute::kMostPlanes; ++planes) {
+    double error = 0, square = 0;
+    int beyond = 0;
+    for (int i = 0; i < kPairs; ++i) {
+      const std::vector<float> centroid(kDim), row = normal(random, kDim),
+                               query = normal(random, kDim);
+      const Code code = encode(Distance::kL2, centroid, row, planes);
+      const std::vector<double> r = difference(row, centroid), x = difference(query, centroid);
+      const double length = std::sqrt(dot(r, r) * dot(x, x));
+      const double factor = planes == 1 ? code.factors.f : code.factors.fine;
+      const double estimate = factor / -2 * dot(planes == 1 ? code.signs : code.direction, x);
+      const double off = (estimate - dot(r, x)) / length;
+      error += off;
+      square += off * off;
+      const double signs = code.factors.f / -2 * dot(code.signs, x);
+      if (signs - dot(r, x) < -code.factors.g / 2 * std::sqrt(dot(x, x))) ++beyond;
+    }
+    const double spread = std::sqrt(square / kPairs);
+    CAPTURE(planes);
+    CHECK(std::fabs(error / kPairs) < 4 * spread / std::sqrt(static_cast<double>(kPairs)));
+    CHECK(spread < 0.62 * before);
+    if (planes == 1) CHECK(spread < 0.08);
+    // One side of a normal distribution beyond kErrors: 0.092.
+    CHECK(beyond > 0.07 * kPairs);
+    CHECK(beyond < 0.115 * kPairs);
+    before = planes == 1 ? spread : std::max(spread, 0.62 * before / 2);
+  }
+}
+
+namespace {
+
+// What a run has of a position.
+struct Position {
+  std::uint32_t ordinal;
+  float bias, f, g;
+  std::vector<std::byte> signs, rest;  // rest: F, bias and planes
+};
+
+Position position_of(const compute::IvfShape& shape, const index::Run& run, std::uint32_t p) {
+  const compute::IvfLayout at = compute::IvfLayout::of(shape, run.positions);
+  const compute::RabitqGroup group(shape.m);
+  const std::byte* factors = run.bytes.data() + at.codes + std::size_t{p / 32} * group.size;
+  const std::size_t size = compute::RabitqRecord::size(shape.dim, shape.planes);
+  const std::byte* record = run.bytes.data() + at.records + p * size;
+  const auto half = [&](std::uint32_t array) {
+    std::uint16_t bits;
+    std::memcpy(&bits, factors + array + p % 32 * 2, 2);
+    return bfloat16_to_float(bits);
+  };
+  Position position{0, half(group.bias), half(group.f), half(group.g), {}, {}};
+  std::memcpy(&position.ordinal, record, 4);
+  position.signs.resize(compute::plane_bytes(shape.dim));
+  for (std::uint32_t s = 0; s < shape.m; ++s) {
+    const unsigned both = std::to_integer<unsigned>(factors[s * 16 + p % 16]);
+    const unsigned four = p % 32 < 16 ? both & 15 : both >> 4;
+    position.signs[s / 2] |= static_cast<std::byte>(four << (s % 2 * 4));
+  }
+  if (shape.planes > 1) {
+    position.rest.assign(record + 4, record + compute::RabitqRecord::kPlanes +
+                                         (shape.planes - 1) * compute::plane_bytes(shape.dim));
+  }
+  return position;
+}
+
+float nearest_bfloat(float x) { return bfloat16_to_float(float_to_bfloat16(x)); }
+
+}  // namespace
+
+TEST_CASE("RaBitQ: a run has every row once, in its list, as it was coded; and lists in groups") {
+  const auto device = cpu::make_cpu_device();
+  for (const std::string text : {"lists=13 bits=1", "lists=13 bits=4", "lists=600 bits=7"}) {
+    CAPTURE(text);
+    const Floats rows = clustered(2000, 20, 40, 1, 2);
+    const Learnt learnt = learn(*device, spec("ivfrabitq", text), Distance::kL2, rows.view());
+    const index::InvertedModel& model = *learnt.model;
+    const compute::IvfShape& shape = model.shape();
+    const Bytes codes = model.encode(*device, rows.view(), nullptr, nullptr);
+    const index::CodedBlock block{span_of(codes), 2000};
+    const index::CodesView at(shape, 2000);
+    std::vector<float> space(rows.values.size());
+    model.to_model_space(rows.view(), space.data());
+    const index::Run run = model.make_run({&block, 1});
+    const auto begins = reinterpret_cast<const std::uint32_t*>(run.bytes.data());
+    std::vector<int> seen(2000);
+    for (std::uint32_t list = 0; list < shape.lists; ++list) {
+      CHECK(begins[list] % 32 == 0);
+      for (std::uint32_t p = begins[list]; p < begins[list + 1]; ++p) {
+        const Position found = position_of(shape, run, p);
+        if (found.ordinal == compute::kNoOrdinal) {
+          CHECK(std::isinf(found.bias));
+          continue;
+        }
+        REQUIRE(found.ordinal < 2000);
+        ++seen[found.ordinal];
+        CHECK(at.list(codes.data(), found.ordinal) == list);
+        std::vector<std::uint8_t> planes(shape.planes * compute::plane_bytes(20));
+        const index::RabitqFactors factors = index::encode_rabitq(
+            Distance::kL2, 20, model.centroids() + list * 20, space.data() + found.ordinal * 20,
+            shape.planes, planes.data());
+        CHECK(found.bias == nearest_bfloat(factors.bias));
+        CHECK(found.f == nearest_bfloat(factors.f));
+        CHECK(found.g == nearest_bfloat(factors.g));
+        CHECK(std::memcmp(found.signs.data(), planes.data(), found.signs.size()) == 0);
+        if (shape.planes == 1) continue;
+        CHECK(std::memcmp(found.rest.data(), &factors.fine, 4) == 0);
+        CHECK(std::memcmp(found.rest.data() + 4, &factors.bias, 4) == 0);
+        CHECK(std::memcmp(found.rest.data() + 8, planes.data() + found.signs.size(),
+                          planes.size() - found.signs.size()) == 0);
+      }
+    }
+    for (const int times : seen) CHECK(times == 1);
+
+    if (shape.groups == 0) {
+      CHECK(model.coarse() == nullptr);
+      continue;
+    }
+    std::vector<int> lists(shape.lists);
+    for (std::uint32_t p = 0; p < model.coarse()->positions; ++p) {
+      const Position found = position_of(shape.coarse(), *model.coarse(), p);
+      if (found.ordinal != compute::kNoOrdinal) ++lists.at(found.ordinal);
+    }
+    for (const int times : lists) CHECK(times == 1);
+  }
+}
+
+TEST_CASE("RaBitQ: damage to codes is found") {
+  const auto device = cpu::make_cpu_device();
+  const Floats rows = clustered(100, 12, 10, 1, 2);
+  const Learnt learnt =
+      learn(*device, spec("ivfrabitq", "lists=5 bits=3"), Distance::kL2, rows.view());
+  const index::InvertedModel& model = *learnt.model;
+  const Bytes coded = model.encode(*device, rows.view(), nullptr, nullptr);
+  const std::vector<std::byte> good(coded.data(), coded.data() + coded.size());
+  const auto refused = [&](std::span<const std::byte> bytes, std::uint32_t count) {
+    try {
+      model.check_codes(bytes, count);
+    } catch (const Error& error) {
+      return error.kind() == ErrorKind::kCorrupt;
+    }
+    return false;
+  };
+  CHECK_FALSE(refused(good, 100));
+  CHECK(refused(good, 99));
+  for (std::size_t size = 0; size < good.size(); size += 5) {
+    CHECK(refused(std::span(good).first(size), 100));
+  }
+  const index::CodesView at(model.shape(), 100);
+  for (std::uint32_t row = 0; row < 100; ++row) {
+    for (const std::size_t field : {0, 4, 8}) {
+      std::vector<std::byte> bad = good;
+      const float none = std::numeric_limits<float>::quiet_NaN();
+      std::memcpy(at.rest(bad.data(), row) + field, &none, 4);
+      CHECK(refused(bad, 100));
+    }
+    // Twelve bits are a byte and a half.
+    const std::byte* const begin = coded.data();
+    for (const std::byte* last : {at.code(begin, row) + 1, at.rest(begin, row) + 12 + 1}) {
+      std::vector<std::byte> bad = good;
+      bad[static_cast<std::size_t>(last - begin)] |= std::byte{0x10};
+      CHECK(refused(bad, 100));
+    }
+  }
+}
+
+TEST_CASE("RaBitQ: decoding comes nearer with every plane, with and without rotation") {
+  const auto device = cpu::make_cpu_device();
+  const Floats rows = clustered(500, 24, 20, 1, 2);
+  for (const Distance distance : {Distance::kL2, Distance::kCosine, Distance::kInnerProduct}) {
+    for (const std::string rotate : {"0", "1"}) {
+      double before = std::numeric_limits<double>::infinity();
+      for (const std::string bits : {"1", "2", "4", "8"}) {
+        const Learnt learnt = learn(
+            *device, spec("ivfrabitq", "lists=8 rotate=" + rotate + " bits=" + bits), distance,
+            rows.view());
+        const Bytes codes = learnt.model->encode(*device, rows.view(), nullptr, nullptr);
+        std::vector<float> decoded(rows.values.size());
+        learnt.model->decode({span_of(codes), 500}, {0, 500},
+                             reinterpret_cast<std::byte*>(decoded.data()), nullptr);
+        double loss = 0;
+        for (std::size_t i = 0; i < 500; ++i) {
+          double norm = 1;
+          if (distance == Distance::kCosine) {
+            const std::vector<float> origin(24);
+            norm = std::sqrt(square_distance(rows.row(i), origin.data(), 24));
+          }
+          for (std::size_t d = 0; d < 24; ++d) {
+            const double off = static_cast<double>(rows.row(i)[d]) / norm -
+                               static_cast<double>(decoded[i * 24 + d]);
+            loss += off * off;
+          }
+        }
+        CAPTURE(info(distance).name);
+        CAPTURE(rotate);
+        CAPTURE(bits);
+        CHECK(loss < 0.5 * before);
+        before = loss;
+      }
+    }
+  }
+}
+
+TEST_CASE("RaBitQ: a model read back is the one that was written, and damage to it is found") {
+  const auto device = cpu::make_cpu_device();
+  const Floats rows = clustered(3000, 8, 40, 1, 2);
+  const Learnt learnt =
+      learn(*device, spec("ivfrabitq", "lists=700 bits=2"), Distance::kL2, rows.view());
+  const auto written = learnt.model->bytes();
+  const auto reopened = index::inverted(learnt.index->trained()->open(written));
+  CHECK(reopened->shape().groups == learnt.model->shape().groups);
+  CHECK(reopened->shape().groups > 1);
+  CHECK(reopened->shape().planes == 2);
+  const std::span<const std::byte> coarse = span_of(reopened->coarse()->bytes);
+  CHECK(std::ranges::equal(coarse, span_of(learnt.model->coarse()->bytes)));
+
+  const std::size_t groups = learnt.model->shape().groups, lists = learnt.model->shape().lists;
+  const std::size_t begins = 64 + (lists + groups) * 8 * 4;
+  const auto refused = [&](std::size_t at, std::uint32_t value) {
+    std::vector<std::byte> bad(written.begin(), written.end());
+    std::memcpy(bad.data() + at, &value, 4);
+    try {
+      learnt.index->trained()->open(bad);
+    } catch (const Error& error) {
+      return error.kind() == ErrorKind::kCorrupt;
+    }
+    return false;
+  };
+  for (std::size_t i = 0; i <= groups; ++i) {
+    CHECK(refused(begins + i * 4, 0xffffffffu));
+    CHECK(refused(begins + i * 4, static_cast<std::uint32_t>(lists + 1)));
+    if (i > 0) CHECK(refused(begins + i * 4, 0));
+  }
+  for (std::size_t at = 0; at < 28; at += 4) CHECK(refused(at, 0x12345678u));
+  CHECK(refused(64 + lists * 8 * 4, 0x7fc00000u));  // a centroid of a group that is no number
+}
