@@ -1,6 +1,7 @@
 #include "cpu/ivf/rabitq_lists.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "cpu/ivf/pq_kernels.h"
@@ -141,7 +142,7 @@ void RabitqLists::look_closer(const Part& part, const Tables& tables, std::size_
     if (rows != nullptr && !rows->at(ordinal).live()) continue;
     if (shape_.planes != 1) {
       const float all = fine_score(part, place, tables);
-      if (!(score > all)) score = all;
+      if (!std::isnan(score) && !(score > all)) score = all;
     }
     candidates.push(score, ordinal);
   }

@@ -306,7 +306,10 @@ TEST_CASE("ivf: more rows than one pass over vectors may have" * doctest::skip()
     work.queries = {reinterpret_cast<const std::byte*>(queries.data()), 3, 4,
                     ElementType::kFloat32};
     work.model_queries = queries.data();
-    work.model = {shape, lists.get(), words.get(), mean.data()};
+    work.model.shape = shape;
+    work.model.centroids = lists.get();
+    work.model.codebooks = words.get();
+    work.model.mean = mean.data();
     work.runs = {&one, 1};
     work.nprobe = 64;
     HitTable best(3, 10);

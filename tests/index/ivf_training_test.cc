@@ -3,7 +3,6 @@
 
 #include <set>
 
-#include "index/ivf/grouping.h"
 #include "index/ivf/kmeans.h"
 #include "index/ivf/lloyd.h"
 #include "index/ivf/matrix.h"
