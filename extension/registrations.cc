@@ -70,6 +70,7 @@ void register_process_parts() {
   add_kind(index::ivfflat_kind(), &engine::ivf_searcher());
   add_kind(index::ivfpq_kind(), &engine::ivf_searcher());
   add_kind(index::ivfrabitq_kind(), &engine::ivf_searcher());
+  add_kind(index::approximate_kind(), &engine::ivf_searcher());
   add_kind(index::lsh_kind(), &engine::lsh_searcher());
   add_kind(index::list_of_clusters_kind());
   add_kind(index::sss_kind());

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compute/spelling.h"
+#include "core/listing.h"
 
 namespace warplite::index {
 namespace {
@@ -25,11 +26,8 @@ CacheKey key_of(const Spec& spec, const ColumnShape& shape) {
 void register_kind(const Kind& kind) { kinds().push_back(kind); }
 
 std::string kinds_with_codes() {
-  std::string names;
-  for (const Kind& kind : kinds()) {
-    if (kind.codes_suffice) names += (names.empty() ? "" : " or ") + std::string(kind.name);
-  }
-  return names;
+  return listing(kinds(), [](const Kind& kind) { return kind.codes_suffice; },
+                 [](const Kind& kind) { return kind.name; });
 }
 
 bool codes_suffice(std::string_view name) {

@@ -3,6 +3,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/listing.h"
+
 namespace warplite::engine {
 namespace {
 
@@ -19,7 +21,9 @@ void register_searcher(std::string_view kind, const Searcher& searcher) {
   searchers().emplace_back(kind, &searcher);
 }
 
-const Searcher* searcher_of(const index::Index& index) { return searcher_of(index.kind()); }
+const Searcher* searcher_of(const index::Index& index) {
+  return index.trained() == nullptr ? nullptr : searcher_of(index.kind());
+}
 
 const Searcher* searcher_of(std::string_view kind) {
   for (const auto& [name, searcher] : searchers()) {
@@ -29,13 +33,8 @@ const Searcher* searcher_of(std::string_view kind) {
 }
 
 std::string kinds_with_lists() {
-  std::string names;
-  for (const auto& [kind, searcher] : searchers()) {
-    if (!searcher->has_lists()) continue;
-    if (!names.empty()) names += " or ";
-    names += kind;
-  }
-  return names;
+  return listing(searchers(), [](const auto& pair) { return pair.second->has_lists(); },
+                 [](const auto& pair) { return std::string_view(pair.first); });
 }
 
 }  // namespace warplite::engine

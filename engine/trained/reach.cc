@@ -162,10 +162,16 @@ double reach_cost(const ReachQuestion& question, const Reach& reach) {
   const double centroids = lists * (dim * sizeof(float) * kByte + 2);
   const double filter = question.selected == question.rows ? 0 : 4;
   if (shape.m == 0) return centroids + looked_at * (4 + filter) + passing * (2 * bytes + 10);
+  const double wanted = static_cast<double>(reach.refine) * static_cast<double>(question.k);
+  const double refined = std::min(wanted, passing) * (4 * bytes + 100);
+  if (shape.planes != 0) {
+    const double coarse = lists * (1 + 0.02 * shape.code_stride());
+    const double prepared = reach.nprobe * (50 + 0.3 * dim);
+    return coarse + prepared + looked_at * (8 + 0.17 * shape.code_stride() + filter) + refined;
+  }
   const double tables = shape.codewords() * dim * 0.7;
   const double codes = looked_at * (0.2 * shape.code_stride() + 4 + filter);
-  const double wanted = static_cast<double>(reach.refine) * static_cast<double>(question.k);
-  return centroids + tables + codes + std::min(wanted, passing) * (4 * bytes + 100);
+  return centroids + tables + codes + refined;
 }
 
 }  // namespace warplite::engine

@@ -277,10 +277,12 @@ class Measurement {
     };
     const compute::IvfShape& shape = model_.shape();
     const auto bytes = resident(run.bytes.data(), run.bytes.size());
+    const std::size_t vector = shape.dim * sizeof(float);
     const auto centroids =
-        resident(model_.centroids(), std::size_t{shape.lists} * shape.dim * sizeof(float));
-    const auto codebooks =
-        resident(model_.codebooks(), std::size_t{shape.codewords()} * shape.dim * sizeof(float));
+        resident(model_.centroids(), (std::size_t{shape.lists} + shape.groups) * vector);
+    const auto codebooks = shape.has_codebooks()
+                               ? resident(model_.codebooks(), shape.codewords() * vector)
+                               : nullptr;
     compute::Block block;
     block.rows = block.live_rows = static_cast<std::uint32_t>(rows);
     const compute::IvfRun given{bytes.get(), run.positions, run.longest, {&block, 1}};
@@ -288,7 +290,14 @@ class Measurement {
     work.distance = distance_;
     work.queries = held_.view();
     work.model_queries = in_model_space_.data();
-    work.model = {shape, centroids.get(), codebooks.get(), model_.mean()};
+    work.model.shape = shape;
+    work.model.centroids = centroids.get();
+    work.model.codebooks = codebooks.get();
+    work.model.mean = model_.mean();
+    if (const Run* coarse = model_.coarse(); coarse != nullptr) {
+      work.model.coarse = coarse->bytes.data();
+      work.model.coarse_positions = coarse->positions;
+    }
     work.runs = {&given, 1};
     work.nprobe = shape.lists;
     work.cancellation = task_.cancellation();

@@ -100,10 +100,17 @@ std::unique_ptr<Index> make_ivfrabitq(const Spec& spec, const ColumnShape& colum
   return std::make_unique<IvfIndex>(parse_ivfrabitq(spec, column), column);
 }
 
+std::unique_ptr<Index> make_approximate(const Spec& spec, const ColumnShape& column) {
+  const IvfOptions options = parse_approximate(spec, column);
+  if (is_bits(column.type) || !info(column.distance).product) return std::make_unique<Index>();
+  return std::make_unique<IvfIndex>(options, column);
+}
+
 }  // namespace
 
 Kind ivfflat_kind() { return {"ivfflat", make_ivfflat}; }
 Kind ivfpq_kind() { return {"ivfpq", make_ivfpq, true}; }
+Kind approximate_kind() { return {"approximate", make_approximate}; }
 Kind ivfrabitq_kind() { return {"ivfrabitq", make_ivfrabitq, true}; }
 
 }  // namespace warplite::index

@@ -15,7 +15,7 @@ namespace {
 constexpr std::uint32_t kMostLists = 1u << 20;
 constexpr std::uint32_t kMostRefine = 10000;
 constexpr std::uint32_t kDefaultRefine = 8;  // where vectors are kept
-constexpr std::uint32_t kDefaultRabitqRefine = 3;
+constexpr double kDefaultRecall = 0.95;  // of index=approximate
 constexpr std::uint32_t kDefaultPlanes = 4;
 constexpr std::uint32_t kFewestGroupedLists = 512;
 constexpr std::uint64_t kRowsPerList = 32;  // at least, where the lists are ours to choose
@@ -79,12 +79,16 @@ void check_column(const Spec& spec, const ColumnShape& column) {
                  ", but distance=" + std::string(info(column.distance).name) + " was given");
 }
 
+void parse_recall(Parameters& parameters, IvfOptions* options) {
+  options->recall = parameters.given<double>("recall", "a number above 0 and up to 1",
+                                             [](double value) { return value > 0 && value <= 1; });
+}
+
 void parse_lists(Parameters& parameters, IvfOptions* options) {
   options->lists = parameters.between("lists", 1, kMostLists, 0);
   const std::uint32_t most = options->lists == 0 ? kMostLists : options->lists;
   options->nprobe = parameters.between("nprobe", 1, most, 0);
-  options->recall = parameters.given<double>("recall", "a number above 0 and up to 1",
-                                             [](double value) { return value > 0 && value <= 1; });
+  parse_recall(parameters, options);
 }
 
 void parse_refine(const Spec& spec, const ColumnShape& column, std::uint32_t otherwise,
@@ -94,6 +98,12 @@ void parse_refine(const Spec& spec, const ColumnShape& column, std::uint32_t oth
   if (kept || options->refine == 0) return;
   fail(spec, "expects refine=0 with store=codes, which keeps no vectors to refine with, but "
              "refine=" + std::to_string(options->refine) + " was given");
+}
+
+// What few bits a dimension say needs more of the vectors to be looked at.
+std::uint32_t rabitq_refine(std::uint32_t planes) {
+  constexpr std::uint32_t kOfFour = 3;
+  return planes == 1 ? 4 * kOfFour : planes < 4 ? 2 * kOfFour : kOfFour;
 }
 
 // Returns the divisor of dim that makes sub-spaces whose size is nearest to the wanted one.
@@ -145,12 +155,24 @@ IvfOptions parse_ivfrabitq(const Spec& spec, const ColumnShape& column) {
   options.rotate = parameters.between("rotate", 0, 1, 1) != 0;
   options.m = (column.dim + compute::kRabitqDims - 1) / compute::kRabitqDims;
   options.bits = 4;
-  // What one bit a dimension says needs more of the vectors to be looked at.
-  const std::uint32_t refine = options.planes == 1 ? 4 * kDefaultRabitqRefine
-                               : options.planes < 4 ? 2 * kDefaultRabitqRefine
-                                                    : kDefaultRabitqRefine;
-  parse_refine(spec, column, refine, parameters, &options);
+  parse_refine(spec, column, rabitq_refine(options.planes), parameters, &options);
   parameters.finish();
+  return options;
+}
+
+IvfOptions parse_approximate(const Spec& spec, const ColumnShape& column) {
+  IvfOptions options;
+  Parameters parameters(spec);
+  parse_recall(parameters, &options);
+  parameters.finish();
+  if (!options.recall) options.recall = kDefaultRecall;
+  // Codes are to be small beside the elements.
+  const std::size_t element = bytes_per_vector(column.type, 8) / 8;
+  options.planes = element == 1 ? 2 : element == 2 ? 3 : kDefaultPlanes;
+  options.rotate = true;
+  options.m = (column.dim + compute::kRabitqDims - 1) / compute::kRabitqDims;
+  options.bits = 4;
+  options.refine = rabitq_refine(options.planes);
   return options;
 }
 

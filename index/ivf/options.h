@@ -43,6 +43,8 @@ struct IvfOptions {
 IvfOptions parse_ivfflat(const Spec& spec, const ColumnShape& column);
 IvfOptions parse_ivfpq(const Spec& spec, const ColumnShape& column);
 IvfOptions parse_ivfrabitq(const Spec& spec, const ColumnShape& column);
+// `index=approximate(recall=0.95)`: ivfrabitq with what suits the column.
+IvfOptions parse_approximate(const Spec& spec, const ColumnShape& column);
 
 // Lists for a table of `rows` rows, and groups for so many lists.
 std::uint32_t lists_for(const IvfOptions& options, std::uint64_t rows);

@@ -65,10 +65,11 @@ struct World {
     };
     const compute::IvfShape& shape = model.shape();
     const auto bytes = resident(run.bytes.data(), run.bytes.size());
-    const auto centroids = resident(model.centroids(), std::size_t{shape.lists} * kDim * 4);
-    const auto codebooks = shape.m == 0 ? nullptr
-                                        : resident(model.codebooks(),
-                                                   std::size_t{shape.codewords()} * kDim * 4);
+    const auto centroids =
+        resident(model.centroids(), (std::size_t{shape.lists} + shape.groups) * kDim * 4);
+    const auto codebooks = shape.has_codebooks()
+                               ? resident(model.codebooks(), shape.codewords() * kDim * 4)
+                               : nullptr;
     std::vector<float> space(queries.rows() * kDim);
     model.to_model_space(queries.view(), space.data());
     const compute::IvfRun given{bytes.get(), run.positions, run.longest, {&block, 1}};
@@ -76,7 +77,14 @@ struct World {
     work.distance = distance;
     work.queries = queries.view();
     work.model_queries = space.data();
-    work.model = {shape, centroids.get(), codebooks.get(), model.mean()};
+    work.model.shape = shape;
+    work.model.centroids = centroids.get();
+    work.model.codebooks = codebooks.get();
+    work.model.mean = model.mean();
+    if (const Run* coarse = model.coarse(); coarse != nullptr) {
+      work.model.coarse = coarse->bytes.data();
+      work.model.coarse_positions = coarse->positions;
+    }
     work.runs = {&given, 1};
     work.nprobe = nprobe;
     work.refine = refine;
