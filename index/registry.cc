@@ -50,7 +50,7 @@ std::unique_ptr<Index> make_index(const Spec& spec, const ColumnShape& shape) {
   const std::string meant = compute::did_you_mean(spec.kind, known);
   throw Error(ErrorKind::kUnsupported,
               "index=" + spec.kind + " is not available in this version; available: " + known +
-                  (meant.empty() ? "; index=ivfflat and index=ivfpq search approximately" : meant));
+                  (meant.empty() ? "; index=approximate searches approximately" : meant));
 }
 
 }  // namespace warplite::index

@@ -222,7 +222,7 @@ TEST_CASE("definition: refusals quote the argument and say what was expected") {
   refused("e float[3] distnace=l2", "did you mean distance?");
   refused("n integer not null", "no constraints and no defaults");
   refused("n integer default 5", "no constraints and no defaults");
-  refused("e float[3] index=hnsw", "index=ivfflat and index=ivfpq search approximately");
+  refused("e float[3] index=hnsw", "index=approximate searches approximately");
   refused("e float[3] index=ivflat", "did you mean ivfflat?");
   refused("e float[3] primary key", "a vector column cannot be PRIMARY KEY");
   refused("x real primary key", "INTEGER or TEXT");
