@@ -45,20 +45,20 @@ class CodedLists {
   class Thread {
    public:
     explicit Thread(const CodedLists& all)
-        : all_(all), candidates_(std::min(all.work_.nprobe, all.shape_.lists)) {
+        : all_(all), query_(std::min(all.work_.nprobe, all.shape_.lists)) {
       if (all.shape_.groups != 0) lists_.emplace(all.shape_.coarse(), all.product_);
     }
 
     void search(std::size_t query, std::vector<Probe>& out) {
       const float* y = all_.work_.model_queries + query * all_.shape_.dim;
-      candidates_.clear();
+      query_.candidates.clear();
       if (all_.shape_.groups == 0) {
         compare(y, 0, all_.shape_.lists);
-        for (std::uint32_t i = 0; i < distances_.size(); ++i) candidates_.push(distances_[i], i);
+        for (std::uint32_t i = 0; i < distances_.size(); ++i) query_.candidates.push(distances_[i], i);
       } else {
         look_at_groups(y);
       }
-      for (const std::uint64_t key : candidates_.by_score()) {
+      for (const std::uint64_t key : query_.candidates.by_score()) {
         out.push_back({Candidates::score_of(key), Candidates::ordinal_of(key)});
       }
     }
@@ -68,17 +68,18 @@ class CodedLists {
     void look_at_groups(const float* y) {
       compare(y, all_.shape_.lists, all_.shape_.groups);
       groups_.clear();
+      lists_->begin(query_);
       for (std::uint32_t i = 0; i < distances_.size(); ++i) {
         groups_.push_back(Candidates::key(distances_[i], i));
       }
       std::sort(groups_.begin(), groups_.end());
       for (const std::uint64_t key : groups_) {
         const std::uint32_t group = Candidates::ordinal_of(key);
-        lists_->prepare(y, all_.centroid(all_.shape_.lists + group), tables_);
-        const RabitqLists::Span span{&all_.run_, all_.run_.begins[group],
-                                     all_.run_.begins[group + 1], nullptr, 0};
-        lists_->scan(span, tables_, candidates_);
+        lists_->enter(y, all_.centroid(all_.shape_.lists + group), query_);
+        lists_->scan({&all_.run_, all_.run_.begins[group], all_.run_.begins[group + 1], nullptr, 0},
+                     query_);
       }
+      lists_->end(query_);
     }
 
     // D of some centroids, by number.
@@ -90,10 +91,9 @@ class CodedLists {
 
     const CodedLists& all_;
     std::optional<RabitqLists> lists_;
-    RabitqLists::Tables tables_;
     std::vector<float> distances_;
     std::vector<std::uint64_t> groups_;
-    Candidates candidates_;
+    RabitqLists::Query query_;
   };
 
   const float* centroid(std::uint32_t number) const {

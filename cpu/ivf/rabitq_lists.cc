@@ -13,8 +13,6 @@ namespace {
 constexpr std::size_t kRows = 256;
 constexpr std::uint32_t kGroupRows = compute::RabitqGroup::kRows;
 static_assert(kRows % kGroupRows == 0 && kGroupRows == compute::kFastScanRows);
-// Rows whose planes are asked for before they are read.
-constexpr std::size_t kAhead = 24;
 
 std::size_t round_up(std::size_t n) { return (n + 63) / 64 * 64; }
 
@@ -35,19 +33,6 @@ IvfRunView IvfRunView::of(const compute::IvfShape& shape, const std::byte* bytes
           reinterpret_cast<const std::uint8_t*>(bytes + at.records)};
 }
 
-// A Part is up to kRows positions of a span.
-struct RabitqLists::Part {
-  const Span& span;
-  std::uint32_t position;
-  std::size_t n;
-  const std::uint8_t* groups;
-  const std::uint8_t* records;  // from the first position on
-
-  const std::uint8_t* record(std::uint32_t place, std::uint32_t bytes) const {
-    return records + std::size_t{place} * bytes;
-  }
-};
-
 RabitqLists::RabitqLists(const compute::IvfShape& shape, bool product)
     : shape_(shape),
       group_(shape.m),
@@ -65,7 +50,15 @@ RabitqLists::RabitqLists(const compute::IvfShape& shape, bool product)
                  compute::kPlaneSlack);
 }
 
-void RabitqLists::prepare(const float* y, const float* centroid, Tables& tables) {
+void RabitqLists::begin(Query& query) {
+  late_.clear();
+  query.candidates.clear();
+  query.survivors.clear();
+}
+
+void RabitqLists::enter(const float* y, const float* centroid, Query& query) {
+  query.turn = 1 - query.turn;
+  Tables& tables = query.tables[query.turn];
   if (tables.memory.size() == 0) {
     const std::size_t entries = round_up(std::size_t{shape_.m} * 16);
     tables.memory = Bytes(entries + round_up(shape_.dim));
@@ -76,6 +69,8 @@ void RabitqLists::prepare(const float* y, const float* centroid, Tables& tables)
   kernels_.tables(y, centroid, shape_.dim, scratch_.data(), tables.kernel);
   tables.a = tables.kernel.square;
   if (product_) kernels_.distances(y, centroid, 1, shape_.dim, true, &tables.a);
+  late_.swap(query.survivors);
+  query.survivors.clear();
 }
 
 void RabitqLists::ask_for(const Span& span, const float* centroid) const {
@@ -85,7 +80,8 @@ void RabitqLists::ask_for(const Span& span, const float* centroid) const {
   prefetch(span.run->codes + first * group_.size, count * group_.size);
 }
 
-void RabitqLists::scan(const Span& span, const Tables& tables, Candidates& candidates) {
+void RabitqLists::scan(const Span& span, Query& query) {
+  const Tables& tables = query.tables[query.turn];
   RabitqScores scores;
   scores.sums = sums_.data();
   scores.wide = wide_.empty() ? nullptr : wide_.data();
@@ -94,76 +90,91 @@ void RabitqLists::scan(const Span& span, const Tables& tables, Candidates& candi
   scores.norm = shape_.planes == 1 ? 0 : tables.kernel.norm;
   scores.a = tables.a;
   for (std::uint32_t at = span.begin; at < span.end;) {
-    const Part part{span, at, std::min<std::size_t>(kRows, span.end - at),
-                    span.run->codes + std::size_t{at / kGroupRows} * group_.size,
-                    span.run->records + std::size_t{at} * record_};
-    sum(part, tables.kernel);
-    scores.groups = part.groups;
-    scores.count = part.n / kGroupRows;
+    const auto n = std::min<std::uint32_t>(kRows, span.end - at);
+    scores.groups = span.run->codes + std::size_t{at / kGroupRows} * group_.size;
+    scores.count = n / kGroupRows;
+    sum(scores.groups, scores.count, tables.kernel);
     const std::size_t found =
-        kernels_.survivors(scores, candidates.limit(), lows_.data(), places_.data());
-    if (found != 0) look_closer(part, tables, found, candidates);
-    at += static_cast<std::uint32_t>(part.n);
+        kernels_.survivors(scores, query.candidates.limit(), lows_.data(), places_.data());
+    keep(span, at, scores.groups, found, query);
+    at += n;
   }
+  look_closer(late_, query.tables[1 - query.turn], query.candidates);
+  late_.clear();
+}
+
+void RabitqLists::end(Query& query) {
+  look_closer(late_, query.tables[1 - query.turn], query.candidates);
+  look_closer(query.survivors, query.tables[query.turn], query.candidates);
+  late_.clear();
+  query.survivors.clear();
 }
 
 // Adds the entries into sums_, or into wide_ when 16 bits do not hold them.
-void RabitqLists::sum(const Part& part, const RabitqTables& tables) {
-  const std::size_t count = part.n / kGroupRows;
+void RabitqLists::sum(const std::uint8_t* groups, std::size_t count, const RabitqTables& tables) {
   if (wide_.empty()) {
-    return pq_kernels().sum_nibbles(tables.entries, part.groups, group_.size, shape_.m, count,
+    return pq_kernels().sum_nibbles(tables.entries, groups, group_.size, shape_.m, count,
                                     sums_.data());
   }
-  std::fill_n(wide_.begin(), part.n, 0u);
+  const std::size_t n = count * kGroupRows;
+  std::fill_n(wide_.begin(), n, 0u);
   for (std::uint32_t s = 0; s < shape_.m; s += kSummedSpaces) {
-    pq_kernels().sum_nibbles(tables.entries + s * 16, part.groups + s * 16, group_.size,
+    pq_kernels().sum_nibbles(tables.entries + s * 16, groups + s * 16, group_.size,
                              std::min(kSummedSpaces, shape_.m - s), count, sums_.data());
-    for (std::size_t i = 0; i < part.n; ++i) wide_[i] += sums_[i];
+    for (std::size_t i = 0; i < n; ++i) wide_[i] += sums_[i];
   }
 }
 
-// Scores the rows of the first `found` places.
-void RabitqLists::look_closer(const Part& part, const Tables& tables, std::size_t found,
-                              Candidates& candidates) {
-  const auto ask_for = [&](std::size_t i) {
-    if (i < found) prefetch(part.record(places_[i], record_), record_);
-  };
-  for (std::size_t i = 0; i < kAhead; ++i) ask_for(i);
-  const RowMap* const rows = part.span.rows;
+// Keeps the rows of the first `found` places for later.
+void RabitqLists::keep(const Span& span, std::uint32_t position, const std::uint8_t* groups,
+                       std::size_t found, Query& query) {
   for (std::size_t i = 0; i < found; ++i) {
-    ask_for(i + kAhead);
     const std::uint32_t place = places_[i];
-    float score = lows_[place];
-    if (score > candidates.limit()) continue;
+    Survivor row;
+    row.record = span.run->records + (std::size_t{position} + place) * record_;
+    row.group = groups + std::size_t{place / kGroupRows} * group_.size;
+    row.low = lows_[place];
+    row.sum = wide_.empty() ? sums_[place] : static_cast<std::int32_t>(wide_[place]);
+    row.place = place % kGroupRows;
+    row.first = span.first;
+    row.rows = span.rows;
+    prefetch(row.record, record_);
+    query.survivors.push_back(row);
+  }
+}
+
+void RabitqLists::look_closer(std::span<const Survivor> survivors, const Tables& tables,
+                              Candidates& candidates) {
+  for (const Survivor& row : survivors) {
+    if (row.low > candidates.limit()) continue;
     std::uint32_t ordinal;
-    std::memcpy(&ordinal, part.record(place, record_), sizeof ordinal);
+    std::memcpy(&ordinal, row.record, sizeof ordinal);
     if (ordinal == compute::kNoOrdinal) continue;
-    ordinal += part.span.first;
-    if (rows != nullptr && !rows->at(ordinal).live()) continue;
+    ordinal += row.first;
+    if (row.rows != nullptr && !row.rows->at(ordinal).live()) continue;
+    float score = row.low;
     if (shape_.planes != 1) {
-      const float all = fine_score(part, place, tables);
+      const float all = fine_score(row, tables);
       if (!std::isnan(score) && !(score > all)) score = all;
     }
     candidates.push(score, ordinal);
   }
 }
 
-float RabitqLists::fine_score(const Part& part, std::uint32_t place, const Tables& tables) {
-  const std::uint8_t* const record = part.record(place, record_);
+float RabitqLists::fine_score(const Survivor& row, const Tables& tables) {
   float factor, bias;
-  std::memcpy(&factor, record + compute::RabitqRecord::kFine, sizeof factor);
-  std::memcpy(&bias, record + compute::RabitqRecord::kBias, sizeof bias);
-  const std::uint8_t* const planes = record + compute::RabitqRecord::kPlanes;
-  return (tables.a + bias) + factor * product(part, place, tables.kernel, planes);
+  std::memcpy(&factor, row.record + compute::RabitqRecord::kFine, sizeof factor);
+  std::memcpy(&bias, row.record + compute::RabitqRecord::kBias, sizeof bias);
+  return (tables.a + bias) + factor * product(row, tables.kernel);
 }
 
-// ū·x; `planes` are those after the signs.
-float RabitqLists::product(const Part& part, std::uint32_t place, const RabitqTables& tables,
-                           const std::uint8_t* planes) {
+// ū·x
+float RabitqLists::product(const Survivor& row, const RabitqTables& tables) {
+  const std::uint8_t* const planes = row.record + compute::RabitqRecord::kPlanes;
   const std::uint32_t others = shape_.planes - 1;
   if (shape_.planes >= compute::kSignsAsElements) {
     const std::size_t bytes = compute::plane_bytes(shape_.dim);
-    copy_signs(part, place, planes_.data());
+    copy_signs(row, planes_.data());
     std::memcpy(planes_.data() + bytes, planes, others * bytes);
     const std::int64_t dot =
         kernels_.dot(tables.elements, planes_.data(), shape_.planes, shape_.dim);
@@ -172,17 +183,14 @@ float RabitqLists::product(const Part& part, std::uint32_t place, const RabitqTa
   }
   const std::int64_t dot = kernels_.dot(tables.elements, planes, others, shape_.dim);
   const std::int64_t twice = 2 * dot - ((std::int64_t{1} << others) - 1) * tables.sum;
-  const std::int64_t sum = wide_.empty() ? sums_[place] : wide_[place];
-  return signs_weight_ * signs_product(tables.unit, shape_.m, sum) +
+  return signs_weight_ * signs_product(tables.unit, shape_.m, row.sum) +
          tables.fine * static_cast<float>(twice);
 }
 
 // The signs of one row, as the other planes are.
-void RabitqLists::copy_signs(const Part& part, std::uint32_t place, std::uint8_t* out) const {
-  const std::uint32_t i = place % kGroupRows;
-  const int shift = i < 16 ? 0 : 4;
-  const std::uint8_t* at =
-      part.groups + std::size_t{place / kGroupRows} * group_.size + i % 16;
+void RabitqLists::copy_signs(const Survivor& row, std::uint8_t* out) const {
+  const int shift = row.place < 16 ? 0 : 4;
+  const std::uint8_t* at = row.group + row.place % 16;
   for (std::uint32_t s = 0; s < shape_.m; s += 2) {
     const unsigned low = (at[s * 16] >> shift) & 15u;
     const unsigned high = s + 1 < shape_.m ? (at[(s + 1) * 16] >> shift) & 15u : 0;

@@ -35,6 +35,25 @@ class RabitqLists {
     float a = 0;  // D
     Bytes memory;
   };
+  // A row that the signs do not rule out.
+  struct Survivor {
+    const std::uint8_t* record;
+    const std::uint8_t* group;
+    float low;
+    std::int32_t sum;     // of table entries
+    std::uint32_t place;  // in the group
+    std::uint32_t first;  // added to the ordinal
+    const RowMap* rows;
+  };
+  // One query. Its rows are looked at closely one list late, when memory has brought them.
+  struct Query {
+    explicit Query(std::size_t keep) : candidates(keep) {}
+
+    Candidates candidates;
+    std::vector<Survivor> survivors;  // of the list that was looked at last
+    Tables tables[2];                 // of that list, and of the one before
+    int turn = 0;                     // which of them is that list's
+  };
   // Consecutive positions of one list of a run, whole groups of them.
   struct Span {
     const IvfRunView* run;
@@ -45,32 +64,36 @@ class RabitqLists {
 
   explicit RabitqLists(const compute::IvfShape& shape, bool product);
 
-  // REQUIRES: `tables` are used with this shape only.
-  void prepare(const float* y, const float* centroid, Tables& tables);
-  // Adds the rows of the list that the tables are of.
-  void scan(const Span& span, const Tables& tables, Candidates& candidates);
-  // Asks memory for what prepare() reads, and scan() of each row.
+  void begin(Query& query);
+  // Goes on to a list. REQUIRES: queries are used with this shape only.
+  void enter(const float* y, const float* centroid, Query& query);
+  // Adds rows of that list.
+  void scan(const Span& span, Query& query);
+  // The candidates are complete after this.
+  void end(Query& query);
+  // Asks memory for what enter() reads, and scan() of each row.
   void ask_for(const Span& span, const float* centroid) const;
 
  private:
-  struct Part;
-  void sum(const Part& part, const RabitqTables& tables);
-  void look_closer(const Part& part, const Tables& tables, std::size_t found,
+  void sum(const std::uint8_t* groups, std::size_t count, const RabitqTables& tables);
+  void keep(const Span& span, std::uint32_t position, const std::uint8_t* groups,
+            std::size_t found, Query& query);
+  void look_closer(std::span<const Survivor> survivors, const Tables& tables,
                    Candidates& candidates);
-  float fine_score(const Part& part, std::uint32_t place, const Tables& tables);
-  float product(const Part& part, std::uint32_t place, const RabitqTables& tables,
-                const std::uint8_t* planes);
-  void copy_signs(const Part& part, std::uint32_t place, std::uint8_t* out) const;
+  float fine_score(const Survivor& row, const Tables& tables);
+  float product(const Survivor& row, const RabitqTables& tables);
+  void copy_signs(const Survivor& row, std::uint8_t* out) const;
 
   const compute::IvfShape shape_;
   const compute::RabitqGroup group_;
   const bool product_;
   const RabitqKernels& kernels_;
   const std::uint32_t record_;  // bytes
-  const float signs_weight_;  // 2^(B−2)
+  const float signs_weight_;    // 2^(B−2)
   std::vector<float> scratch_, lows_;
   std::vector<std::uint16_t> sums_;
   std::vector<std::uint32_t> wide_, places_;
+  std::vector<Survivor> late_;
   std::vector<std::uint8_t> planes_;  // of one row, the signs among them
 };
 

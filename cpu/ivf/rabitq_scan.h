@@ -13,13 +13,12 @@ namespace warplite::cpu {
 class RabitqScan {
  public:
   struct Query {
-    explicit Query(const IvfContext& context) : candidates(context.keep()) {}
-    void absorb(const Query& other) { candidates.merge(other.candidates); }
+    explicit Query(const IvfContext& context) : rows(context.keep()) {}
+    void absorb(const Query& other) { rows.candidates.merge(other.rows.candidates); }
 
     std::size_t number = 0;
-    std::uint32_t list = kNoList;  // that the tables are of
-    RabitqLists::Tables tables;
-    Candidates candidates;
+    std::uint32_t list = kNoList;  // that was entered last
+    RabitqLists::Query rows;
   };
   struct Visit {
     Query* query;
@@ -34,7 +33,7 @@ class RabitqScan {
   void begin(std::size_t number, Query& query) {
     query.number = number;
     query.list = kNoList;
-    query.candidates.clear();
+    lists_.begin(query.rows);
   }
   void join(const Query& first, Query& query) { begin(first.number, query); }
   // Asks memory for what scan() will read.
@@ -45,14 +44,18 @@ class RabitqScan {
     for (const Visit& visit : visits) {
       Query& query = *visit.query;
       if (query.list != visit.probe.list) {
-        lists_.prepare(context_.model_query(query.number), context_.centroid(visit.probe.list),
-                       query.tables);
+        lists_.enter(context_.model_query(query.number), context_.centroid(visit.probe.list),
+                     query.rows);
         query.list = visit.probe.list;
       }
-      lists_.scan(of(span), query.tables, query.candidates);
+      lists_.scan(of(span), query.rows);
     }
   }
-  void finish(Query& query, TopK& best) { refiner_.finish(query.number, query.candidates, best); }
+  void end(Query& query) { lists_.end(query.rows); }
+  void finish(Query& query, TopK& best) {
+    end(query);
+    refiner_.finish(query.number, query.rows.candidates, best);
+  }
   // Tables are a list's, so that queries that read it together would share its bytes alone.
   static bool together(const IvfContext&) { return false; }
 

@@ -4,6 +4,9 @@
 //   join(first, of)    the same, to help another thread that began it
 //   scan(span, visits) for all queries that probe the list
 //   finish(of, best)   after the last span
+// and where the next spans are to be known, or some rows are looked at late:
+//   ask_for(list, span) before the span is looked at
+//   end(of)            after a thread's last span
 // Not thread-safe: one per thread, as are the states.
 #pragma once
 

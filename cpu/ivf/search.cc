@@ -165,7 +165,9 @@ class SharedQuery {
       scan.scan(spans[i], {&visit, 1});
     });
     for (std::size_t t = 1; t < queries_.size(); ++t) {
-      if (queries_[t]) queries_[0]->absorb(*queries_[t]);
+      if (!queries_[t]) continue;
+      if constexpr (requires { scan_of(t).end(*queries_[t]); }) scan_of(t).end(*queries_[t]);
+      queries_[0]->absorb(*queries_[t]);
     }
     scan_of(0).finish(*queries_[0], best);
   }
