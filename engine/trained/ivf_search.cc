@@ -52,7 +52,7 @@ class ListSearch {
       : view_(view), rows_(rows), index_(index), request_(request), k_(k),
         coded_(std::move(coded)), model_(model), shape_(model.shape()) {
     for (const std::uint32_t part : coded_->parts) selected_ += rows_.part(part).count;
-    reach_ = reach_of(question(selected_));
+    reach_ = memo().of(question(selected_));
     with_vectors_ = reach_.refine != 0 || shape_.m == 0;
     limit_ = Residency::instance().limit();
     choose_parts();
@@ -81,7 +81,7 @@ class ListSearch {
     if (watches_filter()) {
       const double passing = std::max<double>(1, static_cast<double>(least)) / reach.nprobe;
       const Reach before = reach;
-      reach = reach_of(question(static_cast<std::uint64_t>(std::ceil(passing * shape_.lists))));
+      reach = memo().of(question(static_cast<std::uint64_t>(std::ceil(passing * shape_.lists))));
       reach.nprobe = std::max(reach.nprobe, std::min(2 * before.nprobe, shape_.lists));
       reach.passing_of_list = passing;
     } else {
@@ -146,6 +146,8 @@ class ListSearch {
     return run_bytes(shape_, view_.part(part).rows()) +
            (with_vectors_ ? view_.part(part).vector_bytes(request_.column) : 0);
   }
+
+  ReachMemo& memo() const { return view_.derived().of<ReachMemo>(); }
 
   ReachQuestion question(std::uint64_t selected) const {
     return {index_, model_, request_, coded_->rows, selected, k_, view_.layout().codes_only};
@@ -382,8 +384,9 @@ class IvfSearcher : public Searcher {
                      const SearchRequest& request, std::size_t k) const override {
     if (k > rows.count() / kPart) return false;
     const auto model = index::inverted(view.load_model(request.column, trained));
-    const Reach reach = reach_of({*trained.inverted(), *model, request, view.live_rows(), rows.count(),
-                                  k, view.layout().codes_only});
+    const Reach reach = view.derived().of<ReachMemo>().of(
+        {*trained.inverted(), *model, request, view.live_rows(), rows.count(), k,
+         view.layout().codes_only});
     return !reach.exact && reach.nprobe < model->shape().lists;
   }
   bool must_compare_all(const index::Trained& trained,

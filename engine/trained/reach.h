@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "engine/search/search.h"
 #include "index/trained.h"
@@ -36,6 +38,27 @@ struct Reach {
 std::optional<double> asked_recall(const index::Trained& trained, const SearchRequest& request);
 
 Reach reach_of(const ReachQuestion& question);
+
+// Remembers the last answers of one view: to weigh the ways to a recall takes longer than a short search.
+// Threads: as the view.
+class ReachMemo {
+ public:
+  // reach_of(), of a column of that view.
+  const Reach& of(const ReachQuestion& question);
+
+ private:
+  // What an answer depends on, in one view.
+  struct Key {
+    std::size_t column, k;
+    std::uint64_t rows, selected;
+    std::uint32_t nprobe, farther;
+    std::optional<double> recall;
+    std::optional<std::size_t> refine;
+    friend bool operator==(const Key&, const Key&) = default;
+  };
+  std::vector<std::pair<Key, Reach>> answers_;
+  std::size_t oldest_ = 0;
+};
 
 // Nanoseconds, about, that one thread takes for a query.
 double exact_cost(const ReachQuestion& question);
