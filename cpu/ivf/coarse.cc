@@ -12,6 +12,7 @@
 namespace warplite::cpu {
 namespace {
 
+constexpr std::size_t kGroupsBetweenChecks = 16;
 constexpr std::size_t kThreadBytes = std::size_t{1} << 18;  // of codes that are worth a thread
 
 // Lists of RaBitQ codes, in groups when there are many.
@@ -34,7 +35,7 @@ class CodedLists {
     std::vector<std::optional<Thread>> state(threads);
     ItemLoop loop(work_.cancellation);
     loop.run(threads, lists.size(), [&](unsigned thread, std::size_t query) {
-      if (!state[thread]) state[thread].emplace(*this);
+      if (!state[thread]) state[thread].emplace(*this, loop, thread);
       state[thread]->search(query, lists[query]);
     });
     return lists;
@@ -44,8 +45,11 @@ class CodedLists {
   // What one thread needs.
   class Thread {
    public:
-    explicit Thread(const CodedLists& all)
-        : all_(all), query_(std::min(all.work_.nprobe, all.shape_.lists)) {
+    Thread(const CodedLists& all, ItemLoop& loop, unsigned number)
+        : all_(all),
+          loop_(loop),
+          number_(number),
+          query_(std::min(all.work_.nprobe, all.shape_.lists)) {
       if (all.shape_.groups != 0) lists_.emplace(all.shape_.coarse(), all.product_);
     }
 
@@ -54,7 +58,8 @@ class CodedLists {
       query_.candidates.clear();
       if (all_.shape_.groups == 0) {
         compare(y, 0, all_.shape_.lists);
-        for (std::uint32_t i = 0; i < distances_.size(); ++i) query_.candidates.push(distances_[i], i);
+        for (std::uint32_t i = 0; i < distances_.size(); ++i)
+          query_.candidates.push(distances_[i], i);
       } else {
         look_at_groups(y);
       }
@@ -73,8 +78,9 @@ class CodedLists {
         groups_.push_back(Candidates::key(distances_[i], i));
       }
       std::sort(groups_.begin(), groups_.end());
-      for (const std::uint64_t key : groups_) {
-        const std::uint32_t group = Candidates::ordinal_of(key);
+      for (std::size_t i = 0; i < groups_.size(); ++i) {
+        if (i % kGroupsBetweenChecks == kGroupsBetweenChecks - 1) loop_.check(number_);
+        const std::uint32_t group = Candidates::ordinal_of(groups_[i]);
         lists_->enter(y, all_.centroid(all_.shape_.lists + group), query_);
         lists_->scan({&all_.run_, all_.run_.begins[group], all_.run_.begins[group + 1], nullptr, 0},
                      query_);
@@ -90,6 +96,8 @@ class CodedLists {
     }
 
     const CodedLists& all_;
+    ItemLoop& loop_;
+    const unsigned number_;
     std::optional<RabitqLists> lists_;
     std::vector<float> distances_;
     std::vector<std::uint64_t> groups_;

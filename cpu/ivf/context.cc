@@ -54,8 +54,9 @@ IvfContext::IvfContext(const compute::IvfWork& work, std::size_t k)
   const std::size_t refine = std::max<std::size_t>(1, work.refine);
   keep_ = k_ > rows_.rows() / refine ? rows_.rows() : k_ * refine;
   keep_ = std::max<std::size_t>(keep_, 1);
-  const std::size_t row = shape().m == 0 ? work.queries.stride() : shape().code_stride();
-  span_rows_ = static_cast<std::uint32_t>(std::max<std::size_t>(1, kSpanBytes / row / 256)) * 256;
+  row_bytes_ = shape().m == 0 ? work.queries.stride() : shape().code_stride();
+  span_rows_ =
+      static_cast<std::uint32_t>(std::max<std::size_t>(1, kSpanBytes / row_bytes_ / 256)) * 256;
   if (shape().has_codebooks()) codebook_ = codebook_of(work.model);
   lists_ = choose_lists(work);
 }

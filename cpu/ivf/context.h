@@ -48,6 +48,8 @@ class IvfContext {
     return reinterpret_cast<const float*>(CpuBuffer::of(work_.model.centroids).data()) +
            std::size_t{list} * shape().dim;
   }
+  // Bytes that are read of each row of a list.
+  std::size_t row_bytes() const { return row_bytes_; }
   // Appends the list's rows of all runs.
   void add_spans(std::uint32_t list, std::vector<IvfSpan>& out) const;
   const float* model_query(std::size_t query) const {
@@ -64,6 +66,7 @@ class IvfContext {
   std::optional<Screen> screen_;
   std::vector<IvfRunView> runs_;
   std::size_t keep_;
+  std::size_t row_bytes_;
   std::uint32_t span_rows_;  // positions between two questions whether to go on
   std::shared_ptr<const PqCodebook> codebook_;
   std::vector<std::vector<Probe>> lists_;  // of each query

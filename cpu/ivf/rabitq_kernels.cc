@@ -131,8 +131,8 @@ constexpr std::size_t kOctetLanes = hn::MaxLanes(kOctets);
 
 constexpr std::size_t kSpaces = kOctetLanes / 16;  // of a vector: 1, 2 or 4
 
-// What makes entries of the elements of four sub-spaces: byte j of a sub-space has element b as it is
-// where bit b of j is set, and else −w = ~w + 1, whose ones are in `start`.
+// What makes entries of the elements of four sub-spaces: byte j of a sub-space has element b as it
+// is where bit b of j is set, and else −w = ~w + 1, whose ones are in `start`.
 struct EntryBytes {
   std::uint8_t element[4 / kSpaces][4][kOctetLanes], flip[4][kOctetLanes], start[kOctetLanes];
 
@@ -144,8 +144,7 @@ struct EntryBytes {
         flip[b][lane] = set ? 0 : 255;
         if (!set) ++start[lane];
         for (std::size_t turn = 0; turn < 4 / kSpaces; ++turn) {
-          element[turn][b][lane] =
-              static_cast<std::uint8_t>((turn * kSpaces + lane / 16) * 4 + b);
+          element[turn][b][lane] = static_cast<std::uint8_t>((turn * kSpaces + lane / 16) * 4 + b);
         }
       }
     }
@@ -185,8 +184,9 @@ std::int32_t dot(const std::int8_t* elements, const std::uint8_t* planes, std::u
     auto codes = hn::Zero(kOctets);
     for (std::uint32_t p = 0; p < count; ++p) {
       const auto bits = hn::LoadMaskBits(kOctets, planes + p * bytes + i / 8);
-      codes = hn::Or(codes, hn::IfThenElseZero(
-                                bits, hn::Set(kOctets, static_cast<std::uint8_t>(1u << (count - 1 - p)))));
+      codes = hn::Or(codes,
+                     hn::IfThenElseZero(
+                         bits, hn::Set(kOctets, static_cast<std::uint8_t>(1u << (count - 1 - p)))));
     }
     const auto low = hn::PromoteTo(shorts, hn::LowerHalf(half, codes));
     const auto high = hn::PromoteTo(shorts, hn::UpperHalf(half, codes));
@@ -209,7 +209,8 @@ float subtract(const float* y, const float* centroid, std::uint32_t dim, float* 
   for (std::uint32_t i = 0; i < whole; i += kSums) {
     for (std::size_t v = 0; v < kVectors; ++v) {
       const std::size_t at = i + v * kLanes;
-      const FloatVector each = hn::Sub(hn::LoadU(kFloats, y + at), hn::LoadU(kFloats, centroid + at));
+      const FloatVector each =
+          hn::Sub(hn::LoadU(kFloats, y + at), hn::LoadU(kFloats, centroid + at));
       hn::StoreU(each, kFloats, x + at);
       sums[v] = hn::Add(sums[v], hn::Mul(each, each));
       most = hn::Max(most, hn::Abs(each));
@@ -328,7 +329,9 @@ std::size_t survivors(const RabitqScores& of, float limit, float* lows, std::uin
 
 }  // namespace
 
-void fill_rabitq(RabitqKernels& kernels) { kernels = {distances, tables, survivors, dot}; }
+void fill_rabitq(RabitqKernels& kernels) {
+  kernels = {distances, tables, survivors, dot};
+}
 
 }  // namespace HWY_NAMESPACE
 }  // namespace warplite::cpu

@@ -14,7 +14,9 @@ constexpr std::size_t kRows = 256;
 constexpr std::uint32_t kGroupRows = compute::RabitqGroup::kRows;
 static_assert(kRows % kGroupRows == 0 && kGroupRows == compute::kFastScanRows);
 
-std::size_t round_up(std::size_t n) { return (n + 63) / 64 * 64; }
+std::size_t round_up(std::size_t n) {
+  return (n + 63) / 64 * 64;
+}
 
 void prefetch(const void* from, std::size_t bytes) {
   const char* at = static_cast<const char*>(from);

@@ -1,6 +1,6 @@
-// A RabitqLists looks at lists of RaBitQ codes (compute/rabitq.h): at the signs of all rows together,
-// and at the other planes of those rows that the signs do not rule out.
-// Not thread-safe: one per thread, as are the tables.
+// A RabitqLists looks at lists of RaBitQ codes (compute/rabitq.h): at the signs of all rows
+// together, and at the other planes of those rows that the signs do not rule out. Not thread-safe:
+// one per thread, as are the tables.
 #pragma once
 
 #include <cstdint>
@@ -76,8 +76,8 @@ class RabitqLists {
 
  private:
   void sum(const std::uint8_t* groups, std::size_t count, const RabitqTables& tables);
-  void keep(const Span& span, std::uint32_t position, const std::uint8_t* groups,
-            std::size_t found, Query& query);
+  void keep(const Span& span, std::uint32_t position, const std::uint8_t* groups, std::size_t found,
+            Query& query);
   void look_closer(std::span<const Survivor> survivors, const Tables& tables,
                    Candidates& candidates);
   float fine_score(const Survivor& row, const Tables& tables);

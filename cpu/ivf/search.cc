@@ -17,7 +17,7 @@ namespace {
 constexpr std::size_t kQueryGroup = 1024;
 // Waking a thread costs about as much as reading this many bytes of lists.
 constexpr std::size_t kThreadBytes = std::size_t{1} << 18;
-constexpr std::size_t kRowsBetweenChecks = 2048;
+constexpr std::size_t kBytesBetweenChecks = std::size_t{1} << 15;
 // Lists that each query reads by itself, to know what is near before lists come in any order.
 constexpr std::size_t kFirstLists = 2;
 
@@ -84,8 +84,8 @@ class Slice {
     context_.add_spans(list, spans_);
     for (const IvfSpan& span : spans_) {
       // Asking what the time is takes as long as reading the few rows of a short list.
-      unchecked_ += (span.end - span.begin) * visits.size();
-      if (unchecked_ >= kRowsBetweenChecks) {
+      unchecked_ += (span.end - span.begin) * visits.size() * context_.row_bytes();
+      if (unchecked_ >= kBytesBetweenChecks) {
         loop_.check(thread_);
         unchecked_ = 0;
       }
@@ -114,7 +114,7 @@ class Slice {
   Scan& scan_;
   ItemLoop& loop_;
   const unsigned thread_;
-  std::size_t unchecked_ = 0;  // rows
+  std::size_t unchecked_ = 0;  // bytes
   std::vector<IvfSpan> spans_;
   std::vector<std::size_t> begins_;
   std::vector<Visit> visits_;
@@ -182,11 +182,10 @@ class SharedQuery {
   }
 
   unsigned threads_for(const std::vector<IvfSpan>& spans) const {
-    const compute::IvfShape& shape = context_.shape();
     std::size_t rows = 0;
     for (const IvfSpan& span : spans) rows += span.end - span.begin;
-    const std::size_t row = shape.m == 0 ? context_.work().queries.stride() : shape.code_stride();
-    const std::size_t useful = std::min(rows * row / kThreadBytes + 1, spans.size());
+    const std::size_t useful =
+        std::min(rows * context_.row_bytes() / kThreadBytes + 1, spans.size());
     return static_cast<unsigned>(std::clamp<std::size_t>(useful, 1, scans_.size()));
   }
 

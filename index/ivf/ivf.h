@@ -10,7 +10,7 @@ namespace warplite::index {
 Kind ivfflat_kind();
 Kind ivfpq_kind();
 Kind ivfrabitq_kind();
-// index=approximate: ivfrabitq with all that is chosen for the column, or flat where a column cannot have it.
+// index=approximate: ivfrabitq with everything chosen, or flat where the column cannot have it.
 Kind approximate_kind();
 
 }  // namespace warplite::index

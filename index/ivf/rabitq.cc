@@ -12,7 +12,8 @@ namespace warplite::index {
 namespace {
 
 // Steps of the uniform quantiser of B bits that suits a normal distribution of spread 1 best (Max,
-// 1960), by B. A code is tried with steps around it, and the one is kept whose direction is nearest.
+// 1960), by B. A code is tried with steps around it, and the one is kept whose direction is
+// nearest.
 constexpr double kSteps[compute::kMostPlanes + 1] = {0,      1.5958, 0.9957, 0.5860, 0.3352,
                                                      0.1881, 0.1041, 0.0569, 0.0308};
 constexpr double kTries[] = {0.6, 0.75, 0.87, 1, 1.15, 1.35, 1.7};
@@ -59,8 +60,9 @@ class Coder {
     const double f = square_ / sum_;
     const double apart = dim - sum_ * sum_ / square_;
     factors.f = finite(part * f);
-    factors.g = finite(dim == 1 ? 0 : compute::kErrors * -part * f * std::sqrt(std::max(0.0, apart)) /
-                                          std::sqrt(dim - 1.0));
+    factors.g = finite(dim == 1 ? 0
+                                : compute::kErrors * -part * f * std::sqrt(std::max(0.0, apart)) /
+                                      std::sqrt(dim - 1.0));
     const double scale = count == 1 ? 1 : best_scale(count);
     const double along = write(count, scale, planes);
     if (count > 1) factors.fine = finite(part * square_ / along);
@@ -134,7 +136,8 @@ void decode_rabitq(Distance distance, std::uint32_t dim, const float* centroid,
   const double middle = static_cast<double>((1u << count) - 1) / 2;
   for (std::uint32_t i = 0; i < dim; ++i) {
     std::uint32_t code = 0;
-    for (std::uint32_t p = 0; p < count; ++p) code = code * 2 + ((planes[p * bytes + i / 8] >> (i % 8)) & 1);
+    for (std::uint32_t p = 0; p < count; ++p)
+      code = code * 2 + ((planes[p * bytes + i / 8] >> (i % 8)) & 1);
     const double element = count == 1 ? 2 * (code - middle) : code - middle;
     out[i] = finite(static_cast<double>(centroid[i]) + scale * element);
   }

@@ -11,8 +11,8 @@ constexpr int kRounds = 4;
 
 // splitmix64 of (round, word): 64 signs.
 std::uint64_t signs(int round, std::uint32_t word) {
-  std::uint64_t z = (static_cast<std::uint64_t>(round) << 32 | word) * 0x9e3779b97f4a7c15u +
-                    0x632be59bd9b4e019u;
+  std::uint64_t z =
+      (static_cast<std::uint64_t>(round) << 32 | word) * 0x9e3779b97f4a7c15u + 0x632be59bd9b4e019u;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
   z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
   return z ^ (z >> 31);
@@ -24,7 +24,8 @@ void flip(int round, std::uint32_t dim, float* vector) {
     const std::uint32_t n = dim - first < 64 ? dim - first : 64;
     for (std::uint32_t i = 0; i < n; ++i) {
       const std::uint32_t sign = static_cast<std::uint32_t>(bits >> i) << 31;
-      vector[first + i] = std::bit_cast<float>(std::bit_cast<std::uint32_t>(vector[first + i]) ^ sign);
+      vector[first + i] =
+          std::bit_cast<float>(std::bit_cast<std::uint32_t>(vector[first + i]) ^ sign);
     }
   }
 }

@@ -121,9 +121,8 @@ TEST_CASE("RaBitQ: factors follow from the row, the centroid and the code") {
         const double bias = product ? -dot(c, r) : square;
         CHECK(std::fabs(code.factors.bias - bias) < 1e-5 * (1 + std::fabs(bias)));
         CHECK(relative(code.factors.f, part * square / sum) < 1e-6);
-        const double g = dim == 1 ? 0
-                                  : compute::kErrors * -part * square / sum * spread /
-                                        std::sqrt(dim - 1.0);
+        const double g =
+            dim == 1 ? 0 : compute::kErrors * -part * square / sum * spread / std::sqrt(dim - 1.0);
         CHECK(std::fabs(code.factors.g - g) < 1e-5 * (1 + g));
         if (planes == 1) {
           CHECK(code.factors.fine == 0);
@@ -154,7 +153,8 @@ TEST_CASE("RaBitQ: a row that is its centroid, rows too large and too small") {
   }
 }
 
-TEST_CASE("RaBitQ: estimates are right on average, within the bound as a rule, and finer by planes") {
+TEST_CASE(
+    "RaBitQ: estimates are right on average, within the bound as a rule, and finer by planes") {
   Normal random(3);
   constexpr std::uint32_t kDim = 128;
   constexpr int kPairs = 3000;
@@ -164,7 +164,7 @@ TEST_CASE("RaBitQ: estimates are right on average, within the bound as a rule, a
     int beyond = 0;
     for (int i = 0; i < kPairs; ++i) {
       const std::vector<float> centroid(kDim), row = normal(random, kDim),
-                               query = normal(random, kDim);
+                                               query = normal(random, kDim);
       const Code code = encode(Distance::kL2, centroid, row, planes);
       const std::vector<double> r = difference(row, centroid), x = difference(query, centroid);
       const double length = std::sqrt(dot(r, r) * dot(x, x));
@@ -223,7 +223,9 @@ Position position_of(const compute::IvfShape& shape, const index::Run& run, std:
   return position;
 }
 
-float nearest_bfloat(float x) { return bfloat16_to_float(float_to_bfloat16(x)); }
+float nearest_bfloat(float x) {
+  return bfloat16_to_float(float_to_bfloat16(x));
+}
 
 }  // namespace
 
@@ -255,9 +257,9 @@ TEST_CASE("RaBitQ: a run has every row once, in its list, as it was coded; and l
         ++seen[found.ordinal];
         CHECK(at.list(codes.data(), found.ordinal) == list);
         std::vector<std::uint8_t> planes(shape.planes * compute::plane_bytes(20));
-        const index::RabitqFactors factors = index::encode_rabitq(
-            Distance::kL2, 20, model.centroids() + list * 20, space.data() + found.ordinal * 20,
-            shape.planes, planes.data());
+        const index::RabitqFactors factors =
+            index::encode_rabitq(Distance::kL2, 20, model.centroids() + list * 20,
+                                 space.data() + found.ordinal * 20, shape.planes, planes.data());
         CHECK(found.bias == nearest_bfloat(factors.bias));
         CHECK(found.f == nearest_bfloat(factors.f));
         CHECK(found.g == nearest_bfloat(factors.g));
@@ -330,9 +332,9 @@ TEST_CASE("RaBitQ: decoding comes nearer with every plane, with and without rota
     for (const std::string rotate : {"0", "1"}) {
       double before = std::numeric_limits<double>::infinity();
       for (const std::string bits : {"1", "2", "4", "8"}) {
-        const Learnt learnt = learn(
-            *device, spec("ivfrabitq", "lists=8 rotate=" + rotate + " bits=" + bits), distance,
-            rows.view());
+        const Learnt learnt =
+            learn(*device, spec("ivfrabitq", "lists=8 rotate=" + rotate + " bits=" + bits),
+                  distance, rows.view());
         const Bytes codes = learnt.model->encode(*device, rows.view(), nullptr, nullptr);
         std::vector<float> decoded(rows.values.size());
         learnt.model->decode({span_of(codes), 500}, {0, 500},

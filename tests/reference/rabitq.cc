@@ -40,9 +40,13 @@ float distance_of(Distance distance, const float* y, const float* centroid, std:
   return distance == Distance::kInnerProduct ? 0.0f - sum(terms) : sum(terms);
 }
 
-int rounded(float x) { return static_cast<int>(x < 0 ? x - 0.5f : x + 0.5f); }
+int rounded(float x) {
+  return static_cast<int>(x < 0 ? x - 0.5f : x + 0.5f);
+}
 
-float known(float score) { return std::isnan(score) ? kInfinity : score; }
+float known(float score) {
+  return std::isnan(score) ? kInfinity : score;
+}
 
 }  // namespace
 
@@ -105,8 +109,7 @@ float RabitqPair::score(const std::byte* run, const IvfLayout& at, std::uint32_t
   const std::byte* group =
       run + at.codes + std::size_t{position / RabitqGroup::kRows} * layout.size;
   const std::byte* record =
-      run + at.records +
-      std::size_t{position} * RabitqRecord::size(shape_.dim, shape_.planes);
+      run + at.records + std::size_t{position} * RabitqRecord::size(shape_.dim, shape_.planes);
   const std::uint32_t place = position % RabitqGroup::kRows;
   const auto factor = [&](std::uint32_t array) {
     return bfloat16_to_float(load<std::uint16_t>(group + array + place * 2));
@@ -130,9 +133,8 @@ std::vector<RabitqProbe> all_probes(const IvfWork& work, const float* query,
   const IvfShape& shape = work.model.shape;
   std::vector<RabitqProbe> probes;
   for (std::uint32_t list = 0; list < shape.lists && shape.groups == 0; ++list) {
-    probes.push_back({known(distance_of(work.distance, query, centroids + list * shape.dim,
-                                        shape.dim)),
-                      list});
+    probes.push_back(
+        {known(distance_of(work.distance, query, centroids + list * shape.dim, shape.dim)), list});
   }
   const IvfShape coarse = shape.coarse();
   const IvfLayout at = IvfLayout::of(coarse, work.model.coarse_positions);
