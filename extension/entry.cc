@@ -2,7 +2,6 @@
 // the file is called. In libwarplite.a, for which this is compiled with SQLITE_CORE, it is the
 // application that calls.
 #include <exception>
-#include <mutex>
 
 #include "core/system.h"
 #include "extension/linked.h"
@@ -29,9 +28,11 @@ void stay_loaded() {
   warplite::os::keep_loaded(reinterpret_cast<void*>(&sqlite3_warplite_init));
 }
 
-void start_process() {
+// Once, or again when it threw.
+bool start_process() {
   stay_loaded();
   warplite::register_process_parts();
+  return true;
 }
 
 }  // namespace
@@ -52,8 +53,7 @@ int sqlite3_warplite_init(sqlite3* db, char** message, const sqlite3_api_routine
     return SQLITE_ERROR;
   }
   try {
-    static std::once_flag once;
-    std::call_once(once, start_process);
+    [[maybe_unused]] static const bool started = start_process();
     return warplite::register_connection_parts(db, message);
   } catch (const std::exception& error) {
     *message = sqlite3_mprintf("warplite: %s", error.what());

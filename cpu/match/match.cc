@@ -4,11 +4,11 @@
 #include <cstring>
 #include <limits>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "compute/device.h"
 #include "core/bytes.h"
+#include "core/process/derived_store.h"
 #include "cpu/match/kernels.h"
 #include "cpu/match/lists.h"
 #include "cpu/match/results.h"
@@ -33,14 +33,12 @@ class KnownTile {
   const LongLists lists;
   // Found by whoever asks first.
   const MatchColumns& columns(const MatchTileView& view) const {
-    std::call_once(once_, [&] { columns_ = std::make_unique<MatchColumns>(view, rows_); });
-    return *columns_;
+    return made_.of<MatchColumns>(view, rows_);
   }
 
  private:
   const std::uint32_t rows_;
-  mutable std::once_flag once_;
-  mutable std::unique_ptr<MatchColumns> columns_;
+  mutable DerivedStore made_;
 };
 
 // Waking a thread costs about as much as a query in this many rows.

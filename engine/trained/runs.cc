@@ -29,15 +29,23 @@ std::string name_of(const View& view, std::size_t column, const std::string& wha
   return view.name() + " " + what + " of vector column " + std::to_string(column);
 }
 
+// Models of one stamp that differ, of tables of one file, are somebody's who wants to deceive: of
+// one there may be left in memory what does not fit the other.
+[[noreturn]] void of_another_model(const std::string& name) {
+  throw Error(ErrorKind::kCorrupt, name + ": what is in memory is of another model");
+}
+
 std::shared_ptr<const ResidentVectors> share(const std::shared_ptr<const index::Model>& model,
                                              const CacheKey& key, const std::string& name,
                                              const MatrixView& values) {
-  return Residency::instance().bytes(key, name, 0, [&] {
+  auto found = Residency::instance().bytes(key, name, 0, [&] {
     ResidentVectors shared;
     shared.block.vectors = values;
     shared.owner = model;
     return shared;
   });
+  if (found->block.vectors.rows != values.rows) of_another_model(name);
+  return found;
 }
 
 // Decodes the codes of the run's segments, once, and keeps none of them.
@@ -114,14 +122,18 @@ LoadedRun load_run(const View& view, std::size_t column, const CodedParts& coded
                              ElementType::kInt8};
         return out;
       });
-  const std::byte* begins = loaded.bytes->block.vectors.data;
+  const MatrixView& bytes = loaded.bytes->block.vectors;
+  const std::uint32_t lists = model.shape().lists;
   std::uint32_t before = 0;
-  for (std::uint32_t list = 0; list <= model.shape().lists; ++list) {
+  if (bytes.rows < (std::size_t{lists} + 1) * sizeof before) of_another_model(name);
+  for (std::uint32_t list = 0; list <= lists; ++list) {
     std::uint32_t begin = 0;
-    std::memcpy(&begin, begins + std::size_t{list} * sizeof begin, sizeof begin);
+    std::memcpy(&begin, bytes.data + std::size_t{list} * sizeof begin, sizeof begin);
+    if (begin < before) of_another_model(name);
     loaded.longest = std::max(loaded.longest, begin - before);
     before = begin;
   }
+  if (compute::IvfLayout::of(model.shape(), before).size != bytes.rows) of_another_model(name);
   loaded.positions = before;
   return loaded;
 }

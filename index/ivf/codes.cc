@@ -353,6 +353,7 @@ void decode_rows(const IvfCoder& coder, const CodedBlock& block, RowRange rows, 
           std::fill_n(vector, shape.dim, 0.0f);
           continue;
         }
+        if (list >= shape.lists) corrupt("list " + std::to_string(list) + " of another model");
         const float* centroid = coder.centroids + std::size_t{list} * shape.dim;
         if (shape.planes != 0) {
           code.read(at, row, codes);

@@ -4,10 +4,10 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
-#include <mutex>
 #include <optional>
 #include <string>
 
+#include "core/process/derived_store.h"
 #include "index/ivf/codes.h"
 #include "index/ivf/model_space.h"
 #include "index/ivf/run.h"
@@ -95,8 +95,10 @@ class IvfModel : public InvertedModel {
   // Made when it is first asked for: writers need none.
   const Run* coarse() const override {
     if (shape_.groups == 0) return nullptr;
-    std::call_once(once_, [this] { coarse_ = make_coarse_run(parts_, group_begins_); });
-    return &coarse_;
+    const auto make = [this] {
+      return std::make_shared<const Run>(make_coarse_run(parts_, group_begins_));
+    };
+    return made_.get<const Run>(make).get();
   }
   const float* codebooks() const override {
     return shape_.has_codebooks() ? parts_.codebooks : nullptr;
@@ -140,8 +142,7 @@ class IvfModel : public InvertedModel {
   IvfCoder parts_;
   std::optional<Calibration> calibration_;
   const std::uint32_t* group_begins_;
-  mutable std::once_flag once_;
-  mutable Run coarse_;
+  mutable DerivedStore made_;
 };
 
 // Groups hold all lists, and each at least one.

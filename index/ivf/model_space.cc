@@ -43,7 +43,9 @@ void store(const float* row, std::uint32_t dim, ElementType type, float scale, s
   with_numbers(type, [&]<ElementType kType>() {
     constexpr float kLargestElement = Element<kType>::kLargest;
     for (std::uint32_t i = 0; i < dim; ++i) {
-      const float value = std::clamp(row[i] * scale, -kLargest, kLargest);
+      // Turning back may add the largest numbers, and then there is none.
+      const float scaled = row[i] * scale;
+      const float value = std::isnan(scaled) ? 0 : std::clamp(scaled, -kLargest, kLargest);
       write_element<kType>(std::clamp(value, -kLargestElement, kLargestElement), to, i);
     }
   });

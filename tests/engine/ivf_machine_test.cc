@@ -10,19 +10,31 @@ namespace {
 
 using Session = IvfSession;
 
+// The columns that learn.
+constexpr std::size_t kLearning[] = {0, 1, 3};
+
+TableOptions machine_options(unsigned seed) {
+  TableOptions options = ivf_options();
+  options.layout.vectors.push_back({ElementType::kFloat32, kDim});
+  const std::string bits = std::to_string(1 + seed % 3 * 3);
+  options.vectors.push_back(
+      {"rabitq", Distance::kInnerProduct, {"ivfrabitq", {{"lists", "4"}, {"bits", bits}}}});
+  return options;
+}
+
 // Random statements on two connections.
 class Machine {
  public:
   explicit Machine(unsigned seed)
-      : random_(seed), mine_(file_.path(), ivf_options(), true),
-        other_(file_.path(), ivf_options(), false) {
+      : random_(seed), mine_(file_.path(), machine_options(seed), true),
+        other_(file_.path(), machine_options(seed), false) {
     if (seed % 2 == 0) mine_.db().run("PRAGMA journal_mode = WAL");
   }
   ~Machine() { held_ = nullptr; }
 
   void step() {
     act(pick(100));
-    Question question{.column = static_cast<std::size_t>(pick(2)),
+    Question question{.column = kLearning[pick(3)],
                       .k = static_cast<std::size_t>(1 + pick(30)),
                       .seed = next_seed()};
     if (pick(3) == 0) question.below = pick(50);
@@ -80,7 +92,7 @@ class Machine {
       mine_.reopen();
     } else {
       held_ = mine_.table().view();
-      held_question_ = {.column = static_cast<std::size_t>(pick(2)), .k = 12, .seed = next_seed()};
+      held_question_ = {.column = kLearning[pick(3)], .k = 12, .seed = next_seed()};
       held_hits_ = ask(*held_, mine_.table(), exactly(held_question_));
       // What was written by a transaction that is taken back is not readable after that.
       if (mine_.in_transaction()) held_ = nullptr;

@@ -43,6 +43,8 @@ std::vector<std::string> fuzz_seeds() {
           "e INT8[7] distance = l1, n INTEGER, x REAL, s TEXT, y BOOLEAN, h FLOAT16[2]",
           "\"quoted name\" FLOAT[2], [bracketed] TEXT, `ticked` INTEGER, 'single' REAL",
           "e FLOAT[8] index=ivfpq(lists=4, m=2, bits=8, opq=1)",
+          "e FLOAT[9] distance=cosine index=ivfrabitq(lists=4, bits=7, rotate=0, refine=3)",
+          "e FLOAT[3] index=ivfrabitq(bits=1), store=codes", "e INT8[3] index=approximate(recall=0.9)",
           "e FLOAT[8] index=lsh(family=e2lsh, m=237), s TEXT index=ngram(n=3), chunk_size=1024",
           "distance REAL, k INTEGER, nprobe TEXT",
           "e FLOAT[99999999999999999999]",

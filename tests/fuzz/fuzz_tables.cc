@@ -101,20 +101,21 @@ FuzzTable keys_table() {
                          "INSERT INTO keys VALUES ('w6', '[1,1,1]', 1)"})};
 }
 
-// Vectors with an index, of kinds that learn a model or not.
-FuzzTable vectors_table(const char* name, const std::string& arguments, bool learns) {
-  const std::string vector8 =
-      "'[' || (i % 13) || ',' || (i % 120) || ',2,3,' || (i % 7) || ',0,' || (i % 3) || ',1]'";
-  const std::string t = name;
-  const std::string match = " FROM " + t + " WHERE v MATCH '[1,5,2,3,1,0,1,1]'";
-  FuzzTable table{name, filled(t, arguments, 400, vector8 + ", i % 5", learns),
-                  with_commands(t, "n = n + 1, v = '[1,2,3,4,5,6,7,8]'", {})};
+// Vectors with an index, of kinds that learn a model or not. `more`: elements after the eighth.
+FuzzTable vectors_table(const char* name, const std::string& arguments, bool learns,
+                        const std::string& more = "", int rows = 400) {
+  const std::string vector = "'[' || (i % 13) || ',' || (i % 120) || ',2,3,' || (i % 7) ||"
+                             " ',0,' || (i % 3) || ',1" + more + "]'";
+  const std::string t = name, query = "'[1,5,2,3,1,0,1,1" + more + "]'";
+  const std::string match = " FROM " + t + " WHERE v MATCH " + query;
+  FuzzTable table{name, filled(t, arguments, rows, vector + ", i % 5", learns),
+                  with_commands(t, "n = n + 1, v = '[1,2,3,4,5,6,7,8" + more + "]'", {})};
   table.statements.insert(table.statements.begin() + 3,
                           {"SELECT rowid, distance" + match + " AND k = 9",
                            "SELECT rowid" + match + " AND n = 2 AND k = 30",
                            "SELECT rowid" + match + " AND distance < 40",
                            "SELECT * FROM warp_knn_search('" + t +
-                               "', 'v', '[1,5,2,3,1,0,1,1]', 5, '{\"device\":\"cpu\"}')",
+                               "', 'v', " + query + ", 5, '{\"device\":\"cpu\"}')",
                            "SELECT count(*) FROM warp_knn_graph('" + t + "', 'v', 2)"});
   return table;
 }
@@ -126,6 +127,17 @@ std::vector<FuzzTable> vectors_tables() {
       vectors_table("pq", "v FLOAT16[8] index=ivfpq(lists=4, m=4, opq=1), n INTEGER", true),
       vectors_table("codes", "v FLOAT[8] index=ivfpq(lists=4, m=4, bits=4), n INTEGER, store=codes",
                     true),
+      vectors_table("rabitq", "v FLOAT16[9] distance=cosine index=ivfrabitq(lists=4), n INTEGER",
+                    true, ",7"),
+      vectors_table("signs",
+                    "v FLOAT[9] index=ivfrabitq(lists=3, bits=1), n INTEGER, store=codes", true,
+                    ",7"),
+      // So many lists that they are in groups.
+      vectors_table("groups",
+                    "v FLOAT[8] distance=ip index=ivfrabitq(lists=520, bits=7, rotate=0), n INTEGER",
+                    true, "", 1100),
+      vectors_table("approximate", "v INT8[9] index=approximate(recall=0.9), n INTEGER", true,
+                    ",7"),
       vectors_table("lsh", "v FLOAT[8] index=lsh(m=8), n INTEGER", true),
       vectors_table("simhash", "v FLOAT[8] distance=cosine index=lsh(m=64), n INTEGER", true),
       vectors_table("rbh", "v FLOAT[8] distance=l1 index=lsh(m=8, buckets=100000), n INTEGER",

@@ -395,3 +395,43 @@ TEST_CASE("RaBitQ: a model read back is the one that was written, and damage to 
   for (std::size_t at = 0; at < 28; at += 4) CHECK(refused(at, 0x12345678u));
   CHECK(refused(64 + lists * 8 * 4, 0x7fc00000u));  // a centroid of a group that is no number
 }
+
+TEST_CASE("codes of the largest centroids are decoded as numbers") {
+  const auto device = cpu::make_cpu_device();
+  const Floats rows = clustered(400, 12, 10, 1, 2);
+  const float large = std::numeric_limits<float>::max();
+  for (const index::Spec& kind :
+       {spec("ivfrabitq", "lists=5 bits=7"), spec("ivfpq", "lists=5 m=3 opq=1")}) {
+    for (const ElementType type : {ElementType::kFloat32, ElementType::kInt8}) {
+      CAPTURE(kind.kind);
+      const auto index = make(kind, {type, 12, Distance::kCosine});
+      std::vector<std::byte> elements(400 * bytes_per_vector(type, 12));
+      for (std::size_t i = 0; i < rows.values.size(); ++i) {
+        if (type == ElementType::kInt8) {
+          elements[i] = static_cast<std::byte>(static_cast<int>(rows.values[i]) & 63);
+        } else {
+          std::memcpy(elements.data() + i * sizeof(float), &rows.values[i], sizeof(float));
+        }
+      }
+      const MatrixView view{elements.data(), 400, 12, type};
+      use_worker_threads();
+      const auto learnt = index->trained()->train(*device, view, 400, nullptr, {});
+      std::vector<std::byte> bytes(learnt->bytes().begin(), learnt->bytes().end());
+      for (std::size_t i = 0; i < 5 * 12; ++i) {
+        const float centroid = i % 3 == 0 ? -large : large;
+        std::memcpy(bytes.data() + 64 + i * sizeof centroid, &centroid, sizeof centroid);
+      }
+      const auto forged = index->trained()->open(bytes);
+      const Bytes codes = learnt->encode(*device, view, nullptr, nullptr);
+      forged->check_codes(span_of(codes), 400);
+      std::vector<std::byte> decoded(elements.size());
+      forged->decode({span_of(codes), 400}, {0, 400}, decoded.data(), nullptr);
+      if (type != ElementType::kFloat32) continue;
+      for (std::size_t i = 0; i < rows.values.size(); ++i) {
+        float element;
+        std::memcpy(&element, decoded.data() + i * sizeof element, sizeof element);
+        REQUIRE(std::isfinite(element));
+      }
+    }
+  }
+}

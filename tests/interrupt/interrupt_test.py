@@ -167,6 +167,7 @@ def trained():
             ('ivfpq', 'INT8[64] index=ivfpq(lists=300, opq=1)', 21000),
             ('ivfpq of 4 bits', 'INT8[64] index=ivfpq(lists=300, bits=4)', 21000),
             ('ivfflat', 'INT8[64] index=ivfflat(lists=300)', 21000),
+            ('ivfrabitq', 'INT8[64] index=ivfrabitq(lists=600)', 21000),
             ('e2lsh', 'INT8[64] index=lsh(m=500)', 30000),
             ('simhash', 'INT8[64] distance=cosine index=lsh(m=1000)', 30000)):
         learnt = table(f'e {column}', rows, 'x, randomblob(64)', 'rowid, e',

@@ -34,7 +34,8 @@ def random_index(rng, kind, distance):
     """An index whose answers are exact when it is asked for everything."""
     if kind != 'BIT' and distance != 'l1' and rng.random() < 0.3:
         return ' index=' + rng.choice(('ivfflat(lists=2)', 'ivfflat(lists=5)',
-                                       'ivfpq(lists=2, m=1, refine=10000)'))
+                                       'ivfpq(lists=2, m=1, refine=10000)',
+                                       'ivfrabitq(lists=3, bits=1, refine=10000)'))
     return random_hashing(rng, kind, distance) if rng.random() < 0.4 else ''
 
 

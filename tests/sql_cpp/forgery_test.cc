@@ -11,6 +11,7 @@
 
 #include "core/error.h"
 #include "engine/residency/residency.h"
+#include "tests/support/database.h"
 #include "tests/support/forgery.h"
 #include "tests/support/sql_session.h"
 
@@ -131,6 +132,7 @@ TEST_CASE("blocks of one stamp that differ in shape are not taken for one anothe
       {"another type of column", "e FLOAT[4], n REAL, s TEXT", 60, small},
       {"a dictionary", plain, 900, "'[' || i || ',0,0,1]', i % 3, 's' || (i % 3)"},
       {"other codes", "e FLOAT[4] index=ivfflat(lists=16), n INTEGER, s TEXT", 1200, small},
+      {"codes of RaBitQ", "e FLOAT[4] index=ivfrabitq(lists=2, bits=1), n INTEGER, s TEXT", 60, small},
       {"another kind of index", "e FLOAT[4] index=lsh(m=8), n INTEGER, s TEXT", 900, small},
   };
   for (const Case& one : cases) {
@@ -152,6 +154,51 @@ TEST_CASE("blocks of one stamp that differ in shape are not taken for one anothe
     const SqlSession second(session.image());
     CHECK(difference(read(second, "b"), b) == "");
     CHECK(difference(read(second, "a"), a) == "");
+  }
+}
+
+TEST_CASE("models of one stamp that differ: what is in memory of one is not read as the other's") {
+  for (const std::string kind : {"ivfpq(m=2)", "ivfrabitq(bits=7)"}) {
+    CAPTURE(kind);
+    const TemporaryFile file;  // whose blocks are known again by other connections
+    const auto make = [&](const std::string& table, const std::string& element) {
+      const std::string values = "'[' || " + element + " || ',0,0,1]', i, 's' || i";
+      SqlSession(file.path())
+          .must_run(fill(table, "e FLOAT[4] index=" + kind + ", n INTEGER, s TEXT", 640, values));
+      // Two runs, of which one may go from memory before the model does, and one after it.
+      const SqlSession session(file.path());
+      Forgery forgery(session.db(), table);
+      storage::State state = forgery.state();
+      state.next_segment = 64;
+      forgery.put(state);
+      const SqlSession later(file.path());
+      later.must_run("INSERT INTO " + table + "(rowid, e, n, s) SELECT t.rowid + 10000 * value, e, n, s FROM " +
+                     table + " t, json_each('[1,2,3,4,5,6,7,8,9]'); INSERT INTO " + table + "(" +
+                     table + ") VALUES ('train')");
+      REQUIRE(forgery.segments().size() == 2);
+      share_stamps(forgery);
+    };
+    make("a", "i");
+    make("b", "(i % 3)");
+    engine::Residency& memory = engine::Residency::instance();
+    const auto search = [](const SqlSession& session, const std::string& table) {
+      return session.run("SELECT rowid FROM warp_knn_search('" + table +
+                         "', 'e', '[9,0,0,1]', 5, '{\"nprobe\":1000}')");
+    };
+    int refusals = 0;
+    for (const std::string first : {"a", "b"}) {
+      for (int passes = 0; passes < 6; ++passes) {
+        for (int i = 0; i < 2; ++i) memory.clear();  // what holds a model goes before it
+        const SqlSession session(file.path());
+        CHECK(search(session, first).ok());
+        for (int i = 0; i < passes && memory.used() > 1; ++i) memory.set_limit(memory.used() - 1);
+        memory.set_limit(0);
+        const SqlResult result = search(session, first == "a" ? "b" : "a");
+        CHECK((result.ok() || result.code == SQLITE_CORRUPT_VTAB));
+        refusals += result.message.find("of another model") != std::string::npos ? 1 : 0;
+      }
+    }
+    CHECK(refusals > 0);
   }
 }
 

@@ -13,13 +13,17 @@
 namespace warplite::engine {
 namespace {
 
+constexpr std::size_t kColumns = 4;
+
 TableOptions codes_options(std::uint32_t segment_rows = 32) {
   TableOptions options = ivf_options(segment_rows);
   options.layout.codes_only = true;
   options.vectors = {{"a", Distance::kL2, {"ivfpq", {{"lists", "4"}, {"m", "4"}}}},
                      {"b", Distance::kCosine,
                       {"ivfpq", {{"lists", "3"}, {"m", "8"}, {"bits", "4"}}}},
-                     {"c", Distance::kInnerProduct, {"ivfpq", {{"lists", "2"}, {"m", "2"}}}}};
+                     {"c", Distance::kInnerProduct, {"ivfpq", {{"lists", "2"}, {"m", "2"}}}},
+                     {"d", Distance::kL2, {"ivfrabitq", {{"lists", "4"}, {"bits", "7"}}}}};
+  options.layout.vectors.resize(kColumns, options.layout.vectors[0]);
   options.flush_bytes = 6000;
   return options;
 }
@@ -143,7 +147,7 @@ class Machine {
     const TestRow made = session_.random_row(random_);
     const BorrowedRow borrowed(codes_options().layout, made, rowid);
     session_.table().insert(borrowed.get(), OnConflict::kReplace);
-    Row row{{}, std::vector<Value>(3), std::stoll(*made.plains[0])};
+    Row row{{}, std::vector<Value>(kColumns), std::stoll(*made.plains[0])};
     for (const auto& vector : made.vectors) {
       row.written.push_back(vector ? Value(Cell::blob(*vector)) : Value());
     }
@@ -172,7 +176,7 @@ class Machine {
       const auto at = view.find(rowid);
       REQUIRE(at.has_value());
       CHECK(view.plain(*at, 0).cell().integer == row.number);
-      for (std::size_t i = 0; i < 3; ++i) check_vector(view.vector(*at, i), row, i);
+      for (std::size_t i = 0; i < kColumns; ++i) check_vector(view.vector(*at, i), row, i);
     }
   }
   void check_vector(const Value& shown, Row& row, std::size_t column) {
@@ -186,13 +190,13 @@ class Machine {
       row.coded[column] = shown;
       ++decoded_;
       // Under cosine it is a unit vector; else it is no farther away than another cluster.
-      if (column == 0) CHECK(square_distance(shown, written) < 8 * 20 * 20);
+      if (column == 0 || column == 3) CHECK(square_distance(shown, written) < 8 * 20 * 20);
     }
     CHECK(same(shown, row.coded[column]));
   }
 
   void check_search(const View& view) {
-    const auto column = static_cast<std::size_t>(pick(3));
+    const auto column = static_cast<std::size_t>(pick(kColumns));
     Question question{.column = column, .k = static_cast<std::size_t>(1 + pick(40)),
                       .queries = 1, .seed = static_cast<unsigned>(random_()),
                       .nprobe = 1u + static_cast<unsigned>(pick(4))};
@@ -308,7 +312,7 @@ TEST_CASE("store=codes: searches by codes agree with what is shown") {
   session.commit();
   const auto view = session.table().view();
   for (unsigned seed = 1; seed < 10; ++seed) {
-    for (std::size_t column = 0; column < 3; ++column) {
+    for (std::size_t column = 0; column < kColumns; ++column) {
       CAPTURE(column);
       const Hits all = everything(*view, session.table(), column, seed);
       const Hits some = ask(*view, session.table(),

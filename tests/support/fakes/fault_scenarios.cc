@@ -86,6 +86,12 @@ const std::vector<Scenario> kVectors{
      {"SELECT id, distance FROM t WHERE b MATCH '[3,1,1,1]' AND nprobe = 2 AND k = 5",
       "SELECT rowid FROM warp_ivfpq_search('t', 'b', '[3,1,1,1]', 4, 2, '{\"refine\":2}')",
       "SELECT rowid FROM warp_knn_search('t', 'b', '[3,1,1,1]', 4, '{\"exact\":1}')"}},
+    {"ivfrabitq",
+     {"SELECT id, distance FROM t WHERE j MATCH '[3,1,1,1,9]' AND k = 5",
+      "SELECT id FROM t WHERE j MATCH '[3,1,1,1,9]' AND n = 2 ORDER BY distance LIMIT 5"}},
+    {"groups of lists",
+     {"SELECT rowid, distance FROM g WHERE e MATCH '[90,1,2,1]' AND k = 5",
+      "SELECT count(*) FROM warp_knn_join('g', 'e', 'SELECT rowid, e FROM g WHERE rowid < 9', 3)"}},
     {"ivf joins",
      {"SELECT * FROM warp_knn_join('t', 'a', 'SELECT id, a FROM t WHERE id < 9', 3)",
       "SELECT count(*) FROM warp_knn_graph('t', 'b', 2)"}},
@@ -103,7 +109,8 @@ const std::vector<Scenario> kVectors{
       "SELECT count(*) FROM warp_range_join('t', 'h', 'SELECT id, h FROM t', 1.5)"}},
     {"codes",
      {"SELECT rowid, distance FROM coded WHERE e MATCH '[30,0,0,1]' AND k = 5",
-      "SELECT rowid, hex(e) FROM coded WHERE n = 7",
+      "SELECT rowid, distance FROM coded WHERE f MATCH '[30,0,1]' AND k = 5",
+      "SELECT rowid, hex(e), hex(f) FROM coded WHERE n = 7",
       "SELECT count(*) FROM coded WHERE e MATCH '[30,0,0,1]' AND distance < 9",
       "UPDATE coded SET n = 8 WHERE n = 7", "INSERT INTO coded(coded) VALUES ('optimize')"}},
     {"create",
@@ -111,10 +118,11 @@ const std::vector<Scenario> kVectors{
       "index=ivfpq(lists=2, bits=4), "
       "c FLOAT[4] index=lsh(family=e2lsh, m=8), d FLOAT[4] distance=cosine "
       "index=lsh(family=simhash, m=64), "
-      "e FLOAT[2] index=sss(alpha=0.3), f text partition key, chunk_size=1024)",
+      "e FLOAT[2] index=sss(alpha=0.3), f text partition key, g FLOAT[9] index=ivfrabitq(bits=1), "
+      "h INT8[3] index=approximate, chunk_size=1024)",
       "DROP TABLE v"}},
     {"write",
-     {"INSERT INTO t SELECT id + 1000, a, b, c, d, f, g, h, i, p, n FROM t WHERE id < 60",
+     {"INSERT INTO t SELECT id + 1000, a, b, c, d, f, g, h, i, j, p, n FROM t WHERE id < 60",
       "UPDATE t SET g = '[0,0]', p = 'even' WHERE id = 3",
       "DELETE FROM t WHERE p = 'odd' AND id > 90"}},
     {"train", {"INSERT INTO t(t) VALUES ('train')"}},
@@ -254,28 +262,34 @@ World vectors_world() {
       "distance=ip, "
       "d BIT[8], f FLOAT[4] distance=l1 index=lsh(m=16), g FLOAT[2] "
       "index=list_of_clusters(size=8), "
-      "h FLOAT[2] distance=l1 index=sss, i FLOAT[2], p TEXT PARTITION KEY, n INTEGER);" +
+      "h FLOAT[2] distance=l1 index=sss, i FLOAT[2], "
+      "j FLOAT16[5] index=ivfrabitq(lists=2, bits=7, nprobe=1), p TEXT PARTITION KEY, n INTEGER);" +
           counting(160) +
           "INSERT INTO t SELECT x, '[' || x || ',0,0,1]', '[' || (x % 40 - 9) || ',1,' || (x % 7) "
           "|| ',1]', "
           "vec_int8('[' || (x % 99) || ',0,1,2]'), vec_bit(CAST(char(32 + x % 90) AS BLOB)), "
           "'[' || x || ',1,' || (x % 9) || ',1]', '[' || (x % 13) || ',' || (x / 13) || ']', "
           "'[' || (x % 11) || ',' || (x / 11) || ']', iif(x % 3, '[' || x || ',1]', NULL), "
+          "'[' || (x % 17) || ',1,' || (x % 5) || ',1,' || x || ']', "
           "iif(x % 2, 'odd', 'even'), x % 5 FROM c;"
           "INSERT INTO t(t) VALUES ('train');"
           "DELETE FROM t WHERE id % 20 = 0;"
           "INSERT INTO t(id, a, b, p) VALUES (500, '[1,1,1,1]', '[1,1,1,1]', 'late');"
-          "CREATE VIRTUAL TABLE coded USING warp(e FLOAT[4] index=ivfpq(lists=2, m=2), n INTEGER, "
-          "store=codes);" +
+          "CREATE VIRTUAL TABLE coded USING warp(e FLOAT[4] index=ivfpq(lists=2, m=2), "
+          "f FLOAT[3] index=ivfrabitq(lists=2, bits=1), n INTEGER, store=codes);" +
           counting(80) +
-          "INSERT INTO coded SELECT '[' || x || ',0,0,1]', x FROM c;"
+          "INSERT INTO coded SELECT '[' || x || ',0,0,1]', '[' || x || ',0,1]', x FROM c;"
           "INSERT INTO coded(coded) VALUES ('train'); INSERT INTO coded VALUES ('[500,0,0,1]', "
-          "500)",
+          "NULL, 500);"
+          "CREATE VIRTUAL TABLE g USING warp(e FLOAT[4] index=ivfrabitq(lists=512, nprobe=3));" +
+          counting(560) +
+          "INSERT INTO g SELECT '[' || x || ',1,' || (x % 9) || ',1]' FROM c;"
+          "INSERT INTO g(g) VALUES ('train')",
       "SELECT count(*), sum(n), sum(id), group_concat(DISTINCT p) FROM t;"
       "SELECT id, hex(a), hex(b), hex(c), hex(d), hex(f), hex(g), hex(i) FROM t WHERE id % 31 = 1 "
       "OR id > 490;"
       "SELECT id FROM t WHERE a MATCH '[0,0,0,0]' AND distance < 9;"
-      "SELECT count(*), sum(n) FROM coded",
+      "SELECT count(*), sum(n) FROM coded; SELECT count(*) FROM g",
       "BEGIN; INSERT INTO t(id, a, p, n) VALUES (1000, '[1,1,1,1]', 'odd', 1);"
       "UPDATE t SET n = 2, b = '[1,0,0,0]' WHERE id = 1000; DELETE FROM t WHERE id = 1000; COMMIT;"
       "INSERT INTO t(t) VALUES ('integrity-check'); INSERT INTO coded(coded) VALUES "
@@ -283,7 +297,7 @@ World vectors_world() {
       "SELECT id FROM t WHERE a MATCH '[1,1,1,1]' AND k = 3; SELECT id FROM t WHERE b MATCH "
       "'[1,1,1,1]' AND k = 3;"
       "SELECT id FROM t WHERE f MATCH '[1,1,1,1]' AND k = 3; SELECT rowid FROM coded WHERE e MATCH "
-      "'[1,1,1,1]' AND k = 3",
+      "'[1,1,1,1]' AND k = 3; SELECT rowid FROM g WHERE e MATCH '[1,1,1,1]' AND k = 3",
       kVectors};
 }
 
