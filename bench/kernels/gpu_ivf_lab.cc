@@ -118,7 +118,10 @@ class IvfLab {
       }
       bytes_ = resident(device, lab.run_.bytes.data(), lab.run_.bytes.size());
       run_ = {bytes_.get(), lab.run_.positions, lab.run_.longest, blocks};
-      model_ = {shape, centroids_.get(), codebooks_.get(), lab.model_->mean()};
+      model_.shape = shape;
+      model_.centroids = centroids_.get();
+      model_.codebooks = codebooks_.get();
+      model_.mean = lab.model_->mean();
     }
     const IvfWork& aim(IvfWork& work) const {
       work.model = model_;

@@ -13,6 +13,7 @@ namespace warplite::cpu {
 namespace {
 
 constexpr std::size_t kGroupsBetweenChecks = 16;
+constexpr std::size_t kThreadLists = std::size_t{1} << 14;  // to sort that are worth a thread
 constexpr std::size_t kThreadBytes = std::size_t{1} << 18;  // of codes that are worth a thread
 
 // Lists of RaBitQ codes, in groups when there are many.
@@ -130,13 +131,18 @@ std::vector<std::vector<Probe>> nearest_centroids(const compute::IvfWork& work) 
   coarse.cancellation = work.cancellation;
   compute::HitTable nearest(work.queries.rows, work.nprobe);
   search_nearest(coarse, nearest);
+  // To sort the lists of many queries that probe all takes a while.
   std::vector<std::vector<Probe>> lists(work.queries.rows);
-  for (std::size_t q = 0; q < lists.size(); ++q) {
+  const auto threads = static_cast<unsigned>(
+      std::clamp<std::size_t>(lists.size() * work.nprobe / kThreadLists, 1,
+                              std::min<std::size_t>(lists.size(), compute::thread_count())));
+  ItemLoop loop(work.cancellation);
+  loop.run(threads, lists.size(), [&](unsigned, std::size_t q) {
     for (const Hit& hit : nearest.sorted(q)) {
       const double d = hit.distance;
       lists[q].push_back({static_cast<float>(product ? d : d * d), hit.row});
     }
-  }
+  });
   return lists;
 }
 

@@ -38,7 +38,7 @@ struct Direction {
 class Coder {
  public:
   Coder(std::uint32_t dim, const float* centroid, const float* row)
-      : centroid_(centroid), magnitudes_(dim), negative_(dim) {
+      : magnitudes_(dim), negative_(dim) {
     for (std::uint32_t i = 0; i < dim; ++i) {
       const double r = static_cast<double>(row[i]) - static_cast<double>(centroid[i]);
       negative_[i] = std::signbit(r) ? 1 : 0;
@@ -114,7 +114,6 @@ class Coder {
     return product;
   }
 
-  const float* centroid_;
   std::vector<double> magnitudes_;
   std::vector<std::uint8_t> negative_;
   double square_ = 0, sum_ = 0, with_centroid_ = 0;
