@@ -26,7 +26,7 @@ class WarpliteVectorStore(VectorStore):
     database: a path, or an open connection (with check_same_thread=False, where LangChain's asynchronous methods
         are used: they call from other threads).
     table: made with the first documents.
-    distance, index: of the vectors, e.g. ``index="ivfpq"``.
+    distance, index: of the vectors, e.g. ``index="approximate"``.
     columns: keys of the metadata that become columns, e.g. ``{"year": "INTEGER"}``: filters by them come first.
 
     A `filter` of the searches is a dict: ``{"venue": "ICDE", "year": {"$gte": 2020}}``, with $eq $ne $gt $gte $lt $lte

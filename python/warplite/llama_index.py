@@ -24,7 +24,7 @@ class WarpliteVectorStore(BasePydanticVectorStore):
 
     database: a path, or an open connection with check_same_thread=False.
     table: made with the first nodes.
-    distance, index: of the vectors, e.g. ``index="ivfpq"``.
+    distance, index: of the vectors, e.g. ``index="approximate"``.
     columns: keys of the metadata that become columns, e.g. ``{"year": "INTEGER"}``: filters by them come first.
 
     Every operator of metadata filters is there. Similarities are 1 - distance under cosine, else -distance.

@@ -28,7 +28,7 @@ _NPROBES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 @click.option("--queries", default=1000, show_default=True, type=click.IntRange(1), help="of a batch")
 @click.option("-k", default=10, show_default=True, type=click.IntRange(1))
 @click.option(
-    "--index", default="ivfpq", show_default=True, help="e.g. 'ivfflat(lists=1000)'; flat: exact search alone"
+    "--index", default="approximate", show_default=True, help="e.g. 'ivfflat(lists=1000)'; flat: exact search alone"
 )
 @click.option("--distance", default="l2", show_default=True)
 @click.option(
