@@ -108,9 +108,24 @@ class InvertedModel : public Model {
   // `out`: [vectors.rows][dim], in model space (compute/ivf.h).
   virtual void to_model_space(const MatrixView& vectors, float* out) const = 0;
 
+  // What it says to a device, without the bytes that are to be resident: centroids and codebooks. It
+  // lives as long as the model.
+  compute::IvfModelBuffers buffers() const;
+
   // REQUIRES: check_codes() of each. Blocks in the order of their ordinals.
   virtual Run make_run(std::span<const CodedBlock> blocks) const = 0;
 };
+
+inline compute::IvfModelBuffers InvertedModel::buffers() const {
+  compute::IvfModelBuffers buffers;
+  buffers.shape = shape();
+  buffers.mean = mean();
+  if (const Run* lists = coarse(); lists != nullptr) {
+    buffers.coarse = lists->bytes.data();
+    buffers.coarse_positions = lists->positions;
+  }
+  return buffers;
+}
 
 // The model as what it is; null when it is no such.
 inline std::shared_ptr<const InvertedModel> inverted(const std::shared_ptr<const Model>& model) {

@@ -76,12 +76,7 @@ Status IvfSet::place(const CacheKey& key, const std::shared_ptr<const ResidentVe
 
 Status IvfSet::fill(compute::Cancellation* cancellation) {
   const LoadedModel& model = blocks_->model;
-  model_.shape = model.model->shape();
-  model_.mean = model.model->mean();
-  if (const index::Run* coarse = model.model->coarse(); coarse != nullptr) {
-    model_.coarse = coarse->bytes.data();
-    model_.coarse_positions = coarse->positions;
-  }
+  model_ = model.model->buffers();
   Status status = place(model.centroids_key, model.centroids, model_.centroids);
   if (status.ok()) status = place(model.codebooks_key, model.codebooks, model_.codebooks);
   runs_.resize(blocks_->runs.size());

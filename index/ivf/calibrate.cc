@@ -290,14 +290,9 @@ class Measurement {
     work.distance = distance_;
     work.queries = held_.view();
     work.model_queries = in_model_space_.data();
-    work.model.shape = shape;
+    work.model = model_.buffers();
     work.model.centroids = centroids.get();
     work.model.codebooks = codebooks.get();
-    work.model.mean = model_.mean();
-    if (const Run* coarse = model_.coarse(); coarse != nullptr) {
-      work.model.coarse = coarse->bytes.data();
-      work.model.coarse_positions = coarse->positions;
-    }
     work.runs = {&given, 1};
     work.nprobe = shape.lists;
     work.cancellation = task_.cancellation();

@@ -77,14 +77,9 @@ struct World {
     work.distance = distance;
     work.queries = queries.view();
     work.model_queries = space.data();
-    work.model.shape = shape;
+    work.model = model.buffers();
     work.model.centroids = centroids.get();
     work.model.codebooks = codebooks.get();
-    work.model.mean = model.mean();
-    if (const Run* coarse = model.coarse(); coarse != nullptr) {
-      work.model.coarse = coarse->bytes.data();
-      work.model.coarse_positions = coarse->positions;
-    }
     work.runs = {&given, 1};
     work.nprobe = nprobe;
     work.refine = refine;

@@ -75,12 +75,7 @@ class Table {
     work.distance = setting.distance;
     work.queries = queries_.view();
     work.model_queries = model_queries.data();
-    work.model.shape = model.shape();
-    work.model.mean = model.mean();
-    if (model.coarse() != nullptr) {
-      work.model.coarse = model.coarse()->bytes.data();
-      work.model.coarse_positions = model.coarse()->positions;
-    }
+    work.model = model.buffers();
     work.runs = {&given, 1};
     work.nprobe = setting.nprobe;
     work.refine = setting.refine;
