@@ -3,7 +3,6 @@
 // fused here.
 #include "cpu/ivf/pq_kernels.h"
 
-#include <bit>
 #include <cstring>
 #include <limits>
 
@@ -14,6 +13,8 @@
 #define HWY_TARGET_INCLUDE "cpu/ivf/pq_kernels.cc"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
+
+#include "cpu/ivf/survivors-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace warplite::cpu {
@@ -279,15 +280,6 @@ void sum_nibbles_of_two(const std::uint8_t* const entries[2], const std::uint8_t
   }
 }
 
-HWY_INLINE FloatVector load_sums(const std::uint16_t* from) {
-  const hn::Rebind<std::uint16_t, Floats> words;
-  return hn::ConvertTo(kFloats, hn::PromoteTo(kInts, hn::LoadU(words, from)));
-}
-HWY_INLINE FloatVector load_sums(const std::uint32_t* from) {
-  return hn::ConvertTo(kFloats,
-                       hn::LoadU(kInts, reinterpret_cast<const std::int32_t*>(from)));
-}
-
 template <class Sum>
 std::size_t find_survivors(const PqScores& of, const Sum* sums, float limit, float* scores,
                            std::uint32_t* places) {
@@ -296,19 +288,12 @@ std::size_t find_survivors(const PqScores& of, const Sum* sums, float limit, flo
   std::size_t found = 0, i = 0;
   for (; i + kLanes <= of.n; i += kLanes) {
     const FloatVector part =
-        hn::Add(hn::Mul(step, load_sums(sums + i)), hn::LoadU(kFloats, of.bias + i));
+        hn::Add(hn::Mul(step, load_sums(kFloats, sums + i)), hn::LoadU(kFloats, of.bias + i));
     const FloatVector score = hn::Add(part, a);
     const auto beyond = hn::Gt(score, most);
     if (hn::AllTrue(kFloats, beyond)) continue;
     hn::StoreU(score, kFloats, scores + i);
-    std::uint8_t bytes[8] = {};
-    hn::StoreMaskBits(kFloats, beyond, bytes);
-    std::uint32_t within = ~(std::uint32_t{bytes[0]} | std::uint32_t{bytes[1]} << 8) &
-                           ((std::uint32_t{1} << kLanes) - 1);
-    for (; within != 0; within &= within - 1) {
-      places[found++] = static_cast<std::uint32_t>(i) +
-                        static_cast<std::uint32_t>(std::countr_zero(within));
-    }
+    found += write_places(kFloats, beyond, i, places + found);
   }
   for (; i < of.n; ++i) {
     scores[i] = (of.step * static_cast<float>(sums[i]) + of.bias[i]) + of.a;
@@ -318,8 +303,8 @@ std::size_t find_survivors(const PqScores& of, const Sum* sums, float limit, flo
 }
 
 std::size_t survivors(const PqScores& of, float limit, float* scores, std::uint32_t* places) {
-  return of.wide != nullptr ? find_survivors(of, of.wide, limit, scores, places)
-                            : find_survivors(of, of.sums, limit, scores, places);
+  return find_by_sums(
+      of, [&](const auto* sums) { return find_survivors(of, sums, limit, scores, places); });
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 // order. No multiplication and addition may be fused here.
 #include "cpu/ivf/rabitq_kernels.h"
 
-#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -15,6 +14,8 @@
 #define HWY_TARGET_INCLUDE "cpu/ivf/rabitq_kernels.cc"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
+
+#include "cpu/ivf/survivors-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace warplite::cpu {
@@ -270,16 +271,6 @@ void tables(const float* y, const float* centroid, std::uint32_t dim, float* scr
   out.sum = hn::GetLane(hn::SumOfLanes(kInts, sum));
 }
 
-HWY_INLINE FloatVector load_sums(const std::uint16_t* from, FloatVector middle) {
-  const hn::Rebind<std::uint16_t, Floats> words;
-  return hn::Sub(hn::ConvertTo(kFloats, hn::PromoteTo(kInts, hn::LoadU(words, from))), middle);
-}
-HWY_INLINE FloatVector load_sums(const std::uint32_t* from, FloatVector middle) {
-  return hn::Sub(
-      hn::ConvertTo(kFloats, hn::LoadU(kInts, reinterpret_cast<const std::int32_t*>(from))),
-      middle);
-}
-
 HWY_INLINE FloatVector load_bfloats(const std::uint16_t* from) {
   const hn::Rebind<std::uint16_t, Floats> halves;
   const hn::RebindToUnsigned<Floats> bits;
@@ -302,29 +293,22 @@ std::size_t find_survivors(const RabitqScores& of, const Sum* sums, float limit,
     };
     for (std::size_t i = 0; i < kRows; i += kLanes) {
       const std::size_t place = g * kRows + i;
-      const FloatVector product = hn::Mul(unit, load_sums(sums + place, middle));
+      const FloatVector product = hn::Mul(unit, hn::Sub(load_sums(kFloats, sums + place), middle));
       const FloatVector score =
           hn::Add(hn::Add(a, factor(group.bias, i)), hn::Mul(factor(group.f, i), product));
       const FloatVector low = hn::Sub(score, hn::Mul(factor(group.g, i), norm));
       const auto beyond = hn::Gt(low, most);
       if (hn::AllTrue(kFloats, beyond)) continue;
       hn::StoreU(low, kFloats, lows + place);
-      std::uint8_t bytes[8] = {};
-      hn::StoreMaskBits(kFloats, beyond, bytes);
-      std::uint32_t within = ~(std::uint32_t{bytes[0]} | std::uint32_t{bytes[1]} << 8) &
-                             ((std::uint32_t{1} << kLanes) - 1);
-      for (; within != 0; within &= within - 1) {
-        places[found++] = static_cast<std::uint32_t>(place) +
-                          static_cast<std::uint32_t>(std::countr_zero(within));
-      }
+      found += write_places(kFloats, beyond, place, places + found);
     }
   }
   return found;
 }
 
 std::size_t survivors(const RabitqScores& of, float limit, float* lows, std::uint32_t* places) {
-  return of.wide != nullptr ? find_survivors(of, of.wide, limit, lows, places)
-                            : find_survivors(of, of.sums, limit, lows, places);
+  return find_by_sums(
+      of, [&](const auto* sums) { return find_survivors(of, sums, limit, lows, places); });
 }
 
 }  // namespace

@@ -1,0 +1,62 @@
+// From the sums of codes to the rows that are near enough, on vectors of one SIMD target.
+// Included once per target, after hwy/highway.h.
+#if defined(WARPLITE_SURVIVORS) == defined(HWY_TARGET_TOGGLE)
+#ifdef WARPLITE_SURVIVORS
+#undef WARPLITE_SURVIVORS
+#else
+#define WARPLITE_SURVIVORS
+#endif
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace warplite::cpu {
+namespace HWY_NAMESPACE {
+
+template <class Floats>
+HWY_INLINE hwy::HWY_NAMESPACE::VFromD<Floats> load_sums(Floats floats, const std::uint16_t* from) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  const hn::RebindToSigned<Floats> ints;
+  const hn::Rebind<std::uint16_t, Floats> words;
+  return hn::ConvertTo(floats, hn::PromoteTo(ints, hn::LoadU(words, from)));
+}
+template <class Floats>
+HWY_INLINE hwy::HWY_NAMESPACE::VFromD<Floats> load_sums(Floats floats, const std::uint32_t* from) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  const hn::RebindToSigned<Floats> ints;
+  return hn::ConvertTo(floats, hn::LoadU(ints, reinterpret_cast<const std::int32_t*>(from)));
+}
+
+// Calls find(sums) with those there are: wide ones, or 16 bits each.
+template <class Scores, class Find>
+HWY_INLINE std::size_t find_by_sums(const Scores& of, const Find& find) {
+  return of.wide != nullptr ? find(of.wide) : find(of.sums);
+}
+
+// Writes `first` plus the lane for those lanes that are not beyond; returns how many they are.
+template <class Floats, class Mask>
+HWY_INLINE std::size_t write_places(Floats floats, Mask beyond, std::size_t first,
+                                    std::uint32_t* places) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  static_assert(hn::MaxLanes(Floats()) <= 16);
+  std::uint8_t bytes[8] = {};
+  hn::StoreMaskBits(floats, beyond, bytes);
+  std::uint32_t within = ~(std::uint32_t{bytes[0]} | std::uint32_t{bytes[1]} << 8) &
+                         ((std::uint32_t{1} << hn::MaxLanes(floats)) - 1);
+  std::size_t found = 0;
+  for (; within != 0; within &= within - 1) {
+    places[found++] =
+        static_cast<std::uint32_t>(first) + static_cast<std::uint32_t>(std::countr_zero(within));
+  }
+  return found;
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace warplite::cpu
+HWY_AFTER_NAMESPACE();
+
+#endif
