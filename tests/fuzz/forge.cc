@@ -264,79 +264,103 @@ void forge(Forgery& table, Forgery& other, Input& input) {
   }
 }
 
+namespace {
+
 // Words of definitions, and what may stand in their place.
+constexpr struct {
+  const char* from;
+  const char* to;
+} kWords[] = {{"FLOAT[8]", "FLOAT[9]"},
+              {"FLOAT[8]", "FLOAT[4000]"},
+              {"FLOAT[8]", "INT8[32]"},
+              {"FLOAT[4]", "FLOAT16[8]"},
+              {"FLOAT[4]", "BIT[128]"},
+              {"FLOAT16[8]", "FLOAT[4]"},
+              {"FLOAT16[8]", "BFLOAT16[8]"},
+              {"n INTEGER", "n TEXT"},
+              {"n INTEGER", "n REAL"},
+              {"n INTEGER", "n BOOLEAN"},
+              {"s TEXT", "s INTEGER"},
+              {"x REAL", "x INTEGER"},
+              {"n INTEGER", "m TEXT, n INTEGER"},
+              {"n INTEGER", "n INTEGER, +a"},
+              {"n INTEGER", "n INTEGER, z FLOAT[8]"},
+              {", +note", ""},
+              {"ivfflat", "ivfpq"},
+              {"ivfpq", "ivfflat"},
+              {"ivfpq", "ivfrabitq"},
+              {"ivfrabitq", "ivfpq"},
+              {"approximate", "ivfrabitq"},
+              {"bits=1", "bits=5"},
+              {"bits=7", "bits=4"},
+              {"rotate=0", "rotate=1"},
+              {"lists=520", "lists=600"},
+              {"FLOAT[9]", "FLOAT[16]"},
+              {"ivfflat(lists=4)", "lsh(m=8)"},
+              {"lsh(m=8", "lsh(m=9"},
+              {"lsh(m=64", "lsh(m=1000"},
+              {"lists=4", "lists=400"},
+              {"m=4", "m=8"},
+              {"bits=4", "bits=8"},
+              {"opq=1", "opq=0"},
+              {", store=codes", ""},
+              {"n INTEGER", "n INTEGER, store=codes"},
+              {", content=rows", ""},
+              {"content=rows", "content=a"},
+              {"content=rows", "content=content"},
+              {"TEXT PRIMARY KEY", "TEXT"},
+              {"INTEGER PRIMARY KEY", "TEXT PRIMARY KEY"},
+              {"PARTITION KEY", ""},
+              {"ngram(n=2)", "words"},
+              {"index=words", "distance=edit"},
+              {"list_of_clusters(size=4)", "sss"},
+              {"distance=cosine", "distance=l2"},
+              {"distance=l1", "distance=ip"},
+              {"index=match", "index=match(buckets=2)"}};
+
+std::string forged_definition(const std::string& table, unsigned number) {
+  const auto& word = kWords[number % std::size(kWords)];
+  return std::string("UPDATE sqlite_schema SET sql = replace(sql, '") + word.from + "', '" +
+         word.to + "') WHERE name = '" + table + "'";
+}
+
+// Ids come twice, or are no numbers.
+std::string without_keys(const std::string& shadow) {
+  return "CREATE TABLE moved AS SELECT * FROM " + shadow + "; DROP TABLE " + shadow +
+         "; ALTER TABLE moved RENAME TO " + shadow;
+}
+
+std::string view_in_place_of(const std::string& shadow, const std::string& shown) {
+  return "ALTER TABLE " + shadow + " RENAME TO moved; CREATE VIEW " + shadow +
+         " AS SELECT * FROM " + shown;
+}
+
+std::string trigger_on(const std::string& shadow, const char* event, const std::string& emptied) {
+  return "CREATE TRIGGER undermined AFTER " + std::string(event) + " ON " + shadow +
+         " BEGIN DELETE FROM " + emptied + "; END";
+}
+
+}  // namespace
+
 void forge_schema(sqlite3* db, const std::string& table, Input& input) {
-  struct Word {
-    const char* from;
-    const char* to;
-  };
-  static constexpr Word kWords[] = {{"FLOAT[8]", "FLOAT[9]"},
-                                    {"FLOAT[8]", "FLOAT[4000]"},
-                                    {"FLOAT[8]", "INT8[32]"},
-                                    {"FLOAT[4]", "FLOAT16[8]"},
-                                    {"FLOAT[4]", "BIT[128]"},
-                                    {"FLOAT16[8]", "FLOAT[4]"},
-                                    {"FLOAT16[8]", "BFLOAT16[8]"},
-                                    {"n INTEGER", "n TEXT"},
-                                    {"n INTEGER", "n REAL"},
-                                    {"n INTEGER", "n BOOLEAN"},
-                                    {"s TEXT", "s INTEGER"},
-                                    {"x REAL", "x INTEGER"},
-                                    {"n INTEGER", "m TEXT, n INTEGER"},
-                                    {"n INTEGER", "n INTEGER, +a"},
-                                    {"n INTEGER", "n INTEGER, z FLOAT[8]"},
-                                    {", +note", ""},
-                                    {"ivfflat", "ivfpq"},
-                                    {"ivfpq", "ivfflat"},
-                                    {"ivfpq", "ivfrabitq"},
-                                    {"ivfrabitq", "ivfpq"},
-                                    {"approximate", "ivfrabitq"},
-                                    {"bits=1", "bits=5"},
-                                    {"bits=7", "bits=4"},
-                                    {"rotate=0", "rotate=1"},
-                                    {"lists=520", "lists=600"},
-                                    {"FLOAT[9]", "FLOAT[16]"},
-                                    {"ivfflat(lists=4)", "lsh(m=8)"},
-                                    {"lsh(m=8", "lsh(m=9"},
-                                    {"lsh(m=64", "lsh(m=1000"},
-                                    {"lists=4", "lists=400"},
-                                    {"m=4", "m=8"},
-                                    {"bits=4", "bits=8"},
-                                    {"opq=1", "opq=0"},
-                                    {", store=codes", ""},
-                                    {"n INTEGER", "n INTEGER, store=codes"},
-                                    {", content=rows", ""},
-                                    {"content=rows", "content=a"},
-                                    {"content=rows", "content=content"},
-                                    {"TEXT PRIMARY KEY", "TEXT"},
-                                    {"INTEGER PRIMARY KEY", "TEXT PRIMARY KEY"},
-                                    {"PARTITION KEY", ""},
-                                    {"ngram(n=2)", "words"},
-                                    {"index=words", "distance=edit"},
-                                    {"list_of_clusters(size=4)", "sss"},
-                                    {"distance=cosine", "distance=l2"},
-                                    {"distance=l1", "distance=ip"},
-                                    {"index=match", "index=match(buckets=2)"}};
   static constexpr const char* kShadows[] = {"state", "segments", "blocks", "tail", "keys", "aux"};
-  const Word& word = kWords[input.byte() % std::size(kWords)];
+  const unsigned word = input.byte();
   const std::string shadow = table + "_" + kShadows[input.byte() % std::size(kShadows)];
   const unsigned how = input.byte();
-  std::string sql;
-  if (how % 8 < 5) {
-    sql = std::string("UPDATE sqlite_schema SET sql = replace(sql, '") + word.from + "', '" +
-          word.to + "') WHERE name = '" + table + "'";
-  } else if (how % 8 == 5) {  // ids that come twice, or are no numbers
-    sql = "CREATE TABLE moved AS SELECT * FROM " + shadow + "; DROP TABLE " + shadow +
-          "; ALTER TABLE moved RENAME TO " + shadow;
-  } else if (how % 8 == 6) {
-    sql = "ALTER TABLE " + shadow + " RENAME TO moved; CREATE VIEW " + shadow +
-          " AS SELECT * FROM " + (how < 128 ? "moved" : table);
-  } else {
-    sql = "CREATE TRIGGER undermined AFTER " + std::string(how < 128 ? "INSERT" : "DELETE") +
-          " ON " + shadow + " BEGIN " +
-          (how % 3 == 0 ? "DELETE FROM " + table + "_blocks" : "DELETE FROM " + table) + "; END";
-  }
-  sqlite3_exec(db, ("PRAGMA writable_schema = ON;" + sql).c_str(), nullptr, nullptr, nullptr);
+  const auto forged = [&] {
+    switch (how % 8) {
+      case 5:
+        return without_keys(shadow);
+      case 6:
+        return view_in_place_of(shadow, how < 128 ? "moved" : table);
+      case 7:
+        return trigger_on(shadow, how < 128 ? "INSERT" : "DELETE",
+                          how % 3 == 0 ? table + "_blocks" : table);
+      default:
+        return forged_definition(table, word);
+    }
+  };
+  sqlite3_exec(db, ("PRAGMA writable_schema = ON;" + forged()).c_str(), nullptr, nullptr, nullptr);
 }
 
 }  // namespace warplite::fuzzing
