@@ -20,6 +20,7 @@ namespace warplite::index {
 namespace {
 
 constexpr std::size_t kSampleRowsPerList = 256;
+constexpr std::size_t kFewestSampleRowsPerList = 8;  // where the lists are ours to choose
 constexpr std::size_t kMostSampleRows = std::size_t{1} << 20;
 constexpr std::size_t kRotationRows = 16384;
 
@@ -196,6 +197,16 @@ void train_codes(const TrainingTask& task, const IvfOptions& options, const Samp
   parts->codebooks = train_codebooks(rest, view, options.m, options.codewords()).values;
 }
 
+// Where the number is ours to choose there are no more than the sample has rows for, few as they may
+// be when little time was given to gather them.
+std::uint32_t lists_of(const IvfOptions& options, std::size_t sample_rows, std::uint64_t table_rows) {
+  const std::uint32_t wanted =
+      lists_for(options, std::max<std::uint64_t>(table_rows, sample_rows));
+  if (options.lists != 0) return wanted;
+  const std::size_t most = std::max<std::size_t>(sample_rows / kFewestSampleRowsPerList, 1);
+  return static_cast<std::uint32_t>(std::min<std::size_t>(wanted, most));
+}
+
 }  // namespace
 
 std::size_t training_rows(const IvfOptions& options, std::uint64_t rows) {
@@ -206,7 +217,7 @@ std::size_t training_rows(const IvfOptions& options, std::uint64_t rows) {
 
 IvfParts train_ivf(const TrainingTask& task, const IvfOptions& options, const ColumnShape& column,
                    const MatrixView& sample, std::uint64_t table_rows) {
-  const std::uint32_t lists = lists_for(options, std::max<std::uint64_t>(table_rows, sample.rows));
+  const std::uint32_t lists = lists_of(options, sample.rows, table_rows);
   if (sample.rows < lists) {
     throw Error(ErrorKind::kInvalid,
                 "training lists=" + std::to_string(lists) +

@@ -355,6 +355,22 @@ class StopAfter : public compute::Cancellation {
 
 }  // namespace
 
+TEST_CASE("lists that the index chooses are no more than a small sample of a large table has rows for") {
+  const Trainer trainer;
+  const Floats rows = clustered(800, 16, 8, 5, 6);
+  for (const char* kind : {"ivfflat", "ivfpq", "ivfrabitq", "approximate"}) {
+    CAPTURE(kind);
+    const auto index = make(spec(kind, ""), {ElementType::kFloat32, 16, Distance::kL2});
+    const auto model =
+        index->trained()->train(*trainer.device, rows.view(), 100'000'000, nullptr, {});
+    CHECK(model->inverted()->shape().lists > 50);
+    CHECK(model->inverted()->shape().lists <= 100);
+  }
+  const auto given = make(spec("ivfflat", "lists=801"), {ElementType::kFloat32, 16, Distance::kL2});
+  CHECK_THROWS_AS(
+      given->trained()->train(*trainer.device, rows.view(), 100'000'000, nullptr, {}), Error);
+}
+
 TEST_CASE("ivf training: tells how far it is, and stops when asked") {
   const auto device = cpu::make_cpu_device();
   use_worker_threads();

@@ -112,8 +112,8 @@ struct Learnt {
 
 inline std::unique_ptr<index::Index> make(const index::Spec& spec,
                                           const index::ColumnShape& column) {
-  for (const index::Kind& kind :
-       {index::ivfflat_kind(), index::ivfpq_kind(), index::ivfrabitq_kind()}) {
+  for (const index::Kind& kind : {index::ivfflat_kind(), index::ivfpq_kind(),
+                                  index::ivfrabitq_kind(), index::approximate_kind()}) {
     if (kind.name == spec.kind) return kind.make(spec, column);
   }
   return nullptr;
