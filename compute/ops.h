@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/distance.h"
+#include "core/process/cache_key.h"
 #include "core/topk.h"
 #include "core/types.h"
 
@@ -55,6 +56,8 @@ struct Block {
   RowIdView rowids;                      // in any order, no duplicates among live rows
   const std::uint64_t* live = nullptr;   // one bit a row, rows that take part; null: all
   std::uint32_t live_rows = 0;           // bits set in `live`, or rows
+  // Blocks of one name have the same vectors, whatever buffers they lie in; null: who knows.
+  CacheKey name = {};
 };
 
 // Says how nearest() tells the k nearest rows from the rest; compute/select_policy.h knows which is

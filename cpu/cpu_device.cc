@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "compute/devices/gatherer.h"
 #include "compute/devices/guarded.h"
 #include "core/system.h"
 #include "cpu/edit.h"
@@ -41,7 +42,7 @@ class CpuDevice : public compute::Device {
     return compute::guarded([&] {
       if (work.metric != nullptr) return search_metric_nearest(*this, work, best);
       count_all(work);
-      search_nearest(work, best);
+      gatherer_.nearest(work, best, scan).raise();
     });
   }
 
@@ -109,6 +110,15 @@ class CpuDevice : public compute::Device {
   }
 
  private:
+  // Reading so much takes longer than to wake a thread that waits.
+  static constexpr std::size_t kGatheredBytes = std::size_t{4} << 20;
+
+  static Status scan(const compute::Workload& work, compute::HitTable& best) {
+    search_nearest(work, best);
+    return {};
+  }
+
+  compute::Gatherer gatherer_{kGatheredBytes};
   std::atomic<std::size_t> used_{0};
 };
 

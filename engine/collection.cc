@@ -108,7 +108,7 @@ std::shared_ptr<const View> Collection::Impl::make_view() {
       }
     }
     parts.push_back(std::make_shared<ChunkPart>(
-        slot.chunk, ChunkPart::Shape{slot.used, slot.min_rowid, slot.max_rowid, true}, alive));
+        slot.chunk, ChunkPart::Shape{slot.used, slot.min_rowid, slot.max_rowid, true, {}}, alive));
   }
   return std::make_shared<View>(options.layout, store, std::move(parts), base.state.models,
                                 options.content.get());

@@ -285,7 +285,7 @@ void Flusher::write_directory() {
 }
 
 FlushResult Flusher::finish() {
-  tail_.seal(layout_);
+  tail_.seal(layout_, store_.tail_key(next_->state));
   next_->tail = std::move(tail_);
   if (segments_ != base_.segments()) {
     next_->list = std::make_shared<SegmentList>(std::move(segments_));

@@ -5,12 +5,16 @@ namespace warplite::storage {
 
 // One file is one place, whoever opens it. What has no full name (in memory, temporary, deserialized)
 // may be replaced by anything whenever the table is connected to.
-KeyWriter Store::Impl::start_key(const BlockHeader& header) const {
+KeyWriter Store::Impl::start_key() const {
   KeyWriter key;
   const char* file = sqlite3_db_filename(db, schema.c_str());
   const bool named = file != nullptr && *file == '/';
   key.add_text(named ? file : "").add(named ? Stamp{} : connected);
-  return key.add(header.kind).add(header.slot).add(header.segment).add(header.rows)
+  return key;
+}
+
+KeyWriter Store::Impl::start_key(const BlockHeader& header) const {
+  return start_key().add(header.kind).add(header.slot).add(header.segment).add(header.rows)
       .add(header.stamp).add(header.type).add(header.dim);
 }
 
@@ -39,6 +43,12 @@ SegmentKeys Store::keys(const SegmentInfo& segment) const {
     keys.codes.push_back(impl.key(impl.codes_header(segment, i)));
   }
   return keys;
+}
+
+CacheKey Store::tail_key(const State& state) const {
+  if (impl_->layout.content || state.tail_rows == 0 || !state.tail_digest) return {};
+  return impl_->start_key().add_text(impl_->table).add(state.tail_epoch).add(state.last_flush)
+      .add(state.last_sequence).add(state.tail_rows).add(*state.tail_digest).key();
 }
 
 CacheKey Store::model_key(const Stamp& stamp, std::size_t column) const {

@@ -130,6 +130,9 @@ class Store {
   void verify_tail(State& state, std::int64_t sequence, const TailRead& found) const;
   // The flush stamp of tail row `sequence`; null when there is no such row.
   Stamp tail_flush(std::int64_t sequence);
+  // Names the tail's rows as the record describes them, in the order of their sequence numbers, for
+  // all connections of the process. Null: there are none, or they are elsewhere.
+  CacheKey tail_key(const State& state) const;
 
   // REQUIRES of the first two: !layout().content
   VectorBlock load_vectors(const SegmentInfo& segment, std::size_t column);

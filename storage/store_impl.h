@@ -85,8 +85,9 @@ struct Store::Impl {
       corrupt(where(), error.what());
     }
   }
-  // Begins the key that names the block in memory; the caller may add more that reading it depends
-  // on.
+  // Begins a key that names something of this database in memory.
+  KeyWriter start_key() const;
+  // Begins that of a block; the caller may add more that reading it depends on.
   KeyWriter start_key(const BlockHeader& header) const;
   CacheKey key(const BlockHeader& header) const;
   // "segment 3, column 2"

@@ -1,15 +1,22 @@
 #include "compute/devices/gatherer.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <optional>
 #include <utility>
-#include <vector>
 
 #include "compute/devices/guarded.h"
 
 namespace warplite::compute {
 namespace {
+
+// Asking whether to go on takes SQLite some microseconds, and many may wait.
+constexpr std::chrono::milliseconds kBetweenQuestions{15};
+// The part of a pass that the next one waits for those who were in it; and after a wait in vain, the
+// passes that do not.
+constexpr int kPartToWait = 4;
+constexpr unsigned kHurriedPasses = 32;
 
 bool same_live(const Block& a, const Block& b) {
   if (a.live == b.live) return true;
@@ -18,23 +25,32 @@ bool same_live(const Block& a, const Block& b) {
 }
 
 // The rows of both are the same, under the same names. Rowids need no look: the same vectors
-// belong to the same segment.
+// belong to the same segment, or to the same tail.
 bool same_rows(const Block& a, const Block& b) {
-  return a.vectors == b.vectors && a.rows == b.rows && a.id == b.id && same_live(a, b);
+  const bool same = a.vectors == b.vectors || (a.name == b.name && !a.name.is_null());
+  return same && a.rows == b.rows && a.id == b.id && same_live(a, b);
 }
 
-bool gathers(const Workload& work) {
-  return work.queries.rows <= Gatherer::kMostQueries && !work.has_after &&
-         work.range.unbounded() && work.sample.empty();
+bool together(const Workload& x, const Workload& y) {
+  return x.distance == y.distance && x.queries.type == y.queries.type &&
+         x.queries.dim == y.queries.dim && x.select == y.select &&
+         std::equal(x.blocks.begin(), x.blocks.end(), y.blocks.begin(), y.blocks.end(), same_rows);
+}
+
+bool asks_to_end(Cancellation* cancellation) noexcept {
+  try {
+    return cancellation != nullptr && cancellation->requested();
+  } catch (...) {  // to ask found no memory
+    return false;
+  }
 }
 
 }  // namespace
 
 // Several requests as one search, in memory of its own, so that a member may leave early.
 struct Gatherer::Batch {
-  Batch(const Requests& members, std::size_t k) : hits(count(members), k) {
-    const Workload& first = *members[0]->work;
-    work = first;
+  explicit Batch(const Requests& members) : hits(count(members), most_nearest(members)) {
+    work = *members.front()->work;
     for (const auto& member : members) {
       const MatrixView& part = member->work->queries;
       queries.insert(queries.end(), part.data, part.data + part.rows * part.stride());
@@ -44,8 +60,13 @@ struct Gatherer::Batch {
   }
   static std::size_t count(const Requests& members) {
     std::size_t rows = 0;
-    for (const auto& member : members) rows += member->work->queries.rows;
+    for (const auto& member : members) rows += member->queries;
     return rows;
+  }
+  static std::size_t most_nearest(const Requests& members) {
+    std::size_t k = 0;
+    for (const auto& member : members) k = std::max(k, member->best->k());
+    return k;
   }
 
   std::vector<std::byte> queries;
@@ -53,33 +74,26 @@ struct Gatherer::Batch {
   HitTable hits;
 };
 
-bool Gatherer::together(const Request& a, const Request& b) {
-  const Workload &x = *a.work, &y = *b.work;
-  if (x.distance != y.distance || x.queries.type != y.queries.type ||
-      x.queries.dim != y.queries.dim || a.best->k() != b.best->k() ||
-      x.blocks.size() != y.blocks.size()) {
-    return false;
-  }
-  for (std::size_t i = 0; i < x.blocks.size(); ++i) {
-    if (!same_rows(x.blocks[i], y.blocks[i])) return false;
-  }
-  return true;
-}
-
 // A Turn is held by the search that leads: it lets the next one lead, whatever ends this one.
 struct Gatherer::Turn {
-  Turn(Gatherer& of, std::unique_lock<std::mutex>& held) : gatherer(of), lock(held) {
-    gatherer.running_ = true;
-  }
+  Turn(Gatherer& gatherer, Groups::iterator at, std::unique_lock<std::mutex>& held)
+      : of(gatherer), group(at), lock(held) {}
   ~Turn() {
     if (!lock.owns_lock()) lock.lock();
-    gatherer.running_ = false;
-    gatherer.changed_.notify_all();
+    if (group->waiting.empty()) {
+      of.groups_.erase(group);
+      return;
+    }
+    group->leader = std::move(group->waiting.front());
+    group->waiting.pop_front();
+    group->leader->state = State::kLeads;
+    group->leader->changed.notify_one();
   }
   Turn(const Turn&) = delete;
   Turn& operator=(const Turn&) = delete;
 
-  Gatherer& gatherer;
+  Gatherer& of;
+  const Groups::iterator group;
   std::unique_lock<std::mutex>& lock;
 };
 
@@ -87,98 +101,177 @@ Status Gatherer::nearest(const Workload& work, HitTable& best, const Run& run) {
   return guarded([&] { return gathers(work) ? gather(work, best, run) : run(work, best); });
 }
 
+bool Gatherer::gathers(const Workload& work) const {
+  if (work.queries.rows > kMostQueries || work.has_after || !work.range.unbounded() ||
+      !work.sample.empty()) {
+    return false;
+  }
+  std::size_t rows = 0;
+  for (const Block& block : work.blocks) rows += block.rows;
+  return rows * work.queries.stride() >= least_bytes_;
+}
+
+// The greater number of rows is sought for both.
+bool Gatherer::fit(const Request& a, const Request& b) {
+  return a.best->k() == b.best->k() || std::max(a.best->k(), b.best->k()) <= kFewNearest;
+}
+
+Gatherer::Groups::iterator Gatherer::find(const Request& request) {
+  return std::find_if(groups_.begin(), groups_.end(), [&](const Group& group) {
+    return fit(*group.leader, request) && together(*group.leader->work, *request.work);
+  });
+}
+
 Status Gatherer::gather(const Workload& work, HitTable& best, const Run& run) {
-  const auto request = std::make_shared<Request>(Request{&work, &best, work.queries.rows});
+  const auto request = std::make_shared<Request>(work, best);
   std::unique_lock lock(mutex_);
-  if (running_) {
+  auto group = find(*request);
+  if (group == groups_.end()) {
+    group = groups_.insert(group, Group{.leader = request});
+  } else {
     Status status;
-    if (!wait_for_turn(request, lock, status)) return status;
+    if (!wait_for_turn(*group, request, lock, status)) return status;
     if (request->state == State::kAlone) {
       lock.unlock();
       return run(work, best);
     }
   }
-  const Turn turn(*this, lock);
-  const Requests members = take_along(request);
-  if (members.size() > 1) return run_together(members, lock, run);
-  lock.unlock();
-  return run(work, best);
+  const Turn turn(*this, group, lock);
+  wait_for_others(*group, lock);
+  return lead(*group, lock, run);
 }
 
-// True: the request is to run, as the next leader or alone; false: it has ended.
-bool Gatherer::wait_for_turn(const std::shared_ptr<Request>& request,
+void Gatherer::wait_for_others(Group& group, std::unique_lock<std::mutex>& lock) {
+  const auto are_there = [&group] { return group.waiting.size() + 1 >= group.asked; };
+  if (are_there()) return;
+  if (group.in_a_hurry != 0) {
+    --group.in_a_hurry;
+    return;
+  }
+  const std::size_t before = group.waiting.size(), missing = group.asked - 1 - before;
+  group.leader->changed.wait_until(lock, Clock::now() + group.took / kPartToWait, are_there);
+  const std::size_t come = group.waiting.size() - std::min(before, group.waiting.size());
+  if (2 * come < missing) group.in_a_hurry = kHurriedPasses;
+}
+
+// True: the request is to run, as the leader or alone; false: it has ended.
+bool Gatherer::wait_for_turn(Group& group, const std::shared_ptr<Request>& request,
                              std::unique_lock<std::mutex>& lock, Status& status) {
-  waiting_.push_back(request);
+  const Workload& work = *request->work;
+  group.waiting.push_back(request);
+  if (group.leader->state == State::kLeads && group.waiting.size() + 1 == group.asked) {
+    group.leader->changed.notify_one();
+  }
   while (true) {
-    if (request->state == State::kDone) return false;
-    if (request->state == State::kAlone) return true;
-    if (request->state == State::kFailed) {
-      status = {ErrorKind::kNoMemory, "out of memory"};
-      return false;
+    switch (request->state) {
+      case State::kLeads:
+      case State::kAlone:
+        return true;
+      case State::kDone:
+        return false;
+      case State::kFailed:
+        status = {ErrorKind::kNoMemory, "out of memory"};
+        return false;
+      case State::kWaiting:
+      case State::kTaken:
+      case State::kAbandoned:
+        break;
     }
-    if (request->state == State::kWaiting && !running_) {
-      waiting_.remove(request);
-      return true;
-    }
-    changed_.wait_for(lock, std::chrono::milliseconds(5));
-    Cancellation* const cancellation = request->work->cancellation;
-    if (cancellation == nullptr) continue;
+    const auto woken = request->changed.wait_for(lock, kBetweenQuestions);
+    if (woken == std::cv_status::no_timeout) continue;
     lock.unlock();
-    const bool cancelled = cancellation->requested();
+    const bool cancelled = asks_to_end(work.cancellation);
     lock.lock();
-    if (!cancelled || request->state == State::kDone) continue;
-    waiting_.remove(request);
+    // Whoever leads has to let the next one lead; it finds out by itself that it is to end.
+    const bool waits = request->state == State::kWaiting || request->state == State::kTaken;
+    if (!cancelled || !waits) continue;
+    // The group is there as long as one of its members waits.
+    if (request->state == State::kWaiting) group.waiting.remove(request);
     request->state = State::kAbandoned;
     status = {ErrorKind::kInterrupted, "interrupted"};
     return false;
   }
 }
 
-// The leader and those that can share its pass.
-Gatherer::Requests Gatherer::take_along(const std::shared_ptr<Request>& leader) {
+// Runs the leader's search, with all that wait and can share its pass.
+Status Gatherer::lead(Group& group, std::unique_lock<std::mutex>& lock, const Run& run) {
+  const Request& leader = *group.leader;
   Requests members;
-  members.reserve(1 + waiting_.size());  // who is taken along is in the list, or was never taken
-  members.push_back(leader);
-  std::size_t queries = leader->work->queries.rows;
-  for (const auto& other : waiting_) {
-    const std::size_t more = other->work->queries.rows;
-    if (!together(*leader, *other) || queries + more > kMostGathered) continue;
-    queries += more;
-    members.push_back(other);
+  members.push_back(group.leader);
+  take_along(group, members);
+  const std::size_t together = members.size();
+  const Clock::time_point begin = Clock::now();
+  Status status;
+  if (together > 1) {
+    status = run_together(group, members, lock, run);
+  } else {
+    lock.unlock();
+    status = guarded([&] { return run(*leader.work, *leader.best); });
+    lock.lock();
   }
-  for (std::size_t i = 1; i < members.size(); ++i) {
-    members[i]->state = State::kTaken;
-    waiting_.remove(members[i]);
-  }
-  return members;
+  group.took = Clock::now() - begin;
+  group.asked = together + group.waiting.size();
+  return status;
 }
 
-Status Gatherer::run_together(const Requests& members, std::unique_lock<std::mutex>& lock,
+// In the order in which they came, as long as there is room.
+void Gatherer::take_along(Group& group, Requests& members) {
+  std::size_t queries = members.front()->queries;
+  while (!group.waiting.empty()) {
+    Request& next = *group.waiting.front();
+    if (!fit(*members.front(), next) || queries + next.queries > kMostGathered) break;
+    queries += next.queries;
+    next.state = State::kTaken;
+    members.splice(members.end(), group.waiting, group.waiting.begin());
+  }
+}
+
+Status Gatherer::run_together(Group& group, Requests& members, std::unique_lock<std::mutex>& lock,
                               const Run& run) {
   std::optional<Batch> batch;
-  Status status = guarded([&] { batch.emplace(members, members[0]->best->k()); });
+  Status status = guarded([&] { batch.emplace(members); });
   if (status.ok()) {
     lock.unlock();
     status = guarded([&] { return run(batch->work, batch->hits); });
     lock.lock();
   }
-  if (status.ok()) taken_along_ += members.size() - 1;
+  if (status.ok()) {
+    taken_along_ += members.size() - 1;
+    hand_out(members, *batch);
+    if (members.front()->state == State::kFailed) return {ErrorKind::kNoMemory, "out of memory"};
+  } else if (status.kind == ErrorKind::kInterrupted) {
+    send_back(group, members);  // the leader's interrupt is not theirs
+  } else {
+    for (const auto& member : members) {
+      if (member->state != State::kTaken) continue;
+      member->state = State::kAlone;
+      member->changed.notify_one();
+    }
+  }
+  return status;
+}
+
+void Gatherer::hand_out(Requests& members, Batch& batch) {
   std::size_t first = 0;
   for (const auto& member : members) {
     const std::size_t query = std::exchange(first, first + member->queries);
     if (member->state == State::kAbandoned) continue;
-    // Whatever stopped the leader, an interrupt perhaps, need not stop the others.
-    member->state = State::kAlone;
-    if (!status.ok()) continue;
     const Status merged = guarded([&] {
       for (std::size_t i = 0; i < member->queries; ++i) {
-        member->best->row(i).merge(batch->hits.row(query + i));
+        member->best->row(i).merge(std::move(batch.hits.row(query + i)));
       }
     });
     member->state = merged.ok() ? State::kDone : State::kFailed;
+    member->changed.notify_one();
   }
-  if (members[0]->state == State::kFailed) return {ErrorKind::kNoMemory, "out of memory"};
-  return status;
+}
+
+// Those that were taken along wait again, before all that came later.
+void Gatherer::send_back(Group& group, Requests& members) {
+  members.pop_front();
+  members.remove_if([](const auto& member) { return member->state != State::kTaken; });
+  for (const auto& member : members) member->state = State::kWaiting;
+  group.waiting.splice(group.waiting.begin(), members);
 }
 
 std::size_t Gatherer::taken_along() const {

@@ -1,11 +1,16 @@
-// Gathers searches that meet: while one runs, those that arrive wait together, and whoever goes
-// next takes along all that ask the same rows, as one batch (metric-range-gpu §V-B asks for
-// queries in batches; on a device that reads every row for a query, the others then cost next
-// to nothing). A lone search never waits.
+// Gathers searches that meet: while one runs, those that arrive for the same rows wait together, and
+// the first of them then takes the others along, as one batch (metric-range-gpu §V-B asks for queries
+// in batches; where every row is read for a query, the others then cost next to nothing). A lone search
+// never waits, nor does one for other rows. First come, first served; who comes while others wait is
+// taken along with them, or goes after them. Connections that just had an answer mostly ask again: the
+// next pass gives them a moment, as long as that is of use, since one pass for all takes far less time
+// than two that have half of them each in turn.
 // Threads: nearest() may be called from several threads at once; that is its purpose.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
+#include <cstddef>
 #include <functional>
 #include <list>
 #include <memory>
@@ -21,8 +26,13 @@ class Gatherer {
  public:
   // Searches with more queries than this are batches already and run at once.
   static constexpr std::size_t kMostQueries = 64;
-  // Queries taken along.
+  // Queries of one pass.
   static constexpr std::size_t kMostGathered = 256;
+  // Searches for so many rows may run with those for other numbers.
+  static constexpr std::size_t kFewNearest = 128;
+
+  // To wait for others pays where a pass reads `least_bytes` of vectors at least.
+  explicit Gatherer(std::size_t least_bytes = 0) : least_bytes_(least_bytes) {}
 
   using Run = std::function<Status(const Workload& work, HitTable& best)>;
 
@@ -36,34 +46,53 @@ class Gatherer {
  private:
   enum class State {
     kWaiting,
-    kTaken,      // its answer comes with another's
+    kLeads,  // it is the next to run
+    kTaken,  // its answer comes with another's
     kDone,
     kAlone,      // the search it was part of failed: it runs by itself
     kFailed,     // its part of the answer found no memory
     kAbandoned,  // interrupted; `work` and `best` are gone
   };
   struct Request {
+    Request(const Workload& of, HitTable& to) : work(&of), best(&to), queries(of.queries.rows) {}
+
     const Workload* work;
     HitTable* best;
     std::size_t queries;
     State state = State::kWaiting;
+    std::condition_variable changed;  // the state, other than to kTaken
   };
-  using Requests = std::vector<std::shared_ptr<Request>>;
+  using Requests = std::list<std::shared_ptr<Request>>;
+  using Clock = std::chrono::steady_clock;
+  // Searches for the same rows: one runs, the others wait.
+  struct Group {
+    std::shared_ptr<Request> leader;
+    Requests waiting = {};      // in the order in which they came
+    Clock::duration took = {};  // the last pass
+    std::size_t asked = 0;      // searches that were in it, or waited when it ended
+    unsigned in_a_hurry = 0;    // passes that wait for nobody, since it was of no use
+  };
+  using Groups = std::list<Group>;
   struct Batch;
   struct Turn;
 
+  bool gathers(const Workload& work) const;
   Status gather(const Workload& work, HitTable& best, const Run& run);
-  bool wait_for_turn(const std::shared_ptr<Request>& request, std::unique_lock<std::mutex>& lock,
-                     Status& status);
-  Requests take_along(const std::shared_ptr<Request>& leader);
-  Status run_together(const Requests& members, std::unique_lock<std::mutex>& lock,
+  static bool fit(const Request& a, const Request& b);
+  Groups::iterator find(const Request& request);
+  bool wait_for_turn(Group& group, const std::shared_ptr<Request>& request,
+                     std::unique_lock<std::mutex>& lock, Status& status);
+  static void wait_for_others(Group& group, std::unique_lock<std::mutex>& lock);
+  Status lead(Group& group, std::unique_lock<std::mutex>& lock, const Run& run);
+  static void take_along(Group& group, Requests& members);
+  Status run_together(Group& group, Requests& members, std::unique_lock<std::mutex>& lock,
                       const Run& run);
-  static bool together(const Request& a, const Request& b);
+  void hand_out(Requests& members, Batch& batch);
+  static void send_back(Group& group, Requests& members);
 
+  const std::size_t least_bytes_;
   mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  std::list<std::shared_ptr<Request>> waiting_;
-  bool running_ = false;
+  Groups groups_;  // that run
   std::size_t taken_along_ = 0;
 };
 

@@ -14,6 +14,7 @@ bool load_block(const View& view, std::size_t column, std::uint32_t i, SearchBlo
   block.rows = part.rows();
   block.id = i;
   block.host = out.vectors.data.data;
+  block.name = out.vectors.name;
   block.rowids = part.rowids();
   block.live_rows = out.part_live_rows;
   const Bitmap* alive = part.alive();

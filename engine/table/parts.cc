@@ -246,7 +246,12 @@ ChunkPart::ChunkPart(std::shared_ptr<const Chunk> chunk, const Shape& shape,
       alive_(std::move(alive)),
       content_(std::move(content)),
       live_(alive_ == nullptr ? shape.rows : static_cast<std::uint32_t>(alive_->count())),
-      present_(chunk_->layout().vectors.size()) {}
+      present_(chunk_->layout().vectors.size()),
+      names_(present_.size()) {
+  for (std::size_t i = 0; !shape.name.is_null() && i < names_.size(); ++i) {
+    names_[i] = KeyWriter().add(shape.name).add(i).key();
+  }
+}
 
 std::optional<std::uint32_t> ChunkPart::find(RowId rowid) const {
   if (rowid < shape_.min_rowid || rowid > shape_.max_rowid) return std::nullopt;
@@ -258,6 +263,7 @@ Part::Vectors ChunkPart::vectors(std::size_t column) const {
   out.owner = chunk_;
   out.data = chunk_->vectors(column);
   out.data.rows = shape_.rows;
+  out.name = names_[column];
   if (chunk_->missing_vectors(column) == 0) return out;
   if (present_[column] == nullptr) {
     auto present = std::make_unique<Bitmap>(shape_.rows);

@@ -108,6 +108,7 @@ class ChunkPart : public Part {
     RowId min_rowid;
     RowId max_rowid;
     bool has_aux;  // +columns are in the chunk
+    CacheKey name;  // of these rows for all connections; null: they are this one's alone
   };
   // `alive`: null when all rows are. `content`: null when values are read from the chunk alone.
   ChunkPart(std::shared_ptr<const Chunk> chunk, const Shape& shape,
@@ -137,6 +138,7 @@ class ChunkPart : public Part {
   std::shared_ptr<const ContentTail> content_;
   std::uint32_t live_;
   mutable std::vector<std::unique_ptr<Bitmap>> present_;  // per vector column, made on demand
+  std::vector<CacheKey> names_;                           // per vector column
 };
 
 // Another part, as far as nothing else is said.

@@ -108,7 +108,7 @@ void read_tail(storage::Store& store, const TableOptions& options, const Snapsho
     }
     tail.count = tail.rows->chunk.size();
   }
-  tail.seal(options.layout);
+  tail.seal(options.layout, store.tail_key(state));
   if (tail.live != state.tail_rows ||
       (tail.live != 0 && tail.rows->sequences.size() != tail.rows->chunk.size())) {
     wrong_count(store, tail.live, state);
@@ -133,7 +133,7 @@ std::uint32_t Tail::row_of(std::int64_t sequence) const {
   return static_cast<std::uint32_t>(at - begin);
 }
 
-void Tail::seal(const Layout& layout) {
+void Tail::seal(const Layout& layout, const CacheKey& name) {
   part = nullptr;
   live = alive == nullptr ? count : static_cast<std::uint32_t>(alive->count());
   if (live == 0) {
@@ -144,7 +144,8 @@ void Tail::seal(const Layout& layout) {
   const auto [low, high] = std::minmax_element(rowids, rowids + count);
   part = std::make_shared<ChunkPart>(
       std::shared_ptr<const Chunk>(rows, &rows->chunk),
-      ChunkPart::Shape{count, *low, *high, false}, alive,
+      // Where dead rows lie in between, other connections have the rows at other places.
+      ChunkPart::Shape{count, *low, *high, false, alive == nullptr ? name : CacheKey{}}, alive,
       layout.content ? std::shared_ptr<const ContentTail>(rows, &rows->content) : nullptr);
 }
 

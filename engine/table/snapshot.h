@@ -31,8 +31,8 @@ struct Tail {
   std::int64_t last_sequence() const;  // of the live rows; REQUIRES: live > 0
   // The row with this sequence number, dead or alive. REQUIRES: there is one.
   std::uint32_t row_of(std::int64_t sequence) const;
-  // Sets `live` and `part` from the other members.
-  void seal(const Layout& layout);
+  // Sets `live` and `part` from the other members. `name`: Store::tail_key().
+  void seal(const Layout& layout, const CacheKey& name);
 };
 
 // A live committed row.

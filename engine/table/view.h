@@ -56,6 +56,9 @@ class Part {
     MatrixView data;
     const Bitmap* present = nullptr;
     CacheKey key;
+    // Of rows that are not sealed: what every connection calls vectors that are the same, row by row;
+    // null: nobody else has them.
+    CacheKey name;
     bool all_null = false;
   };
   virtual Vectors vectors(std::size_t column) const = 0;

@@ -1,9 +1,9 @@
 // Searches that meet are run as one, and each gets its own answer.
+#include <doctest/doctest.h>
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstring>
-#include <doctest/doctest.h>
 #include <initializer_list>
 #include <memory>
 #include <mutex>
@@ -77,17 +77,26 @@ class Flag : public Cancellation {
 
 // One caller's search.
 struct Search {
-  Search(Gatherer& gatherer, Machine& machine, float value, std::size_t k = 1)
-      : query(value), best(1, k) {
-    work.queries = {reinterpret_cast<const std::byte*>(&query), 1, 1, ElementType::kFloat32};
+  struct Asked {
+    float value;
+    std::size_t k = 1, queries = 1;
+    CacheKey name = {};  // of rows in a buffer of its own; null: those of everyone
+  };
+  Search(Gatherer& gatherer, Machine& machine, float value)
+      : Search(gatherer, machine, Asked{value}) {}
+  Search(Gatherer& gatherer, Machine& machine, const Asked& asked)
+      : query(asked.value), queries(asked.queries, query), best(asked.queries, asked.k) {
+    work.queries = {reinterpret_cast<const std::byte*>(queries.data()), asked.queries, 1,
+                    ElementType::kFloat32};
     work.blocks = {&block, 1};
     work.cancellation = &cancellation;
     block.rows = block.live_rows = 10;
-    block.vectors = reinterpret_cast<const Buffer*>(&machine);
+    block.name = asked.name;
+    block.vectors = asked.name.is_null() ? reinterpret_cast<const Buffer*>(&machine)
+                                         : reinterpret_cast<const Buffer*>(this);
     thread = std::thread([this, &gatherer, &machine] {
-      status = gatherer.nearest(work, best, [&](const Workload& all, HitTable& hits) {
-        return machine(all, hits);
-      });
+      status = gatherer.nearest(
+          work, best, [&](const Workload& all, HitTable& hits) { return machine(all, hits); });
       ended = true;
     });
   }
@@ -101,10 +110,16 @@ struct Search {
   }
   bool right() {
     join();
-    return status.ok() && best.sorted(0).size() == 1 && best.sorted(0)[0].distance == query;
+    const auto one = [this](std::size_t i) {
+      return best.sorted(i).size() == 1 && best.sorted(i)[0].distance == query;
+    };
+    bool all = status.ok();
+    for (std::size_t i = 0; i < queries.size(); ++i) all = all && one(i);
+    return all;
   }
 
   float query;
+  std::vector<float> queries;
   Block block;
   Workload work;
   HitTable best;
@@ -155,15 +170,63 @@ TEST_CASE("gatherer: searches that arrive meanwhile run together") {
   Busy busy;
   auto& [gatherer, machine, first] = busy;
   Search second(gatherer, machine, 2), third(gatherer, machine, 3), fourth(gatherer, machine, 4);
-  Search other(gatherer, machine, 5, 2);  // asks for another k: not with them
-  wait_until_waiting({&second, &third, &fourth, &other});
+  Search more(gatherer, machine, {5, Gatherer::kFewNearest});
+  wait_until_waiting({&second, &third, &fourth, &more});
   machine.release();
-  for (Search* search : {&first, &second, &third, &fourth, &other}) CHECK(search->right());
-  const Sizes sizes = machine.sizes();
-  CHECK(sizes.size() == 3);
-  CHECK(sizes[1] + sizes[2] == 4);
-  CHECK(std::max(sizes[1], sizes[2]) == 3);
-  CHECK(gatherer.taken_along() == 2);
+  for (Search* search : {&first, &second, &third, &fourth, &more}) CHECK(search->right());
+  CHECK(machine.sizes() == Sizes{1, 4});
+  CHECK(gatherer.taken_along() == 3);
+}
+
+TEST_CASE("gatherer: what cannot join does not wait") {
+  Busy busy;
+  auto& [gatherer, machine, first] = busy;
+  Search many(gatherer, machine, {2, Gatherer::kFewNearest + 1});
+  machine.wait_for_runs(2);
+  Search other_rows(gatherer, machine, {.value = 3, .name = {1, 1}});
+  machine.wait_for_runs(3);
+  Search batch(gatherer, machine, {.value = 4, .queries = Gatherer::kMostQueries + 1});
+  machine.wait_for_runs(4);
+  // Each has a queue of its own.
+  Search same_rows(gatherer, machine, {.value = 5, .name = {1, 1}});
+  Search changed_rows(gatherer, machine, {.value = 6, .name = {1, 2}});
+  machine.wait_for_runs(5);
+  wait_until_waiting({&same_rows});
+  machine.release();
+  for (Search* search : {&first, &many, &other_rows, &batch, &same_rows, &changed_rows}) {
+    CHECK(search->right());
+  }
+  CHECK(gatherer.taken_along() == 0);
+  CHECK(machine.sizes() == Sizes{1, 1, 1, Gatherer::kMostQueries + 1, 1, 1});
+}
+
+TEST_CASE("gatherer: a pass over little memory is not waited for") {
+  Gatherer gatherer(10 * sizeof(float) + 1);
+  Machine machine;
+  machine.hold();
+  Search first(gatherer, machine, 1), second(gatherer, machine, 2);
+  machine.wait_for_runs(2);
+  machine.release();
+  CHECK(first.right());
+  CHECK(second.right());
+}
+
+TEST_CASE("gatherer: first come, first served") {
+  Busy busy;
+  auto& [gatherer, machine, first] = busy;
+  // More than one pass takes: each arrives when those before it wait.
+  std::vector<std::unique_ptr<Search>> searches;
+  for (int i = 0; i < 6; ++i) {
+    const std::size_t queries = Gatherer::kMostQueries - static_cast<std::size_t>(i);
+    searches.push_back(std::make_unique<Search>(
+        gatherer, machine, Search::Asked{.value = static_cast<float>(i + 2), .queries = queries}));
+    searches.back()->wait_until_waiting();
+  }
+  machine.release();
+  CHECK(first.right());
+  for (const auto& search : searches) CHECK(search->right());
+  constexpr std::size_t kEach = Gatherer::kMostQueries;
+  CHECK(machine.sizes() == Sizes{1, 4 * kEach - 6, 2 * kEach - 9});
 }
 
 TEST_CASE("gatherer: who is interrupted leaves, and the others stay") {
@@ -187,19 +250,59 @@ TEST_CASE("gatherer: what stopped one search does not stop those it took along")
   wait_until_waiting({&second, &third});
   machine.release();
   join({&first, &second, &third});
-  // Again, and now the joint run fails: its leader hears so, the other runs by itself.
+  // Again, and now the joint run is interrupted: its leader hears so, the others run together.
   machine.hold();
   Search fourth(gatherer, machine, 4);
   machine.wait_for_runs(machine.sizes().size() + 1);
-  Search fifth(gatherer, machine, 5), sixth(gatherer, machine, 6);
-  wait_until_waiting({&fifth, &sixth});
-  const std::size_t before = machine.sizes().size();
+  Search fifth(gatherer, machine, 5);
+  fifth.wait_until_waiting();
+  Search sixth(gatherer, machine, 6), seventh(gatherer, machine, 7);
+  wait_until_waiting({&sixth, &seventh});
+  Sizes expected = machine.sizes();
+  for (const std::size_t size : {3, 2}) expected.push_back(size);
   std::thread([&] { machine.release(2); }).join();
-  join({&fourth, &fifth, &sixth});
+  join({&fourth, &fifth, &sixth, &seventh});
   CHECK(fourth.status.kind == ErrorKind::kInterrupted);
-  CHECK(int{fifth.status.ok()} + int{sixth.status.ok()} == 1);
-  CHECK((fifth.right() || sixth.right()));
-  CHECK(machine.sizes().size() == before + 2);
+  CHECK(fifth.status.kind == ErrorKind::kInterrupted);
+  CHECK(sixth.right());
+  CHECK(seventh.right());
+  CHECK(machine.sizes() == expected);
+}
+
+TEST_CASE("gatherer: connections that ask again and again are answered, mostly together") {
+  constexpr int kConnections = 6, kAsked = 40;
+  Gatherer gatherer;
+  std::atomic<int> passes{0}, wrong{0};
+  const auto run = [&passes](const Workload& work, HitTable& best) {
+    ++passes;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    for (std::size_t q = 0; q < work.queries.rows; ++q) {
+      float value = 0;
+      std::memcpy(&value, work.queries.row(q), sizeof value);
+      best.row(q).push({value, 1, 0, 0});
+    }
+    return Status{};
+  };
+  std::vector<std::thread> threads;
+  Block block;
+  block.rows = block.live_rows = 10;
+  for (int thread = 0; thread < kConnections; ++thread) {
+    threads.emplace_back([&, thread] {
+      for (int i = 0; i < kAsked; ++i) {
+        const float query = static_cast<float>(thread * kAsked + i);
+        Workload work;
+        work.queries = {reinterpret_cast<const std::byte*>(&query), 1, 1, ElementType::kFloat32};
+        work.blocks = {&block, 1};
+        HitTable best(1, 1);
+        const Status status = gatherer.nearest(work, best, run);
+        if (!status.ok() || best.sorted(0)[0].distance != query) ++wrong;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(wrong == 0);
+  CHECK(passes < kConnections * kAsked / 2);
+  CHECK(gatherer.taken_along() + static_cast<std::size_t>(passes) == kConnections * kAsked);
 }
 
 TEST_CASE("gatherer: whatever allocation fails, the next search has its turn") {

@@ -139,6 +139,56 @@ TEST_CASE("a transaction that changes nothing writes nothing") {
   CHECK(session.rows() == 1);
 }
 
+// Searches of several connections run as one where they see the same rows (compute/devices/gatherer.h).
+TEST_CASE("connections have one name for the tail that they see") {
+  const TableOptions options = make_options({.tail_rows = 1000});
+  Session writer(options);
+  writer.begin();
+  for (int i = 0; i < 3; ++i) writer.insert();
+  writer.commit();
+  Database first_db(sqlite3_db_filename(writer.db().get(), "main"));
+  Database second_db(sqlite3_db_filename(writer.db().get(), "main"));
+  const auto first = Collection::open(first_db.get(), "main", "t", options);
+  const auto second = Collection::open(second_db.get(), "main", "t", options);
+  const auto name = [](Collection& table, std::size_t column = 0) {
+    const std::shared_ptr<const View> view = table.view();
+    REQUIRE(view->parts() == 1);
+    return view->part(0).vectors(column).name;
+  };
+  const CacheKey three = name(*first);
+  CHECK_FALSE(three.is_null());
+  CHECK(name(*second) == three);
+  CHECK(name(writer.table()) == three);
+  CHECK(name(*first, 1) != three);
+
+  // One reads the new row alone, the other all of them.
+  writer.begin();
+  writer.insert();
+  writer.commit();
+  const CacheKey four = name(*first);
+  CHECK(four != three);
+  CHECK(name(writer.table()) == four);
+  Database third_db(sqlite3_db_filename(writer.db().get(), "main"));
+  CHECK(name(*Collection::open(third_db.get(), "main", "t", options)) == four);
+
+  // The writer keeps a row that it deleted at its place; who reads what is left has others there.
+  writer.begin();
+  writer.table().erase(2);
+  CHECK(name(writer.table()) == four);  // the same vectors, of which one counts no more
+  writer.commit();
+  CHECK(name(writer.table()).is_null());
+  const CacheKey without = name(*first);
+  CHECK_FALSE(without.is_null());
+  CHECK(without != four);
+  CHECK(name(*second) == without);
+
+  // Rows that nobody else sees have no name; nor has what lies in memory one for others.
+  writer.begin();
+  writer.insert();
+  CHECK(writer.table().view()->part(1).vectors(0).name.is_null());
+  writer.rollback();
+}
+
 TEST_CASE("rowids follow the largest live one, and end where integers end") {
   Session session(make_options({}));
   constexpr RowId kLargest = std::numeric_limits<RowId>::max();
