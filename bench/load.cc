@@ -47,6 +47,7 @@ class Load {
   struct Connection {
     explicit Connection(const Load& load)
         : host(load.arguments_.positional()[0]), queries(load.queries_) {
+      host.exec("PRAGMA busy_timeout = 60000");
       for (const std::string& path : load.arguments_.all("load")) host.load_extension(path);
       for (const std::string& sql : load.arguments_.all("setup")) host.exec(sql);
       statement = std::make_unique<Statement>(host, load.arguments_.positional()[1]);
@@ -88,13 +89,18 @@ class Load {
     }
   }
 
+  // Says what stopped it, as far as that was not the end.
   void write(const std::atomic<bool>& ended) const {
-    Connection connection(*this);
-    Statement statement(connection.host, arguments_.get("write", ""));
-    const std::chrono::milliseconds pause(arguments_.number("pause", 10));
-    while (!ended) {
-      std::this_thread::sleep_for(pause);
-      statement.run();
+    try {
+      Connection connection(*this);
+      Statement statement(connection.host, arguments_.get("write", ""));
+      const std::chrono::milliseconds pause(arguments_.number("pause", 10));
+      while (!ended) {
+        std::this_thread::sleep_for(pause);
+        statement.run();
+      }
+    } catch (const std::runtime_error& error) {
+      std::fprintf(stderr, "bench_load: %s\n", error.what());
     }
   }
 
