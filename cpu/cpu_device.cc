@@ -20,6 +20,18 @@
 namespace warplite::cpu {
 namespace {
 
+// Where searches of several threads meet. There is one processor, whoever has a device of it.
+compute::Gatherer& gatherer() {
+  // Reading so much takes longer than to wake a thread that waits.
+  constexpr std::size_t kLeastBytes = std::size_t{4} << 20;
+  static compute::Gatherer& all = []() -> compute::Gatherer& {
+    auto& made = *new compute::Gatherer(kLeastBytes);  // used by threads that outlive static objects
+    made.expect_forks();
+    return made;
+  }();
+  return all;
+}
+
 class CpuDevice : public compute::Device {
  public:
   compute::DeviceInfo describe() const override {
@@ -42,7 +54,7 @@ class CpuDevice : public compute::Device {
     return compute::guarded([&] {
       if (work.metric != nullptr) return search_metric_nearest(*this, work, best);
       count_all(work);
-      gatherer_.nearest(work, best, scan).raise();
+      gatherer().nearest(work, best, scan).raise();
     });
   }
 
@@ -110,15 +122,11 @@ class CpuDevice : public compute::Device {
   }
 
  private:
-  // Reading so much takes longer than to wake a thread that waits.
-  static constexpr std::size_t kGatheredBytes = std::size_t{4} << 20;
-
   static Status scan(const compute::Workload& work, compute::HitTable& best) {
     search_nearest(work, best);
     return {};
   }
 
-  compute::Gatherer gatherer_{kGatheredBytes};
   std::atomic<std::size_t> used_{0};
 };
 

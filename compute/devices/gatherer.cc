@@ -111,6 +111,17 @@ bool Gatherer::gathers(const Workload& work) const {
   return rows * work.queries.stride() >= least_bytes_;
 }
 
+void Gatherer::expect_forks() { lock_across_forks(mutex_); }
+
+// Under the lock. The threads that wait here in another process must not be waited for, as the end of
+// what they wait on would.
+void Gatherer::forget_other_processes() {
+  if (forks_ == forks()) return;
+  static_cast<void>(new Groups(std::move(groups_)));
+  groups_.clear();
+  forks_ = forks();
+}
+
 // The greater number of rows is sought for both.
 bool Gatherer::fit(const Request& a, const Request& b) {
   return a.best->k() == b.best->k() || std::max(a.best->k(), b.best->k()) <= kFewNearest;
@@ -125,6 +136,7 @@ Gatherer::Groups::iterator Gatherer::find(const Request& request) {
 Status Gatherer::gather(const Workload& work, HitTable& best, const Run& run) {
   const auto request = std::make_shared<Request>(work, best);
   std::unique_lock lock(mutex_);
+  forget_other_processes();
   auto group = find(*request);
   if (group == groups_.end()) {
     group = groups_.insert(group, Group{.leader = request});

@@ -19,6 +19,7 @@
 
 #include "compute/ops.h"
 #include "core/error.h"
+#include "core/process/process.h"
 
 namespace warplite::compute {
 
@@ -33,6 +34,9 @@ class Gatherer {
 
   // To wait for others pays where a pass reads `least_bytes` of vectors at least.
   explicit Gatherer(std::size_t least_bytes = 0) : least_bytes_(least_bytes) {}
+
+  // Call this for one that lives as long as the process, which others may fork at any time.
+  void expect_forks();
 
   using Run = std::function<Status(const Workload& work, HitTable& best)>;
 
@@ -90,8 +94,11 @@ class Gatherer {
   void hand_out(Requests& members, Batch& batch);
   static void send_back(Group& group, Requests& members);
 
+  void forget_other_processes();
+
   const std::size_t least_bytes_;
   mutable std::mutex mutex_;
+  unsigned forks_ = forks();
   Groups groups_;  // that run
   std::size_t taken_along_ = 0;
 };

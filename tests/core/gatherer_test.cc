@@ -10,6 +10,11 @@
 #include <thread>
 #include <vector>
 
+#if !defined(_WIN32)
+#include <sys/wait.h>
+#include <unistd.h>
+#endif
+
 #include "compute/devices/gatherer.h"
 #include "tests/support/fakes/failing_allocator.h"
 
@@ -304,6 +309,42 @@ TEST_CASE("gatherer: connections that ask again and again are answered, mostly t
   CHECK(passes < kConnections * kAsked / 2);
   CHECK(gatherer.taken_along() + static_cast<std::size_t>(passes) == kConnections * kAsked);
 }
+
+#if !defined(_WIN32)
+// The child has the memory of the search that runs and of the one that waits, but not their threads.
+TEST_CASE("gatherer: a forked child waits for nobody") {
+  auto& gatherer = *new Gatherer;  // for good, as those that expect forks are
+  gatherer.expect_forks();
+  Machine machine;
+  machine.hold();
+  Search first(gatherer, machine, 1);
+  machine.wait_for_runs(1);
+  Search second(gatherer, machine, 2);
+  second.wait_until_waiting();
+  const pid_t child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    alarm(20);
+    const float query = 3;
+    HitTable best(1, 1);
+    Workload work = first.work;
+    work.cancellation = nullptr;
+    work.queries.data = reinterpret_cast<const std::byte*>(&query);
+    const Status status = gatherer.nearest(work, best, [](const Workload&, HitTable& hits) {
+      hits.row(0).push({3, 3, 0, 0});
+      return Status{};
+    });
+    _exit(status.ok() && best.sorted(0).size() == 1 ? 0 : 1);
+  }
+  int status = -1;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 0);
+  machine.release();
+  CHECK(first.right());
+  CHECK(second.right());
+}
+#endif
 
 TEST_CASE("gatherer: whatever allocation fails, the next search has its turn") {
   for (long nth = 0; nth < 60; ++nth) {
