@@ -8,7 +8,8 @@ a writer beside them. Every answer is compared with what one connection alone fo
 Prints a line of JSON for each number of threads: queries a second, the median and the slowest of latencies
 in milliseconds, wrong answers, errors, and the memory of the processes. --seconds 3600 is the soak. Rows are
 uniform, as are queries. --writer: a connection that commits a row every so many milliseconds, far from all
-queries. Needs NumPy. `bench_load` does the same in C++ with the threads of one process.
+queries. Needs NumPy. `bench_load` does the same in C++ with the threads of one process: load.db and
+queries.fvecs stay in the folder for it.
 """
 
 import argparse
@@ -55,7 +56,10 @@ def prepare(options):
                        ((first + i + 1, row.tobytes()) for i, row in enumerate(rows)))  # fmt: skip
     db.execute("COMMIT")
     db.close()
-    return [row.tobytes() for row in random.random((QUERIES, dim), dtype=np.float32)]
+    queries = random.random((QUERIES, dim), dtype=np.float32)
+    heads = np.full((QUERIES, 1), dim, np.int32).view(np.float32)
+    np.hstack([heads, queries]).tofile(Path(options.work) / "queries.fvecs")
+    return [query.tobytes() for query in queries]
 
 
 def search(db, query, k):
