@@ -102,7 +102,7 @@ def process(options, queries, expected, number, threads, barrier, pipe):
 def write(options, ended):
     """Far rows, one a transaction, as regularly as they are taken."""
     db = connect(options)
-    row = np.full(dimensions(options), 1e6, np.float32).tobytes()
+    row = np.full(dimensions(options), 1000, np.float32).tobytes()
     while not ended.wait(options.writer / 1000):
         db.execute("INSERT INTO t(e) VALUES (?)", (row,))
 

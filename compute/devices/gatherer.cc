@@ -31,10 +31,24 @@ bool same_rows(const Block& a, const Block& b) {
   return same && a.rows == b.rows && a.id == b.id && same_live(a, b);
 }
 
+// The blocks that are segments: the tail, which has a name of its own, follows them.
+std::span<const Block> segments(const Workload& work) {
+  const bool tail = !work.blocks.empty() && !work.blocks.back().name.is_null();
+  return work.blocks.first(work.blocks.size() - static_cast<std::size_t>(tail));
+}
+
+bool same_blocks(std::span<const Block> a, std::span<const Block> b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), same_rows);
+}
+
+bool same_tail(const Workload& x, const Workload& y) {
+  return same_blocks(x.blocks.subspan(segments(x).size()), y.blocks.subspan(segments(y).size()));
+}
+
 bool together(const Workload& x, const Workload& y) {
   return x.distance == y.distance && x.queries.type == y.queries.type &&
          x.queries.dim == y.queries.dim && x.select == y.select &&
-         std::equal(x.blocks.begin(), x.blocks.end(), y.blocks.begin(), y.blocks.end(), same_rows);
+         same_blocks(segments(x), segments(y)) && (!segments(x).empty() || same_tail(x, y));
 }
 
 bool asks_to_end(Cancellation* cancellation) noexcept {
@@ -57,6 +71,10 @@ struct Gatherer::Batch {
     }
     work.queries.data = queries.data();
     work.queries.rows = count(members);
+    whole = std::all_of(members.begin(), members.end(), [this](const auto& member) {
+      return same_tail(work, *member->work);
+    });
+    if (!whole) work.blocks = segments(work);
   }
   static std::size_t count(const Requests& members) {
     std::size_t rows = 0;
@@ -71,6 +89,7 @@ struct Gatherer::Batch {
 
   std::vector<std::byte> queries;
   Workload work;
+  bool whole;  // their tails are one
   HitTable hits;
 };
 
@@ -142,15 +161,29 @@ Status Gatherer::gather(const Workload& work, HitTable& best, const Run& run) {
     group = groups_.insert(group, Group{.leader = request});
   } else {
     Status status;
-    if (!wait_for_turn(*group, request, lock, status)) return status;
-    if (request->state == State::kAlone) {
+    const bool runs = wait_for_turn(*group, request, lock, status);
+    if (!runs || request->state == State::kAlone) {
       lock.unlock();
-      return run(work, best);
+      if (runs) return run(work, best);
+      return status.ok() ? finish(*request, run) : status;
     }
   }
-  const Turn turn(*this, group, lock);
-  wait_for_others(*group, lock);
-  return lead(*group, lock, run);
+  Status status;
+  {
+    const Turn turn(*this, group, lock);
+    wait_for_others(*group, lock);
+    status = lead(*group, lock, run);
+  }
+  lock.unlock();
+  return status.ok() ? finish(*request, run) : status;
+}
+
+// Searches what a pass with others left out.
+Status Gatherer::finish(const Request& request, const Run& run) {
+  if (!request.has_segments_only) return {};
+  Workload tail = *request.work;
+  tail.blocks = tail.blocks.subspan(segments(tail).size());
+  return tail.blocks.empty() ? Status{} : run(tail, *request.best);
 }
 
 void Gatherer::wait_for_others(Group& group, std::unique_lock<std::mutex>& lock) {
@@ -273,6 +306,7 @@ void Gatherer::hand_out(Requests& members, Batch& batch) {
         member->best->row(i).merge(std::move(batch.hits.row(query + i)));
       }
     });
+    member->has_segments_only = !batch.whole;
     member->state = merged.ok() ? State::kDone : State::kFailed;
     member->changed.notify_one();
   }

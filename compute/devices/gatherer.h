@@ -2,9 +2,10 @@
 // the first of them then takes the others along, as one batch (metric-range-gpu §V-B asks for queries
 // in batches; where every row is read for a query, the others then cost next to nothing). A lone search
 // never waits, nor does one for other rows. First come, first served; who comes while others wait is
-// taken along with them, or goes after them. Connections that just had an answer mostly ask again: the
-// next pass gives them a moment, as long as that is of use, since one pass for all takes far less time
-// than two that have half of them each in turn.
+// taken along with them, or goes after them. Beside a writer every connection may see another tail: they
+// share the pass over the segments, and each searches its own tail. Connections that just had an answer
+// mostly ask again: the next pass gives them a moment, as long as that is of use, since one pass for all
+// takes far less time than two that have half of them each in turn.
 // Threads: nearest() may be called from several threads at once; that is its purpose.
 #pragma once
 
@@ -64,6 +65,7 @@ class Gatherer {
     HitTable* best;
     std::size_t queries;
     State state = State::kWaiting;
+    bool has_segments_only = false;   // its tail is left to it
     std::condition_variable changed;  // the state, other than to kTaken
   };
   using Requests = std::list<std::shared_ptr<Request>>;
@@ -87,6 +89,7 @@ class Gatherer {
   bool wait_for_turn(Group& group, const std::shared_ptr<Request>& request,
                      std::unique_lock<std::mutex>& lock, Status& status);
   static void wait_for_others(Group& group, std::unique_lock<std::mutex>& lock);
+  static Status finish(const Request& request, const Run& run);
   Status lead(Group& group, std::unique_lock<std::mutex>& lock, const Run& run);
   static void take_along(Group& group, Requests& members);
   Status run_together(Group& group, Requests& members, std::unique_lock<std::mutex>& lock,

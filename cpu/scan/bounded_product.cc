@@ -25,15 +25,25 @@ double scale_for(double norm) {
   return std::ldexp(1.0, std::clamp(-std::ilogb(norm), -120, 120));
 }
 
-std::vector<float> mean_of(ElementType type, std::uint32_t dim,
-                           const BoundedProduct::Vectors& vectors) {
-  std::vector<float> mean(dim);
-  for (std::size_t i = 0; i < mean.size() && !vectors.empty(); ++i) {
-    double sum = 0;
-    for (const std::byte* vector : vectors) sum += static_cast<double>(element_at(type, vector, i));
-    mean[i] = to_float(sum / static_cast<double>(vectors.size()));
+// A median, element by element: a few rows that lie far away would draw a mean to them, and with norms
+// that are large against the distances little can be proved.
+std::vector<float> middle_of(ElementType type, std::uint32_t dim,
+                             const BoundedProduct::Vectors& vectors) {
+  constexpr std::size_t kEnough = 17;
+  std::vector<float> middle(dim), values;
+  const std::size_t step = vectors.size() / kEnough + 1;
+  for (std::size_t i = 0; i < dim && !vectors.empty(); ++i) {
+    values.clear();
+    for (std::size_t v = 0; v < vectors.size(); v += step) {
+      const float value = to_float(static_cast<double>(element_at(type, vectors[v], i)));
+      if (std::isfinite(value)) values.push_back(value);
+    }
+    if (values.empty()) continue;
+    const auto half = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+    std::nth_element(values.begin(), half, values.end());
+    middle[i] = *half;
   }
-  return mean;
+  return middle;
 }
 
 }  // namespace
@@ -56,7 +66,7 @@ BoundedProduct::BoundedProduct(const GemmKernels& gemm, Distance distance, Eleme
     : gemm_(gemm), distance_(distance), type_(type), dim_(dim) {
   choose_blocks();
   if (distance == Distance::kCosine) return;
-  if (distance == Distance::kL2) centre_ = mean_of(type, dim, rows);
+  if (distance == Distance::kL2) centre_ = middle_of(type, dim, rows);
   const double row_norm = largest_norm(rows), query_norm = largest_norm(queries);
   row_scale_ = scale_for(row_norm > 0 ? row_norm : query_norm);
   query_scale_ = distance == Distance::kL2 ? row_scale_ : scale_for(query_norm);

@@ -86,19 +86,24 @@ struct Search {
     float value;
     std::size_t k = 1, queries = 1;
     CacheKey name = {};  // of rows in a buffer of its own; null: those of everyone
+    CacheKey tail = {};  // of rows behind those; null: there are none
   };
   Search(Gatherer& gatherer, Machine& machine, float value)
       : Search(gatherer, machine, Asked{value}) {}
   Search(Gatherer& gatherer, Machine& machine, const Asked& asked)
-      : query(asked.value), queries(asked.queries, query), best(asked.queries, asked.k) {
+      : query(asked.value), queries(asked.queries, query),
+        best(asked.queries, asked.tail.is_null() ? asked.k : 2) {
     work.queries = {reinterpret_cast<const std::byte*>(queries.data()), asked.queries, 1,
                     ElementType::kFloat32};
-    work.blocks = {&block, 1};
+    tail.rows = tail.live_rows = 5;
+    tail.name = asked.tail;
     work.cancellation = &cancellation;
     block.rows = block.live_rows = 10;
     block.name = asked.name;
     block.vectors = asked.name.is_null() ? reinterpret_cast<const Buffer*>(&machine)
                                          : reinterpret_cast<const Buffer*>(this);
+    blocks = {block, tail};
+    work.blocks = std::span(blocks).first(asked.tail.is_null() ? 1 : 2);
     thread = std::thread([this, &gatherer, &machine] {
       status = gatherer.nearest(
           work, best, [&](const Workload& all, HitTable& hits) { return machine(all, hits); });
@@ -113,6 +118,14 @@ struct Search {
   void wait_until_waiting() {
     while (!cancellation.asked) std::this_thread::yield();
   }
+  // All of them right.
+  std::size_t hits() {
+    join();
+    const std::vector<Hit>& found = best.sorted(0);
+    const bool all = std::all_of(found.begin(), found.end(),
+                                 [this](const Hit& hit) { return hit.distance == query; });
+    return status.ok() && all ? found.size() : 0;
+  }
   bool right() {
     join();
     const auto one = [this](std::size_t i) {
@@ -125,7 +138,8 @@ struct Search {
 
   float query;
   std::vector<float> queries;
-  Block block;
+  Block block, tail;
+  std::vector<Block> blocks;
   Workload work;
   HitTable best;
   Flag cancellation;
@@ -203,6 +217,35 @@ TEST_CASE("gatherer: what cannot join does not wait") {
   }
   CHECK(gatherer.taken_along() == 0);
   CHECK(machine.sizes() == Sizes{1, 1, 1, Gatherer::kMostQueries + 1, 1, 1});
+}
+
+TEST_CASE("gatherer: beside a writer each searches its own tail") {
+  Gatherer gatherer;
+  Machine machine;
+  machine.hold();
+  const Search::Asked none{1}, newer{.value = 2, .tail = {1, 2}}, older{.value = 3, .tail = {1, 1}};
+  Search first(gatherer, machine, none);
+  machine.wait_for_runs(1);
+  Search second(gatherer, machine, newer), third(gatherer, machine, older);
+  Search fourth(gatherer, machine, {.value = 4, .tail = {1, 1}}), fifth(gatherer, machine, none);
+  wait_until_waiting({&second, &third, &fourth, &fifth});
+  machine.release();
+  // The machine answers each call with a hit: the segments with one, the tail with another.
+  for (Search* search : {&second, &third, &fourth}) CHECK(search->hits() == 2);
+  for (Search* search : {&first, &fifth}) CHECK(search->hits() == 1);
+  Sizes sizes = machine.sizes();
+  std::sort(sizes.begin(), sizes.end());
+  CHECK(sizes == Sizes{1, 1, 1, 1, 4});
+
+  // One tail is part of the pass.
+  machine.hold();
+  Search before(gatherer, machine, none);
+  machine.wait_for_runs(6);
+  Search sixth(gatherer, machine, older), seventh(gatherer, machine, older);
+  wait_until_waiting({&sixth, &seventh});
+  machine.release();
+  for (Search* search : {&before, &sixth, &seventh}) CHECK(search->hits() == 1);
+  CHECK(machine.sizes().back() == 2);
 }
 
 TEST_CASE("gatherer: a pass over little memory is not waited for") {
