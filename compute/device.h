@@ -88,7 +88,8 @@ class Device {
   virtual bool supports_ivf(const IvfShape& shape) const;
   // Adds the nearest rows that the probed lists hold. REQUIRES: supports_ivf(), best.queries() ==
   // work.queries.rows. On error `best` is unspecified; kUnsupported: more nominees a query
-  // than it takes (1,024 at least); the CPU takes any number.
+  // than it takes (1,024 at least); the CPU takes any number. A device with memory of its own does
+  // not count in work.probed.
   virtual Status ivf_nearest(const IvfWork& work, HitTable& best);
   // Calls nearest(), unless the device has a better way.
   virtual Status assign(const AssignWork& work);

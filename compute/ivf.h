@@ -67,7 +67,7 @@ inline constexpr std::uint32_t kNoOrdinal = 0xffffffffu;
 // padding included.
 //   begins    u32[lists + 1]     first position of each list
 //   ordinals  u32[positions]     position of the row among the run's blocks, ascending in a list;
-//                                kNoOrdinal for padding; not of RaBitQ codes
+//                                kNoOrdinal for padding
 //   bias      float[positions]   only with codebooks; 0 for padding
 //   codes     8 bits: u8[positions][code_stride]
 //             4 bits: for each kFastScanRows positions and each sub-space 16 bytes; byte i holds
@@ -81,7 +81,7 @@ struct IvfLayout {
     const auto round = [](std::size_t n) { return (n + 63) / 64 * 64; };
     IvfLayout at;
     at.ordinals = round((std::size_t{shape.lists} + 1) * 4);
-    at.bias = at.ordinals + (shape.planes == 0 ? round(std::size_t{positions} * 4) : 0);
+    at.bias = at.ordinals + round(std::size_t{positions} * 4);
     at.codes = at.bias + (shape.has_codebooks() ? round(std::size_t{positions} * 4) : 0);
     const std::size_t group = shape.planes == 0 ? std::size_t{shape.m} * 16
                                                 : std::size_t{RabitqGroup(shape.m).size};
@@ -118,6 +118,11 @@ struct IvfModelBuffers {
   const float* mean = nullptr;        // host [dim], or null without codebooks
 };
 
+// Rows of a list that a query probes, and how many of them take part.
+struct ProbedList {
+  std::uint32_t rows = 0, live = 0;
+};
+
 struct IvfWork {
   Distance distance = Distance::kL2;  // l2, cosine or ip
   MatrixView queries;                 // as the column has them: for canonical distances
@@ -130,7 +135,19 @@ struct IvfWork {
   // and are returned. k is that of the table, rows those of all runs of the call.
   // m == 0: every row of a probed list is compared canonically, whatever this says.
   std::size_t refine = 0;
+  // Host [queries.rows][nprobe], nearest list first, to which a device adds those lists that
+  // counts_list() names; null: nobody asks.
+  ProbedList* probed = nullptr;
+  // Host [queries.rows], beside `probed`, lowered to the score from which on rows of a query were no
+  // candidates: the worst candidate's, where any was dropped.
+  float* left = nullptr;
+  // Stands for which rows take part: searches with the same number have the same `live` in all blocks
+  // of a run. 0: it stands for nothing. What a device makes of these rows it may keep for the next search.
+  std::uint64_t filter = 0;
   Cancellation* cancellation = nullptr;
+
+  // The nearest lists are counted, and every fourth of the others: those are many and much alike.
+  static constexpr bool counts_list(std::size_t place) { return place < 64 || place % 4 == 0; }
 };
 
 // The nearest of some centroids, by (canonical l2 distance, number), of each row.

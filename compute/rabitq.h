@@ -68,9 +68,9 @@ struct RabitqGroup {
       : bias(sub_spaces * 16), f(bias + 2 * kRows), g(f + 2 * kRows), size(g + 2 * kRows) {}
 };
 
-// Where a run has the rest of a position: its ordinal (kNoOrdinal: padding), so that a row that is
-// looked at closely costs one place of memory, and of more than one plane F and bias as float32 and
-// the planes after the signs, the highest first.
+// Where a run has the rest of a position: its ordinal (kNoOrdinal: padding) once more, so that a row
+// that is looked at closely costs one place of memory, and of more than one plane F and bias as float32
+// and the planes after the signs, the highest first.
 struct RabitqRecord {
   static constexpr std::uint32_t kOrdinal = 0, kFine = 4, kBias = 8, kPlanes = 12;
 

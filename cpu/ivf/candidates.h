@@ -22,6 +22,10 @@ class Candidates {
 
   void push(float score, std::uint32_t ordinal) { push(key(score, ordinal)); }
   void merge(const Candidates& other) {
+    if (other.bound_ < bound_) {
+      bound_ = other.bound_;
+      limit_ = other.limit_;
+    }
     for (const std::uint64_t key : other.keys_) push(key);
   }
   void clear() {
@@ -30,12 +34,16 @@ class Candidates {
     limit_ = std::numeric_limits<float>::infinity();
   }
 
+  // The score from which on rows were dropped; +∞: none was.
+  float left() {
+    if (keys_.size() > keep_) cut();
+    return limit_;
+  }
   // The best, by ordinal.
   std::vector<std::uint64_t>& by_ordinal() {
     if (keys_.size() > keep_) cut();
-    std::sort(keys_.begin(), keys_.end(), [](std::uint64_t a, std::uint64_t b) {
-      return ordinal_of(a) < ordinal_of(b);
-    });
+    std::sort(keys_.begin(), keys_.end(),
+              [](std::uint64_t a, std::uint64_t b) { return ordinal_of(a) < ordinal_of(b); });
     return keys_;
   }
   // The best, best first.

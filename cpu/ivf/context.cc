@@ -1,7 +1,9 @@
 #include "cpu/ivf/context.h"
 
 #include <algorithm>
+#include <bit>
 
+#include "cpu/ivf/rabitq_kernels.h"
 #include "cpu/scan/search.h"
 #include "cpu/scan/worker.h"
 
@@ -33,8 +35,8 @@ std::shared_ptr<const PqCodebook> codebook_of(const compute::IvfModelBuffers& mo
   };
   auto codebook = buffer.derived().get<const PqCodebook>(make);
   const PqCodebookView& view = codebook->view();
-  const bool same = view.m == shape.m && view.codewords == shape.codewords() &&
-                    view.sub_dim == shape.sub_dim();
+  const bool same =
+      view.m == shape.m && view.codewords == shape.codewords() && view.sub_dim == shape.sub_dim();
   return same ? codebook : make();
 }
 
@@ -51,6 +53,7 @@ IvfContext::IvfContext(const compute::IvfWork& work, std::size_t k)
   for (const compute::IvfRun& run : work.runs) {
     runs_.push_back(IvfRunView::of(shape(), bytes_of(run.bytes), run.positions));
   }
+  if (!rows_.all_live()) find_live();
   const std::size_t refine = std::max<std::size_t>(1, work.refine);
   keep_ = k_ > rows_.rows() / refine ? rows_.rows() : k_ * refine;
   keep_ = std::max<std::size_t>(keep_, 1);
@@ -59,6 +62,49 @@ IvfContext::IvfContext(const compute::IvfWork& work, std::size_t k)
       static_cast<std::uint32_t>(std::max<std::size_t>(1, kSpanBytes / row_bytes_ / 256)) * 256;
   if (shape().has_codebooks()) codebook_ = codebook_of(work.model);
   lists_ = choose_lists(work);
+}
+
+// By position where that is known, or where the filter comes again.
+void IvfContext::find_live() {
+  bool known = work_.filter != 0 && shape().planes != 0;
+  if (known) masks_.resize(runs_.size());
+  for (std::uint32_t r = 0; known && r < runs_.size(); ++r) {
+    const auto make = [&] {
+      rows_.gather_live();
+      LiveMasks::Masks masks(work_.runs[r].positions / compute::kFastScanRows);
+      rabitq_kernels().live(runs_[r].ordinals, masks.size(), rows_.live(), rows_.first_of(r),
+                            masks.data());
+      return masks;
+    };
+    masks_[r] =
+        CpuBuffer::of(work_.runs[r].bytes).derived().of<LiveMasks>().get(work_.filter, make);
+  }
+  known = known && std::ranges::none_of(masks_, [](const auto& masks) { return masks == nullptr; });
+  if (!known) rows_.gather_live();
+}
+
+void IvfContext::count_list(std::uint32_t list, compute::ProbedList& out) const {
+  for (std::uint32_t r = 0; r < runs_.size(); ++r) {
+    const std::uint32_t begin = runs_[r].begins[list], padded = runs_[r].begins[list + 1];
+    std::uint32_t end = padded;
+    while (end != begin && runs_[r].ordinals[end - 1] == compute::kNoOrdinal) --end;
+    out.rows += end - begin;
+    if (rows_.all_live()) {
+      out.live += end - begin;
+    } else if (live(r) != nullptr) {
+      for (std::uint32_t at = begin; at < padded; at += compute::kFastScanRows) {
+        out.live += static_cast<std::uint32_t>(std::popcount(live(r)[at / compute::kFastScanRows]));
+      }
+    } else {
+      out.live += rows_.count_live({runs_[r].ordinals + begin, end - begin}, rows_.first_of(r));
+    }
+  }
+}
+
+void IvfContext::ask_for_count(std::uint32_t list) const {
+  for (const IvfRunView& run : runs_) {
+    if (run.begins[list + 1] != 0) __builtin_prefetch(run.ordinals + run.begins[list + 1] - 1);
+  }
 }
 
 void IvfContext::add_spans(std::uint32_t list, std::vector<IvfSpan>& out) const {

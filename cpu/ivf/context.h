@@ -9,6 +9,7 @@
 
 #include "compute/ivf.h"
 #include "cpu/ivf/coarse.h"
+#include "cpu/ivf/live_masks.h"
 #include "cpu/ivf/pq_codebook.h"
 #include "cpu/ivf/rabitq_lists.h"
 #include "cpu/ivf/rows.h"
@@ -52,11 +53,22 @@ class IvfContext {
   std::size_t row_bytes() const { return row_bytes_; }
   // Appends the list's rows of all runs.
   void add_spans(std::uint32_t list, std::vector<IvfSpan>& out) const;
+  // Of a run with RaBitQ codes: which rows of each group of positions take part. Null: it is not
+  // known by position; or all do.
+  const std::uint32_t* live(std::size_t run) const {
+    return masks_.empty() || masks_[run] == nullptr ? nullptr : masks_[run]->data();
+  }
+  // Adds its rows, and those of them that take part.
+  void count_list(std::uint32_t list, compute::ProbedList& out) const;
+  // Asks memory for what that reads.
+  void ask_for_count(std::uint32_t list) const;
   const float* model_query(std::size_t query) const {
     return work_.model_queries + query * shape().dim;
   }
 
  private:
+  void find_live();
+
   const compute::IvfWork& work_;
   const ScanKernels& kernels_;
   const std::size_t k_;
@@ -65,6 +77,7 @@ class IvfContext {
   QuerySet queries_;
   std::optional<Screen> screen_;
   std::vector<IvfRunView> runs_;
+  std::vector<std::shared_ptr<const LiveMasks::Masks>> masks_;  // of runs, or empty
   std::size_t keep_;
   std::size_t row_bytes_;
   std::uint32_t span_rows_;  // positions between two questions whether to go on

@@ -290,10 +290,10 @@ std::size_t find_survivors(const PqScores& of, const Sum* sums, float limit, flo
     const FloatVector part =
         hn::Add(hn::Mul(step, load_sums(kFloats, sums + i)), hn::LoadU(kFloats, of.bias + i));
     const FloatVector score = hn::Add(part, a);
-    const auto beyond = hn::Gt(score, most);
-    if (hn::AllTrue(kFloats, beyond)) continue;
+    const std::uint32_t within = not_set(kFloats, hn::Gt(score, most));
+    if (within == 0) continue;
     hn::StoreU(score, kFloats, scores + i);
-    found += write_places(kFloats, beyond, i, places + found);
+    found += write_places(within, i, places + found);
   }
   for (; i < of.n; ++i) {
     scores[i] = (of.step * static_cast<float>(sums[i]) + of.bias[i]) + of.a;

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <limits>
 
-#include "compute/rabitq.h"
+#include "compute/ivf.h"
 #include "cpu/runtime/highway_config.h"
 #include "cpu/runtime/targets.h"
 
@@ -277,6 +277,28 @@ HWY_INLINE FloatVector load_bfloats(const std::uint16_t* from) {
   return hn::BitCast(kFloats, hn::ShiftLeft<16>(hn::PromoteTo(bits, hn::LoadU(halves, from))));
 }
 
+void live(const std::uint32_t* ordinals, std::size_t count, const std::uint64_t* bits,
+          std::uint32_t first, std::uint32_t* out) {
+  static_assert(std::endian::native == std::endian::little);
+  const hn::RebindToUnsigned<Floats> d;
+  const auto* const halves = reinterpret_cast<const std::int32_t*>(bits);
+  const auto none = hn::Set(d, compute::kNoOrdinal), start = hn::Set(d, first);
+  const auto low = hn::Set(d, 31u), one = hn::Set(d, 1u);
+  for (std::size_t g = 0; g < count; ++g) {
+    std::uint32_t mask = 0;
+    for (std::size_t i = 0; i < kRows; i += kLanes) {
+      const auto own = hn::LoadU(d, ordinals + g * kRows + i);
+      const auto there = hn::Ne(own, none);
+      const auto ordinal = hn::IfThenElseZero(there, hn::Add(own, start));
+      const auto half = hn::BitCast(
+          d, hn::GatherIndex(kInts, halves, hn::BitCast(kInts, hn::ShiftRight<5>(ordinal))));
+      const auto bit = hn::And(hn::Shr(half, hn::And(ordinal, low)), one);
+      mask |= not_set(d, hn::Not(hn::And(there, hn::Eq(bit, one)))) << i;
+    }
+    out[g] = mask;
+  }
+}
+
 template <class Sum>
 std::size_t find_survivors(const RabitqScores& of, const Sum* sums, float limit, float* lows,
                            std::uint32_t* places) {
@@ -287,6 +309,8 @@ std::size_t find_survivors(const RabitqScores& of, const Sum* sums, float limit,
   const FloatVector middle = hn::Set(kFloats, 128.0f * static_cast<float>(of.m));
   std::size_t found = 0;
   for (std::size_t g = 0; g < of.count; ++g) {
+    const std::uint32_t live = of.live == nullptr ? ~std::uint32_t{0} : of.live[g];
+    if (live == 0) continue;
     const std::uint8_t* const at = of.groups + g * group.size;
     const auto factor = [&](std::uint32_t array, std::size_t i) {
       return load_bfloats(reinterpret_cast<const std::uint16_t*>(at + array) + i);
@@ -297,10 +321,10 @@ std::size_t find_survivors(const RabitqScores& of, const Sum* sums, float limit,
       const FloatVector score =
           hn::Add(hn::Add(a, factor(group.bias, i)), hn::Mul(factor(group.f, i), product));
       const FloatVector low = hn::Sub(score, hn::Mul(factor(group.g, i), norm));
-      const auto beyond = hn::Gt(low, most);
-      if (hn::AllTrue(kFloats, beyond)) continue;
+      const std::uint32_t within = not_set(kFloats, hn::Gt(low, most)) & (live >> i);
+      if (within == 0) continue;
       hn::StoreU(low, kFloats, lows + place);
-      found += write_places(kFloats, beyond, place, places + found);
+      found += write_places(within, place, places + found);
     }
   }
   return found;
@@ -314,7 +338,7 @@ std::size_t survivors(const RabitqScores& of, float limit, float* lows, std::uin
 }  // namespace
 
 void fill_rabitq(RabitqKernels& kernels) {
-  kernels = {distances, tables, survivors, dot};
+  kernels = {distances, tables, live, survivors, dot};
 }
 
 }  // namespace HWY_NAMESPACE

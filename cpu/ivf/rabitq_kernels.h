@@ -10,21 +10,22 @@ namespace warplite::cpu {
 
 // What a query makes of a list.
 struct RabitqTables {
-  std::uint8_t* entries = nullptr;   // T: [m][16]
-  std::int8_t* elements = nullptr;   // v: [dim], zeros behind up to a multiple of 64
+  std::uint8_t* entries = nullptr;  // T: [m][16]
+  std::int8_t* elements = nullptr;  // v: [dim], zeros behind up to a multiple of 64
   float unit = 0, fine = 0;
-  float norm = 0, square = 0;        // ‖x‖, and squared
-  std::int32_t sum = 0;              // Σ v
+  float norm = 0, square = 0;  // ‖x‖, and squared
+  std::int32_t sum = 0;        // Σ v
 };
 
 // Positions of a run that are scored together, whole groups of them.
 struct RabitqScores {
-  const std::uint16_t* sums = nullptr;   // or, of more than kSummedSpaces, `wide`
+  const std::uint16_t* sums = nullptr;  // or, of more than kSummedSpaces, `wide`
   const std::uint32_t* wide = nullptr;
   const std::uint8_t* groups = nullptr;  // RabitqGroup of the first
+  const std::uint32_t* live = nullptr;   // a bit for each row of a group that counts; null: all do
   std::uint32_t m = 0;
-  std::size_t count = 0;                 // of groups
-  float unit = 0, norm = 0, a = 0;       // norm 0: low is the score of the signs
+  std::size_t count = 0;            // of groups
+  float unit = 0, norm = 0, a = 0;  // norm 0: low is the score of the signs
 };
 
 struct RabitqKernels {
@@ -36,8 +37,13 @@ struct RabitqKernels {
   void (*tables)(const float* y, const float* centroid, std::uint32_t dim, float* scratch,
                  RabitqTables& out) = nullptr;
 
+  // Of `count` groups writes which rows live: those whose ordinal's bit is set in `bits`, counted
+  // from `first` on. There is a word behind the last bit.
+  void (*live)(const std::uint32_t* ordinals, std::size_t count, const std::uint64_t* bits,
+               std::uint32_t first, std::uint32_t* out) = nullptr;
+
   // Writes the places in ascending order where `low` does not exceed `limit` or is NaN, with
-  // lows[place], and returns their number.
+  // lows[place], and returns their number. The sums of groups of which no row counts are not read.
   std::size_t (*survivors)(const RabitqScores& of, float limit, float* lows,
                            std::uint32_t* places) = nullptr;
 

@@ -75,11 +75,12 @@ void RabitqLists::enter(const float* y, const float* centroid, Query& query) {
   query.survivors.clear();
 }
 
-void RabitqLists::ask_for(const Span& span, const float* centroid) const {
+void RabitqLists::ask_for(const Span& span, const float* centroid, bool filtered) const {
   prefetch(centroid, shape_.dim * sizeof(float));
   const std::size_t first = span.begin / kGroupRows;
   const std::size_t count = (span.end - span.begin) / kGroupRows;
   prefetch(span.run->codes + first * group_.size, count * group_.size);
+  if (filtered) prefetch(span.run->ordinals + span.begin, (span.end - span.begin) * 4);
 }
 
 void RabitqLists::scan(const Span& span, Query& query) {
@@ -95,7 +96,8 @@ void RabitqLists::scan(const Span& span, Query& query) {
     const auto n = std::min<std::uint32_t>(kRows, span.end - at);
     scores.groups = span.run->codes + std::size_t{at / kGroupRows} * group_.size;
     scores.count = n / kGroupRows;
-    sum(scores.groups, scores.count, tables.kernel);
+    if (span.live != nullptr) scores.live = span.live + (at - span.begin) / kGroupRows;
+    sum(scores, tables.kernel);
     const std::size_t found =
         kernels_.survivors(scores, query.candidates.limit(), lows_.data(), places_.data());
     keep(span, at, scores.groups, found, query);
@@ -112,18 +114,32 @@ void RabitqLists::end(Query& query) {
   query.survivors.clear();
 }
 
-// Adds the entries into sums_, or into wide_ when 16 bits do not hold them.
-void RabitqLists::sum(const std::uint8_t* groups, std::size_t count, const RabitqTables& tables) {
-  if (wide_.empty()) {
-    return pq_kernels().sum_nibbles(tables.entries, groups, group_.size, shape_.m, count,
-                                    sums_.data());
+// Adds the entries of groups with rows that count, those that follow one another at once.
+void RabitqLists::sum(const RabitqScores& of, const RabitqTables& tables) {
+  const auto counts = [&](std::size_t g) { return of.live == nullptr || of.live[g] != 0; };
+  for (std::size_t first = 0; first < of.count; ++first) {
+    if (!counts(first)) continue;
+    std::size_t end = first + 1;
+    while (end < of.count && counts(end)) ++end;
+    sum_groups(of.groups + first * group_.size, end - first, first * kGroupRows, tables);
+    first = end;
   }
+}
+
+// Adds the entries into sums_, or into wide_ when 16 bits do not hold them, from `first` on.
+void RabitqLists::sum_groups(const std::uint8_t* groups, std::size_t count, std::size_t first,
+                             const RabitqTables& tables) {
+  std::uint16_t* const sums = sums_.data() + first;
+  if (wide_.empty()) {
+    return pq_kernels().sum_nibbles(tables.entries, groups, group_.size, shape_.m, count, sums);
+  }
+  std::uint32_t* const wide = wide_.data() + first;
   const std::size_t n = count * kGroupRows;
-  std::fill_n(wide_.begin(), n, 0u);
+  std::fill_n(wide, n, 0u);
   for (std::uint32_t s = 0; s < shape_.m; s += kSummedSpaces) {
     pq_kernels().sum_nibbles(tables.entries + s * 16, groups + s * 16, group_.size,
-                             std::min(kSummedSpaces, shape_.m - s), count, sums_.data());
-    for (std::size_t i = 0; i < n; ++i) wide_[i] += sums_[i];
+                             std::min(kSummedSpaces, shape_.m - s), count, sums);
+    for (std::size_t i = 0; i < n; ++i) wide[i] += sums[i];
   }
 }
 
@@ -139,7 +155,6 @@ void RabitqLists::keep(const Span& span, std::uint32_t position, const std::uint
     row.sum = wide_.empty() ? sums_[place] : static_cast<std::int32_t>(wide_[place]);
     row.place = place % kGroupRows;
     row.first = span.first;
-    row.rows = span.rows;
     prefetch(row.record, record_);
     query.survivors.push_back(row);
   }
@@ -152,14 +167,12 @@ void RabitqLists::look_closer(std::span<const Survivor> survivors, const Tables&
     std::uint32_t ordinal;
     std::memcpy(&ordinal, row.record, sizeof ordinal);
     if (ordinal == compute::kNoOrdinal) continue;
-    ordinal += row.first;
-    if (row.rows != nullptr && !row.rows->at(ordinal).live()) continue;
     float score = row.low;
     if (shape_.planes != 1) {
       const float all = fine_score(row, tables);
       if (!std::isnan(score) && !(score > all)) score = all;
     }
-    candidates.push(score, ordinal);
+    candidates.push(score, row.first + ordinal);
   }
 }
 

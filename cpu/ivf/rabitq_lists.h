@@ -11,7 +11,6 @@
 #include "core/bytes.h"
 #include "cpu/ivf/candidates.h"
 #include "cpu/ivf/rabitq_kernels.h"
-#include "cpu/ivf/rows.h"
 
 namespace warplite::cpu {
 
@@ -43,7 +42,6 @@ class RabitqLists {
     std::int32_t sum;     // of table entries
     std::uint32_t place;  // in the group
     std::uint32_t first;  // added to the ordinal
-    const RowMap* rows;
   };
   // One query. Its rows are looked at closely one list late, when memory has brought them.
   struct Query {
@@ -58,8 +56,8 @@ class RabitqLists {
   struct Span {
     const IvfRunView* run;
     std::uint32_t begin, end;
-    const RowMap* rows;   // says which rows live; null: all
-    std::uint32_t first;  // added to ordinals
+    const std::uint32_t* live;  // a bit for each row of a group that counts; null: all do
+    std::uint32_t first;        // added to ordinals
   };
 
   explicit RabitqLists(const compute::IvfShape& shape, bool product);
@@ -71,11 +69,14 @@ class RabitqLists {
   void scan(const Span& span, Query& query);
   // The candidates are complete after this.
   void end(Query& query);
-  // Asks memory for what enter() reads, and scan() of each row.
-  void ask_for(const Span& span, const float* centroid) const;
+  // Asks memory for what enter() reads, and scan() of each row; of rows that may not count, for
+  // ordinals too.
+  void ask_for(const Span& span, const float* centroid, bool filtered) const;
 
  private:
-  void sum(const std::uint8_t* groups, std::size_t count, const RabitqTables& tables);
+  void sum(const RabitqScores& of, const RabitqTables& tables);
+  void sum_groups(const std::uint8_t* groups, std::size_t count, std::size_t first,
+                  const RabitqTables& tables);
   void keep(const Span& span, std::uint32_t position, const std::uint8_t* groups, std::size_t found,
             Query& query);
   void look_closer(std::span<const Survivor> survivors, const Tables& tables,

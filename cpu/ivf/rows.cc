@@ -1,11 +1,13 @@
 #include "cpu/ivf/rows.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <limits>
 #include <numeric>
 
 #include "core/error.h"
+#include "cpu/ivf/rabitq_kernels.h"
 #include "cpu/scan/score_rows.h"
 #include "cpu/scan/worker.h"
 
@@ -45,6 +47,39 @@ RowMap::RowMap(std::span<const compute::IvfRun> runs) {
     while (ordinal >= starts_[block + 1]) ++block;
     guesses_.push_back(block);
   }
+}
+
+// Blocks begin anywhere in a word.
+void RowMap::gather_live() {
+  if (!live_.empty()) return;
+  live_.resize(std::size_t{rows_} / 64 + 2);
+  for (std::size_t i = 0; i < blocks_.size(); ++i) {
+    const compute::Block& block = *blocks_[i];
+    const unsigned shift = starts_[i] % 64;
+    std::uint64_t* to = &live_[starts_[i] / 64];
+    for (std::uint32_t row = 0; row < block.rows; row += 64, ++to) {
+      std::uint64_t word = block.live == nullptr ? ~std::uint64_t{0} : block.live[row / 64];
+      if (block.rows - row < 64) word &= (std::uint64_t{1} << (block.rows - row)) - 1;
+      to[0] |= word << shift;
+      if (shift != 0) to[1] |= word >> (64 - shift);
+    }
+  }
+}
+
+std::uint32_t RowMap::count_live(std::span<const std::uint32_t> ordinals,
+                                 std::uint32_t first) const {
+  constexpr std::size_t kGroups = 8, kRows = compute::RabitqGroup::kRows;
+  std::uint32_t live = 0, bits[kGroups];
+  std::size_t at = 0;
+  while (ordinals.size() - at >= kRows) {
+    const std::size_t groups = std::min(kGroups, (ordinals.size() - at) / kRows);
+    rabitq_kernels().live(&ordinals[at], groups, live_.data(), first, bits);
+    for (std::size_t g = 0; g < groups; ++g)
+      live += static_cast<std::uint32_t>(std::popcount(bits[g]));
+    at += groups * kRows;
+  }
+  for (; at < ordinals.size(); ++at) live += lives(first + ordinals[at]) ? 1 : 0;
+  return live;
 }
 
 RowScorer::RowScorer(const compute::Workload& work, const ScanKernels& kernels,

@@ -17,10 +17,6 @@ namespace warplite::cpu {
 struct RowPlace {
   const compute::Block* block;
   std::uint32_t row;
-
-  bool live() const {
-    return block->live == nullptr || ((block->live[row / 64] >> (row % 64)) & 1) != 0;
-  }
 };
 
 // The rows of all runs of a search, in the order of ordinals. Constant once made.
@@ -31,6 +27,15 @@ class RowMap {
 
   std::uint32_t rows() const { return rows_; }
   bool all_live() const { return all_live_; }
+  // Brings the bits of all blocks together: the others REQUIRE it, unless all_live().
+  void gather_live();
+  // A bit for each ordinal, set where the row takes part, and a word behind the last.
+  const std::uint64_t* live() const { return live_.data(); }
+  bool lives(std::uint32_t ordinal) const {
+    return all_live_ || ((live_[ordinal / 64] >> (ordinal % 64)) & 1) != 0;
+  }
+  // How many of the rows take part, whose ordinals are counted from `first` on.
+  std::uint32_t count_live(std::span<const std::uint32_t> ordinals, std::uint32_t first) const;
   // Ordinal, among all rows, of a run's first one.
   std::uint32_t first_of(std::size_t run) const { return firsts_[run]; }
   RowPlace at(std::uint32_t ordinal) const {
@@ -42,6 +47,7 @@ class RowMap {
  private:
   std::uint32_t rows_ = 0;
   bool all_live_ = true;
+  std::vector<std::uint64_t> live_;
   std::vector<std::uint32_t> firsts_;
   std::vector<std::uint32_t> starts_;          // of each block, and the end
   std::vector<const compute::Block*> blocks_;  // that are not empty

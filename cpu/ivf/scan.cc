@@ -25,8 +25,8 @@ void FlatScan::scan(const IvfSpan& span, std::span<const Visit> visits) {
   rows_.clear();
   for (std::uint32_t p = span.begin; p < span.end; ++p) {
     if (run.ordinals[p] == compute::kNoOrdinal) continue;
-    const RowPlace row = context_.rows().at(first + run.ordinals[p]);
-    if (row.live()) rows_.push_back(row);
+    const std::uint32_t ordinal = first + run.ordinals[p];
+    if (context_.rows().lives(ordinal)) rows_.push_back(context_.rows().at(ordinal));
   }
   targets_.clear();
   for (const Visit& visit : visits) targets_.push_back({visit.query->number, &visit.query->best});
@@ -147,13 +147,15 @@ void CodeScan::keep(const Part& part, const Visit& visit, const std::uint16_t* s
                                                             scores_.data(), places_.data());
   for (std::size_t i = 0; i < found; ++i) {
     const std::uint32_t ordinal = part.run.ordinals[part.position + places_[i]];
-    if (ordinal == compute::kNoOrdinal) continue;
-    if (!rows.all_live() && !rows.at(part.first + ordinal).live()) continue;
+    if (ordinal == compute::kNoOrdinal || !rows.lives(part.first + ordinal)) continue;
     candidates.push(scores_[places_[i]], part.first + ordinal);
   }
 }
 
 void Refiner::finish(std::size_t number, Candidates& candidates, TopK& best) {
+  if (float* const left = context_.work().left; left != nullptr) {
+    left[number] = std::min(left[number], candidates.left());
+  }
   const std::vector<std::uint64_t>& keys = candidates.by_ordinal();
   rows_.clear();
   for (const std::uint64_t key : keys) {

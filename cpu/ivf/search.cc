@@ -18,6 +18,7 @@ constexpr std::size_t kQueryGroup = 1024;
 // Waking a thread costs about as much as reading this many bytes of lists.
 constexpr std::size_t kThreadBytes = std::size_t{1} << 18;
 constexpr std::size_t kBytesBetweenChecks = std::size_t{1} << 15;
+constexpr std::size_t kCountsAhead = 16;  // lists that memory is asked for before they are counted
 // Lists that each query reads by itself, to know what is near before lists come in any order.
 constexpr std::size_t kFirstLists = 2;
 
@@ -204,24 +205,46 @@ void search_group(const IvfContext& context, TopK* best) {
   for (std::size_t q = 0; q < queries; ++q) shared.search(q, best[q]);
 }
 
+// After the search, which has brought much of it into the cache.
+void count_probed(const IvfContext& context) {
+  const compute::IvfWork& work = context.work();
+  const std::size_t bytes =
+      work.queries.rows * work.nprobe / 2 * compute::kFastScanRows * sizeof(RowId);
+  const auto threads = static_cast<unsigned>(std::clamp<std::size_t>(
+      bytes / kThreadBytes, 1, std::min<std::size_t>(work.queries.rows, compute::thread_count())));
+  ItemLoop loop(work.cancellation);
+  loop.run(threads, work.queries.rows, [&](unsigned, std::size_t q) {
+    const std::vector<Probe>& lists = context.lists(q);
+    for (std::size_t i = 0; i < lists.size(); ++i) {
+      if (i + kCountsAhead < lists.size()) context.ask_for_count(lists[i + kCountsAhead].list);
+      if (work.counts_list(i)) context.count_list(lists[i].list, work.probed[q * work.nprobe + i]);
+    }
+  });
+}
+
 }  // namespace
 
 void search_ivf_nearest(const compute::IvfWork& work, compute::HitTable& best) {
-  if (best.k() == 0) return;
+  if (best.k() == 0 && work.probed == nullptr) return;
   for (std::size_t first = 0; first < work.queries.rows; first += kQueryGroup) {
     compute::IvfWork group = work;
     group.queries.data = work.queries.row(first);
     group.queries.rows = std::min(kQueryGroup, work.queries.rows - first);
     group.model_queries = work.model_queries + first * work.model.shape.dim;
+    if (work.probed != nullptr) group.probed = work.probed + first * work.nprobe;
+    if (work.left != nullptr) group.left = work.left + first;
     const IvfContext context(group, best.k());
     if (context.rows().rows() == 0) return;
-    if (work.model.shape.m == 0) {
+    if (best.k() == 0) {
+      // To count is all.
+    } else if (work.model.shape.m == 0) {
       search_group<FlatScan>(context, &best.row(first));
     } else if (work.model.shape.planes != 0) {
       search_group<RabitqScan>(context, &best.row(first));
     } else {
       search_group<CodeScan>(context, &best.row(first));
     }
+    if (group.probed != nullptr) count_probed(context);
   }
 }
 

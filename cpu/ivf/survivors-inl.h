@@ -37,16 +37,20 @@ HWY_INLINE std::size_t find_by_sums(const Scores& of, const Find& find) {
   return of.wide != nullptr ? find(of.wide) : find(of.sums);
 }
 
-// Writes `first` plus the lane for those lanes that are not beyond; returns how many they are.
-template <class Floats, class Mask>
-HWY_INLINE std::size_t write_places(Floats floats, Mask beyond, std::size_t first,
-                                    std::uint32_t* places) {
+// A bit for each lane that is not set in the mask, the first in the lowest.
+template <class Lanes, class Mask>
+HWY_INLINE std::uint32_t not_set(Lanes lanes, Mask mask) {
   namespace hn = hwy::HWY_NAMESPACE;
-  static_assert(hn::MaxLanes(Floats()) <= 16);
+  static_assert(hn::MaxLanes(Lanes()) <= 16);
   std::uint8_t bytes[8] = {};
-  hn::StoreMaskBits(floats, beyond, bytes);
-  std::uint32_t within = ~(std::uint32_t{bytes[0]} | std::uint32_t{bytes[1]} << 8) &
-                         ((std::uint32_t{1} << hn::MaxLanes(floats)) - 1);
+  hn::StoreMaskBits(lanes, mask, bytes);
+  return ~(std::uint32_t{bytes[0]} | std::uint32_t{bytes[1]} << 8) &
+         ((std::uint32_t{1} << hn::MaxLanes(lanes)) - 1);
+}
+
+// Writes `first` plus the lane for each bit that is set; returns how many they are.
+HWY_INLINE std::size_t write_places(std::uint32_t within, std::size_t first,
+                                    std::uint32_t* places) {
   std::size_t found = 0;
   for (; within != 0; within &= within - 1) {
     places[found++] =

@@ -1,6 +1,7 @@
 #include "engine/filter/filter.h"
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
 
 #include "compute/parallel.h"
@@ -79,8 +80,8 @@ class Filtering {
       if (rows.bits.size() == 0) rows.bits = copy_alive(part);
       if (predicate.on_rowid()) {
         predicate.apply_to_rowids(part, rows.bits);
-        rows.count = static_cast<std::uint32_t>(
-            count_bits(rows.bits.words(), rows.bits.word_count()));
+        rows.count =
+            static_cast<std::uint32_t>(count_bits(rows.bits.words(), rows.bits.word_count()));
       } else if (auto column = part.plain(predicate.column())) {
         add_pieces(*column, rows);
         columns_.push_back(std::move(column));
@@ -128,8 +129,8 @@ class Filtering {
   static void test(const CompiledPredicate& predicate, Piece& piece) {
     const RowWords& words = piece.words;
     predicate.apply(*piece.column, words);
-    piece.count = static_cast<std::uint32_t>(
-        count_bits(words.bits + words.first, words.last - words.first));
+    piece.count =
+        static_cast<std::uint32_t>(count_bits(words.bits + words.first, words.last - words.first));
   }
 
   void finish(std::size_t i) {
@@ -152,14 +153,21 @@ class Filtering {
   std::size_t rows_ = 0;                                // in pieces_
 };
 
+std::uint64_t new_number() {
+  static std::atomic<std::uint64_t> last{0};
+  return ++last;
+}
+
 }  // namespace
 
-Selection::Selection(const View& view, const Filter& filter) : parts_(view.parts()) {
+Selection::Selection(const View& view, const Filter& filter)
+    : parts_(view.parts()), number_(new_number()) {
   const std::vector<CompiledPredicate> predicates = compile(view.layout(), filter);
   Filtering(view, predicates, parts_).run();
 }
 
 void Selection::exclude(const View& view, std::span<const Location> rows) {
+  number_ = new_number();
   for (const Location& at : rows) {
     Rows& part = parts_[at.part];
     if (part.count == 0) continue;

@@ -16,8 +16,20 @@
 namespace warplite::engine {
 
 enum class Comparison : std::uint8_t {
-  kEqual, kNotEqual, kLess, kLessEqual, kGreater, kGreaterEqual,
-  kIs, kIsNot, kIsNull, kIsNotNull, kIn, kLike, kGlob, kWithin,
+  kEqual,
+  kNotEqual,
+  kLess,
+  kLessEqual,
+  kGreater,
+  kGreaterEqual,
+  kIs,
+  kIsNot,
+  kIsNull,
+  kIsNotNull,
+  kIn,
+  kLike,
+  kGlob,
+  kWithin,
 };
 
 // A test that only the host can make: of what it prints numbers as, and by functions that an
@@ -31,14 +43,15 @@ class HostTest {
 
 // column <op> operand, with SQL's three-valued logic (NULL does not pass), SQLite's
 // order of types (NULL < numbers < text < blob) and exact integer–real comparison.
-// REQUIRES: affinity has been applied to the operands (sql/definition/values); the operand of LIKE and GLOB is
-// a text, and no REAL column is tested by it but through `host`.
+// REQUIRES: affinity has been applied to the operands (sql/definition/values); the operand of LIKE
+// and GLOB is a text, and no REAL column is tested by it but through `host`.
 struct Predicate {
   static constexpr int kRowId = -1;
   int column = kRowId;  // index into Layout::plains, or kRowId
   Comparison op = Comparison::kEqual;
   std::vector<Value> operands;  // one; any number for kIn; none for kIsNull, kIsNotNull, kWithin
-  std::vector<RowId> rowids = {};  // of kIn on the rowid: more operands, many of which fit better here
+  std::vector<RowId> rowids =
+      {};  // of kIn on the rowid: more operands, many of which fit better here
   std::shared_ptr<const NumberRanges> ranges = nullptr;  // of kWithin: merged, of the column's type
   Collation collation = Collation::kBinary;
   std::shared_ptr<HostTest> host = nullptr;  // when set, it says what passes, and nothing else does
@@ -50,7 +63,7 @@ using Filter = std::vector<Predicate>;  // all must hold
 class Selection {
  public:
   struct Rows {
-    Bitmap bits;  // empty when `all`, and when `count` is 0
+    Bitmap bits;       // empty when `all`, and when `count` is 0
     bool all = false;  // every row of the part: none is dead
     std::uint32_t count = 0;
   };
@@ -59,6 +72,8 @@ class Selection {
 
   const Rows& part(std::size_t i) const { return parts_[i]; }
   std::uint64_t count() const;
+  // Stands for these rows, in this process; not 0.
+  std::uint64_t number() const { return number_; }
   // Says in a device's tile which part of the view it is of, and which of its rows are searched.
   // REQUIRES: `view` is the one that this was made of; both outlive the tile.
   template <class Tile>
@@ -76,6 +91,7 @@ class Selection {
 
  private:
   std::vector<Rows> parts_;
+  std::uint64_t number_;
 };
 
 // LIKE (ASCII case-insensitive, % and _, no escape) and GLOB as SQLite defines them.

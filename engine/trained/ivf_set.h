@@ -42,6 +42,12 @@ class IvfSet : public HeldSet {
                                         std::shared_ptr<const IvfBlocks> blocks,
                                         compute::Cancellation* cancellation, Status& status);
 
+  // The same for another device.
+  std::shared_ptr<IvfSet> on(compute::Device& other, compute::Cancellation* cancellation,
+                             Status& status) const {
+    return create(other, blocks_, cancellation, status);
+  }
+
   bool has_vectors() const { return !blocks_->vectors.empty(); }
   const index::InvertedModel& model() const { return *blocks_->model.model; }
   // Adds the nearest of the selected rows that are wanted. `work` lacks model and runs.
@@ -69,6 +75,7 @@ class IvfMemo {
   // The same, without a look-up by name while somebody else holds it.
   std::shared_ptr<const index::InvertedModel> model(const View& view, std::size_t column,
                                                     const index::Trained& index);
+
  private:
   struct Column {
     std::shared_ptr<const CodedParts> coded;

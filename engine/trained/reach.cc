@@ -12,13 +12,14 @@ namespace {
 using index::Calibration;
 using index::Found;
 
-// A choice must hold for queries that nobody has seen: so many standard errors are taken off what was
-// measured.
+// A choice must hold for queries that nobody has seen: so many standard errors are taken off what
+// was measured.
 constexpr double kErrors = 2;
 
 // Nanoseconds for a byte of vectors that are read one after another.
 constexpr double kByte = 0.04;
-// An estimate of costs may be wrong: to compare every row is as good when it takes this much longer.
+// An estimate of costs may be wrong: to compare every row is as good when it takes this much
+// longer.
 constexpr double kExactIsWorth = 1.2;
 
 // The recall of a search: that of its lists times that of its codes.
@@ -29,15 +30,20 @@ struct Expected {
 
 Expected product(const Found& lists, const Found& codes) {
   const double a = lists.part, b = codes.part;
-  return {a * b, std::hypot(static_cast<double>(lists.error) * b, static_cast<double>(codes.error) * a)};
+  return {a * b,
+          std::hypot(static_cast<double>(lists.error) * b, static_cast<double>(codes.error) * a)};
 }
 
 class Choice {
  public:
   Choice(const ReachQuestion& question, const Calibration& calibration)
-      : question_(question), calibration_(calibration), lists_(question.model.shape().lists),
-        share_(std::min(1.0, static_cast<double>(question.k) /
-                                 static_cast<double>(std::max<std::uint64_t>(question.selected, 1)))) {}
+      : Choice(question, calibration,
+               Passing{question.rows, question.selected, question.k}.everywhere()) {}
+  Choice(const ReachQuestion& question, const Calibration& calibration, const Surroundings& around)
+      : question_(question),
+        calibration_(calibration),
+        lists_(question.model.shape().lists),
+        around_(around) {}
 
   // The cheapest way to the recall; else all lists and as many candidates as allowed.
   Reach find(double target) const {
@@ -76,14 +82,15 @@ class Choice {
 
   Found in_lists(std::uint32_t nprobe) const {
     if (nprobe >= lists_) return {1, 0};
-    return calibration_.lists.at(share_, nprobe);
+    return around_.found(calibration_.lists, nprobe);
   }
   // Of a larger share than was measured what is lost is about as much.
   Found by_codes(std::size_t refine) const {
     if (!coded()) return {1, 0};
     const Calibration::Table& codes = calibration_.codes;
     const double most = codes.shares.empty() ? 0 : static_cast<double>(codes.shares.back());
-    return codes.at(std::min(share_, most), static_cast<double>(std::max<std::size_t>(refine, 1)));
+    return codes.at(std::min(around_.share, most),
+                    static_cast<double>(std::max<std::size_t>(refine, 1)));
   }
 
   // The fewest lists.
@@ -104,11 +111,11 @@ class Choice {
   const ReachQuestion& question_;
   const Calibration& calibration_;
   const std::uint32_t lists_;
-  const double share_;  // of the rows that is wanted
+  const Surroundings around_;
 };
 
-Reach by_recall(const ReachQuestion& question, const Calibration& calibration, double recall) {
-  Reach reach = Choice(question, calibration).find(recall);
+Reach by_recall(const ReachQuestion& question, const Choice& choice, double recall) {
+  Reach reach = choice.find(recall);
   if (!question.codes_only && !question.request.refine &&
       exact_cost(question) <= kExactIsWorth * reach_cost(question, reach)) {
     reach.exact = true;
@@ -129,7 +136,7 @@ Reach reach_of(const ReachQuestion& question) {
   const Calibration* const calibration = question.model.calibration();
   const std::optional<double> recall = asked_recall(question.index, request);
   if (recall && *recall < 1 && calibration != nullptr) {
-    return by_recall(question, *calibration, *recall);
+    return by_recall(question, Choice(question, *calibration), *recall);
   }
   std::uint64_t probes =
       request.nprobe != 0 ? request.nprobe : question.index.default_nprobe(question.model);
@@ -142,6 +149,18 @@ Reach reach_of(const ReachQuestion& question) {
         Choice(question, *calibration).expected(reach.nprobe, reach.refine).recall;
   }
   return reach;
+}
+
+Reach reach_of(const ReachQuestion& question, const Surroundings& around) {
+  return by_recall(question, Choice(question, *question.model.calibration(), around),
+                   *asked_recall(question.index, question.request));
+}
+
+double expected_recall(const ReachQuestion& question, const Surroundings& around,
+                       const Reach& reach) {
+  return Choice(question, *question.model.calibration(), around)
+      .expected(reach.nprobe, reach.refine)
+      .recall;
 }
 
 const Reach& ReachMemo::of(const ReachQuestion& question) {
@@ -159,11 +178,12 @@ const Reach& ReachMemo::of(const ReachQuestion& question) {
   return replaced.second;
 }
 
-// Measured on a Zen 3 core, rows of 400 to 3,072 bytes: 0.04 ns a byte in a row, half as much again where
-// a filter leaves gaps, twice as much one row here and one there.
+// Measured on a Zen 3 core, rows of 400 to 3,072 bytes: 0.04 ns a byte in a row, twice as much one
+// row here and one there. Where a filter leaves gaps, and of RaBitQ codes: on a Zen 5 core, rows of
+// 512 bytes.
 double exact_cost(const ReachQuestion& question) {
   const double bytes = kByte * static_cast<double>(question.request.queries.stride());
-  const double each = question.selected == question.rows ? bytes : 1.5 * bytes + 10;
+  const double each = question.selected == question.rows ? bytes : 1.1 * bytes + 5;
   return static_cast<double>(question.selected) * each;
 }
 
@@ -180,9 +200,14 @@ double reach_cost(const ReachQuestion& question, const Reach& reach) {
   const double wanted = static_cast<double>(reach.refine) * static_cast<double>(question.k);
   const double refined = std::min(wanted, passing) * (4 * bytes + 100);
   if (shape.planes != 0) {
+    // Lists and groups of rows none of which passes are passed over.
+    const double rate = std::min(1.0, passing / std::max(looked_at, 1.0));
+    const auto any_of = [rate](double rows) { return 1 - std::pow(1 - rate, rows); };
     const double coarse = lists * (1 + 0.02 * shape.code_stride());
-    const double prepared = reach.nprobe * (50 + 0.3 * dim);
-    return coarse + prepared + looked_at * (8 + 0.17 * shape.code_stride() + filter) + refined;
+    const double each_list = static_cast<double>(question.rows) / lists;
+    const double prepared = reach.nprobe * any_of(each_list) * (50 + 0.3 * dim);
+    const double summed = looked_at * any_of(compute::RabitqGroup::kRows);
+    return coarse + prepared + summed * (5 + 0.17 * shape.code_stride()) + refined;
   }
   const double tables = shape.codewords() * dim * 0.7;
   const double codes = looked_at * (0.2 * shape.code_stride() + 4 + filter);

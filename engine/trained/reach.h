@@ -1,7 +1,6 @@
-// How far a search through an inverted file looks: into so many lists, at so many candidates. A query
-// says it, or its table; or they say what recall they need, and the cheapest way to it is chosen by what
-// training has measured (index/ivf/calibration.h).
-// Threads: any.
+// How far a search through an inverted file looks: into so many lists, at so many candidates. A
+// query says it, or its table; or they say what recall they need, and the cheapest way to it is
+// chosen by what training has measured (index/ivf/calibration.h). Threads: any.
 #pragma once
 
 #include <cstddef>
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include "engine/search/search.h"
+#include "engine/trained/surroundings.h"
 #include "index/trained.h"
 
 namespace warplite::engine {
@@ -30,17 +30,22 @@ struct Reach {
   std::uint32_t nprobe = 1;
   std::size_t refine = 0;
   std::optional<double> expected_recall = {};  // none: it was not measured
-  bool exact = false;  // to compare every row is as good a way
-  std::optional<double> passing_of_list = {};  // rows of a list that pass a filter; none: as elsewhere
+  bool exact = false;                          // to compare every row is as good a way
 };
 
 // What is asked of recall, unless lists to probe are named instead.
 std::optional<double> asked_recall(const index::Trained& trained, const SearchRequest& request);
 
 Reach reach_of(const ReachQuestion& question);
+// Around one query, where the rows that pass a filter lie as was seen. REQUIRES: a recall is asked
+// for, and was measured.
+Reach reach_of(const ReachQuestion& question, const Surroundings& around);
+// What such a query finds.
+double expected_recall(const ReachQuestion& question, const Surroundings& around,
+                       const Reach& reach);
 
-// Remembers the last answers of one view: to weigh the ways to a recall takes longer than a short search.
-// Threads: as the view.
+// Remembers the last answers of one view: to weigh the ways to a recall takes longer than a short
+// search. Threads: as the view.
 class ReachMemo {
  public:
   // reach_of(), of a column of that view.

@@ -10,10 +10,10 @@
 namespace warplite::engine {
 namespace {
 
-// Returns where the run ends that contains segment `id`, when `end` follows the last segment: runs are
-// complete ranges of so many numbers that they hold about a million rows, and what is left makes one.
-// A list of few rows costs a search as much as one of many, so that runs are few; a new segment has
-// half a million rows sorted again, on average, which takes less time than to code it.
+// Returns where the run ends that contains segment `id`, when `end` follows the last segment: runs
+// are complete ranges of so many numbers that they hold about a million rows, and what is left
+// makes one. A list of few rows costs a search as much as one of many, so that runs are few; a new
+// segment has half a million rows sorted again, on average, which takes less time than to code it.
 std::int64_t end_of_run(std::int64_t id, std::int64_t end, std::size_t stride) {
   constexpr std::size_t kBytesOfRow = 16;  // in a segment of 16 MB, of which so many make a million
   const auto size = static_cast<std::int64_t>(
@@ -114,14 +114,13 @@ LoadedRun load_run(const View& view, std::size_t column, const CodedParts& coded
                                    "codes of segments " + std::to_string(first.segment()) + " to " +
                                        std::to_string(last.segment()));
   LoadedRun loaded;
-  loaded.bytes = Residency::instance().bytes(
-      run.key, name, run_bytes(model.shape(), run.rows), [&] {
-        index::Run made = make_run(view, column, coded, run, model);
-        ResidentVectors out{{std::move(made.bytes), {}, {}}, nullptr};
-        out.block.vectors = {out.block.memory.data(), out.block.memory.size(), 1,
-                             ElementType::kInt8};
-        return out;
-      });
+  loaded
+      .bytes = Residency::instance().bytes(run.key, name, run_bytes(model.shape(), run.rows), [&] {
+    index::Run made = make_run(view, column, coded, run, model);
+    ResidentVectors out{{std::move(made.bytes), {}, {}}, nullptr};
+    out.block.vectors = {out.block.memory.data(), out.block.memory.size(), 1, ElementType::kInt8};
+    return out;
+  });
   const MatrixView& bytes = loaded.bytes->block.vectors;
   const std::uint32_t lists = model.shape().lists;
   std::uint32_t before = 0;
@@ -144,16 +143,14 @@ LoadedModel load_model_bytes(const View& view, std::size_t column, const index::
   const CacheKey model = view.model_key(column, index);
   const compute::IvfShape& shape = loaded.model->shape();
   loaded.centroids_key = derived_key(Derived::kCentroids, model);
-  loaded.centroids =
-      share(loaded.model, loaded.centroids_key, name_of(view, column, "centroids"),
-            floats(loaded.model->centroids(),
-                   (std::size_t{shape.lists} + shape.groups) * shape.dim));
+  loaded.centroids = share(
+      loaded.model, loaded.centroids_key, name_of(view, column, "centroids"),
+      floats(loaded.model->centroids(), (std::size_t{shape.lists} + shape.groups) * shape.dim));
   if (!shape.has_codebooks()) return loaded;
   loaded.codebooks_key = derived_key(Derived::kCodebooks, model);
-  loaded.codebooks = share(loaded.model, loaded.codebooks_key,
-                           name_of(view, column, "codebooks"),
-                           floats(loaded.model->codebooks(),
-                                  std::size_t{shape.codewords()} * shape.dim));
+  loaded.codebooks =
+      share(loaded.model, loaded.codebooks_key, name_of(view, column, "codebooks"),
+            floats(loaded.model->codebooks(), std::size_t{shape.codewords()} * shape.dim));
   return loaded;
 }
 
@@ -161,10 +158,11 @@ std::size_t run_bytes(const compute::IvfShape& shape, std::uint64_t rows) {
   // Lists of 4-bit codes are padded by half of kFastScanRows each, on average.
   const std::uint64_t padding =
       shape.m != 0 && shape.bits == 4 ? std::uint64_t{shape.lists} * compute::kFastScanRows / 2 : 0;
-  const std::uint64_t rest = shape.planes == 0
-                                 ? (shape.m == 0 ? 1 : 2) * sizeof(std::uint32_t)
-                                 : 3 * sizeof(std::uint16_t) +
-                                       compute::RabitqRecord::size(shape.dim, shape.planes);
+  const std::uint64_t rest =
+      sizeof(std::uint32_t) +
+      (shape.planes == 0
+           ? (shape.m == 0 ? 0 : sizeof(float))
+           : 3 * sizeof(std::uint16_t) + compute::RabitqRecord::size(shape.dim, shape.planes));
   const std::uint64_t each = rest + (shape.m == 0 ? 0 : shape.code_stride());
   return static_cast<std::size_t>((rows + padding) * each + shape.lists * sizeof(std::uint32_t));
 }

@@ -52,8 +52,8 @@ Calibration::Table take_table(std::span<const std::byte>& from, std::size_t shar
 
 template <class T>
 bool ascends(const std::vector<T>& values) {
-  return std::adjacent_find(values.begin(), values.end(),
-                            [](T a, T b) { return !(a < b); }) == values.end();
+  return std::adjacent_find(values.begin(), values.end(), [](T a, T b) { return !(a < b); }) ==
+         values.end();
 }
 
 void check(const Calibration::Table& table) {
@@ -64,8 +64,8 @@ void check(const Calibration::Table& table) {
   if (!std::all_of(table.shares.begin(), table.shares.end(), share) || !ascends(table.shares)) {
     corrupt("is of shares that cannot be");
   }
-  const bool looks = table.looks.empty() ||
-                     (table.looks.front() > 0 && table.looks.back() <= kMostLook);
+  const bool looks =
+      table.looks.empty() || (table.looks.front() > 0 && table.looks.back() <= kMostLook);
   if (!looks || !ascends(table.looks)) {
     corrupt("is of searches that cannot be");
   }
@@ -74,7 +74,8 @@ void check(const Calibration::Table& table) {
   }
 }
 
-// Where x lies in what ascends: between `below` and `below` + 1, at `part` of the way; or at `below`.
+// Where x lies in what ascends: between `below` and `below` + 1, at `part` of the way; or at
+// `below`.
 struct Place {
   std::size_t below;
   double part;
@@ -109,6 +110,17 @@ Found Calibration::Table::at(double share, double look) const {
     return l.part == 0 ? of[l.below] : between(of[l.below], of[l.below + 1], l.part);
   };
   return s.part == 0 ? along(s.below) : between(along(s.below), along(s.below + 1), s.part);
+}
+
+std::vector<Found> Calibration::Table::along(double share) const {
+  const Place s = place(shares, share, [](double x) { return std::log(x); });
+  std::vector<Found> out(looks.size());
+  for (std::size_t look = 0; look < looks.size(); ++look) {
+    const Found& low = found[s.below * looks.size() + look];
+    out[look] =
+        s.part == 0 ? low : between(low, found[(s.below + 1) * looks.size() + look], s.part);
+  }
+  return out;
 }
 
 Bytes Calibration::bytes() const {

@@ -1,11 +1,10 @@
-// A Calibration says how recall grows with what a search looks at, as training has measured it on rows
-// that it held aside. Every row but those is equally likely to be near, so the measure is not k but the
-// share of the rows that is wanted: the nearest 10 of a million, and the nearest 10 of the tenth of ten
-// million rows that pass a filter, lie in the same lists. So it serves every k, filters, and tables that
-// have grown.
-// Two things lose rows: lists that are not looked into, and codes by which a row is not among the
-// candidates that are compared. Each is measured by itself; a search finds the product of both.
-// Bytes, as models keep them, all of 4 each and little-endian:
+// A Calibration says how recall grows with what a search looks at, as training has measured it on
+// rows that it held aside. Every row but those is equally likely to be near, so the measure is not
+// k but the share of the rows that is wanted: the nearest 10 of a million, and the nearest 10 of
+// the tenth of ten million rows that pass a filter, lie in the same lists. So it serves every k,
+// filters, and tables that have grown. Two things lose rows: lists that are not looked into, and
+// codes by which a row is not among the candidates that are compared. Each is measured by itself; a
+// search finds the product of both. Bytes, as models keep them, all of 4 each and little-endian:
 //   u32    version, shares, probes, code shares, refines
 //   f32    shares[], ascending, above 0, up to 1
 //   u32    probes[], ascending, from 1 on
@@ -42,10 +41,12 @@ class Calibration {
     std::vector<std::uint32_t> looks;
     std::vector<Found> found;  // [shares][looks]
 
-    // Between what was measured it is taken to grow evenly, with the logarithm of the share. A smaller
-    // share than the least counts as that: fewer rows lie nearer. Nothing is known of a larger one than
-    // the largest.
+    // Between what was measured it is taken to grow evenly, with the logarithm of the share. A
+    // smaller share than the least counts as that: fewer rows lie nearer. Nothing is known of a
+    // larger one than the largest.
     Found at(double share, double looks) const;
+    // The same of every look that was measured; of a larger share than the largest what is of that.
+    std::vector<Found> along(double share) const;
   };
 
   Table lists, codes;  // of probes, of refine; codes: empty where nothing is coded
@@ -58,8 +59,8 @@ class Calibration {
 // Rows that are held aside of a sample of so many; 0: too few to measure anything.
 std::size_t held_rows(std::size_t sample_rows);
 
-// Measures the model with the last held_rows() of random_order() of the sample, which it has not learnt
-// from. The same on every device. Throws Error{kInterrupted}, and what the device reports.
+// Measures the model with the last held_rows() of random_order() of the sample, which it has not
+// learnt from. The same on every device. Throws Error{kInterrupted}, and what the device reports.
 Calibration calibrate(const TrainingTask& task, const InvertedModel& model, Distance distance,
                       const MatrixView& sample);
 

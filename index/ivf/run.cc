@@ -116,7 +116,7 @@ class Sort {
   void clear_between() {
     const std::size_t n = run_.positions;
     zero(begins_.size() * sizeof(begins_[0]), at_.ordinals);
-    if (shape_.planes == 0) zero(at_.ordinals + n * 4, at_.bias);
+    zero(at_.ordinals + n * 4, at_.bias);
     if (shape_.m == 0) return;
     if (shape_.has_codebooks()) zero(at_.bias + n * 4, at_.codes);
     zero(at_.codes + (fast_scan_ ? n / compute::kFastScanRows * group_bytes()
@@ -135,8 +135,8 @@ class Sort {
     for (std::uint32_t list = 0; list < shape_.lists; ++list) {
       for (std::uint32_t p = ends_[list]; p < begins_[list + 1]; ++p) {
         std::memset(row_codes_.data() + p * stride, 0, stride);
+        put(at_.ordinals, p, compute::kNoOrdinal);
         if (shape_.planes == 0) {
-          put(at_.ordinals, p, compute::kNoOrdinal);
           if (shape_.m != 0) put(at_.bias, p, 0.0f);
         } else {
           constexpr float kNone[3] = {std::numeric_limits<float>::infinity()};
@@ -197,8 +197,8 @@ class Sort {
       const std::uint32_t list = at.list(block, row);
       if (list == CodesView::kNoList) return;
       const std::uint32_t position = next[list]++;
+      put(at_.ordinals, position, ordinal);
       if (shape_.planes == 0) {
-        put(at_.ordinals, position, ordinal);
         if (shape_.m == 0) return;
         put(at_.bias, position, at.bias(block, row));
       } else {

@@ -17,18 +17,22 @@ bool same(const Value& left, const Value& right) {
   const Cell b = right.cell();
   if (a.kind != b.kind) return false;
   switch (a.kind) {
-    case CellKind::kNull: return true;
-    case CellKind::kInteger: return a.integer == b.integer;
+    case CellKind::kNull:
+      return true;
+    case CellKind::kInteger:
+      return a.integer == b.integer;
     case CellKind::kReal:
       return std::bit_cast<std::uint64_t>(a.real) == std::bit_cast<std::uint64_t>(b.real);
     case CellKind::kText:
-    case CellKind::kBlob: return a.bytes == b.bytes;
+    case CellKind::kBlob:
+      return a.bytes == b.bytes;
   }
   return false;
 }
 
 bool same(const engine::Predicate& a, const engine::Predicate& b) {
   return a.column == b.column && a.op == b.op && a.collation == b.collation && a.host == b.host &&
+         a.rowids == b.rowids && a.ranges == b.ranges &&
          std::equal(a.operands.begin(), a.operands.end(), b.operands.begin(), b.operands.end(),
                     [](const Value& x, const Value& y) { return same(x, y); });
 }
@@ -42,29 +46,48 @@ bool same(const engine::Filter& a, const engine::Filter& b) {
 
 bool operator==(const MatchQuestion& a, const MatchQuestion& b) {
   return a.of_counts == b.of_counts && a.of_text() == b.of_text() && a.column == b.column &&
-         a.query == b.query &&
-         a.range == b.range && a.counts == b.counts && a.k == b.k && a.nprobe == b.nprobe &&
-         a.recall == b.recall && a.first == b.first && same(a.filter, b.filter);
+         a.query == b.query && a.range == b.range && a.counts == b.counts && a.k == b.k &&
+         a.nprobe == b.nprobe && a.recall == b.recall && a.first == b.first &&
+         same(a.filter, b.filter);
 }
 
-std::shared_ptr<const engine::Selection> LastSelection::get(
+std::shared_ptr<const engine::Selection> LastSelections::get(
     const std::shared_ptr<const engine::View>& view, const engine::Filter& filter) {
-  if (selection_ != nullptr && view_.lock() == view && same(filter_, filter)) return selection_;
+  if (view_.lock() != view) known_.clear();
+  view_ = view;
+  const auto found = std::find_if(known_.begin(), known_.end(),
+                                  [&](const Known& known) { return same(known.filter, filter); });
+  if (found != known_.end()) {
+    std::rotate(known_.begin(), found, found + 1);
+    return known_.front().selection;
+  }
   auto selection = std::make_shared<const engine::Selection>(*view, filter);
   // Tests by the host may come out differently the next time.
-  const bool asks_host = std::any_of(filter.begin(), filter.end(),
-                                     [](const auto& predicate) { return predicate.host != nullptr; });
-  if (filter.empty() || asks_host) return selection;
-  selection_ = nullptr;  // so that a failure in between leaves nothing half-changed
-  filter_ = filter;
-  view_ = view;
-  selection_ = std::move(selection);
-  return selection_;
+  const bool asks_host = std::any_of(filter.begin(), filter.end(), [](const auto& predicate) {
+    return predicate.host != nullptr;
+  });
+  if (asks_host) return selection;
+  std::size_t bytes = 0;
+  for (std::size_t i = 0; i < view->parts(); ++i) {
+    bytes += selection->part(i).bits.word_count() * sizeof(std::uint64_t);
+  }
+  known_.insert(known_.begin(), Known{filter, selection, bytes});
+  forget_some();
+  return selection;
+}
+
+void LastSelections::forget_some() {
+  constexpr std::size_t kMost = 8, kMostBytes = std::size_t{1} << 23;
+  std::size_t kept = 1, bytes = known_.front().bytes;
+  while (kept < std::min(kMost, known_.size()) && bytes + known_[kept].bytes <= kMostBytes) {
+    bytes += known_[kept++].bytes;
+  }
+  known_.erase(known_.begin() + static_cast<std::ptrdiff_t>(kept), known_.end());
 }
 
 MatchRows::MatchRows(MatchQuestion question, std::shared_ptr<const engine::View> view,
-                     std::shared_ptr<const engine::Selection> selection,
-                     const index::Index* index, compute::Cancellation& cancellation)
+                     std::shared_ptr<const engine::Selection> selection, const index::Index* index,
+                     compute::Cancellation& cancellation)
     : question_(std::move(question)),
       view_(std::move(view)),
       selection_(std::move(selection)),

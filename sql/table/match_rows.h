@@ -31,17 +31,17 @@ struct MatchQuestion {
   Distance distance = Distance::kL2;
   ElementType type = ElementType::kFloat32;
   std::uint32_t dim = 0;
-  std::vector<std::byte> query;  // a vector, a text, or the text of a query of match counts
-  DistanceRange range;           // of a vector or a text
-  std::uint64_t words = 0;       // of a text with index=words: those of the query
+  std::vector<std::byte> query;   // a vector, a text, or the text of a query of match counts
+  DistanceRange range;            // of a vector or a text
+  std::uint64_t words = 0;        // of a text with index=words: those of the query
   engine::RelationalQuery items;  // of match counts: what the text says
   engine::CountRange counts;
   engine::Filter filter;
-  std::optional<std::uint64_t> k;  // none: all rows, as far as they are read
-  std::optional<std::uint32_t> nprobe;  // as given; exact kinds have no use for it
-  std::optional<double> recall;         // the same
+  std::optional<std::uint64_t> k;                // none: all rows, as far as they are read
+  std::optional<std::uint32_t> nprobe;           // as given; exact kinds have no use for it
+  std::optional<double> recall;                  // the same
   std::shared_ptr<engine::SearchReport> report;  // of what is searched; null: nobody asks
-  std::uint64_t first = 0;         // without k: rows to fetch at first; 0: all in one go
+  std::uint64_t first = 0;  // without k: rows to fetch at first; 0: all in one go
 
   bool of_text() const { return text.kind != index::TextIndex::Kind::kNone; }
   std::string_view query_text() const {
@@ -51,17 +51,23 @@ struct MatchQuestion {
   friend bool operator==(const MatchQuestion&, const MatchQuestion&);
 };
 
-// The selection that was made last, for queries that come again with the same filter: applying it
-// costs more than searching what it leaves.
-class LastSelection {
+// The selections that were used last, for queries that come again with the same filters: applying
+// one costs more than searching what it leaves.
+class LastSelections {
  public:
   std::shared_ptr<const engine::Selection> get(const std::shared_ptr<const engine::View>& view,
                                                const engine::Filter& filter);
 
  private:
-  std::weak_ptr<const engine::View> view_;
-  engine::Filter filter_;
-  std::shared_ptr<const engine::Selection> selection_;
+  struct Known {
+    engine::Filter filter;
+    std::shared_ptr<const engine::Selection> selection;
+    std::size_t bytes;
+  };
+  void forget_some();
+
+  std::weak_ptr<const engine::View> view_;  // that all are of
+  std::vector<Known> known_;                // used last first
 };
 
 class MatchRows {
@@ -96,7 +102,7 @@ class MatchRows {
   std::vector<Hit> hits_;
   std::size_t sorted_ = 0;  // hits_[0, sorted_) are in their final order
   std::size_t at_ = 0;
-  bool complete_ = false;   // hits_ holds every row of the answer
+  bool complete_ = false;  // hits_ holds every row of the answer
   // For a table with content=, says when hits were last verified: hits_[0, verified_) were there at
   // that moment_.
   engine::ContentSource::Moment moment_;

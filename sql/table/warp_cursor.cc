@@ -63,7 +63,7 @@ void WarpCursor::start_search(sqlite3_value** arguments) {
           table, table.columns[static_cast<std::size_t>(plan_.column)]);
       question->report->queries = 1;
     }
-    auto selection = table_.last_selection.get(view, question->filter);
+    auto selection = table_.last_selections.get(view, question->filter);
     match_ = std::make_unique<MatchRows>(std::move(*question), view, std::move(selection),
                                          index, table_.interrupt);
   }

@@ -52,11 +52,10 @@ inline std::string describe(const Case& c) {
   std::ostringstream text;
   text << info(c.distance).name << " type " << static_cast<int>(c.type) << " dim " << c.shape.dim
        << " lists " << c.shape.lists << " m " << c.shape.m << " bits " << c.shape.bits << " planes "
-       << c.shape.planes << " groups " << c.shape.groups << " data "
-       << static_cast<int>(c.data) << " list rows " << c.list_rows.front() << "… runs " << c.runs
-       << " blocks " << c.blocks << " filter " << c.filter << " vectors " << c.vectors
-       << " refine " << c.refine << " k " << c.k << " queries " << c.queries << " nprobe "
-       << c.nprobe << " seed " << c.seed;
+       << c.shape.planes << " groups " << c.shape.groups << " data " << static_cast<int>(c.data)
+       << " list rows " << c.list_rows.front() << "… runs " << c.runs << " blocks " << c.blocks
+       << " filter " << c.filter << " vectors " << c.vectors << " refine " << c.refine << " k "
+       << c.k << " queries " << c.queries << " nprobe " << c.nprobe << " seed " << c.seed;
   return text.str();
 }
 
@@ -96,15 +95,32 @@ class World {
     expect();
   }
 
+  // Searches that come again may find what the device made of the rows that live.
   void check(const Candidate& candidate) {
-    Device& device = *candidate.device;
+    IvfWork work = work_on(*candidate.device);
+    check(*candidate.device, work);
+    work.filter = 1;
+    for (int times = 0; times < 3; ++times) check(*candidate.device, work);
+  }
+
+  void check(Device& device, IvfWork work) {
     HitTable best(case_.queries, case_.k);
-    const Status status = device.ivf_nearest(work_on(device), best);
+    std::vector<ProbedList> probed(expected_probed_.size());
+    std::vector<float> left(case_.queries, std::numeric_limits<float>::infinity());
+    work.probed = probed.data();
+    work.left = left.data();
+    const Status status = device.ivf_nearest(work, best);
     // A device may leave so many nominees to the CPU.
     const bool many = case_.k * std::max<std::size_t>(case_.refine, 1) > 1024;
     if (status.kind == ErrorKind::kUnsupported && many) return;
     REQUIRE_MESSAGE(status.ok(), status.message);
     for (std::size_t q = 0; q < case_.queries; ++q) expect_hits(expected_[q], best.sorted(q), q);
+    const auto same = [](const ProbedList& a, const ProbedList& b) {
+      return a.rows == b.rows && a.live == b.live;
+    };
+    if (device.own_memory()) return;
+    CHECK(std::ranges::equal(probed, expected_probed_, same));
+    CHECK(left == expected_left_);
   }
 
   // The work with everything resident. Valid until the next one.
@@ -145,8 +161,7 @@ class World {
 
   void make_model() {
     const IvfShape& shape = case_.shape;
-    std::vector<float> centroids =
-        elements((std::size_t{shape.lists} + shape.groups) * shape.dim);
+    std::vector<float> centroids = elements((std::size_t{shape.lists} + shape.groups) * shape.dim);
     // Two lists equally near to every query.
     if (shape.lists > 2) {
       std::copy_n(centroids.begin() + shape.dim, shape.dim, centroids.begin() + 2 * shape.dim);
@@ -264,8 +279,8 @@ class World {
     std::memset(bytes, 0, at.size);
     std::memcpy(bytes + at.begins, begins.data(), begins.size() * 4);
     if (run.positions == 0) return;
-    if (shape.planes != 0) return write_rabitq(shape, ordinals, bytes);
     std::memcpy(bytes + at.ordinals, ordinals.data(), ordinals.size() * 4);
+    if (shape.planes != 0) return write_rabitq(shape, ordinals, bytes);
     if (shape.m == 0) return;
     for (std::uint32_t p = 0; p < run.positions; ++p) {
       if (ordinals[p] == kNoOrdinal) continue;
@@ -361,7 +376,12 @@ class World {
       host_runs_[r].vectors = runs_[r].host_vectors;
     }
     HitTable best(case_.queries, case_.k);
-    reference_ivf_nearest(work_, reinterpret_cast<const float*>(centroids_.bytes->data()),
+    IvfWork work = work_;
+    expected_probed_.resize(case_.queries * case_.nprobe);
+    expected_left_.assign(case_.queries, std::numeric_limits<float>::infinity());
+    work.probed = expected_probed_.data();
+    work.left = expected_left_.data();
+    reference_ivf_nearest(work, reinterpret_cast<const float*>(centroids_.bytes->data()),
                           case_.shape.has_codebooks()
                               ? reinterpret_cast<const float*>(codebooks_.bytes->data())
                               : nullptr,
@@ -380,6 +400,8 @@ class World {
   std::vector<IvfRun> given_;
   IvfWork work_;
   std::vector<std::vector<Hit>> expected_;
+  std::vector<ProbedList> expected_probed_;
+  std::vector<float> expected_left_;
 };
 
 // What a device of inverted files of a shape answers on_each_device().
@@ -389,8 +411,8 @@ inline auto ivf_of(const IvfShape& shape) {
 
 inline void check_everywhere(const Case& c) {
   World world(c);
-  on_each_device(ivf_of(c.shape), [&](const Candidate& candidate) { world.check(candidate); },
-                 describe(c));
+  on_each_device(
+      ivf_of(c.shape), [&](const Candidate& candidate) { world.check(candidate); }, describe(c));
 }
 
 }  // namespace warplite::testing::ivf

@@ -209,7 +209,8 @@ Position position_of(const compute::IvfShape& shape, const index::Run& run, std:
     return bfloat16_to_float(bits);
   };
   Position position{0, half(group.bias), half(group.f), half(group.g), {}, {}};
-  std::memcpy(&position.ordinal, record, 4);
+  std::memcpy(&position.ordinal, run.bytes.data() + at.ordinals + std::size_t{p} * 4, 4);
+  CHECK(std::memcmp(record, &position.ordinal, 4) == 0);
   position.signs.resize(compute::plane_bytes(shape.dim));
   for (std::uint32_t s = 0; s < shape.m; ++s) {
     const unsigned both = std::to_integer<unsigned>(factors[s * 16 + p % 16]);

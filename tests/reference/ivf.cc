@@ -38,8 +38,8 @@ std::vector<float> unrounded_tables(const IvfWork& work, const float* query,
   for (std::uint32_t s = 0; s < shape.m; ++s) {
     for (std::uint32_t j = 0; j < shape.codewords(); ++j) {
       const std::size_t codeword = std::size_t{s} * shape.codewords() + j;
-      const float t = dot(&z[s * shape.sub_dim()], codebooks + codeword * shape.sub_dim(),
-                          shape.sub_dim());
+      const float t =
+          dot(&z[s * shape.sub_dim()], codebooks + codeword * shape.sub_dim(), shape.sub_dim());
       all.push_back(product ? -t : -2 * t);
     }
   }
@@ -87,8 +87,8 @@ std::vector<Probe> nearest_lists(const IvfWork& work, const float* query, const 
   std::vector<Probe> probes;
   for (std::uint32_t list = 0; list < shape.lists; ++list) {
     const float* centroid = centroids + std::size_t{list} * shape.dim;
-    probes.push_back({canonical_distance(coarse, ElementType::kFloat32, shape.dim,
-                                         bytes_of(query), bytes_of(centroid)),
+    probes.push_back({canonical_distance(coarse, ElementType::kFloat32, shape.dim, bytes_of(query),
+                                         bytes_of(centroid)),
                       list});
   }
   std::sort(probes.begin(), probes.end());
@@ -126,10 +126,18 @@ std::uint32_t code_at(const IvfShape& shape, const std::uint8_t* codes, std::uin
   return i < 16 ? both & 15u : both >> 4;
 }
 
+// Counts a row of the list at a place among those that the query probes.
+void count(const IvfWork& work, std::size_t query, std::size_t place, bool live) {
+  if (work.probed == nullptr || !IvfWork::counts_list(place)) return;
+  ProbedList& list = work.probed[query * work.nprobe + place];
+  ++list.rows;
+  if (live) ++list.live;
+}
+
 // Every live row of the probed lists of one run, with its score when rows are coded.
 void collect(const IvfWork& work, std::size_t run_index, std::uint64_t first_ordinal,
-             const std::byte* bytes, const std::vector<Probe>& probes, const Tables& tables,
-             std::vector<Candidate>& out) {
+             const std::byte* bytes, std::size_t query, const std::vector<Probe>& probes,
+             const Tables& tables, std::vector<Candidate>& out) {
   const IvfShape& shape = work.model.shape;
   const IvfRun& run = work.runs[run_index];
   const IvfLayout at = IvfLayout::of(shape, run.positions);
@@ -143,7 +151,10 @@ void collect(const IvfWork& work, std::size_t run_index, std::uint64_t first_ord
     const float a = static_cast<float>(square) + tables.offset;
     for (std::uint32_t p = begins[probe.list]; p < begins[probe.list + 1]; ++p) {
       Candidate candidate;
-      if (ordinals[p] == kNoOrdinal || !find_row(run, ordinals[p], candidate)) continue;
+      if (ordinals[p] == kNoOrdinal) continue;
+      const bool live = find_row(run, ordinals[p], candidate);
+      count(work, query, static_cast<std::size_t>(&probe - probes.data()), live);
+      if (!live) continue;
       candidate.run = run_index;
       candidate.ordinal = first_ordinal + ordinals[p];
       if (shape.m != 0) {
@@ -161,20 +172,25 @@ void collect(const IvfWork& work, std::size_t run_index, std::uint64_t first_ord
 
 // The same for RaBitQ codes.
 void collect_rabitq(const IvfWork& work, std::size_t run_index, std::uint64_t first_ordinal,
-                    const std::byte* bytes, const float* query, const float* centroids,
+                    const std::byte* bytes, std::size_t number, const float* centroids,
                     std::vector<Candidate>& out) {
   const IvfShape& shape = work.model.shape;
   const IvfRun& run = work.runs[run_index];
   const IvfLayout at = IvfLayout::of(shape, run.positions);
   const auto* begins = reinterpret_cast<const std::uint32_t*>(bytes + at.begins);
-  for (const RabitqProbe& probe : rabitq_probes(work, query, centroids)) {
+  const float* query = work.model_queries + number * shape.dim;
+  const std::vector<RabitqProbe> probes = rabitq_probes(work, query, centroids);
+  for (const RabitqProbe& probe : probes) {
     const RabitqPair pair(shape, work.distance, query,
                           centroids + std::size_t{probe.list} * shape.dim);
     for (std::uint32_t p = begins[probe.list]; p < begins[probe.list + 1]; ++p) {
       Candidate candidate;
       std::uint32_t ordinal;
       candidate.score = pair.score(bytes, at, p, &ordinal);
-      if (ordinal == kNoOrdinal || !find_row(run, ordinal, candidate)) continue;
+      if (ordinal == kNoOrdinal) continue;
+      const bool live = find_row(run, ordinal, candidate);
+      count(work, number, static_cast<std::size_t>(&probe - probes.data()), live);
+      if (!live) continue;
       candidate.run = run_index;
       candidate.ordinal = first_ordinal + ordinal;
       out.push_back(candidate);
@@ -190,11 +206,15 @@ double distance_of_score(Distance distance, double score) {
 }
 
 // Keeps the max(1, refine)·k best by score.
-void keep_best(const IvfWork& work, std::size_t k, std::vector<Candidate>& candidates) {
+void keep_best(const IvfWork& work, std::size_t query, std::size_t k,
+               std::vector<Candidate>& candidates) {
   const std::size_t refine = std::max<std::size_t>(1, work.refine);
-  if (candidates.size() / refine < k) return;
+  if (candidates.size() / refine < k || candidates.size() == refine * k) return;
   std::sort(candidates.begin(), candidates.end());
   candidates.resize(refine * k);
+  if (work.left != nullptr) {
+    work.left[query] = std::min(work.left[query], candidates.back().score);
+  }
 }
 
 }  // namespace
@@ -212,20 +232,20 @@ void reference_ivf_nearest(const IvfWork& work, const float* centroids, const fl
     std::uint64_t first_ordinal = 0;
     for (std::size_t r = 0; r < runs.size(); ++r) {
       if (rabitq) {
-        collect_rabitq(work, r, first_ordinal, runs[r].bytes, query, centroids, candidates);
+        collect_rabitq(work, r, first_ordinal, runs[r].bytes, q, centroids, candidates);
       } else {
-        collect(work, r, first_ordinal, runs[r].bytes, probes, tables, candidates);
+        collect(work, r, first_ordinal, runs[r].bytes, q, probes, tables, candidates);
       }
       for (const Block& block : work.runs[r].blocks) first_ordinal += block.rows;
     }
-    if (shape.m != 0) keep_best(work, best.k(), candidates);
+    if (shape.m != 0) keep_best(work, q, best.k(), candidates);
     for (const Candidate& c : candidates) {
       const Block& block = work.runs[c.run].blocks[c.block];
       double distance = distance_of_score(work.distance, c.score);
       if (shape.m == 0 || work.refine != 0) {
-        distance = canonical_distance(
-            work.distance, work.queries.type, work.queries.dim, work.queries.row(q),
-            runs[c.run].vectors[c.block] + c.row * work.queries.stride());
+        distance = canonical_distance(work.distance, work.queries.type, work.queries.dim,
+                                      work.queries.row(q),
+                                      runs[c.run].vectors[c.block] + c.row * work.queries.stride());
       }
       best.row(q).push({distance, block.rowids[c.row], block.id, c.row});
     }

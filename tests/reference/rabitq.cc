@@ -114,7 +114,7 @@ float RabitqPair::score(const std::byte* run, const IvfLayout& at, std::uint32_t
   const auto factor = [&](std::uint32_t array) {
     return bfloat16_to_float(load<std::uint16_t>(group + array + place * 2));
   };
-  *ordinal = load<std::uint32_t>(record + RabitqRecord::kOrdinal);
+  *ordinal = load<std::uint32_t>(run + at.ordinals + std::size_t{position} * 4);
   std::vector<int> code(shape_.dim);
   for (std::uint32_t i = 0; i < shape_.dim; ++i) code[i] = level(group, record, place, i);
   const float signs = (d_ + factor(layout.bias)) + factor(layout.f) * signs_product(code);

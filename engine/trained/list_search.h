@@ -1,0 +1,334 @@
+// The coded parts of one search: which of them are in the way, what a device holds of them, and
+// whether a query has looked far enough. Threads: as the view. Ownership: borrows what it is made
+// of.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "engine/residency/attempt.h"
+#include "engine/residency/readiness.h"
+#include "engine/trained/ivf_set.h"
+#include "engine/trained/reach.h"
+#include "engine/trained/surroundings.h"
+#include "index/ivf/calibration.h"
+
+namespace warplite::engine {
+
+// Some of the queries, as the column has them and in model space.
+struct Queries {
+  MatrixView given;
+  const float* in_model_space = nullptr;
+};
+
+// What queries have seen of their lists: as compute::IvfWork has it.
+struct Sights {
+  std::vector<compute::ProbedList> lists;
+  std::vector<float> left;
+};
+// One of them.
+struct Sight {
+  std::span<const compute::ProbedList> lists;
+  float left;
+  double farthest;  // score of the row that is the farthest it has found
+};
+
+// The coded parts of one search.
+class ListSearch {
+ public:
+  ListSearch(const View& view, const Selection& rows, const index::InvertedIndex& index,
+             const SearchRequest& request, std::size_t k, std::shared_ptr<const CodedParts> coded,
+             const index::InvertedModel& model)
+      : view_(view),
+        rows_(rows),
+        index_(index),
+        request_(request),
+        k_(k),
+        coded_(std::move(coded)),
+        model_(model),
+        shape_(model.shape()) {
+    for (const std::uint32_t part : coded_->parts) selected_ += rows_.part(part).count;
+    reach_ = memo().of(question(selected_));
+    with_vectors_ = reach_.refine != 0 || shape_.m == 0;
+    limit_ = Residency::instance().limit();
+    choose_parts();
+  }
+
+  std::uint64_t selected() const { return selected_; }
+  const Reach& reach() const { return reach_; }
+
+  // What a query is to look at that has found this, having looked so far; none: nothing more.
+  // `enough`: these are as many rows as it wants.
+  std::optional<Reach> farther(const Reach& reach, const Sight& sight, bool enough) const {
+    Reach more = reach;
+    if (watches_filter()) {
+      if (enough && finds_enough(reach, sight)) return {};
+      more = as_far_as_rows_lie(reach, sight);
+    } else if (!enough) {
+      const ReachQuestion all = question(selected_);
+      more.nprobe = reach.nprobe < shape_.lists / 4 ? reach.nprobe * 4 : shape_.lists;
+      more.exact = !all.codes_only && exact_cost(all) <= reach_cost(all, more);
+    }
+    if (!more.exact && more.nprobe == reach.nprobe && more.refine == reach.refine) return {};
+    return more;
+  }
+
+  // Says whether a filter is in the way of a recall that was asked for.
+  bool watches_filter() const {
+    return selected_ != coded_->live_rows && reach_.expected_recall.has_value() &&
+           asked_recall(index_, request_).has_value();
+  }
+
+  // Returns whether comparing every selected row takes no longer. That holds only where vectors
+  // were kept: to decode vectors takes longer than to look at their codes. Without a filter the
+  // lists that are probed are the user's choice, as long as little depends on it.
+  bool better_exact() const {
+    if (view_.layout().codes_only) return false;
+    constexpr double kLittle = 1e5;  // nanoseconds
+    const double cost = reach_cost(question(selected_), likely_reach());
+    const bool chosen = selected_ == coded_->live_rows && cost <= kLittle;
+    return reach_.exact || (!chosen && exact_cost(question(selected_)) <= cost);
+  }
+
+  // A distance, as codes estimate it.
+  double score(double distance) const {
+    if (request_.distance == Distance::kL2) return distance * distance;
+    return request_.distance == Distance::kCosine ? 2 * distance : distance;
+  }
+
+  // Describes the attempt at so many queries.
+  Attempt attempt(std::size_t queries) {
+    const Demand demand{request_.device,
+                        Ability::lists(request_.queries.type, request_.distance, shape_),
+                        bytes() * static_cast<double>(queries), request_.cancellation};
+    return {demand, Attempt::Use::kFirst,
+            [this](Attempt::Devices devices) { return ready(*devices.front()); }};
+  }
+
+  // The nearest that lists of each query hold. Under a filter that is watched `sights` tells of
+  // them.
+  compute::HitTable nearest(Attempt& attempt, const Queries& queries, const Reach& reach,
+                            Sights& sights) {
+    compute::HitTable best(0, 0);
+    attempt.search([&](compute::Device& device) {
+      best = compute::HitTable(queries.given.rows, k_);
+      const std::size_t watched = watches_filter() ? queries.given.rows : 0;
+      sights.lists.assign(watched * reach.nprobe, {});
+      sights.left.assign(watched, std::numeric_limits<float>::infinity());
+      Status status = search(device, queries, reach, watched == 0 ? nullptr : &sights, best);
+      if (!status.ok()) set_ = nullptr;
+      return status;
+    });
+    return best;
+  }
+
+ private:
+  // Chooses the parts with selected rows; or all parts, when most have some, since what is loaded
+  // for all of them serves the next search too.
+  void choose_parts() {
+    wanted_.resize(coded_->parts.size());
+    std::size_t bytes = 0, all_bytes = 0, count = 0;
+    for (std::size_t i = 0; i < wanted_.size(); ++i) {
+      const std::uint32_t part = coded_->parts[i];
+      wanted_[i] = rows_.part(part).count != 0;
+      all_bytes += bytes_of(part);
+      if (!wanted_[i]) continue;
+      bytes += bytes_of(part);
+      ++count;
+    }
+    fits_ = bytes <= limit_;
+    everywhere_ = count >= wanted_.size() / 2 && all_bytes <= limit_;
+    for (const CodedParts::Run& run : coded_->runs) {
+      const auto first = wanted_.begin() + static_cast<std::ptrdiff_t>(run.first);
+      const auto end = first + static_cast<std::ptrdiff_t>(run.count);
+      if (std::find(first, end, true) != end) searched_ += run.rows;
+    }
+    if (everywhere_) wanted_.assign(wanted_.size(), true);
+  }
+
+  std::size_t bytes_of(std::uint32_t part) const {
+    return run_bytes(shape_, view_.part(part).rows()) +
+           (with_vectors_ ? view_.part(part).vector_bytes(request_.column) : 0);
+  }
+
+  ReachMemo& memo() const { return view_.derived().of<ReachMemo>(); }
+
+  ReachQuestion question(std::uint64_t selected) const {
+    return {index_, model_, request_, coded_->rows, selected, k_, view_.layout().codes_only};
+  }
+
+  // Lists are probed until k rows were found, which takes more of them where few are selected.
+  Reach likely_reach() const {
+    const double needed = static_cast<double>(shape_.lists) * static_cast<double>(k_) /
+                          static_cast<double>(std::max<std::uint64_t>(selected_, 1));
+    Reach reach = reach_;
+    reach.nprobe =
+        std::max(reach.nprobe, static_cast<std::uint32_t>(std::min<double>(needed, shape_.lists)));
+    return reach;
+  }
+
+  Surroundings around(const Sight& sight, double errors) const {
+    return surroundings_of({searched_, selected_, k_}, sight.lists, model_.calibration()->lists,
+                           errors);
+  }
+
+  // Says whether the recall that is asked for is to be expected of what was seen, chance aside.
+  bool finds_enough(const Reach& reach, const Sight& sight) const {
+    constexpr double kChance = 2;
+    const Surroundings seen = around(sight, kChance);
+    if (expected_recall(question(selected_), seen, reach) < *asked_recall(index_, request_))
+      return false;
+    return !is_blurred(seen, sight);
+  }
+
+  // Far from the query many rows are about as far as one another, and codes do not tell which are
+  // nearest: then rows were left out whose scores are better than the farthest row that was found.
+  bool is_blurred(const Surroundings& seen, const Sight& sight) const {
+    return is_far(seen) && sight.farthest > static_cast<double>(sight.left);
+  }
+
+  // Says whether the rows wanted lie farther than those of a filter that any rows pass.
+  bool is_far(const Surroundings& seen) const {
+    constexpr double kFar = 4;
+    return seen.share > kFar * Passing{searched_, selected_, k_}.everywhere().share;
+  }
+
+  Reach as_far_as_rows_lie(const Reach& reach, const Sight& sight) const {
+    const ReachQuestion all = question(selected_);
+    const Surroundings seen = around(sight, 0);
+    Reach more = reach_of(all, seen);
+    more.nprobe = std::clamp(
+        more.nprobe, std::min(reach.nprobe + reach.nprobe / 2 + 1, shape_.lists), shape_.lists);
+    more.refine = std::max(more.refine, reach.refine);
+    if (all.codes_only || request_.refine) return more;
+    // Within a list, rows that pass may lie on the far side: what lists show is the least. To
+    // compare every row is sure, and worth more.
+    constexpr double kSureIsWorth = 4;
+    const bool sure = is_far(seen) && exact_cost(all) <= kSureIsWorth * reach_cost(all, more);
+    more.exact = more.exact || sure || is_blurred(seen, sight);
+    return more;
+  }
+
+  // Those that one query reads, about.
+  double bytes() const {
+    const double lists = shape_.lists;
+    const double each = shape_.m == 0 ? static_cast<double>(request_.queries.stride())
+                                      : shape_.code_stride() + 2 * sizeof(float);
+    return likely_reach().nprobe / lists * static_cast<double>(coded_->rows) * each +
+           lists * shape_.dim * sizeof(float);
+  }
+
+  // Says whether the device holds, or may soon hold, what is searched. If not, what it lacks is
+  // copied in the background.
+  bool ready(compute::Device& device) {
+    if (!fits_) return false;
+    if (!device.own_memory()) return true;
+    if (known_set(device) != nullptr) return true;
+    load_all();
+    return engine::ready(device, loaded_->items());
+  }
+
+  HeldSets<IvfSet>& sets() const { return view_.derived().of<HeldSets<IvfSet>>(); }
+  std::shared_ptr<IvfSet> known_set(const compute::Device& device) const {
+    return sets().find(request_.column, device,
+                       [this](const IvfSet& set) { return set.has_vectors() || !with_vectors_; });
+  }
+
+  void load_all() {
+    if (loaded_ == nullptr) loaded_ = load(wanted_);
+  }
+  std::shared_ptr<const IvfBlocks> load(const std::vector<bool>& wanted) const {
+    return load_ivf_blocks(view_, request_.column, index_, coded_, wanted, with_vectors_);
+  }
+
+  Status search(compute::Device& device, const Queries& queries, const Reach& reach, Sights* sights,
+                compute::HitTable& best) {
+    compute::IvfWork work;
+    work.distance = request_.distance;
+    work.queries = queries.given;
+    work.model_queries = queries.in_model_space;
+    work.nprobe = reach.nprobe;
+    work.refine = reach.refine;
+    if (sights != nullptr) {
+      work.probed = sights->lists.data();
+      work.left = sights->left.data();
+    }
+    work.cancellation = request_.cancellation;
+    if (!fits_) return search_groups(device, work, best);
+    set_ = known_set(device);
+    if (set_ == nullptr) {
+      load_all();
+      Status status;
+      set_ = IvfSet::create(device, loaded_, request_.cancellation, status);
+      if (!status.ok()) return status;
+      if (everywhere_ && set_->lasting()) sets().add(request_.column, set_);
+    }
+    Residency::instance().use(*set_);
+    work.filter = rows_.number();
+    const Status status = set_->search(rows_, work, best);
+    return status.ok() && sights != nullptr && device.own_memory() ? count(work) : status;
+  }
+
+  // The host counts rows of lists for a device that does not.
+  Status count(const compute::IvfWork& work) const {
+    Status status;
+    const auto on_host =
+        set_->on(compute::Registry::instance().host(), request_.cancellation, status);
+    compute::HitTable none(work.queries.rows, 0);
+    return status.ok() ? on_host->search(rows_, work, none) : status;
+  }
+
+  // Parts that fit into half of the memory budget, then the next ones.
+  Status search_groups(compute::Device& device, const compute::IvfWork& work,
+                       compute::HitTable& best) {
+    std::vector<bool> group(wanted_.size());
+    std::size_t held = 0;
+    for (std::size_t i = 0; i < wanted_.size(); ++i) {
+      if (!wanted_[i]) continue;
+      const std::size_t bytes = bytes_of(coded_->parts[i]);
+      if (held > 0 && held + bytes > limit_ / 2) {
+        if (Status status = search_group(device, group, work, best); !status.ok()) return status;
+        group.assign(wanted_.size(), false);
+        held = 0;
+      }
+      held += bytes;
+      group[i] = true;
+    }
+    return search_group(device, group, work, best);
+  }
+
+  Status search_group(compute::Device& device, const std::vector<bool>& group,
+                      const compute::IvfWork& work, compute::HitTable& best) {
+    Status status;
+    const auto set = IvfSet::create(device, load(group), request_.cancellation, status);
+    return status.ok() ? set->search(rows_, work, best) : status;
+  }
+
+  const View& view_;
+  const Selection& rows_;
+  const index::InvertedIndex& index_;
+  const SearchRequest& request_;
+  const std::size_t k_;
+  const std::shared_ptr<const CodedParts> coded_;
+  const index::InvertedModel& model_;
+  const compute::IvfShape shape_;
+  Reach reach_;
+  bool with_vectors_;
+  std::vector<bool> wanted_;    // by coded part
+  std::uint64_t selected_ = 0;  // rows of coded parts
+  std::uint64_t searched_ = 0;  // rows of runs that have any of those
+  bool everywhere_ = false;     // all coded parts are wanted
+  std::size_t limit_;
+  bool fits_;
+  std::shared_ptr<const IvfBlocks> loaded_;  // when it fits, and was not found loaded
+  std::shared_ptr<IvfSet> set_;              // in use
+};
+
+}  // namespace warplite::engine

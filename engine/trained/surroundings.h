@@ -1,0 +1,35 @@
+// What the lists that a search has probed tell of a filter. One that has to do with where rows lie
+// may leave few of those near the query: then those that are wanted are as far as the nearest of a
+// larger share of all rows, and recall is what training has measured of such a share
+// (index/ivf/calibration.h). Threads: any.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "compute/ivf.h"
+#include "index/ivf/calibration.h"
+
+namespace warplite::engine {
+
+struct Surroundings {
+  double share = 0;  // of all rows, that is as near as those wanted
+  double beyond =
+      1;  // how much more likely a row of it passes outside the lists probed than anywhere
+
+  // The part of the rows wanted that so many lists hold. REQUIRES: there are more lists.
+  index::Found found(const index::Calibration::Table& lists, double nprobe) const;
+};
+
+// Of a search for some of the rows that pass.
+struct Passing {
+  std::uint64_t rows, passing, wanted;
+  Surroundings everywhere() const;  // if they pass everywhere alike
+};
+
+// `lists`, that were probed: as compute::IvfWork::probed has them. So many standard errors of what
+// is counted are taken for chance. REQUIRES: lists were measured.
+Surroundings surroundings_of(const Passing& of, std::span<const compute::ProbedList> lists,
+                             const index::Calibration::Table& measured, double errors);
+
+}  // namespace warplite::engine
