@@ -60,12 +60,15 @@ void Residency::Impl::evict_to(std::size_t target, Evicted& out) {
   for (auto at = entries.end(); used > target && at != entries.begin();) {
     --at;
     if (at->in_use()) continue;
-    const auto evicted = at++;
-    used -= evicted->bytes;
-    while (!evicted->copies.empty()) drop(*evicted, evicted->copies.begin(), out);
-    index.erase(evicted->key);
-    out.entries.splice(out.entries.end(), entries, evicted);
+    evict(at++, out);
   }
+}
+
+void Residency::Impl::evict(List::iterator entry, Evicted& out) {
+  used -= entry->bytes;
+  while (!entry->copies.empty()) drop(*entry, entry->copies.begin(), out);
+  index.erase(entry->key);
+  out.entries.splice(out.entries.end(), entries, entry);
 }
 
 template <typename T, typename Load>
@@ -177,6 +180,17 @@ std::shared_ptr<const Bitmap> Residency::alive(const CacheKey& key, const std::s
                                                const std::function<Bitmap()>& load) {
   return impl_->get<Bitmap>({key, Impl::Kind::kAlive}, owner, 0,
                             [&] { return std::make_shared<const Bitmap>(load()); });
+}
+
+void Residency::forget(std::span<const CacheKey> keys) {
+  Impl::Evicted evicted;
+  const std::lock_guard lock(impl_->mutex);
+  impl_->drop_holders();
+  for (const CacheKey& key : keys) {
+    const auto found = impl_->index.find({key, Impl::Kind::kVectors});
+    if (found == impl_->index.end() || found->second->in_use()) continue;
+    impl_->evict(found->second, evicted);
+  }
 }
 
 void Residency::set_limit(std::size_t bytes) {

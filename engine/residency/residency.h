@@ -62,6 +62,8 @@ class Residency : public compute::MemoryBudget {
   // Puts something under a key, in place of what may be there. It must not be used for what devices
   // copy.
   void replace(const CacheKey& key, const std::string& owner, ResidentVectors entry);
+  // Evicts what nobody uses of these.
+  void forget(std::span<const CacheKey> keys);
   std::shared_ptr<const index::Model> model(
       const CacheKey& key, const std::string& owner,
       const std::function<std::shared_ptr<const index::Model>()>& load);

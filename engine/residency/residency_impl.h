@@ -99,6 +99,7 @@ struct Residency::Impl {
   std::size_t effective_limit() const;
   List::iterator touch(const Key& key);  // end() when there is none
   void evict_to(std::size_t target, Evicted& out);
+  void evict(List::iterator entry, Evicted& out);
   void drop_holders();
 
   Account* account_of(const compute::Device& device);  // null: none yet

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "engine/residency/residency.h"
+#include "engine/trained/runs.h"
 #include "engine/trained/training.h"
 #include "index/ivf/ivf.h"
 #include "tests/support/ivf_table.h"
@@ -350,6 +351,31 @@ TEST_CASE("an index is searched group by group when memory is short") {
   Residency::instance().set_limit(0);
   CHECK(got == exact);
   CHECK(used < 200000);
+}
+
+TEST_CASE("of a run that segments were added to nothing stays in memory") {
+  TemporaryFile file;
+  Session session(file.path(), ivf_options(128), true);
+  std::mt19937 random(15);
+  session.begin();
+  session.insert_many(random, 1000);
+  session.train();
+  session.commit();
+  const auto runs = [] {
+    const auto entries = Residency::instance().entries();
+    return std::ranges::count_if(entries, [](const Residency::Entry& entry) {
+      return entry.device == "cpu" && entry.owner.find("codes of segments") != std::string::npos;
+    });
+  };
+  Residency::instance().clear();
+  for (int i = 0; i < 3; ++i) {
+    const auto view = session.table().view();
+    ask(*view, session.table(), {});
+    CHECK(runs() == static_cast<std::ptrdiff_t>(find_coded_parts(*view, 0).runs.size()));
+    session.begin();
+    session.insert_many(random, 128);
+    session.commit();
+  }
 }
 
 // Changes blobs that `where` names at some places; searching and checking must notice.
