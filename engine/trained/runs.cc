@@ -14,7 +14,7 @@ namespace {
 // complete ranges of so many numbers that they hold about 262,144 rows, and what is left makes one.
 // A list of few rows costs a search as much as one of many, so that runs are few; a new segment has
 // those rows sorted again that the last run holds. For the search after 8,192 new rows of a million x 128
-// (16,000 lists) that is 18 to 31 ms with RaBitQ codes, 1 to 10 ms with those of PQ, beside 250 and 75 ms that
+// (16,000 lists) that is 18 to 60 ms with RaBitQ codes, 1 to 10 ms with those of PQ, beside 250 and 75 ms that
 // it takes to insert and code the rows (one core of Sapphire Rapids).
 std::int64_t end_of_run(std::int64_t id, std::int64_t end, std::size_t stride) {
   constexpr std::size_t kBytesOfRow = 16;  // in a segment of 4 MB, if so many are to hold them
