@@ -12,21 +12,6 @@
 namespace warplite::storage {
 namespace {
 
-// An incremental read of one blob: its pages go straight to where they are wanted.
-class BlobHandle {
- public:
-  BlobHandle() = default;
-  ~BlobHandle() { sqlite3_blob_close(handle_); }
-  BlobHandle(const BlobHandle&) = delete;
-  BlobHandle& operator=(const BlobHandle&) = delete;
-
-  sqlite3_blob** out() { return &handle_; }
-  sqlite3_blob* get() const { return handle_; }
-
- private:
-  sqlite3_blob* handle_ = nullptr;
-};
-
 // A payload that is one number for each row.
 template <typename T>
 std::vector<T> numbers(std::span<const std::byte> payload, std::size_t rows) {
@@ -62,17 +47,26 @@ std::string Store::Impl::place(const BlockHeader& header) const {
   return segment + "column " + std::to_string(header.slot - plain_slot(0));
 }
 
-Bytes Store::Impl::read_block(const BlockHeader& header) const {
-  BlobHandle blob;
-  const int code = sqlite3_blob_open(db, schema.c_str(), (table + "_blocks").c_str(), "data",
-                                     header.id(), 0, blob.out());
-  if (code == SQLITE_ERROR && says_missing(sqlite3_errmsg(db))) {
+BlockReader::BlockReader(const Store::Impl& store, const BlockHeader& header) : store_(store) {
+  const int code =
+      sqlite3_blob_open(store.db, store.schema.c_str(), (store.table + "_blocks").c_str(), "data",
+                        header.id(), 0, &handle_);
+  if (code == SQLITE_ERROR && says_missing(sqlite3_errmsg(store.db))) {
     storage::corrupt("block is missing");
   }
-  if (code != SQLITE_OK) throw_host(db, table);
-  const int size = sqlite3_blob_bytes(blob.get());
-  Bytes block(static_cast<std::size_t>(size));
-  if (sqlite3_blob_read(blob.get(), block.data(), size, 0) != SQLITE_OK) throw_host(db, table);
+  if (code != SQLITE_OK) throw_host(store.db, store.table);
+}
+
+void BlockReader::read(std::size_t from, std::span<std::byte> out) const {
+  const int code =
+      sqlite3_blob_read(handle_, out.data(), static_cast<int>(out.size()), static_cast<int>(from));
+  if (code != SQLITE_OK) throw_host(store_.db, store_.table);
+}
+
+Bytes Store::Impl::read_block(const BlockHeader& header) const {
+  const BlockReader reader(*this, header);
+  Bytes block(reader.bytes());
+  reader.read(0, {block.data(), block.size()});
   return block;
 }
 

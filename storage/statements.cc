@@ -40,6 +40,8 @@ constexpr const char* kSql[] = {
     /* kKeys         */ "SELECT id, key FROM {keys} ORDER BY id",
     /* kSchema       */
     "SELECT sql FROM {schema} WHERE type = 'table' AND name = ? COLLATE NOCASE",
+    /* kRootPage     */
+    "SELECT rootpage FROM {schema} WHERE type = 'table' AND name = ? COLLATE NOCASE",
     /* kReadAux      */ "SELECT a{column} FROM {aux} WHERE id = ?",
 };
 static_assert(std::size(kSql) == static_cast<std::size_t>(Sql::kReadAux) + 1);

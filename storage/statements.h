@@ -43,6 +43,7 @@ enum class Sql : std::uint8_t {
   kAuxIds,
   kKeys,
   kSchema,
+  kRootPage,
   kReadAux,  // last: one statement for each +column
 };
 

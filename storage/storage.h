@@ -55,6 +55,15 @@ struct VectorBlock {
   Bitmap present;
 };
 
+// What is known of a block of vectors that is read row by row: pieces of it by their checksums, and
+// the pages of the file that had them.
+struct VectorPieces {
+  std::size_t bytes = 0;             // of the block
+  std::size_t local = 0, each = 0;   // of the first piece, and of every other but the last
+  std::vector<std::uint64_t> sums;   // of each
+  std::vector<std::uint32_t> pages;  // of each but the first; empty: they were not found
+};
+
 // A block that only others understand: a model, or codes.
 struct OpaqueBlock {
   Bytes memory;
@@ -134,8 +143,15 @@ class Store {
   // all connections of the process. Null: there are none, or they are elsewhere.
   CacheKey tail_key(const State& state) const;
 
-  // REQUIRES of the first two: !layout().content
+  // REQUIRES of the first four: !layout().content
   VectorBlock load_vectors(const SegmentInfo& segment, std::size_t column);
+  // Reads the block, once, so that rows can be read by themselves from then on. REQUIRES: the
+  // column has a block.
+  VectorPieces cut_vectors(const SegmentInfo& segment, std::size_t column);
+  // Copies vectors of some rows, which ascend, to `out`, one after another. False: the pages are
+  // not what they were, so that it took longer than it need.
+  bool read_vectors(const SegmentInfo& segment, std::size_t column, const VectorPieces& pieces,
+                    std::span<const std::uint32_t> rows, std::byte* out);
   Column load_plain(const SegmentInfo& segment, std::size_t column);
   // Ascending. REQUIRES: !segment.rowids.is_null()
   std::vector<RowId> load_rowids(const SegmentInfo& segment);

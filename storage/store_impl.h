@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -12,6 +13,7 @@
 
 #include "core/elements.h"
 #include "storage/codec/block_codec.h"
+#include "storage/file_pages.h"
 #include "storage/statements.h"
 #include "storage/storage.h"
 
@@ -100,9 +102,30 @@ struct Store::Impl {
   void write_segment(const SegmentInfo& segment);
   OpaqueBlock load_opaque(BlockHeader header) const;
   void write_opaque(const BlockHeader& header, std::span<const std::byte> bytes);
+  // Where the file has a block of so many bytes; none: nobody can say.
+  std::optional<ValuePlace> find_pages(const BlockHeader& header, std::size_t bytes);
 
  private:
   Bytes read_block(const BlockHeader& header) const;
+};
+
+// An incremental read of one block: its pages go straight to where they are wanted. It follows them
+// from the first one on, once.
+class BlockReader {
+ public:
+  // Throws Error{kCorrupt} when there is no such block, Error{kHost}.
+  BlockReader(const Store::Impl& store, const BlockHeader& header);
+  ~BlockReader() { sqlite3_blob_close(handle_); }
+  BlockReader(const BlockReader&) = delete;
+  BlockReader& operator=(const BlockReader&) = delete;
+
+  std::size_t bytes() const { return static_cast<std::size_t>(sqlite3_blob_bytes(handle_)); }
+  // REQUIRES: they lie within the block.
+  void read(std::size_t from, std::span<std::byte> out) const;
+
+ private:
+  const Store::Impl& store_;
+  sqlite3_blob* handle_ = nullptr;
 };
 
 // The payload of a block.

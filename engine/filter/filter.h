@@ -66,6 +66,8 @@ class Selection {
     Bitmap bits;       // empty when `all`, and when `count` is 0
     bool all = false;  // every row of the part: none is dead
     std::uint32_t count = 0;
+
+    bool test(std::uint32_t row) const { return all || (count != 0 && bits.test(row)); }
   };
   // Segments whose zone maps or rowid range exclude every row are not read.
   Selection(const View& view, const Filter& filter);

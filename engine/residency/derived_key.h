@@ -16,6 +16,7 @@ enum class Derived : std::uint8_t {
   kCentroids,
   kCodebooks,
   kDecoded,
+  kPieces,
   kTextTile,
   kSignatureTile,
   kSignatureBits,

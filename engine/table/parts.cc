@@ -1,6 +1,7 @@
 #include "engine/table/parts.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 #include "engine/residency/derived_key.h"
@@ -9,6 +10,18 @@
 #include "storage/codec/row_hash.h"
 
 namespace warplite::engine {
+
+namespace {
+
+// Of a column's vectors. `misses`: how often the file did not have them where it had.
+struct Pieces {
+  explicit Pieces(storage::VectorPieces pieces) : known(std::move(pieces)) {}
+
+  const storage::VectorPieces known;
+  mutable std::atomic<int> misses{0};
+};
+
+}  // namespace
 
 SegmentPart::SegmentPart(storage::Store& store, const TableOptions& options,
                          storage::SegmentInfo info)
@@ -126,6 +139,41 @@ Part::Vectors SegmentPart::vectors(std::size_t column) const {
   out.data = out.resident->block.vectors;
   if (out.resident->block.present.size() != 0) out.present = &out.resident->block.present;
   return out;
+}
+
+std::shared_ptr<const ResidentVectors> SegmentPart::pieces(std::size_t column) const {
+  return Residency::instance().bytes(
+      derived_key(Derived::kPieces, keys_.vectors[column]),
+      owner(options_->vectors[column].name + " (pieces)"), 0, [&] {
+        auto cut = std::make_shared<Pieces>(store_->cut_vectors(info_, column));
+        ResidentVectors entry;
+        entry.beside = cut->known.sums.size() * sizeof(cut->known.sums[0]) +
+                       cut->known.pages.size() * sizeof(cut->known.pages[0]);
+        entry.owner = std::move(cut);
+        return entry;
+      });
+}
+
+void SegmentPart::read_vectors(std::size_t column, std::span<const std::uint32_t> rows,
+                               std::byte* out) const {
+  Residency& memory = Residency::instance();
+  const CacheKey& key = keys_.vectors[column];
+  // Blocks that come as long as there is room leave some for what is small and comes after them:
+  // else one would push the other out for ever.
+  if (pinned_ != nullptr || content_ != nullptr || key.is_null() ||
+      memory.used() + vector_bytes(column) <= memory.limit() / 8 * 7) {
+    return Part::read_vectors(column, rows, out);
+  }
+  if (const auto known = memory.find(key)) return copy_rows(known->block.vectors, rows, out);
+  auto held = pieces(column);
+  const auto& cut = *static_cast<const Pieces*>(held->owner.get());
+  if (store_->read_vectors(info_, column, cut.known, rows, out)) return;
+  // What is in the log, or in the connection's memory, gets to its place sooner or later.
+  constexpr int kPatience = 16;
+  if (++cut.misses < kPatience) return;
+  held = nullptr;
+  const CacheKey forgotten = derived_key(Derived::kPieces, key);
+  memory.forget({&forgotten, 1});
 }
 
 std::size_t SegmentPart::vector_bytes(std::size_t column) const {

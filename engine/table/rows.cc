@@ -1,5 +1,7 @@
 #include "engine/table/rows.h"
 
+#include <cstring>
+
 namespace warplite::engine {
 
 RowCopier::RowCopier(const Layout& layout, bool with_aux)
@@ -18,6 +20,13 @@ void RowCopier::copy(const Chunk& from, std::uint32_t row, Chunk& to) {
   for (std::size_t i = 0; i < plains_.size(); ++i) plains_[i] = from.plain(i).cell(row);
   for (std::size_t i = 0; i < aux_.size() && with_aux_; ++i) aux_[i] = from.aux(row, i).cell();
   to.append({from.rowids()[row], vectors_.data(), plains_.data(), aux_.data()});
+}
+
+void copy_rows(const MatrixView& from, std::span<const std::uint32_t> rows, std::byte* out) {
+  const std::size_t stride = from.stride();
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    std::memcpy(out + i * stride, from.row(rows[i]), stride);
+  }
 }
 
 std::optional<std::uint32_t> find_row(const Chunk& chunk, std::uint32_t rows, RowId rowid) {

@@ -1,11 +1,13 @@
-// Moving rows between chunks and finding them there.
+// Moving rows between chunks and finding them there; copying vectors.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "core/chunk.h"
+#include "core/types.h"
 
 namespace warplite::engine {
 
@@ -24,6 +26,9 @@ class RowCopier {
   std::vector<Cell> plains_;
   std::vector<Cell> aux_;
 };
+
+// Copies vectors, one after another.
+void copy_rows(const MatrixView& from, std::span<const std::uint32_t> rows, std::byte* out);
 
 // The last of the first `rows` rows of a chunk that has this rowid.
 std::optional<std::uint32_t> find_row(const Chunk& chunk, std::uint32_t rows, RowId rowid);

@@ -4,11 +4,17 @@
 
 #include "engine/table/models.h"
 #include "engine/table/parts.h"
+#include "engine/table/rows.h"
 
 namespace warplite::engine {
 
 std::shared_ptr<const storage::OpaqueBlock> Part::load_codes(std::size_t) const {
   throw Error(ErrorKind::kInvalid, "rows that are not sealed have no codes");
+}
+
+void Part::read_vectors(std::size_t column, std::span<const std::uint32_t> rows,
+                        std::byte* out) const {
+  copy_rows(vectors(column).data, rows, out);
 }
 
 Value Part::decode_vector(std::size_t, std::uint32_t) const {

@@ -62,6 +62,10 @@ class Part {
     bool all_null = false;
   };
   virtual Vectors vectors(std::size_t column) const = 0;
+  // Copies the vectors of some rows, which ascend and have one, to `out`, one after another. Those
+  // alone are read, where the file can be read so and memory has no room for the others.
+  virtual void read_vectors(std::size_t column, std::span<const std::uint32_t> rows,
+                            std::byte* out) const;
   // Returns how many bytes vectors(column) would add to memory if it is not resident yet.
   virtual std::size_t vector_bytes(std::size_t column) const = 0;
   // Null: every value is NULL.

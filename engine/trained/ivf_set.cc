@@ -136,6 +136,63 @@ Status IvfSet::search(const Selection& rows, compute::IvfWork work,
   return device().ivf_nearest(work, best);
 }
 
+// As compute/ivf.h says which lists are probed.
+Status IvfSet::lists_of(const compute::IvfWork& work, compute::HitTable& lists) const {
+  compute::Block centroids;
+  centroids.vectors = model_.centroids;
+  centroids.rows = centroids.live_rows = model_.shape.lists;
+  compute::Workload all;
+  all.distance = work.distance == Distance::kInnerProduct ? work.distance : Distance::kL2;
+  all.queries = {reinterpret_cast<const std::byte*>(work.model_queries), work.queries.rows,
+                 model_.shape.dim, ElementType::kFloat32};
+  all.blocks = {&centroids, 1};
+  all.cancellation = work.cancellation;
+  return device().nearest(all, lists);
+}
+
+void IvfSet::visit_list(const Selection& rows, std::size_t run, std::uint32_t list,
+                        std::size_t query, compute::ProbedList& seen, const Visit& visit) const {
+  const LoadedRun& loaded = blocks_->runs[run];
+  if (loaded.bytes == nullptr) return;
+  const std::byte* const bytes = loaded.bytes->block.vectors.data;
+  const compute::IvfLayout at = compute::IvfLayout::of(model_.shape, loaded.positions);
+  const auto* const begins = reinterpret_cast<const std::uint32_t*>(bytes + at.begins);
+  const auto* const ordinals = reinterpret_cast<const std::uint32_t*>(bytes + at.ordinals);
+  const CodedParts::Run& of = blocks_->coded->runs[run];
+  // Ordinals ascend within a list.
+  std::size_t i = of.first;
+  std::uint32_t before = 0;  // rows of the run's blocks before the i-th
+  seen.rows += begins[list + 1] - begins[list];
+  for (std::uint32_t p = begins[list]; p < begins[list + 1]; ++p) {
+    while (ordinals[p] - before >= blocks_->blocks[i].rows) before += blocks_->blocks[i++].rows;
+    const compute::Block& block = blocks_->blocks[i];
+    const std::uint32_t row = ordinals[p] - before;
+    if (!blocks_->wanted[i] || !rows.part(block.id).test(row)) continue;
+    ++seen.live;
+    visit(query, {0, block.rowids[row], block.id, row});
+  }
+}
+
+Status IvfSet::rows_of_lists(const Selection& rows, const compute::IvfWork& work,
+                             const Visit& visit) const {
+  compute::HitTable lists(work.queries.rows, work.nprobe);
+  if (Status status = lists_of(work, lists); !status.ok()) return status;
+  for (std::size_t q = 0; q < lists.queries(); ++q) {
+    ask(work.cancellation);
+    const std::vector<Hit>& nearest = lists.sorted(q);
+    for (std::size_t i = 0; i < nearest.size(); ++i) {
+      compute::ProbedList seen;
+      for (std::size_t run = 0; run < runs_.size(); ++run) {
+        visit_list(rows, run, nearest[i].row, q, seen, visit);
+      }
+      if (work.probed == nullptr || !work.counts_list(i)) continue;
+      work.probed[q * work.nprobe + i].rows += seen.rows;
+      work.probed[q * work.nprobe + i].live += seen.live;
+    }
+  }
+  return {};
+}
+
 IvfMemo::Column& IvfMemo::column(std::size_t number) {
   if (columns_.size() <= number) columns_.resize(number + 1);
   return columns_[number];

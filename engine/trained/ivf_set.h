@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -52,8 +53,16 @@ class IvfSet : public HeldSet {
   const index::InvertedModel& model() const { return *blocks_->model.model; }
   // Adds the nearest of the selected rows that are wanted. `work` lacks model and runs.
   Status search(const Selection& rows, compute::IvfWork work, compute::HitTable& best) const;
+  // Calls visit(query, hit without a distance) with all of the selected rows that are wanted in the
+  // lists that each query probes. REQUIRES: the model has no codes.
+  using Visit = std::function<void(std::size_t, const Hit&)>;
+  Status rows_of_lists(const Selection& rows, const compute::IvfWork& work,
+                       const Visit& visit) const;
 
  private:
+  Status lists_of(const compute::IvfWork& work, compute::HitTable& lists) const;
+  void visit_list(const Selection& rows, std::size_t run, std::uint32_t list, std::size_t query,
+                  compute::ProbedList& seen, const Visit& visit) const;
   IvfSet(compute::Device& device, std::shared_ptr<const IvfBlocks> blocks);
   Status fill(compute::Cancellation* cancellation);
   std::vector<compute::Block> cut_down(const Selection& rows,

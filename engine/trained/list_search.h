@@ -17,6 +17,7 @@
 #include "engine/residency/readiness.h"
 #include "engine/trained/ivf_set.h"
 #include "engine/trained/reach.h"
+#include "engine/trained/rescorer.h"
 #include "engine/trained/surroundings.h"
 #include "index/ivf/calibration.h"
 
@@ -91,10 +92,29 @@ class ListSearch {
   // lists that are probed are the user's choice, as long as little depends on it.
   bool better_exact() const {
     if (view_.layout().codes_only) return false;
+    if (rescorer_) return better_streamed();
     constexpr double kLittle = 1e5;  // nanoseconds
     const double cost = reach_cost(question(selected_), likely_reach());
     const bool chosen = selected_ == coded_->live_rows && cost <= kLittle;
     return reach_.exact || (!chosen && exact_cost(question(selected_)) <= cost);
+  }
+
+  // The same where vectors are read from the file: all of them to compare every row, those of
+  // nominees else. Codes that do not fit, either, are sorted anew by every search. Measured on a
+  // core of Sapphire Rapids, with the file in the system's memory.
+  bool better_streamed() const {
+    constexpr double kStreamed = 0.65, kSorted = 2.5;  // nanoseconds a byte
+    constexpr double kRead = 1000;                     // the same of a row
+    if (reach_.exact && reach_.nprobe >= shape_.lists) return true;
+    const auto vectors = static_cast<double>(vector_bytes(wanted_));
+    const auto codes = static_cast<double>(bytes_of(wanted_));
+    const Reach reach = likely_reach();
+    const double probed = reach.nprobe / static_cast<double>(shape_.lists);
+    const double passing = probed * static_cast<double>(selected_);
+    const double read =
+        shape_.m == 0 ? passing : std::min(passing, static_cast<double>(reach.refine * k_));
+    return vectors * kStreamed <=
+           read * kRead + (fits_ ? 0 : codes * kSorted) + reach_cost(question(selected_), reach);
   }
 
   // A distance, as codes estimate it.
@@ -134,28 +154,45 @@ class ListSearch {
   // for all of them serves the next search too.
   void choose_parts() {
     wanted_.resize(coded_->parts.size());
-    std::size_t bytes = 0, all_bytes = 0, count = 0;
+    std::size_t count = 0;
     for (std::size_t i = 0; i < wanted_.size(); ++i) {
-      const std::uint32_t part = coded_->parts[i];
-      wanted_[i] = rows_.part(part).count != 0;
-      all_bytes += bytes_of(part);
-      if (!wanted_[i]) continue;
-      bytes += bytes_of(part);
-      ++count;
+      wanted_[i] = rows_.part(coded_->parts[i]).count != 0;
+      count += wanted_[i];
     }
-    fits_ = bytes <= limit_;
-    everywhere_ = count >= wanted_.size() / 2 && all_bytes <= limit_;
+    const std::vector<bool> all(wanted_.size(), true);
+    // Codes alone may fit; of vectors those of rows that they nominate are read.
+    if (with_vectors_ && bytes_of(wanted_) > limit_) {
+      with_vectors_ = false;
+      rescorer_.emplace(view_, request_, Rescorer::Read::kRows);
+    }
+    fits_ = bytes_of(wanted_) <= limit_;
+    everywhere_ = count >= wanted_.size() / 2 && bytes_of(all) <= limit_;
     for (const CodedParts::Run& run : coded_->runs) {
-      const auto first = wanted_.begin() + static_cast<std::ptrdiff_t>(run.first);
-      const auto end = first + static_cast<std::ptrdiff_t>(run.count);
-      if (std::find(first, end, true) != end) searched_ += run.rows;
+      if (has_any(run, wanted_)) searched_ += run.rows;
     }
-    if (everywhere_) wanted_.assign(wanted_.size(), true);
+    if (everywhere_) wanted_ = all;
   }
 
-  std::size_t bytes_of(std::uint32_t part) const {
-    return run_bytes(shape_, view_.part(part).rows()) +
-           (with_vectors_ ? view_.part(part).vector_bytes(request_.column) : 0);
+  static bool has_any(const CodedParts::Run& run, const std::vector<bool>& parts) {
+    const auto first = parts.begin() + static_cast<std::ptrdiff_t>(run.first);
+    const auto end = first + static_cast<std::ptrdiff_t>(run.count);
+    return std::find(first, end, true) != end;
+  }
+
+  // Of what is to be in memory to search these parts.
+  std::size_t bytes_of(const std::vector<bool>& parts) const {
+    std::size_t bytes = with_vectors_ ? vector_bytes(parts) : 0;
+    for (const CodedParts::Run& run : coded_->runs) {
+      if (has_any(run, parts)) bytes += run_bytes(shape_, run.rows);
+    }
+    return bytes;
+  }
+  std::size_t vector_bytes(const std::vector<bool>& parts) const {
+    std::size_t bytes = 0;
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      if (parts[i]) bytes += view_.part(coded_->parts[i]).vector_bytes(request_.column);
+    }
+    return bytes;
   }
 
   ReachMemo& memo() const { return view_.derived().of<ReachMemo>(); }
@@ -262,6 +299,10 @@ class ListSearch {
     }
     work.cancellation = request_.cancellation;
     if (!fits_) return search_groups(device, work, best);
+    return use_set(device, work, best);
+  }
+
+  Status use_set(compute::Device& device, compute::IvfWork& work, compute::HitTable& best) {
     set_ = known_set(device);
     if (set_ == nullptr) {
       load_all();
@@ -272,8 +313,53 @@ class ListSearch {
     }
     Residency::instance().use(*set_);
     work.filter = rows_.number();
-    const Status status = set_->search(rows_, work, best);
-    return status.ok() && sights != nullptr && device.own_memory() ? count(work) : status;
+    const Status status = search_set(*set_, work, best);
+    const bool counted = !device.own_memory() || (rescorer_ && shape_.m == 0);
+    return status.ok() && work.probed != nullptr && !counted ? count(work) : status;
+  }
+
+  Status search_set(const IvfSet& set, const compute::IvfWork& work, compute::HitTable& best) {
+    if (!rescorer_) return set.search(rows_, work, best);
+    // For some queries at a time, so that their nominees do not strain memory.
+    constexpr std::size_t kMostNominees = std::size_t{1} << 20;
+    const std::size_t each = nominees(work, best.k());
+    const std::size_t most = std::max<std::size_t>(1, kMostNominees / each);
+    for (std::size_t first = 0; first < work.queries.rows; first += most) {
+      compute::IvfWork some = work;
+      some.queries.data = work.queries.row(first);
+      some.queries.rows = std::min(most, work.queries.rows - first);
+      some.model_queries = work.model_queries + first * shape_.dim;
+      if (work.probed != nullptr) some.probed = work.probed + first * work.nprobe;
+      if (work.left != nullptr) some.left = work.left + first;
+      if (Status status = nominate(set, some, each); !status.ok()) return status;
+      compute::HitTable nearest(some.queries.rows, best.k());
+      rescorer_->run(some.queries, nearest);
+      for (std::size_t i = 0; i < some.queries.rows; ++i) {
+        best.row(first + i).merge(std::move(nearest.row(i)));
+      }
+    }
+    return {};
+  }
+
+  // Rows of a query that are compared by their vectors.
+  std::size_t nominees(const compute::IvfWork& work, std::size_t k) const {
+    const double share = static_cast<double>(work.nprobe) / shape_.lists;
+    const double wanted = shape_.m == 0 ? share * static_cast<double>(coded_->rows)
+                                        : static_cast<double>(work.refine) * static_cast<double>(k);
+    return static_cast<std::size_t>(std::clamp(wanted, 1.0, static_cast<double>(coded_->rows)));
+  }
+
+  // Hands the rows that are to be compared to the rescorer: with codes, the `each` best by them.
+  Status nominate(const IvfSet& set, compute::IvfWork work, std::size_t each) {
+    if (shape_.m == 0) {
+      return set.rows_of_lists(
+          rows_, work, [this](std::size_t query, const Hit& hit) { rescorer_->add(query, hit); });
+    }
+    work.refine = 0;
+    compute::HitTable nominees(work.queries.rows, each);
+    Status status = set.search(rows_, work, nominees);
+    if (status.ok()) rescorer_->add(nominees);
+    return status;
   }
 
   // The host counts rows of lists for a device that does not.
@@ -285,21 +371,19 @@ class ListSearch {
     return status.ok() ? on_host->search(rows_, work, none) : status;
   }
 
-  // Parts that fit into half of the memory budget, then the next ones.
+  // Runs that fit into half of the memory budget, then the next ones.
   Status search_groups(compute::Device& device, const compute::IvfWork& work,
                        compute::HitTable& best) {
     std::vector<bool> group(wanted_.size());
-    std::size_t held = 0;
-    for (std::size_t i = 0; i < wanted_.size(); ++i) {
-      if (!wanted_[i]) continue;
-      const std::size_t bytes = bytes_of(coded_->parts[i]);
-      if (held > 0 && held + bytes > limit_ / 2) {
+    for (const CodedParts::Run& run : coded_->runs) {
+      std::vector<bool> more = group;
+      for (std::size_t i = run.first; i < run.first + run.count; ++i) more[i] = wanted_[i];
+      if (more == group) continue;
+      if (bytes_of(more) > limit_ / 2) {
         if (Status status = search_group(device, group, work, best); !status.ok()) return status;
-        group.assign(wanted_.size(), false);
-        held = 0;
+        for (std::size_t i = 0; i < run.first; ++i) more[i] = false;
       }
-      held += bytes;
-      group[i] = true;
+      group = std::move(more);
     }
     return search_group(device, group, work, best);
   }
@@ -308,7 +392,7 @@ class ListSearch {
                       const compute::IvfWork& work, compute::HitTable& best) {
     Status status;
     const auto set = IvfSet::create(device, load(group), request_.cancellation, status);
-    return status.ok() ? set->search(rows_, work, best) : status;
+    return status.ok() ? search_set(*set, work, best) : status;
   }
 
   const View& view_;
@@ -327,6 +411,7 @@ class ListSearch {
   bool everywhere_ = false;     // all coded parts are wanted
   std::size_t limit_;
   bool fits_;
+  std::optional<Rescorer> rescorer_;         // when vectors do not fit
   std::shared_ptr<const IvfBlocks> loaded_;  // when it fits, and was not found loaded
   std::shared_ptr<IvfSet> set_;              // in use
 };

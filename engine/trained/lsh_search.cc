@@ -8,11 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "compute/parallel.h"
-#include "compute/reference.h"
 #include "engine/match/tile_search.h"
-#include "engine/residency/common_cancellation.h"
 #include "engine/search/exact_search.h"
+#include "engine/trained/rescorer.h"
 #include "engine/trained/signatures.h"
 #include "index/lsh/codes.h"
 
@@ -40,56 +38,6 @@ MatrixView some_rows(const MatrixView& all, std::size_t first, std::size_t count
   some.rows = count;
   return some;
 }
-
-// The k nearest of a query's candidates, by their vectors.
-class Rescorer {
- public:
-  Rescorer(const View& view, const SearchRequest& request)
-      : view_(view), request_(request), cancellation_(request.cancellation) {}
-
-  // Part by part, so that the vectors of one of them are in use at a time.
-  void run(const MatrixView& queries, compute::HitTable& candidates, compute::HitTable& best) {
-    by_part_.resize(view_.parts());
-    for (std::size_t q = 0; q < candidates.queries(); ++q) {
-      for (const Hit& hit : candidates.sorted(q)) by_part_[hit.block].push_back({q, hit});
-    }
-    for (std::size_t part = 0; part < by_part_.size(); ++part) {
-      if (by_part_[part].empty()) continue;
-      score(queries, part, by_part_[part]);
-      for (const Candidate& one : by_part_[part]) best.row(one.query).push(one.hit);
-      by_part_[part].clear();
-    }
-  }
-
- private:
-  struct Candidate {
-    std::size_t query;
-    Hit hit;
-  };
-
-  void score(const MatrixView& queries, std::size_t part, std::vector<Candidate>& candidates) {
-    constexpr std::size_t kGrainBytes = std::size_t{1} << 16;
-    constexpr std::size_t kThreadBytes = std::size_t{1} << 20;
-    const Part::Vectors vectors = view_.part(part).vectors(request_.column);
-    const std::size_t stride = queries.stride();
-    compute::in_parallel(candidates.size(), std::max<std::size_t>(1, kGrainBytes / stride),
-                         candidates.size() * stride / kThreadBytes + 1,
-                         [&](std::size_t first, std::size_t last) {
-      if (cancellation_.requested()) throw Error(ErrorKind::kInterrupted, "interrupted");
-      for (std::size_t i = first; i < last; ++i) {
-        Hit& hit = candidates[i].hit;
-        hit.distance = compute::canonical_distance(request_.distance, queries.type, queries.dim,
-                                                   queries.row(candidates[i].query),
-                                                   vectors.data.row(hit.row));
-      }
-    });
-  }
-
-  const View& view_;
-  const SearchRequest& request_;
-  CommonCancellation cancellation_;
-  std::vector<std::vector<Candidate>> by_part_;
-};
 
 // The coded parts of one search.
 class HashSearch {
@@ -128,7 +76,7 @@ class HashSearch {
     const MatrixView& queries = request_.queries;
     const std::size_t most = queries_at_once();
     compute::HitTable best(queries.rows, k_);
-    Rescorer rescorer(view_, request_);
+    Rescorer rescorer(view_, request_, fits() ? Rescorer::Read::kWhole : Rescorer::Read::kRows);
     for (std::size_t first = 0; first < queries.rows; first += most) {
       if (request_.cancellation != nullptr && request_.cancellation->requested()) {
         throw Error(ErrorKind::kInterrupted, "interrupted");
@@ -136,7 +84,8 @@ class HashSearch {
       const MatrixView some = some_rows(queries, first, std::min(most, queries.rows - first));
       compute::HitTable found = bits() ? count_bits(some) : count_postings(some);
       compute::HitTable nearest(some.rows, k_);
-      rescorer.run(some, found, nearest);
+      rescorer.add(found);
+      rescorer.run(some, nearest);
       for (std::size_t i = 0; i < some.rows; ++i) best.row(first + i) = std::move(nearest.row(i));
     }
     return best;
@@ -151,6 +100,14 @@ class HashSearch {
     const std::size_t m = lsh_.m();
     return std::max<std::size_t>(1, std::min(kMostNumbers / std::max(candidates_, m),
                                              kMostSteps / (m * lsh_.dim())));
+  }
+
+  // Says whether memory has room for all vectors.
+  bool fits() const {
+    std::size_t bytes = 0;
+    for (const std::uint32_t part : coded_.parts)
+      bytes += view_.part(part).vector_bytes(request_.column);
+    return bytes <= Residency::instance().limit();
   }
 
   bool bits() const { return lsh_.family() == index::LshFamily::kSimhash; }
