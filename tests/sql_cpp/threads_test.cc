@@ -11,6 +11,7 @@
 
 #include <unistd.h>
 
+#include "tests/support/database.h"
 #include "tests/support/sql_session.h"
 
 namespace warplite::testing {
@@ -48,7 +49,61 @@ std::string snapshot_fault(const SqlSession& session) {
   return "";
 }
 
+// Rows come and go that are as near to the query as a row can be.
+void write_near_rows(const std::string& path, int commits, std::atomic<bool>& done) {
+  const SqlSession session(path);
+  session.must_run("PRAGMA busy_timeout = 30000");
+  for (int i = 0; i < commits; ++i) {
+    session.must_run("INSERT INTO t(e) SELECT e FROM t WHERE id = 5");
+    if (i % 7 == 6) session.must_run("DELETE FROM t WHERE id = (SELECT max(id) FROM t)");
+    if (i % 11 == 10) session.must_run("DELETE FROM t WHERE id = " + std::to_string(100 + i));
+  }
+  done = true;
+}
+
+// "" or how a search and a comparison of every row of one snapshot differ.
+std::string search_fault(const SqlSession& session, int k) {
+  const std::string limit = std::to_string(k), query = "(SELECT e FROM t WHERE id = 5)";
+  session.must_run("BEGIN");
+  const auto found = session.must_run("SELECT id FROM t WHERE e MATCH " + query + " AND k = " + limit);
+  const auto truth = session.must_run("SELECT id FROM t ORDER BY vec_distance_l2(e, " + query +
+                                      "), id LIMIT " + limit);
+  session.must_run("COMMIT");
+  return found == truth ? "" : "k = " + limit + ": other rows than the nearest";
+}
+
 }  // namespace
+
+// So many bytes that searches of several threads share a pass (compute/devices/gatherer.h).
+TEST_CASE("threads that search at once beside a writer each find what their own snapshot has") {
+  const TemporaryFile file;
+  {
+    const SqlSession session(file.path());
+    session.must_run("PRAGMA journal_mode = wal; PRAGMA synchronous = off;"
+                     "CREATE VIRTUAL TABLE t USING warp(id INTEGER PRIMARY KEY, e INT8[512]);"
+                     "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 12000) "
+                     "INSERT INTO t SELECT x, randomblob(512) FROM c");
+  }
+  std::atomic<bool> done{false};
+  std::vector<std::string> faults(6);
+  std::vector<std::thread> readers;
+  for (std::size_t i = 0; i < faults.size(); ++i) {
+    readers.emplace_back([&, i] {
+      try {
+        const SqlSession session(file.path());
+        session.must_run("PRAGMA busy_timeout = 30000");
+        for (int n = 0; faults[i].empty() && (!done || n < 5); ++n) {
+          faults[i] = search_fault(session, n % 3 * 20 + 3);
+        }
+      } catch (const std::exception& error) {
+        faults[i] = error.what();
+      }
+    });
+  }
+  write_near_rows(file.path(), 150, done);
+  for (std::thread& reader : readers) reader.join();
+  for (const std::string& fault : faults) CHECK(fault == "");
+}
 
 TEST_CASE("threads with their own connections see whole snapshots") {
   std::string directory = (fs::temp_directory_path() / "warplite-threads-XXXXXX").string();
