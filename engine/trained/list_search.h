@@ -3,10 +3,7 @@
 // of.
 #pragma once
 
-#include <algorithm>
-#include <cmath>
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -14,7 +11,6 @@
 #include <vector>
 
 #include "engine/residency/attempt.h"
-#include "engine/residency/readiness.h"
 #include "engine/trained/ivf_set.h"
 #include "engine/trained/reach.h"
 #include "engine/trained/rescorer.h"
@@ -46,40 +42,14 @@ class ListSearch {
  public:
   ListSearch(const View& view, const Selection& rows, const index::InvertedIndex& index,
              const SearchRequest& request, std::size_t k, std::shared_ptr<const CodedParts> coded,
-             const index::InvertedModel& model)
-      : view_(view),
-        rows_(rows),
-        index_(index),
-        request_(request),
-        k_(k),
-        coded_(std::move(coded)),
-        model_(model),
-        shape_(model.shape()) {
-    for (const std::uint32_t part : coded_->parts) selected_ += rows_.part(part).count;
-    reach_ = memo().of(question(selected_));
-    with_vectors_ = reach_.refine != 0 || shape_.m == 0;
-    limit_ = Residency::instance().limit();
-    choose_parts();
-  }
+             const index::InvertedModel& model);
 
   std::uint64_t selected() const { return selected_; }
   const Reach& reach() const { return reach_; }
 
   // What a query is to look at that has found this, having looked so far; none: nothing more.
   // `enough`: these are as many rows as it wants.
-  std::optional<Reach> farther(const Reach& reach, const Sight& sight, bool enough) const {
-    Reach more = reach;
-    if (watches_filter()) {
-      if (enough && finds_enough(reach, sight)) return {};
-      more = as_far_as_rows_lie(reach, sight);
-    } else if (!enough) {
-      const ReachQuestion all = question(selected_);
-      more.nprobe = reach.nprobe < shape_.lists / 4 ? reach.nprobe * 4 : shape_.lists;
-      more.exact = !all.codes_only && exact_cost(all) <= reach_cost(all, more);
-    }
-    if (!more.exact && more.nprobe == reach.nprobe && more.refine == reach.refine) return {};
-    return more;
-  }
+  std::optional<Reach> farther(const Reach& reach, const Sight& sight, bool enough) const;
 
   // Says whether a filter is in the way of a recall that was asked for.
   bool watches_filter() const {
@@ -90,32 +60,7 @@ class ListSearch {
   // Returns whether comparing every selected row takes no longer. That holds only where vectors
   // were kept: to decode vectors takes longer than to look at their codes. Without a filter the
   // lists that are probed are the user's choice, as long as little depends on it.
-  bool better_exact() const {
-    if (view_.layout().codes_only) return false;
-    if (rescorer_) return better_streamed();
-    constexpr double kLittle = 1e5;  // nanoseconds
-    const double cost = reach_cost(question(selected_), likely_reach());
-    const bool chosen = selected_ == coded_->live_rows && cost <= kLittle;
-    return reach_.exact || (!chosen && exact_cost(question(selected_)) <= cost);
-  }
-
-  // The same where vectors are read from the file: all of them to compare every row, those of
-  // nominees else. Codes that do not fit, either, are sorted anew by every search. Measured on a
-  // core of Sapphire Rapids, with the file in the system's memory.
-  bool better_streamed() const {
-    constexpr double kStreamed = 0.65, kSorted = 2.5;  // nanoseconds a byte
-    constexpr double kRead = 1000;                     // the same of a row
-    if (reach_.exact && reach_.nprobe >= shape_.lists) return true;
-    const auto vectors = static_cast<double>(vector_bytes(wanted_));
-    const auto codes = static_cast<double>(bytes_of(wanted_));
-    const Reach reach = likely_reach();
-    const double probed = reach.nprobe / static_cast<double>(shape_.lists);
-    const double passing = probed * static_cast<double>(selected_);
-    const double read =
-        shape_.m == 0 ? passing : std::min(passing, static_cast<double>(reach.refine * k_));
-    return vectors * kStreamed <=
-           read * kRead + (fits_ ? 0 : codes * kSorted) + reach_cost(question(selected_), reach);
-  }
+  bool better_exact() const;
 
   // A distance, as codes estimate it.
   double score(double distance) const {
@@ -124,76 +69,28 @@ class ListSearch {
   }
 
   // Describes the attempt at so many queries.
-  Attempt attempt(std::size_t queries) {
-    const Demand demand{request_.device,
-                        Ability::lists(request_.queries.type, request_.distance, shape_),
-                        bytes() * static_cast<double>(queries), request_.cancellation};
-    return {demand, Attempt::Use::kFirst,
-            [this](Attempt::Devices devices) { return ready(*devices.front()); }};
-  }
+  Attempt attempt(std::size_t queries);
 
   // The nearest that lists of each query hold. Under a filter that is watched `sights` tells of
   // them.
   compute::HitTable nearest(Attempt& attempt, const Queries& queries, const Reach& reach,
-                            Sights& sights) {
-    compute::HitTable best(0, 0);
-    attempt.search([&](compute::Device& device) {
-      best = compute::HitTable(queries.given.rows, k_);
-      const std::size_t watched = watches_filter() ? queries.given.rows : 0;
-      sights.lists.assign(watched * reach.nprobe, {});
-      sights.left.assign(watched, std::numeric_limits<float>::infinity());
-      Status status = search(device, queries, reach, watched == 0 ? nullptr : &sights, best);
-      if (!status.ok()) set_ = nullptr;
-      return status;
-    });
-    return best;
-  }
+                            Sights& sights);
 
  private:
+  // The same as better_exact() where vectors are read from the file: all of them to compare every
+  // row, those of nominees else. Codes that do not fit, either, are sorted anew by every search.
+  // Measured on a core of Sapphire Rapids, with the file in the system's memory.
+  bool better_streamed() const;
+
   // Chooses the parts with selected rows; or all parts, when most have some, since what is loaded
   // for all of them serves the next search too.
-  void choose_parts() {
-    wanted_.resize(coded_->parts.size());
-    std::size_t count = 0;
-    for (std::size_t i = 0; i < wanted_.size(); ++i) {
-      wanted_[i] = rows_.part(coded_->parts[i]).count != 0;
-      count += wanted_[i];
-    }
-    const std::vector<bool> all(wanted_.size(), true);
-    // Codes alone may fit; of vectors those of rows that they nominate are read.
-    if (with_vectors_ && bytes_of(wanted_) > limit_) {
-      with_vectors_ = false;
-      rescorer_.emplace(view_, request_, Rescorer::Read::kRows);
-    }
-    fits_ = bytes_of(wanted_) <= limit_;
-    everywhere_ = count >= wanted_.size() / 2 && bytes_of(all) <= limit_;
-    for (const CodedParts::Run& run : coded_->runs) {
-      if (has_any(run, wanted_)) searched_ += run.rows;
-    }
-    if (everywhere_) wanted_ = all;
-  }
+  void choose_parts();
 
-  static bool has_any(const CodedParts::Run& run, const std::vector<bool>& parts) {
-    const auto first = parts.begin() + static_cast<std::ptrdiff_t>(run.first);
-    const auto end = first + static_cast<std::ptrdiff_t>(run.count);
-    return std::find(first, end, true) != end;
-  }
+  static bool has_any(const CodedParts::Run& run, const std::vector<bool>& parts);
 
   // Of what is to be in memory to search these parts.
-  std::size_t bytes_of(const std::vector<bool>& parts) const {
-    std::size_t bytes = with_vectors_ ? vector_bytes(parts) : 0;
-    for (const CodedParts::Run& run : coded_->runs) {
-      if (has_any(run, parts)) bytes += run_bytes(shape_, run.rows);
-    }
-    return bytes;
-  }
-  std::size_t vector_bytes(const std::vector<bool>& parts) const {
-    std::size_t bytes = 0;
-    for (std::size_t i = 0; i < parts.size(); ++i) {
-      if (parts[i]) bytes += view_.part(coded_->parts[i]).vector_bytes(request_.column);
-    }
-    return bytes;
-  }
+  std::size_t bytes_of(const std::vector<bool>& parts) const;
+  std::size_t vector_bytes(const std::vector<bool>& parts) const;
 
   ReachMemo& memo() const { return view_.derived().of<ReachMemo>(); }
 
@@ -202,14 +99,7 @@ class ListSearch {
   }
 
   // Lists are probed until k rows were found, which takes more of them where few are selected.
-  Reach likely_reach() const {
-    const double needed = static_cast<double>(shape_.lists) * static_cast<double>(k_) /
-                          static_cast<double>(std::max<std::uint64_t>(selected_, 1));
-    Reach reach = reach_;
-    reach.nprobe =
-        std::max(reach.nprobe, static_cast<std::uint32_t>(std::min<double>(needed, shape_.lists)));
-    return reach;
-  }
+  Reach likely_reach() const;
 
   Surroundings around(const Sight& sight, double errors) const {
     return surroundings_of({searched_, selected_, k_}, sight.lists, model_.calibration()->lists,
@@ -217,13 +107,7 @@ class ListSearch {
   }
 
   // Says whether the recall that is asked for is to be expected of what was seen, chance aside.
-  bool finds_enough(const Reach& reach, const Sight& sight) const {
-    constexpr double kChance = 2;
-    const Surroundings seen = around(sight, kChance);
-    if (expected_recall(question(selected_), seen, reach) < *asked_recall(index_, request_))
-      return false;
-    return !is_blurred(seen, sight);
-  }
+  bool finds_enough(const Reach& reach, const Sight& sight) const;
 
   // Far from the query many rows are about as far as one another, and codes do not tell which are
   // nearest: then rows were left out whose scores are better than the farthest row that was found.
@@ -237,40 +121,14 @@ class ListSearch {
     return seen.share > kFar * Passing{searched_, selected_, k_}.everywhere().share;
   }
 
-  Reach as_far_as_rows_lie(const Reach& reach, const Sight& sight) const {
-    const ReachQuestion all = question(selected_);
-    const Surroundings seen = around(sight, 0);
-    Reach more = reach_of(all, seen);
-    more.nprobe = std::clamp(
-        more.nprobe, std::min(reach.nprobe + reach.nprobe / 2 + 1, shape_.lists), shape_.lists);
-    more.refine = std::max(more.refine, reach.refine);
-    if (all.codes_only || request_.refine) return more;
-    // Within a list, rows that pass may lie on the far side: what lists show is the least. To
-    // compare every row is sure, and worth more.
-    constexpr double kSureIsWorth = 4;
-    const bool sure = is_far(seen) && exact_cost(all) <= kSureIsWorth * reach_cost(all, more);
-    more.exact = more.exact || sure || is_blurred(seen, sight);
-    return more;
-  }
+  Reach as_far_as_rows_lie(const Reach& reach, const Sight& sight) const;
 
   // Those that one query reads, about.
-  double bytes() const {
-    const double lists = shape_.lists;
-    const double each = shape_.m == 0 ? static_cast<double>(request_.queries.stride())
-                                      : shape_.code_stride() + 2 * sizeof(float);
-    return likely_reach().nprobe / lists * static_cast<double>(coded_->rows) * each +
-           lists * shape_.dim * sizeof(float);
-  }
+  double bytes() const;
 
   // Says whether the device holds, or may soon hold, what is searched. If not, what it lacks is
   // copied in the background.
-  bool ready(compute::Device& device) {
-    if (!fits_) return false;
-    if (!device.own_memory()) return true;
-    if (known_set(device) != nullptr) return true;
-    load_all();
-    return engine::ready(device, loaded_->items());
-  }
+  bool ready(compute::Device& device);
 
   HeldSets<IvfSet>& sets() const { return view_.derived().of<HeldSets<IvfSet>>(); }
   std::shared_ptr<IvfSet> known_set(const compute::Device& device) const {
@@ -286,114 +144,27 @@ class ListSearch {
   }
 
   Status search(compute::Device& device, const Queries& queries, const Reach& reach, Sights* sights,
-                compute::HitTable& best) {
-    compute::IvfWork work;
-    work.distance = request_.distance;
-    work.queries = queries.given;
-    work.model_queries = queries.in_model_space;
-    work.nprobe = reach.nprobe;
-    work.refine = reach.refine;
-    if (sights != nullptr) {
-      work.probed = sights->lists.data();
-      work.left = sights->left.data();
-    }
-    work.cancellation = request_.cancellation;
-    if (!fits_) return search_groups(device, work, best);
-    return use_set(device, work, best);
-  }
+                compute::HitTable& best);
 
-  Status use_set(compute::Device& device, compute::IvfWork& work, compute::HitTable& best) {
-    set_ = known_set(device);
-    if (set_ == nullptr) {
-      load_all();
-      Status status;
-      set_ = IvfSet::create(device, loaded_, request_.cancellation, status);
-      if (!status.ok()) return status;
-      if (everywhere_ && set_->lasting()) sets().add(request_.column, set_);
-    }
-    Residency::instance().use(*set_);
-    work.filter = rows_.number();
-    const Status status = search_set(*set_, work, best);
-    const bool counted = !device.own_memory() || (rescorer_ && shape_.m == 0);
-    return status.ok() && work.probed != nullptr && !counted ? count(work) : status;
-  }
+  Status use_set(compute::Device& device, compute::IvfWork& work, compute::HitTable& best);
 
-  Status search_set(const IvfSet& set, const compute::IvfWork& work, compute::HitTable& best) {
-    if (!rescorer_) return set.search(rows_, work, best);
-    // For some queries at a time, so that their nominees do not strain memory.
-    constexpr std::size_t kMostNominees = std::size_t{1} << 20;
-    const std::size_t each = nominees(work, best.k());
-    const std::size_t most = std::max<std::size_t>(1, kMostNominees / each);
-    for (std::size_t first = 0; first < work.queries.rows; first += most) {
-      compute::IvfWork some = work;
-      some.queries.data = work.queries.row(first);
-      some.queries.rows = std::min(most, work.queries.rows - first);
-      some.model_queries = work.model_queries + first * shape_.dim;
-      if (work.probed != nullptr) some.probed = work.probed + first * work.nprobe;
-      if (work.left != nullptr) some.left = work.left + first;
-      if (Status status = nominate(set, some, each); !status.ok()) return status;
-      compute::HitTable nearest(some.queries.rows, best.k());
-      rescorer_->run(some.queries, nearest);
-      for (std::size_t i = 0; i < some.queries.rows; ++i) {
-        best.row(first + i).merge(std::move(nearest.row(i)));
-      }
-    }
-    return {};
-  }
+  Status search_set(const IvfSet& set, const compute::IvfWork& work, compute::HitTable& best);
 
   // Rows of a query that are compared by their vectors.
-  std::size_t nominees(const compute::IvfWork& work, std::size_t k) const {
-    const double share = static_cast<double>(work.nprobe) / shape_.lists;
-    const double wanted = shape_.m == 0 ? share * static_cast<double>(coded_->rows)
-                                        : static_cast<double>(work.refine) * static_cast<double>(k);
-    return static_cast<std::size_t>(std::clamp(wanted, 1.0, static_cast<double>(coded_->rows)));
-  }
+  std::size_t nominees(const compute::IvfWork& work, std::size_t k) const;
 
   // Hands the rows that are to be compared to the rescorer: with codes, the `each` best by them.
-  Status nominate(const IvfSet& set, compute::IvfWork work, std::size_t each) {
-    if (shape_.m == 0) {
-      return set.rows_of_lists(
-          rows_, work, [this](std::size_t query, const Hit& hit) { rescorer_->add(query, hit); });
-    }
-    work.refine = 0;
-    compute::HitTable nominees(work.queries.rows, each);
-    Status status = set.search(rows_, work, nominees);
-    if (status.ok()) rescorer_->add(nominees);
-    return status;
-  }
+  Status nominate(const IvfSet& set, compute::IvfWork work, std::size_t each);
 
   // The host counts rows of lists for a device that does not.
-  Status count(const compute::IvfWork& work) const {
-    Status status;
-    const auto on_host =
-        set_->on(compute::Registry::instance().host(), request_.cancellation, status);
-    compute::HitTable none(work.queries.rows, 0);
-    return status.ok() ? on_host->search(rows_, work, none) : status;
-  }
+  Status count(const compute::IvfWork& work) const;
 
   // Runs that fit into half of the memory budget, then the next ones.
   Status search_groups(compute::Device& device, const compute::IvfWork& work,
-                       compute::HitTable& best) {
-    std::vector<bool> group(wanted_.size());
-    for (const CodedParts::Run& run : coded_->runs) {
-      std::vector<bool> more = group;
-      for (std::size_t i = run.first; i < run.first + run.count; ++i) more[i] = wanted_[i];
-      if (more == group) continue;
-      if (bytes_of(more) > limit_ / 2) {
-        if (Status status = search_group(device, group, work, best); !status.ok()) return status;
-        for (std::size_t i = 0; i < run.first; ++i) more[i] = false;
-      }
-      group = std::move(more);
-    }
-    return search_group(device, group, work, best);
-  }
+                       compute::HitTable& best);
 
   Status search_group(compute::Device& device, const std::vector<bool>& group,
-                      const compute::IvfWork& work, compute::HitTable& best) {
-    Status status;
-    const auto set = IvfSet::create(device, load(group), request_.cancellation, status);
-    return status.ok() ? search_set(*set, work, best) : status;
-  }
+                      const compute::IvfWork& work, compute::HitTable& best);
 
   const View& view_;
   const Selection& rows_;

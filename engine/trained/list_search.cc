@@ -1,0 +1,291 @@
+#include "engine/trained/list_search.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "engine/residency/readiness.h"
+
+namespace warplite::engine {
+
+ListSearch::ListSearch(const View& view, const Selection& rows, const index::InvertedIndex& index,
+                       const SearchRequest& request, std::size_t k,
+                       std::shared_ptr<const CodedParts> coded, const index::InvertedModel& model)
+    : view_(view),
+      rows_(rows),
+      index_(index),
+      request_(request),
+      k_(k),
+      coded_(std::move(coded)),
+      model_(model),
+      shape_(model.shape()) {
+  for (const std::uint32_t part : coded_->parts) selected_ += rows_.part(part).count;
+  reach_ = memo().of(question(selected_));
+  with_vectors_ = reach_.refine != 0 || shape_.m == 0;
+  limit_ = Residency::instance().limit();
+  choose_parts();
+}
+
+std::optional<Reach> ListSearch::farther(const Reach& reach, const Sight& sight,
+                                         bool enough) const {
+  Reach more = reach;
+  if (watches_filter()) {
+    if (enough && finds_enough(reach, sight)) return {};
+    more = as_far_as_rows_lie(reach, sight);
+  } else if (!enough) {
+    const ReachQuestion all = question(selected_);
+    more.nprobe = reach.nprobe < shape_.lists / 4 ? reach.nprobe * 4 : shape_.lists;
+    more.exact = !all.codes_only && exact_cost(all) <= reach_cost(all, more);
+  }
+  if (!more.exact && more.nprobe == reach.nprobe && more.refine == reach.refine) return {};
+  return more;
+}
+
+bool ListSearch::better_exact() const {
+  if (view_.layout().codes_only) return false;
+  if (rescorer_) return better_streamed();
+  constexpr double kLittle = 1e5;  // nanoseconds
+  const double cost = reach_cost(question(selected_), likely_reach());
+  const bool chosen = selected_ == coded_->live_rows && cost <= kLittle;
+  return reach_.exact || (!chosen && exact_cost(question(selected_)) <= cost);
+}
+
+bool ListSearch::better_streamed() const {
+  constexpr double kStreamed = 0.65, kSorted = 2.5;  // nanoseconds a byte
+  constexpr double kRead = 1000;                     // the same of a row
+  if (reach_.exact && reach_.nprobe >= shape_.lists) return true;
+  const auto vectors = static_cast<double>(vector_bytes(wanted_));
+  const auto codes = static_cast<double>(bytes_of(wanted_));
+  const Reach reach = likely_reach();
+  const double probed = reach.nprobe / static_cast<double>(shape_.lists);
+  const double passing = probed * static_cast<double>(selected_);
+  const double read =
+      shape_.m == 0 ? passing : std::min(passing, static_cast<double>(reach.refine * k_));
+  return vectors * kStreamed <=
+         read * kRead + (fits_ ? 0 : codes * kSorted) + reach_cost(question(selected_), reach);
+}
+
+Attempt ListSearch::attempt(std::size_t queries) {
+  const Demand demand{request_.device,
+                      Ability::lists(request_.queries.type, request_.distance, shape_),
+                      bytes() * static_cast<double>(queries), request_.cancellation};
+  return {demand, Attempt::Use::kFirst,
+          [this](Attempt::Devices devices) { return ready(*devices.front()); }};
+}
+
+compute::HitTable ListSearch::nearest(Attempt& attempt, const Queries& queries, const Reach& reach,
+                                      Sights& sights) {
+  compute::HitTable best(0, 0);
+  attempt.search([&](compute::Device& device) {
+    best = compute::HitTable(queries.given.rows, k_);
+    const std::size_t watched = watches_filter() ? queries.given.rows : 0;
+    sights.lists.assign(watched * reach.nprobe, {});
+    sights.left.assign(watched, std::numeric_limits<float>::infinity());
+    Status status = search(device, queries, reach, watched == 0 ? nullptr : &sights, best);
+    if (!status.ok()) set_ = nullptr;
+    return status;
+  });
+  return best;
+}
+
+void ListSearch::choose_parts() {
+  wanted_.resize(coded_->parts.size());
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < wanted_.size(); ++i) {
+    wanted_[i] = rows_.part(coded_->parts[i]).count != 0;
+    count += wanted_[i];
+  }
+  const std::vector<bool> all(wanted_.size(), true);
+  // Codes alone may fit; of vectors those of rows that they nominate are read.
+  if (with_vectors_ && bytes_of(wanted_) > limit_) {
+    with_vectors_ = false;
+    rescorer_.emplace(view_, request_, Rescorer::Read::kRows);
+  }
+  fits_ = bytes_of(wanted_) <= limit_;
+  everywhere_ = count >= wanted_.size() / 2 && bytes_of(all) <= limit_;
+  for (const CodedParts::Run& run : coded_->runs) {
+    if (has_any(run, wanted_)) searched_ += run.rows;
+  }
+  if (everywhere_) wanted_ = all;
+}
+
+bool ListSearch::has_any(const CodedParts::Run& run, const std::vector<bool>& parts) {
+  const auto first = parts.begin() + static_cast<std::ptrdiff_t>(run.first);
+  const auto end = first + static_cast<std::ptrdiff_t>(run.count);
+  return std::find(first, end, true) != end;
+}
+
+std::size_t ListSearch::bytes_of(const std::vector<bool>& parts) const {
+  std::size_t bytes = with_vectors_ ? vector_bytes(parts) : 0;
+  for (const CodedParts::Run& run : coded_->runs) {
+    if (has_any(run, parts)) bytes += run_bytes(shape_, run.rows);
+  }
+  return bytes;
+}
+
+std::size_t ListSearch::vector_bytes(const std::vector<bool>& parts) const {
+  std::size_t bytes = 0;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (parts[i]) bytes += view_.part(coded_->parts[i]).vector_bytes(request_.column);
+  }
+  return bytes;
+}
+
+Reach ListSearch::likely_reach() const {
+  const double needed = static_cast<double>(shape_.lists) * static_cast<double>(k_) /
+                        static_cast<double>(std::max<std::uint64_t>(selected_, 1));
+  Reach reach = reach_;
+  reach.nprobe =
+      std::max(reach.nprobe, static_cast<std::uint32_t>(std::min<double>(needed, shape_.lists)));
+  return reach;
+}
+
+bool ListSearch::finds_enough(const Reach& reach, const Sight& sight) const {
+  constexpr double kChance = 2;
+  const Surroundings seen = around(sight, kChance);
+  if (expected_recall(question(selected_), seen, reach) < *asked_recall(index_, request_))
+    return false;
+  return !is_blurred(seen, sight);
+}
+
+Reach ListSearch::as_far_as_rows_lie(const Reach& reach, const Sight& sight) const {
+  const ReachQuestion all = question(selected_);
+  const Surroundings seen = around(sight, 0);
+  Reach more = reach_of(all, seen);
+  more.nprobe = std::clamp(more.nprobe, std::min(reach.nprobe + reach.nprobe / 2 + 1, shape_.lists),
+                           shape_.lists);
+  more.refine = std::max(more.refine, reach.refine);
+  if (all.codes_only || request_.refine) return more;
+  // Within a list, rows that pass may lie on the far side: what lists show is the least. To
+  // compare every row is sure, and worth more.
+  constexpr double kSureIsWorth = 4;
+  const bool sure = is_far(seen) && exact_cost(all) <= kSureIsWorth * reach_cost(all, more);
+  more.exact = more.exact || sure || is_blurred(seen, sight);
+  return more;
+}
+
+double ListSearch::bytes() const {
+  const double lists = shape_.lists;
+  const double each = shape_.m == 0 ? static_cast<double>(request_.queries.stride())
+                                    : shape_.code_stride() + 2 * sizeof(float);
+  return likely_reach().nprobe / lists * static_cast<double>(coded_->rows) * each +
+         lists * shape_.dim * sizeof(float);
+}
+
+bool ListSearch::ready(compute::Device& device) {
+  if (!fits_) return false;
+  if (!device.own_memory()) return true;
+  if (known_set(device) != nullptr) return true;
+  load_all();
+  return engine::ready(device, loaded_->items());
+}
+
+Status ListSearch::search(compute::Device& device, const Queries& queries, const Reach& reach,
+                          Sights* sights, compute::HitTable& best) {
+  compute::IvfWork work;
+  work.distance = request_.distance;
+  work.queries = queries.given;
+  work.model_queries = queries.in_model_space;
+  work.nprobe = reach.nprobe;
+  work.refine = reach.refine;
+  if (sights != nullptr) {
+    work.probed = sights->lists.data();
+    work.left = sights->left.data();
+  }
+  work.cancellation = request_.cancellation;
+  if (!fits_) return search_groups(device, work, best);
+  return use_set(device, work, best);
+}
+
+Status ListSearch::use_set(compute::Device& device, compute::IvfWork& work,
+                           compute::HitTable& best) {
+  set_ = known_set(device);
+  if (set_ == nullptr) {
+    load_all();
+    Status status;
+    set_ = IvfSet::create(device, loaded_, request_.cancellation, status);
+    if (!status.ok()) return status;
+    if (everywhere_ && set_->lasting()) sets().add(request_.column, set_);
+  }
+  Residency::instance().use(*set_);
+  work.filter = rows_.number();
+  const Status status = search_set(*set_, work, best);
+  const bool counted = !device.own_memory() || (rescorer_ && shape_.m == 0);
+  return status.ok() && work.probed != nullptr && !counted ? count(work) : status;
+}
+
+Status ListSearch::search_set(const IvfSet& set, const compute::IvfWork& work,
+                              compute::HitTable& best) {
+  if (!rescorer_) return set.search(rows_, work, best);
+  // For some queries at a time, so that their nominees do not strain memory.
+  constexpr std::size_t kMostNominees = std::size_t{1} << 20;
+  const std::size_t each = nominees(work, best.k());
+  const std::size_t most = std::max<std::size_t>(1, kMostNominees / each);
+  for (std::size_t first = 0; first < work.queries.rows; first += most) {
+    compute::IvfWork some = work;
+    some.queries.data = work.queries.row(first);
+    some.queries.rows = std::min(most, work.queries.rows - first);
+    some.model_queries = work.model_queries + first * shape_.dim;
+    if (work.probed != nullptr) some.probed = work.probed + first * work.nprobe;
+    if (work.left != nullptr) some.left = work.left + first;
+    if (Status status = nominate(set, some, each); !status.ok()) return status;
+    compute::HitTable nearest(some.queries.rows, best.k());
+    rescorer_->run(some.queries, nearest);
+    for (std::size_t i = 0; i < some.queries.rows; ++i) {
+      best.row(first + i).merge(std::move(nearest.row(i)));
+    }
+  }
+  return {};
+}
+
+std::size_t ListSearch::nominees(const compute::IvfWork& work, std::size_t k) const {
+  const double share = static_cast<double>(work.nprobe) / shape_.lists;
+  const double wanted = shape_.m == 0 ? share * static_cast<double>(coded_->rows)
+                                      : static_cast<double>(work.refine) * static_cast<double>(k);
+  return static_cast<std::size_t>(std::clamp(wanted, 1.0, static_cast<double>(coded_->rows)));
+}
+
+Status ListSearch::nominate(const IvfSet& set, compute::IvfWork work, std::size_t each) {
+  if (shape_.m == 0) {
+    return set.rows_of_lists(
+        rows_, work, [this](std::size_t query, const Hit& hit) { rescorer_->add(query, hit); });
+  }
+  work.refine = 0;
+  compute::HitTable nominees(work.queries.rows, each);
+  Status status = set.search(rows_, work, nominees);
+  if (status.ok()) rescorer_->add(nominees);
+  return status;
+}
+
+Status ListSearch::count(const compute::IvfWork& work) const {
+  Status status;
+  const auto on_host =
+      set_->on(compute::Registry::instance().host(), request_.cancellation, status);
+  compute::HitTable none(work.queries.rows, 0);
+  return status.ok() ? on_host->search(rows_, work, none) : status;
+}
+
+Status ListSearch::search_groups(compute::Device& device, const compute::IvfWork& work,
+                                 compute::HitTable& best) {
+  std::vector<bool> group(wanted_.size());
+  for (const CodedParts::Run& run : coded_->runs) {
+    std::vector<bool> more = group;
+    for (std::size_t i = run.first; i < run.first + run.count; ++i) more[i] = wanted_[i];
+    if (more == group) continue;
+    if (bytes_of(more) > limit_ / 2) {
+      if (Status status = search_group(device, group, work, best); !status.ok()) return status;
+      for (std::size_t i = 0; i < run.first; ++i) more[i] = false;
+    }
+    group = std::move(more);
+  }
+  return search_group(device, group, work, best);
+}
+
+Status ListSearch::search_group(compute::Device& device, const std::vector<bool>& group,
+                                const compute::IvfWork& work, compute::HitTable& best) {
+  Status status;
+  const auto set = IvfSet::create(device, load(group), request_.cancellation, status);
+  return status.ok() ? search_set(*set, work, best) : status;
+}
+
+}  // namespace warplite::engine
