@@ -60,6 +60,7 @@ class Flusher {
   void collect_rows();
   void delete_rows();
   void write_side_tables();
+  std::size_t most_in_tail() const;
   void write_rows();
   void write_whole_chunks();
   void seal(std::span<const RowRef> rows);
@@ -250,11 +251,19 @@ void Flusher::write_whole_chunks() {
   }
 }
 
+// Rows from which on the tail is sealed. Every search compares the tail row by row, and uploads it to
+// a GPU after every commit: a transaction that made segments leaves little of it, at the price of a
+// shorter segment.
+std::size_t Flusher::most_in_tail() const {
+  const bool bulk = scope_ == FlushScope::kAll && (!whole_.empty() || base_.unlisted);
+  return bulk ? options_.tail_rows / 8 : options_.tail_rows;
+}
+
 void Flusher::write_rows() {
   write_whole_chunks();
   loose_.insert(loose_.end(), dissolved_.begin(), dissolved_.end());
   if (loose_.empty()) return;
-  if (tail_.live + loose_.size() < options_.tail_rows) {
+  if (tail_.live + loose_.size() < most_in_tail()) {
     append_tail(loose_);
     return;
   }

@@ -103,6 +103,25 @@ std::optional<std::string> locate(sqlite3* db, const QualifiedName& name) {
   return std::nullopt;
 }
 
+void SchemaWatch::Finalize::operator()(sqlite3_stmt* statement) const {
+  sqlite3_finalize(statement);
+}
+
+bool SchemaWatch::changed(sqlite3* db, const std::string& schema) {
+  if (probe_ == nullptr) {
+    const std::string sql = "SELECT 1 FROM " + quoted_name(schema) + ".sqlite_master LIMIT 0";
+    sqlite3_stmt* raw = nullptr;
+    if (sqlite3_prepare_v2(db, sql.c_str(), -1, &raw, nullptr) != SQLITE_OK) return true;
+    probe_.reset(raw);
+  }
+  const bool read = sqlite3_step(probe_.get()) == SQLITE_DONE;
+  sqlite3_reset(probe_.get());
+  const int count = sqlite3_stmt_status(probe_.get(), SQLITE_STMTSTATUS_REPREPARE, 0);
+  const bool same = read && count == prepared_again_;
+  prepared_again_ = count;
+  return !same;
+}
+
 void Context::add(const std::shared_ptr<OpenTable>& table) {
   remove(*table);
   tables_.push_back(
@@ -160,7 +179,10 @@ std::shared_ptr<OpenTable> Context::find(const std::string& name) {
   const std::optional<std::string> schema = locate(db_, wanted);
   std::optional<std::string> kind;
   if (schema) {
-    const bool connected = lookup(*schema, wanted.table) != nullptr;
+    std::shared_ptr<OpenTable> known = lookup(*schema, wanted.table);
+    const bool connected = known != nullptr;
+    if (connected && !known->schema_watch.changed(db_, *schema)) return known;
+    known.reset();
     if (!connected) kind = what_is(db_, *schema, wanted.table);
     if (connected || kind == kVirtualTable) {
       connect(*schema, wanted.table);

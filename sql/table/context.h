@@ -18,12 +18,30 @@ namespace warplite::sql {
 
 class ContentTable;
 
+// Tells whether SQLite has read a schema anew, or was made to by a change of it, since it was last
+// asked. That takes a statement that is kept, of which SQLite counts how often it had to prepare it
+// again; it names no virtual table, which it would keep connected. Freed with the table: SQLite closes
+// no connection that has statements.
+class SchemaWatch {
+ public:
+  // True the first time, and where the schema cannot be read.
+  bool changed(sqlite3* db, const std::string& schema);
+
+ private:
+  struct Finalize {
+    void operator()(sqlite3_stmt* statement) const;
+  };
+  std::unique_ptr<sqlite3_stmt, Finalize> probe_;
+  int prepared_again_ = -1;
+};
+
 // A connected warp table; the virtual table owns it, cursors of table-valued functions share it.
 struct OpenTable {
   std::vector<std::string> arguments;  // as SQLite hands them over: module, schema, table, columns
   TableDefinition definition;
   std::shared_ptr<ContentTable> content;  // null without content=; the collection reads it
   std::shared_ptr<engine::Collection> collection;  // null: sqlite-vec wrote it (foreign_vec0.h)
+  SchemaWatch schema_watch;
 };
 
 struct QualifiedName {

@@ -83,6 +83,7 @@ class Load {
     other.run("COMMIT");
   }
   std::int64_t entries() { return db_.integer("SELECT count(*) FROM t_segments"); }
+  std::int64_t tail_rows() { return db_.integer("SELECT count(*) FROM t_tail"); }
   std::int64_t blocks() { return db_.integer("SELECT count(*) FROM t_blocks"); }
 
  private:
@@ -127,6 +128,20 @@ TEST_CASE("a load within one transaction writes its directory once, at the end")
   }
   load.commit();
   CHECK(load.entries() > 5);
+  load.compare();
+  load.compare_file();
+}
+
+TEST_CASE("a load leaves little in the tail, where a few rows stay") {
+  Load load;
+  load.begin();
+  load.insert(503);  // 31 segments, and 7 rows of 8 that the tail may have
+  load.commit();
+  CHECK(load.tail_rows() == 0);
+  load.begin();
+  load.insert(3);
+  load.commit();
+  CHECK(load.tail_rows() == 3);
   load.compare();
   load.compare_file();
 }
