@@ -110,8 +110,13 @@ std::shared_ptr<const View> Collection::Impl::make_view() {
     parts.push_back(std::make_shared<ChunkPart>(
         slot.chunk, ChunkPart::Shape{slot.used, slot.min_rowid, slot.max_rowid, true, {}}, alive));
   }
+  // Of a content table rows may vanish, segment by segment, with nothing written here.
+  SharedSegments shared;
+  if (pending().segments().empty() && !options.layout.content) {
+    shared = {base.segments().size(), base.list->derived()};
+  }
   return std::make_shared<View>(options.layout, store, std::move(parts), base.state.models,
-                                options.content.get());
+                                options.content.get(), std::move(shared));
 }
 
 // Notes that the current view is handed out.

@@ -1,7 +1,7 @@
-// Sets of blocks that a device holds for the searches of one view, found once and then used by one
-// search after the other.
+// Sets of blocks that a device holds for the searches of one view, or of the segments that several share,
+// found once and then used by one search after the other.
 // Threads: as the view's connection. Ownership: the cache holds a set until it has to evict
-// something or the view goes; a search holds it while it runs.
+// something or the views go; a search holds it while it runs.
 #pragma once
 
 #include <cstddef>
@@ -36,7 +36,7 @@ class HeldSet : public Residency::Holder {
   const unsigned made_after_;  // forks
 };
 
-// The sets of one kind of one view. It belongs to the view.
+// The sets of one kind. It belongs to a view, or to its segments.
 template <class Set>
 class HeldSets {
  public:

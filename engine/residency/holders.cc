@@ -9,6 +9,11 @@ namespace warplite::engine {
 // Drops what only the cache holds; it counts as used when it was used last, the earliest first. Its
 // entries stay: they may be evicted next. Allocates nothing, as eviction must not fail.
 void Residency::Impl::drop_holders() {
+  // Those that others held go in the next round.
+  while (drop_idle_holders()) continue;
+}
+
+bool Residency::Impl::drop_idle_holders() {
   const auto idle = std::partition(holders.begin(), holders.end(), [](const auto& holder) {
     return holder.use_count() > 1;
   });
@@ -24,7 +29,9 @@ void Residency::Impl::drop_holders() {
       copy->used_at = std::max(copy->used_at, (*holder)->used_at_.load());
     }
   }
+  const bool any = idle != holders.end();
   holders.erase(idle, holders.end());
+  return any;
 }
 
 void Residency::keep(std::shared_ptr<Holder> holder) {

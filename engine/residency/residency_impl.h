@@ -101,6 +101,7 @@ struct Residency::Impl {
   void evict_to(std::size_t target, Evicted& out);
   void evict(List::iterator entry, Evicted& out);
   void drop_holders();
+  bool drop_idle_holders();
 
   Account* account_of(const compute::Device& device);  // null: none yet
   // Releases the lock for a moment the first time.

@@ -120,7 +120,10 @@ class ExactSearch {
 
  private:
   std::uint32_t selected(std::size_t part) const {
-    return but_ != nullptr && (*but_)[part] ? 0 : rows_.part(part).count;
+    return is_left_out(part) ? 0 : rows_.part(part).count;
+  }
+  bool is_left_out(std::size_t part) const {
+    return but_ != nullptr && part < but_->size() && (*but_)[part];
   }
 
   Demand demand() const {
@@ -135,9 +138,9 @@ class ExactSearch {
   // copied in the background.
   bool ready(Devices devices) {
     if (!fits_) return false;
-    if (known_set(devices) != nullptr) return true;
+    if (known_set(devices) != nullptr || known_segments(devices) != nullptr) return true;
     load_all();
-    SharePlan plan = plan_shares(devices, *whole_, work_.queries.rows);
+    SharePlan plan = plan_shares(devices, whole_, work_.queries.rows);
     if (!plan.fits) return false;
     if (std::all_of(plan.shares.begin(), plan.shares.end(),
                     [](const Share& share) { return share.ready(); })) {
@@ -167,32 +170,67 @@ class ExactSearch {
   // Returns what an earlier search of this view left for the first device, when that device is to
   // do it all.
   std::shared_ptr<DeviceSet> known_set(Devices devices) const {
-    if (but_ != nullptr) return nullptr;
-    if (devices.size() > 1 && work_.queries.rows >= kManyQueries) return nullptr;
-    return view_.derived().of<HeldSets<DeviceSet>>().find(request_.column, *devices[0]);
+    return uses_sets(devices) ? sets().find(request_.column, *devices[0]) : nullptr;
+  }
+  // The same of another view, whose segments were these.
+  std::shared_ptr<DeviceSet> known_segments(Devices devices) const {
+    if (!uses_sets(devices) || view_.shared_segments() == 0) return nullptr;
+    return sets_of_segments().find(request_.column, *devices[0]);
+  }
+  bool uses_sets(Devices devices) const {
+    return but_ == nullptr && (devices.size() == 1 || work_.queries.rows < kManyQueries);
+  }
+  HeldSets<DeviceSet>& sets() const { return view_.derived().of<HeldSets<DeviceSet>>(); }
+  HeldSets<DeviceSet>& sets_of_segments() const {
+    return view_.derived_of_segments().of<HeldSets<DeviceSet>>();
   }
 
   Status search_whole(Devices devices) {
     set_ = known_set(devices);
     if (set_ != nullptr) return search_set();
+    if (const auto known = known_segments(devices)) {
+      const Status status = extend(*devices[0], known);
+      if (status.kind != ErrorKind::kNoMemory) return status.ok() ? search_set() : status;
+    }
     load_all();
     const SharePlan plan =
-        plan_ ? std::move(*plan_) : plan_shares(devices, *whole_, work_.queries.rows);
+        plan_ ? std::move(*plan_) : plan_shares(devices, whole_, work_.queries.rows);
     plan_.reset();
     // A set of what only some searches touch would cost more than it saves.
-    if (plan.shares.size() > 1 || !everywhere_ || but_ != nullptr || whole_->empty()) {
+    if (plan.shares.size() > 1 || !everywhere_ || but_ != nullptr || whole_.empty()) {
       return search_shares(plan);
     }
-    Status status;
-    set_ = DeviceSet::create(*plan.shares[0].device, whole_, request_.cancellation, status);
+    const Status status = make_set(*plan.shares[0].device);
     if (status.kind == ErrorKind::kNoMemory) return search_shares(plan);
+    return status.ok() ? search_set() : status;
+  }
+
+  Status make_set(compute::Device& device) {
+    if (segments_->empty()) return extend(device, nullptr);
+    Status status;
+    const auto set = DeviceSet::create(device, segments_, nullptr, request_.cancellation, status);
     if (!status.ok()) return status;
-    if (set_->lasting()) view_.derived().of<HeldSets<DeviceSet>>().add(request_.column, set_);
-    return search_set();
+    if (view_.shared_segments() != 0 && set->lasting()) {
+      sets_of_segments().add(request_.column, set);
+    }
+    return extend(device, set);
+  }
+
+  // Sets set_ to a set of the segments' and of all other rows.
+  Status extend(compute::Device& device, const std::shared_ptr<DeviceSet>& segments) {
+    load_rest();
+    if (rest_->empty() && segments != nullptr) {
+      set_ = segments;
+      return {};
+    }
+    Status status;
+    set_ = DeviceSet::create(device, rest_, segments, request_.cancellation, status);
+    if (status.ok() && set_->lasting()) sets().add(request_.column, set_);
+    return status;
   }
 
   Status search_set() {
-    Residency::instance().use(*set_);
+    set_->use();
     used_.push_back(&set_->device());
     Workset some;
     if (selected_ != live_) set_->select(rows_, some);
@@ -201,15 +239,30 @@ class ExactSearch {
   }
 
   void load_all() {
-    if (whole_ != nullptr) return;
+    if (segments_ != nullptr) return;
     auto blocks = std::make_shared<SearchBlocks>();
-    for (std::uint32_t i = 0; i < view_.parts(); ++i) load(i, *blocks);
-    whole_ = std::move(blocks);
+    for (std::uint32_t i = 0; i < view_.shared_segments(); ++i) load(i, *blocks);
+    segments_ = std::move(blocks);
+    load_rest();
+    for (const SearchBlock& block : *segments_) whole_.push_back(&block);
+    for (const SearchBlock& block : *rest_) whole_.push_back(&block);
+  }
+
+  // Whole parts, since a set of them may serve searches of other rows.
+  void load_rest() {
+    if (rest_ != nullptr) return;
+    auto blocks = std::make_shared<SearchBlocks>();
+    for (auto i = static_cast<std::uint32_t>(view_.shared_segments()); i < view_.parts(); ++i) {
+      if (!is_left_out(i)) load_whole(i, *blocks);
+    }
+    rest_ = std::move(blocks);
   }
 
   void load(std::uint32_t part, SearchBlocks& blocks) const {
+    if (selected(part) != 0) load_whole(part, blocks);
+  }
+  void load_whole(std::uint32_t part, SearchBlocks& blocks) const {
     SearchBlock block;
-    if (selected(part) == 0) return;
     if (!load_block(view_, request_.column, part, block)) return;
     // A block that does not stay in memory is searched once, so nothing is made of it.
     if (!fits_) block.block.host = nullptr;
@@ -235,7 +288,9 @@ class ExactSearch {
 
   Status search_group(Devices devices, const SearchBlocks& group) {
     if (group.empty()) return {};
-    return search_shares(plan_shares(devices, group, work_.queries.rows));
+    std::vector<const SearchBlock*> blocks;
+    for (const SearchBlock& block : group) blocks.push_back(&block);
+    return search_shares(plan_shares(devices, blocks, work_.queries.rows));
   }
 
   Status search_shares(const SharePlan& plan) {
@@ -258,7 +313,9 @@ class ExactSearch {
   bool everywhere_ = true;       // rows of every part that has any are selected
   bool fits_ = false;            // all of it, into the memory budget
   std::size_t group_budget_ = 0;
-  std::shared_ptr<const SearchBlocks> whole_;  // when it fits
+  // When it fits: blocks of the segments that views share, and of all other parts.
+  std::shared_ptr<const SearchBlocks> segments_, rest_;
+  std::vector<const SearchBlock*> whole_;
   std::shared_ptr<DeviceSet> set_;             // in use: what else is there goes first
   std::optional<SharePlan> plan_;  // of `whole_`, for the next search
   bool begun_ = false;             // the outcome may hold something

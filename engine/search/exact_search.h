@@ -8,7 +8,7 @@
 
 namespace warplite::engine {
 
-// `but`: parts of the view that are left out; null: none.
+// `but`: parts of the view that are left out, those beyond its end are not; null: none.
 compute::HitTable exact_nearest(const View& view, const Selection& rows,
                                 const index::Index& index, const SearchRequest& request,
                                 std::size_t k, const std::vector<bool>* but);

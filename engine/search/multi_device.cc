@@ -18,10 +18,10 @@ struct Candidacy {
 
 class Planner {
  public:
-  Planner(std::span<compute::Device* const> devices, std::span<const SearchBlock> blocks,
+  Planner(std::span<compute::Device* const> devices, std::span<const SearchBlock* const> blocks,
           std::size_t queries)
       : blocks_(blocks), queries_(queries) {
-    for (const SearchBlock& block : blocks) total_ += block.cached() ? block.bytes() : 0;
+    for (const SearchBlock* block : blocks) total_ += block->cached() ? block->bytes() : 0;
     for (compute::Device* device : devices) candidates_.push_back(look_at(*device));
   }
 
@@ -49,14 +49,14 @@ class Planner {
       return candidate;
     }
     std::vector<Residency::Want> wanted;
-    for (const SearchBlock& block : blocks_) {
-      if (block.cached()) wanted.push_back({block.vectors.key, block.bytes()});
+    for (const SearchBlock* block : blocks_) {
+      if (block->cached()) wanted.push_back({block->vectors.key, block->bytes()});
     }
     const auto has = std::make_unique<bool[]>(wanted.size());
     candidate.holding = Residency::instance().holding(device, wanted, {has.get(), wanted.size()});
     std::size_t next = 0;
     for (std::size_t i = 0; i < blocks_.size(); ++i) {
-      if (blocks_[i].cached()) candidate.has[i] = has[next++];
+      if (blocks_[i]->cached()) candidate.has[i] = has[next++];
     }
     return candidate;
   }
@@ -70,7 +70,7 @@ class Planner {
   }
 
   void give(std::size_t i, Candidacy& to, Share& share) const {
-    const SearchBlock& block = blocks_[i];
+    const SearchBlock& block = *blocks_[i];
     share.blocks.push_back(&block);
     share.bytes += block.bytes();
     to.assigned += block.bytes();
@@ -114,7 +114,7 @@ class Planner {
     }
     const auto holder = [&](std::size_t i) {
       return std::find_if(candidates_.begin(), candidates_.end(),
-                          [&](const Candidacy& one) { return blocks_[i].cached() && one.has[i]; });
+                          [&](const Candidacy& one) { return blocks_[i]->cached() && one.has[i]; });
     };
     const auto place = [&](std::size_t i, std::vector<Candidacy>::iterator at) {
       give(i, *at, shares[static_cast<std::size_t>(at - candidates_.begin())]);
@@ -142,7 +142,7 @@ class Planner {
     return room(a) < room(b);
   }
 
-  std::span<const SearchBlock> blocks_;
+  std::span<const SearchBlock* const> blocks_;
   const std::size_t queries_;
   std::size_t total_ = 0;  // bytes that devices keep
   std::vector<Candidacy> candidates_;
@@ -153,7 +153,7 @@ class Planner {
 bool Share::ready() const { return nearly_all(missing_bytes, bytes); }
 
 SharePlan plan_shares(std::span<compute::Device* const> devices,
-                      std::span<const SearchBlock> blocks, std::size_t queries) {
+                      std::span<const SearchBlock* const> blocks, std::size_t queries) {
   return Planner(devices, blocks, queries).plan();
 }
 

@@ -39,7 +39,7 @@ struct SharePlan {
 
 // REQUIRES: devices is not empty; the blocks outlive the plan.
 SharePlan plan_shares(std::span<compute::Device* const> devices,
-                      std::span<const SearchBlock> blocks, std::size_t queries);
+                      std::span<const SearchBlock* const> blocks, std::size_t queries);
 
 // Copies what is missing and searches the selected rows. `work` has everything but its blocks.
 // `failed`: set to the device whose error is returned.

@@ -52,10 +52,13 @@ class SegmentList {
 
   const Parts& parts() const { return parts_; }
   const RowIdIndex& rowids() const { return rowids_; }
+  // What searches keep of the segments: see View.
+  const std::shared_ptr<DerivedStore>& derived() const { return derived_; }
 
  private:
   Parts parts_;  // ascending id
   RowIdIndex rowids_;
+  std::shared_ptr<DerivedStore> derived_ = std::make_shared<DerivedStore>();
 };
 
 struct Snapshot {

@@ -23,12 +23,13 @@ Value Part::decode_vector(std::size_t, std::uint32_t) const {
 
 View::View(const Layout& layout, storage::Store& store,
            std::vector<std::shared_ptr<const Part>> parts, std::vector<Stamp> models,
-           ContentSource* content)
+           ContentSource* content, SharedSegments segments)
     : layout_(&layout),
       store_(&store),
       parts_(std::move(parts)),
       models_(std::move(models)),
-      content_(content) {}
+      content_(content),
+      segments_(std::move(segments)) {}
 
 View::View(const View& rows, std::vector<std::shared_ptr<const Part>> parts)
     : View(*rows.layout_, *rows.store_, std::move(parts), {}, rows.content_) {

@@ -109,11 +109,19 @@ struct Location {
   std::uint32_t row;
 };
 
+// The first `count` parts of a view are segments, all that the table has and just as it has them: what
+// searches keep of these serves every view that shares `derived`.
+struct SharedSegments {
+  std::size_t count = 0;
+  std::shared_ptr<DerivedStore> derived = nullptr;
+};
+
 class View {
  public:
   // `models`: per vector column, or empty. `content`: where the rows are, when they are elsewhere.
   View(const Layout& layout, storage::Store& store, std::vector<std::shared_ptr<const Part>> parts,
-       std::vector<Stamp> models = {}, ContentSource* content = nullptr);
+       std::vector<Stamp> models = {}, ContentSource* content = nullptr,
+       SharedSegments segments = {});
   // The same rows, held by other parts: as many, each with as many rows. It has no models.
   View(const View& rows, std::vector<std::shared_ptr<const Part>> parts);
 
@@ -164,6 +172,11 @@ class View {
 
   // Things that searches keep for the next search of this view, each kind for itself.
   DerivedStore& derived() const { return derived_; }
+  // Those that are of its segments alone serve the next views too, as long as only other rows change.
+  std::size_t shared_segments() const { return segments_.count; }
+  DerivedStore& derived_of_segments() const {
+    return segments_.count == 0 ? derived_ : *segments_.derived;
+  }
 
  private:
   const Layout* layout_;
@@ -171,6 +184,7 @@ class View {
   std::vector<std::shared_ptr<const Part>> parts_;
   std::vector<Stamp> models_;
   ContentSource* content_;
+  SharedSegments segments_;
   mutable std::vector<Location> vanished_;
   mutable bool models_lost_ = false;
   mutable bool outdated_ = false;

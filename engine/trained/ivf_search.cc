@@ -125,6 +125,7 @@ compute::HitTable exact_of_some(const View& view, const Selection& rows, const i
   SearchRequest some = request;
   some.queries = queries;
   std::vector<bool> others = coded.coded;
+  others.resize(view.parts());
   others.flip();
   return exact_nearest(view, rows, index, some, k, &others);
 }
@@ -132,7 +133,7 @@ compute::HitTable exact_of_some(const View& view, const Selection& rows, const i
 compute::HitTable ivf_nearest(const View& view, const Selection& rows, const index::Index& index,
                               const SearchRequest& request, std::size_t k) {
   const index::InvertedIndex& trained = *index.trained()->inverted();
-  IvfMemo& memo = view.derived().of<IvfMemo>();
+  IvfMemo& memo = view.derived_of_segments().of<IvfMemo>();
   const std::shared_ptr<const CodedParts> coded = memo.coded(view, request.column);
   if (coded->parts.empty()) return exact_nearest(view, rows, index, request, k, nullptr);
   const std::shared_ptr<const index::InvertedModel> model =
@@ -179,8 +180,9 @@ class IvfSearcher : public Searcher {
     if (k > rows.count() / kPart) return false;
     const auto model = index::inverted(view.load_model(request.column, trained));
     const Reach reach =
-        view.derived().of<ReachMemo>().of({*trained.inverted(), *model, request, view.live_rows(),
-                                           rows.count(), k, view.layout().codes_only});
+        view.derived_of_segments().of<ReachMemo>().of({*trained.inverted(), *model, request,
+                                                       view.live_rows(), rows.count(), k,
+                                                       view.layout().codes_only});
     return !reach.exact && reach.nprobe < model->shape().lists;
   }
   bool must_compare_all(const index::Trained& trained,

@@ -76,7 +76,7 @@ class IvfSet : public HeldSet {
   std::vector<const compute::Buffer*> vectors_;  // parallel to coded parts; null: left out
 };
 
-// What else is known of one view. It belongs to the view.
+// What else is known of coded segments. It belongs to them, as views share them.
 class IvfMemo {
  public:
   // Found by the first call. REQUIRES: view.model(column) is not null.

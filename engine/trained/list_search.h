@@ -92,7 +92,7 @@ class ListSearch {
   std::size_t bytes_of(const std::vector<bool>& parts) const;
   std::size_t vector_bytes(const std::vector<bool>& parts) const;
 
-  ReachMemo& memo() const { return view_.derived().of<ReachMemo>(); }
+  ReachMemo& memo() const { return view_.derived_of_segments().of<ReachMemo>(); }
 
   ReachQuestion question(std::uint64_t selected) const {
     return {index_, model_, request_, coded_->rows, selected, k_, view_.layout().codes_only};
@@ -130,7 +130,7 @@ class ListSearch {
   // copied in the background.
   bool ready(compute::Device& device);
 
-  HeldSets<IvfSet>& sets() const { return view_.derived().of<HeldSets<IvfSet>>(); }
+  HeldSets<IvfSet>& sets() const { return view_.derived_of_segments().of<HeldSets<IvfSet>>(); }
   std::shared_ptr<IvfSet> known_set(const compute::Device& device) const {
     return sets().find(request_.column, device,
                        [this](const IvfSet& set) { return set.has_vectors() || !with_vectors_; });

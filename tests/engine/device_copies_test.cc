@@ -46,6 +46,46 @@ TEST_CASE("a changed row costs the copy of its segment only") {
   CHECK(gpus[0].uploaded_bytes - after <= table.segment_bytes());
 }
 
+TEST_CASE("connections that see the same unsealed rows share one copy of them") {
+  FakeGpus gpus(1);
+  gpus.start();
+  const testing::TemporaryFile file;
+  const SqlSession writer(file.path()), a(file.path()), b(file.path());
+  const std::string row = "zeroblob(4)";
+  const std::string numbers = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c LIMIT ";
+  writer.must_run("CREATE VIRTUAL TABLE t USING warp(e FLOAT[1])");
+  writer.must_run(numbers + "100) INSERT INTO t(e) SELECT " + row + " FROM c");
+  const auto uploaded = [&](const SqlSession& session) {
+    const std::size_t before = gpus[0].uploaded_bytes;
+    CHECK(session.must_run("SELECT count(*) FROM warp_knn_search('t', 'e', " + row +
+                           ", 1000, '{\"device\":\"gpu\"}')") ==
+          session.must_run("SELECT min(count(*), 1000) FROM t"));
+    return gpus[0].uploaded_bytes - before;
+  };
+  CHECK(uploaded(a) == 100 * sizeof(float));
+  CHECK(uploaded(b) == 0);
+  writer.must_run("INSERT INTO t(e) VALUES (" + row + ")");
+  CHECK(uploaded(b) == 101 * sizeof(float));
+  CHECK(uploaded(a) == 0);
+  SUBCASE("pending rows are one connection's own") {
+    a.must_run("BEGIN; DELETE FROM t WHERE rowid = 5; INSERT INTO t(e) VALUES (" + row + ")");
+    CHECK(uploaded(a) > 0);
+    CHECK(uploaded(b) == 0);
+    a.must_run("ROLLBACK");
+    CHECK(uploaded(a) == 0);
+  }
+  SUBCASE("segments stay as they are while rows come and go beside them") {
+    writer.must_run(numbers + "300000) INSERT INTO t(e) SELECT " + row + " FROM c");
+    CHECK(uploaded(a) > 200000 * sizeof(float));
+    writer.must_run("INSERT INTO t(e) VALUES (" + row + ")");
+    CHECK(uploaded(a) < 100000 * sizeof(float));
+    CHECK(uploaded(b) == 0);
+    writer.must_run("DELETE FROM t WHERE rowid = 1");  // of a segment
+    CHECK(uploaded(a) == 0);
+    CHECK(uploaded(b) == 0);
+  }
+}
+
 TEST_CASE("copies count against their device, not against the host") {
   FakeGpus gpus(1);
   gpus.start();
