@@ -66,6 +66,13 @@ struct Collection::Impl {
   bool code_segments(OnInterrupt on_interrupt, const index::Progress& progress);
   void train_again(const index::Progress& progress);
   void train_what_waits(const index::Progress& progress);
+  std::string subject(std::size_t column) const;
+  std::shared_ptr<const index::InvertedModel> measurable(std::size_t column);
+  std::optional<NewModel> measure_column(std::size_t column, double changed,
+                                         const index::Progress& progress);
+  std::optional<NewModel> measure_in_time(std::size_t column, double changed,
+                                          const index::Progress& progress);
+  std::optional<NewModel> restore_recall(std::size_t column, const index::Progress& progress);
   NewModel learn_column(std::size_t column, std::uint32_t seconds,
                         const index::Progress& progress);
   std::optional<NewModel> try_to_learn(std::size_t column, std::uint32_t seconds,

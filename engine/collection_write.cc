@@ -1,13 +1,9 @@
 #include <algorithm>
-#include <chrono>
-#include <cmath>
 #include <limits>
-#include <new>
 #include <utility>
 
 #include "engine/collection_impl.h"
 #include "engine/filter/content_hits.h"
-#include "engine/trained/training.h"
 
 namespace warplite::engine {
 namespace {
@@ -141,166 +137,6 @@ void Collection::Impl::rewrite_segments(RewriteScope scope) {
   });
 }
 
-// Learns, and says in the host's log that it does and how long it took.
-NewModel Collection::Impl::learn_column(std::size_t column, std::uint32_t seconds,
-                                        const index::Progress& progress) {
-  using Clock = std::chrono::steady_clock;
-  const index::Trained& index = *options.vectors[column].made->trained();
-  const Snapshot& base = *transaction.base();
-  const std::string subject =
-      "warp: " + store.schema() + "." + store.table() + "." + options.vectors[column].name + ": ";
-  const std::uint64_t rows = sealed_rows(base, column) + base.tail.live;
-  const std::string plan = index.plan(rows);
-  store.notice(subject + "training on " + std::to_string(rows) + " rows" +
-               (plan.empty() ? "" : ", " + plan));
-  const Clock::time_point begin = Clock::now();
-  const auto took = [&] {
-    const std::chrono::duration<double> time = Clock::now() - begin;
-    return std::to_string(std::lround(time.count() * 1000)) + " ms";
-  };
-  try {
-    NewModel model{column, learn(base, options, column, index, seconds, cancellation, progress)};
-    store.notice(subject + "trained in " + took());
-    return model;
-  } catch (const std::exception& error) {
-    store.notice(subject + "training ended after " + took() + ": " + error.what());
-    throw;
-  }
-}
-
-// Returns what the column's index learns from the current base; nothing when there is too little
-// for it.
-std::optional<NewModel> Collection::Impl::try_to_learn(std::size_t column, std::uint32_t seconds,
-                                                       const index::Progress& progress) {
-  try {
-    return learn_column(column, seconds, progress);
-  } catch (const Error& error) {
-    if (error.kind() != ErrorKind::kInvalid && error.kind() != ErrorKind::kNoMemory) throw;
-  } catch (const std::bad_alloc&) {
-  }
-  return std::nullopt;
-}
-
-// The same, within the limit of time there is.
-std::optional<NewModel> Collection::Impl::learn_in_time(std::size_t column,
-                                                        const index::Progress& progress) {
-  const std::uint32_t seconds = training_limit();
-  TimeLimit limit(cancellation, seconds);
-  const Serving limited(cancellation, &limit);
-  try {
-    return try_to_learn(column, seconds, progress);
-  } catch (const Error& error) {
-    if (error.kind() != ErrorKind::kInterrupted || !limit.passed()) throw;
-  }
-  remember_late(*transaction.base(), column);
-  store.notice("warp: " + store.schema() + "." + store.table() + "." +
-               options.vectors[column].name + ": it took longer than training_seconds, " +
-               std::to_string(seconds) + "; INSERT INTO " + store.table() + "(" + store.table() +
-               ") VALUES('train') has no limit");
-  return std::nullopt;
-}
-
-// False: some of the coding waits.
-bool Collection::Impl::install(const std::vector<NewModel>& models, OnInterrupt on_interrupt,
-                               const index::Progress& progress) {
-  bool complete = false;
-  write_tables([&](const WriteContext& context) {
-    CodingResult result = install_models(context, models, on_interrupt, progress);
-    complete = result.complete;
-    return FlushResult{std::move(result.snapshot), Pending(options.layout)};
-  });
-  return complete;
-}
-
-// Gives codes to the segments that a flush left without, or an interrupt. False: some of it waits.
-bool Collection::Impl::code_segments(OnInterrupt on_interrupt, const index::Progress& progress) {
-  if (all_coded(*transaction.base(), options)) return true;
-  bool complete = false;
-  write_tables([&](const WriteContext& context) {
-    CodingResult result = code_missing(context, on_interrupt, progress);
-    complete = result.complete;
-    return FlushResult{std::move(result.snapshot), Pending(options.layout)};
-  });
-  return complete;
-}
-
-// Says whether vectors of the column went for codes: it cannot learn again.
-bool Collection::Impl::gone(std::size_t column) const {
-  const SegmentList::Parts& segments = transaction.base()->segments();
-  return std::any_of(segments.begin(), segments.end(),
-                     [&](const auto& segment) { return segment->decodes(column); });
-}
-
-// Says whether the rows that are sealed ask for a model, or for another one.
-bool Collection::Impl::wants_model(std::size_t column) {
-  const index::Trained* index = options.vectors[column].made->trained();
-  const std::vector<Stamp>& models = transaction.base()->state.models;
-  if (index == nullptr || gone(column)) return false;
-  const std::uint64_t rows = sealed_rows(*transaction.base(), column);
-  if (rows / 2 < trained_in_vain[column]) return false;
-  if (column >= models.size() || models[column].is_null()) {
-    return index->wants_training(rows, nullptr);
-  }
-  try {
-    return index->wants_training(rows, load_model(store, column, models[column], *index).get());
-  } catch (const Error& error) {
-    if (error.kind() != ErrorKind::kCorrupt) throw;
-    return false;  // searches say so
-  }
-}
-
-// Runs at the end of a transaction that made new segments: tail rows are not coded. Rows do not
-// need it: what an interrupt ends goes on at the end of the next transaction that writes.
-void Collection::Impl::train_when_worthwhile(const index::Progress& progress) {
-  const std::int64_t next = transaction.base()->state.next_segment;
-  if (considered_segment == next || !values_are_there(options)) return;
-  trained_in_vain.resize(options.vectors.size());
-  std::vector<NewModel> models;
-  try {
-    for (std::size_t i = 0; i < options.vectors.size(); ++i) {
-      if (training_limit() == 0 || !wants_model(i) || was_late(*transaction.base(), i)) continue;
-      auto model = learn_in_time(i, progress);
-      trained_in_vain[i] = model ? 0 : sealed_rows(*transaction.base(), i);
-      if (model) models.push_back(std::move(*model));
-    }
-  } catch (const Error& error) {
-    if (error.kind() == ErrorKind::kInterrupted) return;
-    throw;
-  }
-  bool complete = models.empty() || install(models, OnInterrupt::kWait, progress);
-  complete = complete && code_segments(OnInterrupt::kWait, progress);
-  if (complete) considered_segment = next;
-}
-
-// Trains again after a rewrite that left segments without codes. Damage of an old model does not
-// matter.
-void Collection::Impl::train_again(const index::Progress& progress) {
-  std::vector<NewModel> models;
-  const storage::State& state = transaction.base()->state;
-  for (std::size_t i = 0; i < options.vectors.size(); ++i) {
-    const index::Trained* index = options.vectors[i].made->trained();
-    if (index == nullptr) continue;
-    const bool known = i < state.models.size() && !state.models[i].is_null();
-    if (!known && !index->wants_training(sealed_rows(*transaction.base(), i), nullptr)) continue;
-    if (auto model = try_to_learn(i, 0, progress)) models.push_back(std::move(*model));
-  }
-  if (!models.empty()) install(models, OnInterrupt::kFail, progress);
-  code_segments(OnInterrupt::kFail, progress);
-}
-
-// Trains what the end of a transaction would, or had no time for.
-void Collection::Impl::train_what_waits(const index::Progress& progress) {
-  if (!values_are_there(options)) return;
-  trained_in_vain.assign(options.vectors.size(), 0);
-  std::vector<NewModel> models;
-  for (std::size_t i = 0; i < options.vectors.size(); ++i) {
-    if (!wants_model(i)) continue;
-    if (auto model = try_to_learn(i, 0, progress)) models.push_back(std::move(*model));
-  }
-  if (!models.empty()) install(models, OnInterrupt::kFail, progress);
-  code_segments(OnInterrupt::kFail, progress);
-}
-
 void Collection::Impl::roll_back() noexcept {
   rollback_waits = false;
   base_current = false;
@@ -313,12 +149,6 @@ void Collection::Impl::roll_back() noexcept {
   created = {};
   forget_view();
   forget_thoughts();
-}
-
-// Forgets what was found out about segments that exist no longer.
-void Collection::Impl::forget_thoughts() noexcept {
-  considered_segment = 0;
-  trained_in_vain.clear();
 }
 
 // --- the interface ---------------------------------------------------------
@@ -453,39 +283,6 @@ void Collection::rebuild(compute::Cancellation* cancellation, const index::Progr
   if (impl_->options.content != nullptr) return impl_->refill(progress);
   impl_->rewrite_segments(RewriteScope::kEverything);
   impl_->train_again(progress);
-}
-
-void Collection::train(compute::Cancellation* cancellation, const index::Progress& progress) {
-  const Serving serving(impl_->cancellation, cancellation);
-  impl_->prepare_write();
-  impl_->look_again();
-  impl_->flush_pending(FlushScope::kAll);
-  std::vector<NewModel> models;
-  std::optional<Error> failure;  // of the first column that cannot learn
-  bool gone = false;
-  for (std::size_t i = 0; i < impl_->options.vectors.size(); ++i) {
-    const index::Trained* index = impl_->options.vectors[i].made->trained();
-    if (index == nullptr) continue;
-    if (impl_->gone(i)) {
-      gone = true;
-      continue;
-    }
-    try {
-      models.push_back(impl_->learn_column(i, 0, progress));
-    } catch (const Error& error) {
-      if (error.kind() != ErrorKind::kInvalid) throw;
-      if (failure) continue;
-      failure.emplace(ErrorKind::kInvalid,
-                      table() + "." + impl_->options.vectors[i].name + ": " + error.what());
-    }
-  }
-  if (models.empty() && failure) throw *failure;
-  if (models.empty() && !gone) {
-    throw Error(ErrorKind::kInvalid, table() + ": no column has an index that is trained");
-  }
-  impl_->rewrite_segments(RewriteScope::kTail);
-  if (!models.empty()) impl_->install(models, OnInterrupt::kFail, progress);
-  impl_->code_segments(OnInterrupt::kFail, progress);
 }
 
 }  // namespace warplite::engine

@@ -27,6 +27,17 @@ namespace warplite::index {
 // 0 to 1. It may be empty. It is called on the thread that asked for the work, now and then.
 using Progress = std::function<void(const std::string& what, double done)>;
 
+// A table at a time: rows that it has, and the number that its next segment will get. So segments from that
+// number on are newer.
+struct TableMoment {
+  std::uint64_t rows = 0;
+  std::int64_t next_segment = 0;
+
+  TableMoment() = default;
+  TableMoment(std::uint64_t table_rows, std::int64_t next = 0)
+      : rows(table_rows), next_segment(next) {}
+};
+
 // Codes of one segment, as Model::encode() made them.
 struct CodedBlock {
   std::span<const std::byte> codes;
@@ -149,7 +160,7 @@ class Trained : public Index {
   virtual bool wants_training(std::uint64_t rows, const Model* model) const = 0;
   // Throws Error{kInvalid} that says what is missing when the sample is too small.
   virtual std::shared_ptr<const Model> train(compute::Device& device, const MatrixView& sample,
-                                             std::uint64_t table_rows,
+                                             const TableMoment& table,
                                              compute::Cancellation* cancellation,
                                              const Progress& progress) const = 0;
   // Bytes that a device compares to train with so many rows; 0: it has no part in it.
@@ -169,6 +180,17 @@ class InvertedIndex : public Trained {
   virtual std::uint32_t default_nprobe(const InvertedModel& model) const = 0;
   // The recall that the table asks for, if it does.
   virtual std::optional<double> default_recall() const = 0;
+
+  // Rows it wants to measure recall with, of a table of so many; 0: too few tell anything.
+  virtual std::size_t measured_rows(std::uint64_t rows) const = 0;
+  // The same model, whose codes stay as they are, with its recall measured anew by a sample of the table
+  // as it is now. Null: the sample has too few rows.
+  virtual std::shared_ptr<const InvertedModel> measure(compute::Device& device,
+                                                       const InvertedModel& model,
+                                                       const MatrixView& sample,
+                                                       const TableMoment& table,
+                                                       compute::Cancellation* cancellation,
+                                                       const Progress& progress) const = 0;
 };
 
 }  // namespace warplite::index

@@ -23,6 +23,7 @@ struct SearchReport {
   std::uint32_t nprobe = 0;              // lists that a query looked into, at most; 0: it has none
   std::optional<std::size_t> refine;     // where codes were compared
   std::optional<double> expected_recall;  // none: it was never measured
+  bool recall_fell = false;              // since the index learnt, as rows became others
   bool recall_unknown = false;           // a recall was asked for that was never measured
 };
 

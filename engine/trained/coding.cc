@@ -39,7 +39,9 @@ class Recoder {
 
   void install(std::span<const NewModel> models) {
     for (const NewModel& one : models) {
+      const Stamp before = one.same_codes ? next_->state.models[one.column] : Stamp{};
       context_.store.write_model(next_->state, one.column, one.model->bytes());
+      if (one.same_codes) keep_codes(one.column, before);
     }
     write();
   }
@@ -67,6 +69,17 @@ class Recoder {
     std::size_t column;
     Bytes codes;
   };
+
+  // Codes by the model that had the stamp `before` are by the one that replaced it.
+  void keep_codes(std::size_t column, const Stamp& before) {
+    for (auto& part : parts_) {
+      storage::SegmentInfo info = part->info();
+      if (column >= info.codes.size() || info.codes[column].model != before) continue;
+      info.codes[column].model = next_->state.models[column];
+      context_.store.write_entry(info);
+      part = std::make_shared<SegmentPart>(context_.store, context_.options, std::move(info));
+    }
+  }
 
   // False: there is nothing to code, or the rest waits.
   bool encode_part(std::size_t i, std::size_t column, const index::Model& model) {

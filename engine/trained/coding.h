@@ -66,6 +66,7 @@ class Coder {
 struct NewModel {
   std::size_t column;
   std::shared_ptr<const index::Model> model;
+  bool same_codes = false;  // it says of rows what the model before it said: codes stay
 };
 
 // Says what an interrupt, or too little memory, does to coding: it fails, or leaves the rest

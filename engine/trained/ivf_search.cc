@@ -167,6 +167,7 @@ compute::HitTable ivf_nearest(const View& view, const Selection& rows, const ind
     report.nprobe = widening.reach().nprobe;
     if (model->shape().m != 0) report.refine = widening.reach().refine;
     report.expected_recall = widening.reach().expected_recall;
+    report.recall_fell = model->calibration() != nullptr && model->calibration()->fell();
     report.recall_unknown = asked_recall(trained, request) && !report.expected_recall;
   }
   return best;

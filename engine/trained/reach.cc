@@ -10,6 +10,7 @@ namespace warplite::engine {
 namespace {
 
 using index::Calibration;
+using index::Expected;
 using index::Found;
 
 // A choice must hold for queries that nobody has seen: so many standard errors are taken off what
@@ -22,16 +23,8 @@ constexpr double kByte = 0.04;
 // longer.
 constexpr double kExactIsWorth = 1.2;
 
-// The recall of a search: that of its lists times that of its codes.
-struct Expected {
-  double recall, error;
-  bool meets(double target) const { return recall - kErrors * error >= target; }
-};
-
-Expected product(const Found& lists, const Found& codes) {
-  const double a = lists.part, b = codes.part;
-  return {a * b,
-          std::hypot(static_cast<double>(lists.error) * b, static_cast<double>(codes.error) * a)};
+bool meets(const Expected& expected, double target) {
+  return expected.recall - kErrors * expected.error >= target;
 }
 
 class Choice {
@@ -66,7 +59,7 @@ class Choice {
   }
 
   Expected expected(std::uint32_t nprobe, std::size_t refine) const {
-    return product(in_lists(nprobe), by_codes(refine));
+    return {in_lists(nprobe), by_codes(refine)};
   }
 
  private:
@@ -84,22 +77,17 @@ class Choice {
     if (nprobe >= lists_) return {1, 0};
     return around_.found(calibration_.lists, nprobe);
   }
-  // Of a larger share than was measured what is lost is about as much.
   Found by_codes(std::size_t refine) const {
-    if (!coded()) return {1, 0};
-    const Calibration::Table& codes = calibration_.codes;
-    const double most = codes.shares.empty() ? 0 : static_cast<double>(codes.shares.back());
-    return codes.at(std::min(around_.share, most),
-                    static_cast<double>(std::max<std::size_t>(refine, 1)));
+    return coded() ? calibration_.by_codes(around_.share, refine) : Found{1, 0};
   }
 
   // The fewest lists.
   std::optional<Reach> with_refine(std::size_t refine, double target) const {
-    if (!expected(lists_, refine).meets(target)) return std::nullopt;
+    if (!meets(expected(lists_, refine), target)) return std::nullopt;
     std::uint32_t low = 1, high = lists_;
     while (low < high) {
       const std::uint32_t middle = low + (high - low) / 2;
-      if (expected(middle, refine).meets(target)) {
+      if (meets(expected(middle, refine), target)) {
         high = middle;
       } else {
         low = middle + 1;

@@ -7,11 +7,15 @@
 #include <mutex>
 #include <vector>
 
+#include "index/ivf/calibration.h"
+
 namespace warplite::engine {
 namespace {
 
 // Bytes that two cores compare in a second of training; a little less than measured.
 constexpr double kBytesPerSecond = 2e11;
+// How many rows each row of a sample is compared with to measure recall, about.
+constexpr double kComparisons = 1024;
 
 std::atomic<std::uint32_t> limit{30};
 
@@ -78,6 +82,16 @@ class Strata {
   std::uint64_t chosen_ = 0;
 };
 
+bool has_vectors(const SegmentPart& segment, std::size_t column) {
+  return !segment.info().vectors[column].is_null();
+}
+
+void check_cancelled(compute::Cancellation* cancellation) {
+  if (cancellation != nullptr && cancellation->requested()) {
+    throw Error(ErrorKind::kInterrupted, "interrupted");
+  }
+}
+
 class Sampler {
  public:
   Sampler(const Layout::Vector& shape, std::size_t column, Strata strata)
@@ -87,18 +101,24 @@ class Sampler {
     sample_.type = shape.type;
   }
 
+  // The sample, which lives as long as this.
+  MatrixView take(const Snapshot& snapshot, compute::Cancellation* cancellation) {
+    for (const auto& segment : snapshot.segments()) {
+      check_cancelled(cancellation);
+      if (has_vectors(*segment, column_)) add(*segment);
+    }
+    if (snapshot.tail.part != nullptr) add(*snapshot.tail.part);
+    sample_.data = bytes_.data();
+    return sample_;
+  }
+
+ private:
   void add(const Part& part) {
     const std::uint64_t end = next_ + part.live_rows();
     if (strata_.any_before(end)) copy(part);
     next_ = end;
   }
 
-  MatrixView sample() {
-    sample_.data = bytes_.data();
-    return sample_;
-  }
-
- private:
   void copy(const Part& part) {
     const Part::Vectors vectors = part.vectors(column_);
     std::uint64_t number = next_;
@@ -117,8 +137,8 @@ class Sampler {
   std::uint64_t next_ = 0;
 };
 
-bool has_vectors(const SegmentPart& segment, std::size_t column) {
-  return !segment.info().vectors[column].is_null();
+std::uint64_t live_rows(const Snapshot& snapshot, std::size_t column) {
+  return sealed_rows(snapshot, column) + snapshot.tail.live;
 }
 
 // Null: there are none.
@@ -127,12 +147,6 @@ Stamp first_vectors(const Snapshot& snapshot, std::size_t column) {
     if (has_vectors(*segment, column)) return segment->info().vectors[column];
   }
   return {};
-}
-
-void check_cancelled(compute::Cancellation* cancellation) {
-  if (cancellation != nullptr && cancellation->requested()) {
-    throw Error(ErrorKind::kInterrupted, "interrupted");
-  }
 }
 
 }  // namespace
@@ -166,24 +180,54 @@ std::uint64_t sealed_rows(const Snapshot& snapshot, std::size_t column) {
   return rows;
 }
 
+bool recall_is_dated(const Snapshot& snapshot, std::size_t column, const index::InvertedIndex& index,
+                     const index::InvertedModel& model, double part) {
+  const std::uint64_t rows = sealed_rows(snapshot, column);
+  if (index.measured_rows(rows) == 0) return false;
+  const index::Calibration* const known = model.calibration();
+  const index::TableMoment then = known == nullptr ? index::TableMoment() : known->table;
+  std::uint64_t newer = 0;
+  for (const auto& segment : snapshot.segments()) {
+    const storage::SegmentInfo& info = segment->info();
+    if (info.id >= then.next_segment && has_vectors(*segment, column)) newer += info.live_rows;
+  }
+  const double least = part * static_cast<double>(rows);
+  const auto gone = static_cast<double>(then.rows) - static_cast<double>(rows - newer);
+  return static_cast<double>(newer) >= least || gone >= least;
+}
+
+std::shared_ptr<const index::InvertedModel> measure(
+    const Snapshot& snapshot, const TableOptions& options, std::size_t column,
+    const index::InvertedIndex& index, const index::InvertedModel& model,
+    compute::Cancellation* cancellation, const index::Progress& progress) {
+  const std::uint64_t rows = live_rows(snapshot, column);
+  Sampler sampler(options.layout.vectors[column], column,
+                  Strata(rows, index.measured_rows(rows)));
+  const MatrixView sample = sampler.take(snapshot, cancellation);
+  std::shared_ptr<const index::InvertedModel> measured;
+  const double bytes = static_cast<double>(sample.rows) * static_cast<double>(sample.stride());
+  on_worker({{}, training_ability(), kComparisons * bytes, cancellation},
+            [&](compute::Device& device) {
+              measured = index.measure(device, model, sample,
+                                       {rows, snapshot.state.next_segment}, cancellation, progress);
+            });
+  return measured;
+}
+
 std::shared_ptr<const index::Model> learn(const Snapshot& snapshot, const TableOptions& options,
                                           std::size_t column, const index::Trained& index,
                                           std::uint32_t seconds,
                                           compute::Cancellation* cancellation,
                                           const index::Progress& progress) {
-  const std::uint64_t rows = sealed_rows(snapshot, column) + snapshot.tail.live;
+  const std::uint64_t rows = live_rows(snapshot, column);
   Sampler sampler(options.layout.vectors[column], column,
                   Strata(rows, rows_in_time(index, rows, seconds)));
-  for (const auto& segment : snapshot.segments()) {
-    check_cancelled(cancellation);
-    if (has_vectors(*segment, column)) sampler.add(*segment);
-  }
-  if (snapshot.tail.part != nullptr) sampler.add(*snapshot.tail.part);
-  const MatrixView sample = sampler.sample();
+  const MatrixView sample = sampler.take(snapshot, cancellation);
   std::shared_ptr<const index::Model> model;
   on_worker({{}, training_ability(), index.training_bytes(sample.rows), cancellation},
             [&](compute::Device& device) {
-              model = index.train(device, sample, rows, cancellation, progress);
+              model = index.train(device, sample, {rows, snapshot.state.next_segment}, cancellation,
+                                  progress);
             });
   return model;
 }

@@ -50,6 +50,18 @@ bool was_late(const Snapshot& snapshot, std::size_t column);
 // Live rows of sealed segments whose column is not all NULL: what training is worth while for.
 std::uint64_t sealed_rows(const Snapshot& snapshot, std::size_t column);
 
+// Says whether so large a part of the rows is of segments that are newer than what the model's recall was
+// measured with, or so large a part of those rows has gone, that it is to be measured again.
+bool recall_is_dated(const Snapshot& snapshot, std::size_t column, const index::InvertedIndex& index,
+                     const index::InvertedModel& model, double part);
+
+// The model, its recall measured with the rows that there are now; null: these are too few. Throws
+// Error{kInterrupted}.
+std::shared_ptr<const index::InvertedModel> measure(
+    const Snapshot& snapshot, const TableOptions& options, std::size_t column,
+    const index::InvertedIndex& index, const index::InvertedModel& model,
+    compute::Cancellation* cancellation, const index::Progress& progress);
+
 // Learns from rows_in_time(). Throws Error{kInvalid} when there are too few vectors,
 // Error{kInterrupted}.
 std::shared_ptr<const index::Model> learn(const Snapshot& snapshot, const TableOptions& options,

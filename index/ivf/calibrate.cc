@@ -28,6 +28,11 @@ constexpr std::size_t kCounts[] = {1, 3, 10};   // of these, that are wanted
 constexpr std::size_t kCodedCounts[] = {1, 10, 100};
 constexpr std::size_t kCandidates = 1024;   // which every device takes
 
+// Among which the nearest are sought.
+std::size_t most_rows(std::size_t row_bytes) {
+  return std::min(kMostRows, std::max(kCodedRows, kMostBytes / row_bytes));
+}
+
 // Some rows of the sample, one after another.
 class Picked {
  public:
@@ -118,8 +123,7 @@ class Measurement {
   }
 
   static std::size_t base_rows(const MatrixView& sample) {
-    const std::size_t most = std::max(kCodedRows, kMostBytes / sample.stride());
-    return std::min({sample.rows - held_rows(sample.rows), kMostRows, most});
+    return std::min(sample.rows - held_rows(sample.rows), most_rows(sample.stride()));
   }
 
   compute::HitTable nearest(std::size_t rows, std::size_t held, std::size_t k) const {
@@ -349,6 +353,8 @@ class Measurement {
 };
 
 }  // namespace
+
+std::size_t calibration_rows(std::size_t row_bytes) { return most_rows(row_bytes) + kHeldRows; }
 
 std::size_t held_rows(std::size_t sample_rows) {
   const std::size_t held = std::min(kHeldRows, sample_rows / kHeldShare);

@@ -11,13 +11,30 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "stored bytes are little-endian");
 
-constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kVersion = 2;
+constexpr std::uint32_t kUndated = 1;  // the version that does not say when it was measured
+constexpr float kFall = 0.02f;         // of recall, that is worth a training
+constexpr float kErrors = 2;
 constexpr std::uint32_t kMostShares = 64, kMostLooks = 256;
 constexpr std::uint32_t kMostLook = 1u << 20;  // lists there can be, and candidates of use
 
 struct Header {
   std::uint32_t version, shares, probes, code_shares, refines;
 };
+struct Dated {
+  Found trained, present;
+  std::uint32_t usual_nprobe;
+  std::uint32_t rows[2], next_segment[2];  // low halves first
+};
+static_assert(sizeof(Dated) == 36);
+
+void put(std::uint64_t value, std::uint32_t (&halves)[2]) {
+  halves[0] = static_cast<std::uint32_t>(value);
+  halves[1] = static_cast<std::uint32_t>(value >> 32);
+}
+std::uint64_t number(const std::uint32_t (&halves)[2]) {
+  return halves[0] | std::uint64_t{halves[1]} << 32;
+}
 
 [[noreturn]] void corrupt(const std::string& what) {
   throw Error(ErrorKind::kCorrupt, "what the model of the index says of recall " + what);
@@ -56,11 +73,25 @@ bool ascends(const std::vector<T>& values) {
          values.end();
 }
 
+bool can_be(const Found& found) {
+  return found.part >= 0 && found.part <= 1 && found.error >= 0 && found.error <= 1;
+}
+
+void take_date(std::span<const std::byte>& from, Calibration& to) {
+  std::vector<Dated> dated;
+  take(from, 1, dated);
+  to.trained = dated[0].trained;
+  to.present = dated[0].present;
+  to.usual_nprobe = dated[0].usual_nprobe;
+  to.table = {number(dated[0].rows), static_cast<std::int64_t>(number(dated[0].next_segment))};
+  if (!can_be(to.trained) || !can_be(to.present) || to.usual_nprobe > kMostLook ||
+      to.table.next_segment < 0) {
+    corrupt("was at a time that cannot be");
+  }
+}
+
 void check(const Calibration::Table& table) {
   const auto share = [](float x) { return x > 0 && x <= 1; };
-  const auto found = [](const Found& x) {
-    return x.part >= 0 && x.part <= 1 && x.error >= 0 && x.error <= 1;
-  };
   if (!std::all_of(table.shares.begin(), table.shares.end(), share) || !ascends(table.shares)) {
     corrupt("is of shares that cannot be");
   }
@@ -69,7 +100,7 @@ void check(const Calibration::Table& table) {
   if (!looks || !ascends(table.looks)) {
     corrupt("is of searches that cannot be");
   }
-  if (!std::all_of(table.found.begin(), table.found.end(), found)) {
+  if (!std::all_of(table.found.begin(), table.found.end(), can_be)) {
     corrupt("is no part of all rows");
   }
 }
@@ -100,6 +131,24 @@ Found between(const Found& a, const Found& b, double part) {
 
 }  // namespace
 
+Expected::Expected(const Found& lists, const Found& codes) {
+  const double a = lists.part, b = codes.part;
+  recall = a * b;
+  error = std::hypot(static_cast<double>(lists.error) * b, static_cast<double>(codes.error) * a);
+}
+
+Found Calibration::by_codes(double share, std::size_t refine) const {
+  const double most = codes.shares.empty() ? 0 : static_cast<double>(codes.shares.back());
+  return codes.at(std::min(share, most), static_cast<double>(std::max<std::size_t>(refine, 1)));
+}
+
+bool Calibration::fell() const {
+  const auto known = [](const Found& found) { return found.error < 1; };
+  const float chance = kErrors * std::hypot(trained.error, present.error);
+  return known(trained) && known(present) &&
+         trained.part - present.part > std::max(kFall, chance);
+}
+
 Found Calibration::Table::at(double share, double look) const {
   if (shares.empty() || looks.empty() || share > static_cast<double>(shares.back())) return {};
   if (look < static_cast<double>(looks.front())) return {};
@@ -128,10 +177,14 @@ Bytes Calibration::bytes() const {
   std::vector<std::byte> out;
   append(out, std::vector<std::uint32_t>{kVersion, count(lists.shares), count(lists.looks),
                                          count(codes.shares), count(codes.looks)});
-  for (const Table* table : {&lists, &codes}) {
-    append(out, table->shares);
-    append(out, table->looks);
-    append(out, table->found);
+  Dated dated{trained, present, usual_nprobe, {}, {}};
+  put(table.rows, dated.rows);
+  put(static_cast<std::uint64_t>(table.next_segment), dated.next_segment);
+  append(out, std::vector<Dated>{dated});
+  for (const Table* one : {&lists, &codes}) {
+    append(out, one->shares);
+    append(out, one->looks);
+    append(out, one->found);
   }
   Bytes bytes(out.size());
   std::memcpy(bytes.data(), out.data(), out.size());
@@ -142,21 +195,23 @@ Calibration Calibration::read(std::span<const std::byte> bytes) {
   Header header;
   if (bytes.size() < sizeof header) corrupt("has " + std::to_string(bytes.size()) + " bytes");
   std::memcpy(&header, bytes.data(), sizeof header);
-  if (header.version != kVersion) {
+  if (header.version != kVersion && header.version != kUndated) {
     corrupt("has version " + std::to_string(header.version) + ", expected " +
-            std::to_string(kVersion));
+            std::to_string(kUndated) + " or " + std::to_string(kVersion));
   }
   if (std::max(header.shares, header.code_shares) > kMostShares ||
       std::max(header.probes, header.refines) > kMostLooks) {
     corrupt("claims more than is ever measured");
   }
-  const std::size_t size = sizeof header + table_size(header.shares, header.probes) +
+  const std::size_t dated = header.version == kUndated ? 0 : sizeof(Dated);
+  const std::size_t size = sizeof header + dated + table_size(header.shares, header.probes) +
                            table_size(header.code_shares, header.refines);
   if (bytes.size() != size) {
     corrupt("has " + std::to_string(bytes.size()) + " bytes, expected " + std::to_string(size));
   }
   std::span<const std::byte> rest = bytes.subspan(sizeof header);
   Calibration calibration;
+  if (dated != 0) take_date(rest, calibration);
   calibration.lists = take_table(rest, header.shares, header.probes);
   calibration.codes = take_table(rest, header.code_shares, header.refines);
   check(calibration.lists);

@@ -6,6 +6,11 @@
 // codes by which a row is not among the candidates that are compared. Each is measured by itself; a
 // search finds the product of both. Bytes, as models keep them, all of 4 each and little-endian:
 //   u32    version, shares, probes, code shares, refines
+// and from version 2 on:
+//   f32    {part, error} of a usual search, when the model was trained; the same now; error 1: not known
+//   u32    the lists that this search looks into
+//   u64    rows of the table now; the number of its next segment
+// then:
 //   f32    shares[], ascending, above 0, up to 1
 //   u32    probes[], ascending, from 1 on
 //   f32    {part, error}[shares][probes]
@@ -33,6 +38,12 @@ struct Found {
   float part = 0, error = 0;
 };
 
+// The recall of a search: that of its lists times that of its codes.
+struct Expected {
+  double recall, error;
+  Expected(const Found& lists, const Found& codes);
+};
+
 class Calibration {
  public:
   // One of the two measurements: by shares, ascending, and by what a search looks at, ascending.
@@ -51,11 +62,27 @@ class Calibration {
 
   Table lists, codes;  // of probes, of refine; codes: empty where nothing is coded
 
+  // What a search for the nearest 10 finds that looks into so many lists: when the model was trained, and
+  // now. Of error 1: not known.
+  Found trained{0, 1}, present{0, 1};
+  std::uint32_t usual_nprobe = 0;
+  // The table when it was measured; a next segment of 0: not known.
+  TableMoment table;
+
+  // What codes find of such a share of the rows, at refine times as many candidates. Of a larger share
+  // than was measured what is lost is about as much.
+  Found by_codes(double share, std::size_t refine) const;
+  // Says whether rows are so unlike those that the model has learnt from that it is worth while to train
+  // again.
+  bool fell() const;
+
   Bytes bytes() const;
   // Throws Error{kCorrupt} unless the bytes are those of a calibration.
   static Calibration read(std::span<const std::byte> bytes);
 };
 
+// Rows of so many bytes that a sample has for all that is measured.
+std::size_t calibration_rows(std::size_t row_bytes);
 // Rows that are held aside of a sample of so many; 0: too few to measure anything.
 std::size_t held_rows(std::size_t sample_rows);
 

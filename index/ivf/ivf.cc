@@ -45,15 +45,43 @@ class IvfIndex : public InvertedIndex {
   }
 
   std::shared_ptr<const Model> train(compute::Device& device, const MatrixView& sample,
-                                     std::uint64_t table_rows,
+                                     const TableMoment& table,
                                      compute::Cancellation* cancellation,
                                      const Progress& progress) const override {
     const TrainingTask task(device, cancellation, progress);
     const IvfParts parts =
-        train_ivf(task.part(0, kLearning), options_, column_, sample, table_rows);
-    const TrainingTask rest = task.part(kLearning, 1);
+        train_ivf(task.part(0, kLearning), options_, column_, sample, table.rows);
     const auto model = make_ivf_model(column_, parts);
-    return make_ivf_model(column_, parts, calibrate(rest, *model, column_.distance, sample));
+    Calibration calibration = calibrate(task.part(kLearning, 1), *model, column_.distance, sample);
+    calibration.table = table;
+    calibration.usual_nprobe = usual_nprobe(*model, calibration, table.rows);
+    calibration.trained = calibration.present = usual(*model, calibration, table.rows);
+    return make_ivf_model(column_, parts, calibration);
+  }
+
+  std::size_t measured_rows(std::uint64_t rows) const override {
+    const std::size_t most = calibration_rows(bytes_per_vector(column_.type, column_.dim));
+    const auto wanted = static_cast<std::size_t>(std::min<std::uint64_t>(rows, most));
+    return held_rows(wanted) == 0 ? 0 : wanted;
+  }
+
+  std::shared_ptr<const InvertedModel> measure(compute::Device& device, const InvertedModel& model,
+                                               const MatrixView& sample, const TableMoment& table,
+                                               compute::Cancellation* cancellation,
+                                               const Progress& progress) const override {
+    if (held_rows(sample.rows) == 0) return nullptr;
+    const TrainingTask task(device, cancellation, progress);
+    Calibration calibration = calibrate(task, model, column_.distance, sample);
+    calibration.table = table;
+    Calibration then = model.calibration() != nullptr ? *model.calibration() : Calibration();
+    if (then.usual_nprobe == 0) {  // it does not say when it was measured: when the model was trained
+      then.usual_nprobe = usual_nprobe(model, then, model.table_rows());
+      then.trained = usual(model, then, model.table_rows());
+    }
+    calibration.usual_nprobe = then.usual_nprobe;
+    calibration.trained = then.trained;
+    calibration.present = usual(model, calibration, table.rows);
+    return with_calibration(model, calibration);
   }
 
   std::string plan(std::uint64_t rows) const override {
@@ -84,6 +112,33 @@ class IvfIndex : public InvertedIndex {
   std::optional<double> default_recall() const override { return options_.recall; }
 
  private:
+  // How the usual search looks, by which models are compared with themselves: as the table says; else far
+  // enough for the recall that most ask for, since beyond it lists hold nearly all in any model.
+  std::uint32_t usual_nprobe(const InvertedModel& model, Calibration calibration,
+                             std::uint64_t rows) const {
+    constexpr float kUsualRecall = 0.95f;
+    if (options_.nprobe == 0) {
+      for (const std::uint32_t nprobe : calibration.lists.looks) {
+        calibration.usual_nprobe = nprobe;
+        if (usual(model, calibration, rows).part >= kUsualRecall) return nprobe;
+      }
+    }
+    return default_nprobe(model);
+  }
+
+  // What it finds of the nearest 10.
+  Found usual(const InvertedModel& model, const Calibration& calibration,
+              std::uint64_t rows) const {
+    if (calibration.lists.shares.empty()) return {0, 1};
+    constexpr double kNearest = 10;
+    const double most = static_cast<double>(calibration.lists.shares.back());
+    const double share = std::min(kNearest / static_cast<double>(rows), most);
+    const Found lists = calibration.lists.at(share, calibration.usual_nprobe);
+    if (model.shape().m == 0) return lists;
+    const Expected both(lists, calibration.by_codes(share, options_.refine));
+    return {static_cast<float>(both.recall), static_cast<float>(both.error)};
+  }
+
   const IvfOptions options_;
   const ColumnShape column_;
 };

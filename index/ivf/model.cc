@@ -257,6 +257,21 @@ std::shared_ptr<const InvertedModel> make_ivf_model(const ColumnShape& column,
   return std::make_shared<IvfModel>(std::move(bytes));
 }
 
+std::shared_ptr<const InvertedModel> with_calibration(const InvertedModel& model,
+                                                      const Calibration& calibration) {
+  Header header;
+  std::memcpy(&header, model.bytes().data(), sizeof header);
+  const std::size_t learnt = ModelLayout(shape_of(header), header.opq != 0).size();
+  const Bytes measured = calibration.bytes();
+  header.version = kVersion;
+  header.calibration = measured.size();
+  Bytes bytes(learnt + measured.size());
+  std::memcpy(bytes.data(), model.bytes().data(), learnt);
+  std::memcpy(bytes.data(), &header, sizeof header);
+  std::memcpy(bytes.data() + learnt, measured.data(), measured.size());
+  return std::make_shared<IvfModel>(std::move(bytes));
+}
+
 std::shared_ptr<const Model> open_ivf_model(std::span<const std::byte> bytes,
                                             const ColumnShape& column, const IvfOptions& options) {
   check(bytes, column, options);

@@ -35,6 +35,10 @@ std::shared_ptr<const InvertedModel> make_ivf_model(const ColumnShape& column,
                                                     const IvfParts& parts,
                                                     const Calibration& calibration = {});
 
+// The same model with another calibration.
+std::shared_ptr<const InvertedModel> with_calibration(const InvertedModel& model,
+                                                      const Calibration& calibration);
+
 // Throws Error{kCorrupt} unless the bytes are of a model for these options and this column.
 std::shared_ptr<const Model> open_ivf_model(std::span<const std::byte> bytes,
                                             const ColumnShape& column, const IvfOptions& options);

@@ -26,9 +26,9 @@ class LshIndex : public Trained {
   }
 
   std::shared_ptr<const Model> train(compute::Device&, const MatrixView& sample,
-                                     std::uint64_t table_rows, compute::Cancellation*,
+                                     const TableMoment& table, compute::Cancellation*,
                                      const Progress&) const override {
-    return train_lsh(options_, column_, sample, table_rows);
+    return train_lsh(options_, column_, sample, table.rows);
   }
   double training_bytes(std::size_t) const override { return 0; }
 

@@ -33,6 +33,7 @@ std::string method(const engine::SearchReport& report) {
   if (answered_alone(report) && !report.approximate) return "index";
   std::string method = report.approximate ? "approximate index" : "";
   if (report.recall_unknown) method += " (its recall was not measured when it was trained)";
+  if (report.recall_fell) method += " (it learnt from rows unlike these: optimize has it learn again)";
   if (answered_alone(report)) return method;
   if (report.approximate) return method + " and brute force";
   return indexed == 0 ? "brute force" : indexed >= report.rows ? "index" : "index and brute force";

@@ -100,10 +100,40 @@ def bounded(tally):
     db.execute("SELECT warp_config('training_seconds', 30)")
 
 
+def drifted(tally):
+    db = connect()
+    db.execute('CREATE VIRTUAL TABLE t USING warp(e INT8[16] index=ivfflat(lists=64, nprobe=4))')
+    # A byte of twelve has few values at first; later all do.
+    few = "unhex(substr(hex(randomblob(4)), 1, 8) || replace(hex(zeroblob(12)), '00', '01'))"
+    if not db.execute("SELECT 1 FROM pragma_function_list WHERE name = 'unhex'").fetchone():
+        db.create_function('unhex', 1, bytes.fromhex)
+    db.execute(f'WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 5000) '
+               f'INSERT INTO t(e) SELECT {few} FROM c')
+    db.execute("INSERT INTO t(t) VALUES ('train')")
+    notices()
+    db.execute("SELECT warp_config('training_seconds', 0)")
+    fill(db, 5000, 16)
+    tally.check(notices() == [], '0: no COMMIT measures')
+    db.execute("SELECT warp_config('training_seconds', 30)")
+    fill(db, 20000, 16)
+    said = notices()
+    tally.check(len(said) == 1 and "VALUES('optimize') has it learn again" in said[0], f'recall fell: {said}')
+    db.execute("SELECT warp_config('training_seconds', 0)")
+    db.execute("INSERT INTO t(t) VALUES ('optimize')")
+    said = notices()
+    tally.check(not any('training on' in one for one in said), f"0: 'optimize' does not learn again: {said}")
+    db.execute("SELECT warp_config('training_seconds', 30)")
+    db.execute("INSERT INTO t(t) VALUES ('optimize')")
+    said = notices()
+    tally.check(any('training on 30000 rows' in one for one in said), f"'optimize' learns again: {said}")
+    db.execute("INSERT INTO t(t) VALUES ('optimize')")
+    tally.check(notices() == [], 'and then has nothing to do')
+
+
 def main():
     listen()
     tally = common.Tally()
-    for body in (announced, never, bounded):
+    for body in (announced, never, bounded, drifted):
         body(tally)
     tally.finish()
 

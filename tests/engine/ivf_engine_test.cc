@@ -266,6 +266,34 @@ TEST_CASE("a transaction whose end is interrupted while it trains or codes keeps
   }
 }
 
+TEST_CASE("a transaction whose end is interrupted while it measures recall keeps its rows") {
+  bool ended = true;
+  const Question question{.k = 30, .nprobe = 16, .refine = kAllOf};
+  for (int questions = 0; ended; questions += 1 + questions / 4) {
+    CAPTURE(questions);
+    TemporaryFile file;
+    Session session(file.path(), options_that_train(false), true);
+    std::mt19937 random(9);
+    session.begin();
+    session.insert_many(random, 1500);
+    session.commit();
+    const Stamp model = session.table().view()->model(0);
+    session.begin();
+    session.insert_many(random, 1500);
+    EndsAfter cancellation(questions);
+    session.table().sync(&cancellation, {});
+    session.db().run("COMMIT");
+    session.table().commit();
+    ended = cancellation.has_ended();
+    const auto view = session.table().view();
+    CHECK((ended || view->model(0) != model));
+    CHECK((ended || uncoded_rows(session, 0) == 0));
+    CHECK(view->live_rows() == 3000);
+    CHECK(ask(*view, session.table(), question) == ask(*view, session.table(), exactly(question)));
+    check_integrity(session);
+  }
+}
+
 TEST_CASE("what an interrupt left without codes is coded by train, optimize and rebuild") {
   using Command = void (*)(Session&);
   for (const Command command : {Command([](Session& it) { it.train(); }),

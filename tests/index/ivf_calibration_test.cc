@@ -95,11 +95,18 @@ struct World {
   }
 };
 
+// Where the bytes of a calibration say when it was measured.
+constexpr std::size_t kDate = 40, kDateEnd = 56;
+
 Calibration small() {
   Calibration calibration;
   calibration.lists = {{0.01f, 0.1f}, {1, 2, 4}, {{0.5f, 0.1f}, {0.75f, 0.1f}, {1, 0},
                                                   {0.25f, 0.2f}, {0.5f, 0.2f}, {1, 0}}};
   calibration.codes = {{0.01f}, {1}, {{0.5f, 0.125f}}};
+  calibration.trained = {0.9f, 0.01f};
+  calibration.present = {0.8f, 0.01f};
+  calibration.usual_nprobe = 2;
+  calibration.table = {std::uint64_t{5} << 33, 77};
   return calibration;
 }
 
@@ -182,6 +189,8 @@ TEST_CASE("ivf calibration: what is written is read, damage is found") {
   const std::vector<std::byte> good(bytes.data(), bytes.data() + bytes.size());
   const Calibration again = Calibration::read(good);
   CHECK(std::ranges::equal(span_of(again.bytes()), good));
+  CHECK(again.table.rows == std::uint64_t{5} << 33);
+  CHECK(again.table.next_segment == 77);
   const auto refused = [](const std::vector<std::byte>& bad) {
     try {
       Calibration::read(bad);
@@ -197,6 +206,7 @@ TEST_CASE("ivf calibration: what is written is read, damage is found") {
   longer.resize(good.size() + 4);
   CHECK(refused(longer));
   for (std::size_t at = 0; at < good.size(); at += 4) {
+    if (at >= kDate && at < kDateEnd) continue;  // a table may have any number of rows and segments
     for (const std::uint32_t value : {0xffffffffu, 0x7f800000u, 0x7fc00000u, 0xbf000000u, 0x40000000u}) {
       std::vector<std::byte> bad = good;
       std::memcpy(bad.data() + at, &value, sizeof value);
@@ -224,8 +234,59 @@ TEST_CASE("ivf calibration: models that say nothing of recall are read") {
   neither[8] = std::byte{2};
   CHECK(opening(learnt, neither) == ErrorKind::kCorrupt);
   for (std::size_t at = good.size() - measured; at < good.size(); at += 4) {
+    const std::size_t of_it = at - (good.size() - measured);
+    if (of_it >= kDate && of_it < kDateEnd) continue;
     std::vector<std::byte> bad = good;
     std::fill_n(bad.begin() + static_cast<std::ptrdiff_t>(at), 4, std::byte{0xff});
     CHECK(opening(learnt, bad) == ErrorKind::kCorrupt);
+  }
+}
+
+TEST_CASE("ivf calibration: one that does not say when it was measured is read") {
+  const Bytes bytes = small().bytes();
+  std::vector<std::byte> older(bytes.data(), bytes.data() + bytes.size());
+  older[0] = std::byte{1};
+  older.erase(older.begin() + 20, older.begin() + kDateEnd);
+  const Calibration read = Calibration::read(older);
+  CHECK(read.lists.found.size() == small().lists.found.size());
+  CHECK(read.table.next_segment == 0);
+  CHECK_FALSE(read.fell());
+}
+
+TEST_CASE("ivf calibration: recall has fallen when more is missing than chance explains") {
+  Calibration one = small();
+  CHECK(one.fell());
+  one.present = {0.89f, 0.001f};
+  CHECK_FALSE(one.fell());  // too little
+  one.present = {0.85f, 0.03f};
+  CHECK_FALSE(one.fell());  // it may be chance
+  one.present = {0.95f, 0.01f};
+  CHECK_FALSE(one.fell());
+  one.present = {0, 1};
+  CHECK_FALSE(one.fell());  // it was not measured
+}
+
+TEST_CASE("ivf calibration: measured again with other rows, a model says of them what they find") {
+  const auto device = cpu::make_cpu_device();
+  const Floats rows = clustered(6000, 16, 40, 1, 2), others = clustered(6000, 16, 40, 9, 3);
+  for (const auto& [kind, text] : {std::pair{"ivfflat", "lists=64 nprobe=4"}, {"ivfpq", "lists=64 m=4"}}) {
+    const Learnt learnt = learn(*device, spec(kind, text), Distance::kL2, rows.view());
+    const InvertedIndex& index = learnt.trained();
+    const auto measure = [&](const InvertedModel& model, const Floats& with) {
+      return index.measure(*device, model, with.view(), {with.rows(), 5}, nullptr, {});
+    };
+    const auto same = measure(*learnt.model, clustered(6000, 16, 40, 1, 4));
+    CHECK_FALSE(same->calibration()->fell());
+    const auto drifted = measure(*same, others);
+    CHECK(drifted->calibration()->fell());
+    CHECK(drifted->calibration()->table.next_segment == 5);
+    CHECK_FALSE(measure(*drifted, rows)->calibration()->fell());
+    // Nothing else changed, so that codes stay as they are.
+    CHECK(drifted->encode(*device, others.view(), nullptr, nullptr).size() != 0);
+    const std::size_t learnt_bytes = 64 + 64 * 16 * 4;
+    CHECK(std::ranges::equal(drifted->bytes().subspan(64, learnt_bytes - 64),
+                             learnt.model->bytes().subspan(64, learnt_bytes - 64)));
+    CHECK(index.open(drifted->bytes()) != nullptr);
+    CHECK(index.measure(*device, *learnt.model, clustered(500, 16, 4, 1, 4).view(), 500, nullptr, {}) == nullptr);
   }
 }

@@ -1,6 +1,7 @@
 // What ivfflat and ivfpq take as parameters, when they learn, and their models as bytes.
 #include <doctest/doctest.h>
 
+#include "index/ivf/calibration.h"
 #include "index/ivf/model_space.h"
 #include "index/ivf/options.h"
 #include "tests/support/ivf_fixture.h"
@@ -207,7 +208,10 @@ TEST_CASE("ivf: damage to a model is found") {
       CHECK(opening(learnt.trained(), bad) == (counts ? ErrorKind::kOk : ErrorKind::kCorrupt));
     }
   }
+  // Nor when recall was measured, at the end.
+  const std::size_t measured = good.size() - learnt.model->calibration()->bytes().size();
   for (std::size_t at = 64; at < good.size(); at += sizeof(float)) {
+    if (at >= measured + 40 && at < measured + 56) continue;
     for (const float value : {std::numeric_limits<float>::infinity(),
                               std::numeric_limits<float>::quiet_NaN()}) {
       std::vector<std::byte> bad = good;
