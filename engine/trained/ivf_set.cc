@@ -19,6 +19,23 @@ std::vector<Uploader::Item> IvfBlocks::items() const {
   return items;
 }
 
+double IvfBlocks::crowding() const {
+  const std::uint32_t lists = model.model->shape().lists;
+  std::vector<double> rows(lists);
+  for (const LoadedRun& run : runs) {
+    if (run.bytes == nullptr) continue;
+    const auto* const begins =
+        reinterpret_cast<const std::uint32_t*>(run.bytes->block.vectors.data);
+    for (std::uint32_t list = 0; list < lists; ++list) rows[list] += begins[list + 1] - begins[list];
+  }
+  double all = 0, squares = 0;
+  for (const double each : rows) {
+    all += each;
+    squares += each * each;
+  }
+  return all == 0 ? 0 : squares / (all * all);
+}
+
 std::shared_ptr<const IvfBlocks> load_ivf_blocks(const View& view, std::size_t column,
                                                  const index::Trained& index,
                                                  std::shared_ptr<const CodedParts> coded,

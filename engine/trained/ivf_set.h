@@ -27,6 +27,9 @@ struct IvfBlocks {
 
   // All that a device is to hold.
   std::vector<Uploader::Item> items() const;
+  // The part of the rows that is in the list of any of them, on average: 1 / lists, where lists are alike,
+  // and 1 where one has all.
+  double crowding() const;
 };
 
 // `wanted`: by coded part. Throws Error{kCorrupt}.
@@ -50,6 +53,7 @@ class IvfSet : public HeldSet {
   }
 
   bool has_vectors() const { return !blocks_->vectors.empty(); }
+  double crowding() const { return blocks_->crowding(); }
   const index::InvertedModel& model() const { return *blocks_->model.model; }
   // Adds the nearest of the selected rows that are wanted. `work` lacks model and runs.
   Status search(const Selection& rows, compute::IvfWork work, compute::HitTable& best) const;
@@ -84,11 +88,14 @@ class IvfMemo {
   // The same, without a look-up by name while somebody else holds it.
   std::shared_ptr<const index::InvertedModel> model(const View& view, std::size_t column,
                                                     const index::Trained& index);
+  // IvfBlocks::crowding(), once the lists were loaded; until then 0.
+  double& crowding(std::size_t number) { return column(number).crowding; }
 
  private:
   struct Column {
     std::shared_ptr<const CodedParts> coded;
     std::weak_ptr<const index::InvertedModel> model;
+    double crowding = 0;
   };
   Column& column(std::size_t number);
 

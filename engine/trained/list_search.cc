@@ -18,7 +18,8 @@ ListSearch::ListSearch(const View& view, const Selection& rows, const index::Inv
       k_(k),
       coded_(std::move(coded)),
       model_(model),
-      shape_(model.shape()) {
+      shape_(model.shape()),
+      crowding_(memo_of_lists().crowding(request.column)) {
   for (const std::uint32_t part : coded_->parts) selected_ += rows_.part(part).count;
   reach_ = memo().of(question(selected_));
   with_vectors_ = reach_.refine != 0 || shape_.m == 0;
@@ -205,6 +206,7 @@ Status ListSearch::use_set(compute::Device& device, compute::IvfWork& work,
     Status status;
     set_ = IvfSet::create(device, loaded_, request_.cancellation, status);
     if (!status.ok()) return status;
+    if (everywhere_) memo_of_lists().crowding(request_.column) = set_->crowding();
     if (everywhere_ && set_->lasting()) sets().add(request_.column, set_);
   }
   Residency::instance().use(*set_);

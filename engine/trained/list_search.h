@@ -92,10 +92,12 @@ class ListSearch {
   std::size_t bytes_of(const std::vector<bool>& parts) const;
   std::size_t vector_bytes(const std::vector<bool>& parts) const;
 
+  IvfMemo& memo_of_lists() const { return view_.derived_of_segments().of<IvfMemo>(); }
   ReachMemo& memo() const { return view_.derived_of_segments().of<ReachMemo>(); }
 
   ReachQuestion question(std::uint64_t selected) const {
-    return {index_, model_, request_, coded_->rows, selected, k_, view_.layout().codes_only};
+    return {index_, model_, request_, coded_->rows, selected, k_, view_.layout().codes_only,
+            crowding_};
   }
 
   // Lists are probed until k rows were found, which takes more of them where few are selected.
@@ -174,6 +176,7 @@ class ListSearch {
   const std::shared_ptr<const CodedParts> coded_;
   const index::InvertedModel& model_;
   const compute::IvfShape shape_;
+  double crowding_;  // as it is known when the search begins
   Reach reach_;
   bool with_vectors_;
   std::vector<bool> wanted_;    // by coded part

@@ -111,6 +111,14 @@ Reach by_recall(const ReachQuestion& question, const Choice& choice, double reca
   return reach;
 }
 
+// Of the rows, which lists hold: a query lies where rows lie, so that its own list is as crowded as that of a
+// row.
+double part_of_rows(const ReachQuestion& question, const Reach& reach) {
+  const double lists = question.model.shape().lists;
+  const double own = std::max(question.crowding, 1 / lists);
+  return std::min(1.0, own + (1 - own) * (reach.nprobe - 1) / std::max(1.0, lists - 1));
+}
+
 }  // namespace
 
 std::optional<double> asked_recall(const index::Trained& trained, const SearchRequest& request) {
@@ -155,7 +163,8 @@ const Reach& ReachMemo::of(const ReachQuestion& question) {
   constexpr std::size_t kAnswers = 8;
   const SearchRequest& request = question.request;
   const Key key{request.column, question.k,      question.rows,  question.selected,
-                request.nprobe, request.farther, request.recall, request.refine};
+                request.nprobe, request.farther, request.recall, request.refine,
+                question.crowding};
   for (const auto& [known, reach] : answers_) {
     if (known == key) return reach;
   }
@@ -178,7 +187,7 @@ double exact_cost(const ReachQuestion& question) {
 double reach_cost(const ReachQuestion& question, const Reach& reach) {
   const compute::IvfShape& shape = question.model.shape();
   const double lists = shape.lists, dim = shape.dim;
-  const double part = std::min(1.0, reach.nprobe / lists);
+  const double part = part_of_rows(question, reach);
   const double looked_at = part * static_cast<double>(question.rows);
   const double passing = part * static_cast<double>(question.selected);
   const double bytes = kByte * static_cast<double>(question.request.queries.stride());

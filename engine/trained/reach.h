@@ -24,6 +24,7 @@ struct ReachQuestion {
   std::uint64_t selected;  // of these
   std::size_t k;
   bool codes_only;
+  double crowding = 0;  // IvfBlocks::crowding(); 0: not known
 };
 
 struct Reach {
@@ -59,6 +60,7 @@ class ReachMemo {
     std::uint32_t nprobe, farther;
     std::optional<double> recall;
     std::optional<std::size_t> refine;
+    double crowding;
     friend bool operator==(const Key&, const Key&) = default;
   };
   std::vector<std::pair<Key, Reach>> answers_;
