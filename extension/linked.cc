@@ -8,7 +8,7 @@ namespace {
 
 // Every function that the extension calls; tests/linked_routines.cmake finds one that is missing.
 #define WARPLITE_ROUTINES(X) \
-    X(bind_blob) X(bind_blob64) X(bind_double) X(bind_int64) X(bind_null) \
+    X(aggregate_context) X(bind_blob) X(bind_blob64) X(bind_double) X(bind_int64) X(bind_null) \
     X(bind_parameter_count) X(bind_text64) X(blob_bytes) X(blob_close) X(blob_open) X(blob_read) \
     X(clear_bindings) X(column_blob) X(column_bytes) X(column_count) X(column_double) \
     X(column_int) X(column_int64) X(column_text) X(column_type) X(column_value) \

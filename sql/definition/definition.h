@@ -30,6 +30,10 @@ struct ColumnDefinition {
   PlainType plain = PlainType::kInteger;        // kPlain, kPartition, kTextKey
   index::TextIndex text;                        // of a TEXT column
 
+  // Says whether MATCH on the column finds rows.
+  bool searched() const {
+    return kind == ColumnKind::kVector || text.kind != index::TextIndex::Kind::kNone;
+  }
   // Returns the name of the index that answers MATCH. (index=match serves match counts, and no
   // search by edit distance.)
   const std::string& index_name() const {

@@ -73,4 +73,13 @@ int create_function(sqlite3* db, const char* name, int arguments, int flags, voi
   return code == SQLITE_BUSY ? SQLITE_OK : code;
 }
 
+// The same for a function of the rows of a group.
+template <void (*step)(sqlite3_context*, int, sqlite3_value**), void (*final)(sqlite3_context*)>
+int create_aggregate(sqlite3* db, const char* name, int arguments, int flags) {
+  const int code =
+      sqlite3_api->create_function_v2(db, name, arguments, SQLITE_UTF8 | flags, nullptr, nullptr,
+                                      entry<step>(), entry<final>(), nullptr);
+  return code == SQLITE_BUSY ? SQLITE_OK : code;
+}
+
 }  // namespace warplite::sql

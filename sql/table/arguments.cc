@@ -227,10 +227,8 @@ std::uint64_t first_rows(const Plan& plan, sqlite3_value** arguments) {
   return plan.access == Plan::Access::kRange || bounded_counts ? 0 : kFirstRows;
 }
 
-void read_vector(sqlite3_value* query, const TableDefinition& table, const Plan& plan,
-                 MatchQuestion& question) {
-  const ColumnDefinition& column = table.columns[static_cast<std::size_t>(plan.column)];
-  question.column = static_cast<std::size_t>(column.slot);
+void read_vector(sqlite3_value* query, const TableDefinition& table,
+                 const ColumnDefinition& column, MatchQuestion& question) {
   question.distance = column.distance;
   question.type = column.element;
   question.dim = column.dim;
@@ -240,10 +238,8 @@ void read_vector(sqlite3_value* query, const TableDefinition& table, const Plan&
   question.query.assign(vector.data, vector.data + vector.size);
 }
 
-void read_text(sqlite3_value* query, const TableDefinition& table, const Plan& plan,
+void read_text(sqlite3_value* query, const TableDefinition& table, const ColumnDefinition& column,
                MatchQuestion& question) {
-  const ColumnDefinition& column = table.columns[static_cast<std::size_t>(plan.column)];
-  question.column = static_cast<std::size_t>(column.slot);
   question.text = column.text;
   const Cell cell = cell_of(query);
   if (cell.is_null()) return;
@@ -280,6 +276,16 @@ engine::Filter read_filter(sqlite3* db, const Plan& plan, const TableDefinition&
   return filter;
 }
 
+void read_query(sqlite3_value* query, const TableDefinition& table, const ColumnDefinition& column,
+                MatchQuestion& question) {
+  question.column = static_cast<std::size_t>(column.slot);
+  if (column.kind == ColumnKind::kVector) {
+    read_vector(query, table, column, question);
+  } else {
+    read_text(query, table, column, question);
+  }
+}
+
 std::optional<MatchQuestion> read_question(sqlite3* db, const Plan& plan,
                                            const TableDefinition& table,
                                            sqlite3_value** arguments) {
@@ -288,10 +294,8 @@ std::optional<MatchQuestion> read_question(sqlite3* db, const Plan& plan,
   sqlite3_value* query = *arguments++;
   if (plan.access == Plan::Access::kCount) {
     read_items(query, table, question);
-  } else if (table.columns[static_cast<std::size_t>(plan.column)].kind != ColumnKind::kVector) {
-    read_text(query, table, plan, question);
   } else {
-    read_vector(query, table, plan, question);
+    read_query(query, table, table.columns[static_cast<std::size_t>(plan.column)], question);
   }
   bool satisfiable = sqlite3_value_type(query) != SQLITE_NULL;
   for (Comparison op : plan.bounds) {

@@ -27,6 +27,11 @@ std::optional<MatchQuestion> read_question(sqlite3* db, const Plan& plan,
                                            const TableDefinition& table,
                                            sqlite3_value** arguments);
 
+// Reads what MATCH on a column that has searches (ColumnDefinition::searched()) is asked, which a
+// NULL leaves empty.
+void read_query(sqlite3_value* query, const TableDefinition& table, const ColumnDefinition& column,
+                MatchQuestion& question);
+
 // rowid = value, with the affinity of an INTEGER column; nothing when no rowid equals it.
 std::optional<RowId> read_rowid(sqlite3_value* value);
 

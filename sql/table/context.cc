@@ -248,11 +248,17 @@ bool Interrupt::requested() {
 
 std::shared_ptr<engine::SearchReport> Context::new_report(const TableDefinition& table,
                                                           const ColumnDefinition& column) {
+  begin_search();
+  return add_report(table.table, column.name, column.index_name());
+}
+
+std::shared_ptr<engine::SearchReport> Context::add_report(std::string table, std::string column,
+                                                          std::string index) {
   auto report = std::make_shared<engine::SearchReport>();
-  report->table = table.table;
-  report->column = column.name;
-  report->index = column.index_name();
-  last_report_ = report;
+  report->table = std::move(table);
+  report->column = std::move(column);
+  report->index = std::move(index);
+  last_reports_.push_back(report);
   return report;
 }
 

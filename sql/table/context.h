@@ -83,8 +83,14 @@ class Context {
   // Returns a report for a search that begins, which is the last one from now on.
   std::shared_ptr<engine::SearchReport> new_report(const TableDefinition& table,
                                                    const ColumnDefinition& column);
-  // Null: nothing was searched.
-  const std::shared_ptr<engine::SearchReport>& last_report() const { return last_report_; }
+  // The same for a search of several parts: begin_search(), then a report for each.
+  void begin_search() { last_reports_.clear(); }
+  std::shared_ptr<engine::SearchReport> add_report(std::string table, std::string column,
+                                                   std::string index);
+  // Of the parts of the last search; empty: nothing was searched.
+  const std::vector<std::shared_ptr<const engine::SearchReport>>& last_reports() const {
+    return last_reports_;
+  }
 
   int nested_queries = 0;  // statements of callers that run, one within another
 
@@ -101,7 +107,7 @@ class Context {
     std::weak_ptr<OpenTable> open;
   };
   std::vector<Known> tables_;
-  std::shared_ptr<engine::SearchReport> last_report_;
+  std::vector<std::shared_ptr<const engine::SearchReport>> last_reports_;
 };
 
 // sqlite3_interrupt(), and progress handlers, as long work asks for them: by stepping a statement,

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "compute/ops.h"
@@ -40,6 +41,10 @@ struct MatchQuestion {
   std::optional<std::uint64_t> k;                // none: all rows, as far as they are read
   std::optional<std::uint32_t> nprobe;           // as given; exact kinds have no use for it
   std::optional<double> recall;                  // the same
+  std::optional<std::size_t> refine;             // the same
+  bool exact = false;                            // the same
+  bool by_rarity = false;                        // of words: rare ones count more
+  std::string device;                            // empty: the configured one
   std::shared_ptr<engine::SearchReport> report;  // of what is searched; null: nobody asks
   std::uint64_t first = 0;  // without k: rows to fetch at first; 0: all in one go
 

@@ -38,6 +38,9 @@ class VectorSource final : public MatchSource {
     request_.range = question.range;
     request_.nprobe = question.nprobe.value_or(0);
     request_.recall = question.recall;
+    request_.refine = question.refine;
+    request_.exact = question.exact;
+    request_.device = question.device;
     request_.cancellation = &cancellation;
     request_.report = question.report.get();
   }
@@ -115,7 +118,8 @@ class TextSource : public MatchSource {
   TextSource(const MatchQuestion& question, const engine::View& view,
              const engine::Selection& selection, compute::Cancellation& cancellation)
       : question_(question), view_(view), selection_(selection), query_(question.query_text()),
-        request_{question.column, question.text, {}, &cancellation} {}
+        request_{question.column, question.text, question.device, &cancellation,
+                 question.by_rarity} {}
 
  protected:
   const MatchQuestion& question_;
@@ -169,6 +173,7 @@ class EditSource final : public MatchSource {
       : view_(view), selection_(selection), queries_(1) {
     request_.column.column = question.column;
     request_.metric = question.text.metric;
+    request_.device = question.device;
     request_.cancellation = &cancellation;
     request_.report = question.report.get();
     request_.range = question.range;

@@ -191,8 +191,7 @@ void WarpCursor::column(sqlite3_context* context, int column) {
   const TableDefinition& definition = table_.definition();
   const auto i = static_cast<std::size_t>(column);
   if (i < definition.columns.size()) {
-    if (definition.columns[i].kind == ColumnKind::kVector ||
-        definition.columns[i].text.kind != index::TextIndex::Kind::kNone) {
+    if (definition.columns[i].searched()) {
       table_.last_reader = this;
       table_.last_column = column;
     }

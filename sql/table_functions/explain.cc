@@ -1,12 +1,16 @@
-// warp_explain(): what the last search of this connection by vectors or by edit distance has done.
+// warp_explain(): what the last search of this connection by vectors or by edit distance has done; of
+// a hybrid search, what each source has, of which one that is a table of FTS5 has no column.
 // `pairs` are selected rows times queries; `indexed` those that were searched through a metric
 // index, the rest by brute force; `distances` were evaluated, on the way to both; `clusters` were
 // visited, or, under pivots, rows were left over by them. What lists, signatures or postings answered
 // alone has none of these; with rows that they have no codes of, these are of such rows. `nprobe` lists
 // were looked into at most, `refine` times k vectors compared; `expected_recall` is what training has
 // measured.
+#include <cstddef>
+#include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "engine/search/search_report.h"
 #include "sql/table_functions/functions.h"
@@ -20,7 +24,7 @@ struct Output {
 };
 
 bool by_postings(const engine::SearchReport& report) {
-  return report.index == "ngram" || report.index == "words";
+  return report.index == "ngram" || report.index == "words" || report.index == "fts5";
 }
 
 // Says whether nothing but an index of another kind has answered.
@@ -47,12 +51,12 @@ std::optional<double> expected_recall(const engine::SearchReport& report) {
 
 class LastSearch : public Rows {
  public:
-  explicit LastSearch(std::shared_ptr<const engine::SearchReport> report)
-      : report_(std::move(report)) {}
+  using Reports = std::vector<std::shared_ptr<const engine::SearchReport>>;
+  explicit LastSearch(const Reports& reports) : reports_(reports) {}
 
-  bool next() override { return report_ != nullptr && ++returned_ == 1; }
+  bool next() override { return ++returned_ <= reports_.size(); }
   void column(sqlite3_context* context, int column) const override {
-    const engine::SearchReport& report = *report_;
+    const engine::SearchReport& report = *reports_[returned_ - 1];
     const auto number = [context](std::uint64_t value) {
       sqlite3_result_int64(context, static_cast<sqlite3_int64>(value));
     };
@@ -60,7 +64,8 @@ class LastSearch : public Rows {
     if (of_pairs && answered_alone(report)) return sqlite3_result_null(context);
     switch (column) {
       case Output::kTable: return result_cell(context, Cell::text(report.table));
-      case Output::kColumn: return result_cell(context, Cell::text(report.column));
+      case Output::kColumn:
+        return report.column.empty() ? void() : result_cell(context, Cell::text(report.column));
       case Output::kIndex: return result_cell(context, Cell::text(report.index));
       case Output::kMethod: return result_cell(context, Cell::text(method(report)));
       case Output::kQueries: return number(report.queries);
@@ -76,12 +81,12 @@ class LastSearch : public Rows {
   }
 
  private:
-  const std::shared_ptr<const engine::SearchReport> report_;
-  int returned_ = 0;
+  const Reports reports_;
+  std::size_t returned_ = 0;
 };
 
 std::unique_ptr<Rows> run(Call& call) {
-  return std::make_unique<LastSearch>(call.context().last_report());
+  return std::make_unique<LastSearch>(call.context().last_reports());
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 #include "sql/table_functions/search_target.h"
 
 #include <algorithm>
-#include <span>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
@@ -10,6 +10,7 @@
 #include "engine/filter/content_hits.h"
 #include "engine/filter/filter.h"
 #include "engine/residency/device_choice.h"
+#include "sql/functions/rank_fusion.h"
 #include "sql/host/json.h"
 #include "sql/table_functions/row_filter.h"
 
@@ -56,37 +57,61 @@ bool read_select(const Json& value, compute::Select& select) {
   return false;
 }
 
+// False: not a list of numbers, 0 or more.
+bool read_weights(const Json& value, std::vector<double>& weights) {
+  if (!value.is_list()) return false;
+  for (const Json& member : value.list()) {
+    if (!member.is_number()) return false;
+    const Cell number = member.number();
+    const double weight = number.kind == CellKind::kInteger ? static_cast<double>(number.integer)
+                                                            : number.real;
+    if (!is_weight(weight)) return false;
+    weights.push_back(weight);
+  }
+  return !weights.empty();
+}
+
+// False: no name of a fusion.
+bool read_fusion(const Json& value, bool& linear) {
+  linear = value.is_text() && value.text() == "linear";
+  return linear || (value.is_text() && value.text() == "rrf");
+}
+
+// Functions by the options that they take.
+enum Takers : unsigned { kWork = 1, kDocument = 2, kSearch = 4, kArray = 8, kFusion = 16 };
+constexpr unsigned kVectors = kSearch | kArray | kFusion;
+
 struct Option {
   std::string_view key;
   const char* expected;
-  bool (*read)(const Json& value, SearchOptions& options);  // false: not what was expected
+  unsigned takers;
+  bool (*read)(const Json& value, FusionOptions& options);  // false: not what was expected
 };
 
-// Work of other kinds takes the device, documents the first three, searches for vectors those after
-// the first, and the last where their queries come as an array. What may stand in a schema's text
-// takes no filter: that is SQL (row_filter.h).
+// What may stand in a schema's text takes no filter: that is SQL (row_filter.h).
 constexpr std::string_view kFilter = "filter";
+constexpr std::int64_t kMostDepth = 1 << 20;
 constexpr Option kOptions[] = {
-    {"idf", "0, 1, false or true",
-     [](const Json& value, SearchOptions& options) { return read_flag(value, options.idf); }},
-    {"device", "a device's name, as \"cpu\"",
-     [](const Json& value, SearchOptions& options) {
+    {"idf", "0, 1, false or true", kDocument | kFusion,
+     [](const Json& value, FusionOptions& options) { return read_flag(value, options.idf); }},
+    {"device", "a device's name, as \"cpu\"", kWork | kDocument | kVectors,
+     [](const Json& value, FusionOptions& options) {
        if (value.is_text()) options.device = value.text();
        return value.is_text();
      }},
-    {kFilter, "a text, a SQL expression over the table's columns",
-     [](const Json& value, SearchOptions& options) {
+    {kFilter, "a text, a SQL expression over the table's columns", kWork | kDocument | kVectors,
+     [](const Json& value, FusionOptions& options) {
        if (value.is_text()) options.filter = value.text();
        return value.is_text() && !options.filter.empty();
      }},
-    {"nprobe", "an integer from 1 to 1048576",
-     [](const Json& value, SearchOptions& options) {
+    {"nprobe", "an integer from 1 to 1048576", kVectors,
+     [](const Json& value, FusionOptions& options) {
        const auto number = integer_between(value, 1, engine::kMostProbes);
        if (number) options.nprobe = static_cast<std::uint32_t>(*number);
        return number.has_value();
      }},
-    {"recall", engine::kRecallExpected,
-     [](const Json& value, SearchOptions& options) {
+    {"recall", engine::kRecallExpected, kVectors,
+     [](const Json& value, FusionOptions& options) {
        if (!value.is_number()) return false;
        const Cell number = value.number();
        const double recall = number.kind == CellKind::kInteger
@@ -94,24 +119,31 @@ constexpr Option kOptions[] = {
        if (engine::is_recall(recall)) options.recall = recall;
        return options.recall.has_value();
      }},
-    {"refine", "an integer from 0 to 10000",
-     [](const Json& value, SearchOptions& options) {
+    {"refine", "an integer from 0 to 10000", kVectors,
+     [](const Json& value, FusionOptions& options) {
        const auto number = integer_between(value, 0, kMostRefine);
        if (number) options.refine = static_cast<std::size_t>(*number);
        return number.has_value();
      }},
-    {"exact", "0, 1, false or true",
-     [](const Json& value, SearchOptions& options) { return read_flag(value, options.exact); }},
-    {"select", "\"auto\", \"default\" or \"threshold\"",
-     [](const Json& value, SearchOptions& options) { return read_select(value, options.select); }},
-    {"type", "a type's name, as \"float32\"",
-     [](const Json& value, SearchOptions& options) { return read_type(value, options.type); }},
+    {"exact", "0, 1, false or true", kVectors,
+     [](const Json& value, FusionOptions& options) { return read_flag(value, options.exact); }},
+    {"select", "\"auto\", \"default\" or \"threshold\"", kSearch | kArray,
+     [](const Json& value, FusionOptions& options) { return read_select(value, options.select); }},
+    {"type", "a type's name, as \"float32\"", kArray,
+     [](const Json& value, FusionOptions& options) { return read_type(value, options.type); }},
+    {"fusion", "\"rrf\" or \"linear\"", kFusion,
+     [](const Json& value, FusionOptions& options) { return read_fusion(value, options.linear); }},
+    {"weights", "a list of numbers, 0 or more", kFusion,
+     [](const Json& value, FusionOptions& options) {
+       return read_weights(value, options.weights);
+     }},
+    {"depth", "an integer from 1 to 1048576", kFusion,
+     [](const Json& value, FusionOptions& options) {
+       const auto number = integer_between(value, 1, kMostDepth);
+       if (number) options.depth = static_cast<std::size_t>(*number);
+       return number.has_value();
+     }},
 };
-constexpr std::span<const Option> kAll = kOptions;
-constexpr std::span<const Option> kArray = kAll.subspan(1);
-constexpr std::span<const Option> kSearch = kArray.first(kArray.size() - 1);
-constexpr std::span<const Option> kDocument = kAll.first(3);
-constexpr std::span<const Option> kWork = kAll.subspan(1, 2);
 
 Json parse_options(const Call& call, int parameter, std::string_view text,
                    const std::string& expected) {
@@ -124,20 +156,22 @@ Json parse_options(const Call& call, int parameter, std::string_view text,
   call.refuse(parameter, expected);
 }
 
-SearchOptions read_options(const Call& call, int parameter, std::span<const Option> known) {
-  SearchOptions options;
+FusionOptions read_options(const Call& call, int parameter, Takers taker) {
+  FusionOptions options;
   if (call.is_null(parameter)) return options;
-  const auto taken = [&](const Option& row) { return call.direct_only() || row.key != kFilter; };
+  const auto taken = [&](const Option& row) {
+    return (row.takers & taker) != 0 && (call.direct_only() || row.key != kFilter);
+  };
   const std::string expected =
       "a JSON object such as {\"device\":\"cpu\"}; it takes the keys " +
-      listing(known, taken, [](const Option& row) { return row.key; }, ", ");
+      listing(kOptions, taken, [](const Option& row) { return row.key; }, ", ");
   const std::string text = call.text(parameter, expected.c_str());
   const Json json = parse_options(call, parameter, text, expected);
   for (const auto& [key, value] : json.object()) {
-    const auto option = std::find_if(known.begin(), known.end(), [&](const Option& row) {
-      return row.key == key && taken(row);
-    });
-    if (option == known.end()) {
+    const auto option =
+        std::find_if(std::begin(kOptions), std::end(kOptions),
+                     [&](const Option& row) { return row.key == key && taken(row); });
+    if (option == std::end(kOptions)) {
       const bool beside = key == kFilter && !call.direct_only();
       call.refuse(parameter, expected,
                   "the key \"" + key + "\"" +
@@ -180,6 +214,10 @@ SearchOptions search_options(const Call& call, int parameter) {
 
 SearchOptions array_options(const Call& call, int parameter) {
   return read_options(call, parameter, kArray);
+}
+
+FusionOptions fusion_options(const Call& call, int parameter) {
+  return read_options(call, parameter, kFusion);
 }
 
 DocumentOptions document_options(const Call& call, int parameter) {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "engine/collection.h"
 #include "engine/search/search.h"
@@ -40,11 +41,18 @@ struct SearchOptions : DocumentOptions {
   compute::Select select = compute::Select::kAuto;
   std::optional<ElementType> type;  // of queries that come as an array
 };
+// How several lists become one.
+struct FusionOptions : SearchOptions {
+  bool linear = false;               // by their scores, each made 0 to 1; else by their ranks
+  std::vector<double> weights;       // of each list; empty: 1 each
+  std::optional<std::size_t> depth;  // rows that count of each list
+};
 
 // A JSON object; NULL or absent: the defaults. An unknown key is an error.
 SearchOptions search_options(const Call& call, int parameter);
 // The same where queries come as an array, whose type may be told.
 SearchOptions array_options(const Call& call, int parameter);
+FusionOptions fusion_options(const Call& call, int parameter);
 // Options of a search for documents, and of all other work.
 DocumentOptions document_options(const Call& call, int parameter);
 WorkOptions work_options(const Call& call, int parameter);

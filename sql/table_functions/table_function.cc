@@ -59,6 +59,7 @@ bool same_value(sqlite3_value* a, sqlite3_value* b) {
 
 std::string signature(const TableFunction& function) {
   std::string text = std::string(function.name) + "(";
+  if (function.usage != nullptr) return text + function.usage + ")";
   std::string closing = ")";
   for (std::size_t i = 0; i < function.parameters.size(); ++i) {
     const Parameter& parameter = function.parameters[i];
@@ -105,10 +106,17 @@ bool is_ordered(const TableFunction& function, const sqlite3_index_info& info) {
   });
 }
 
-// The plan is the set of parameters that are given: bit i of idxNum for parameter i.
+// The plan is the set of parameters that are given: bit i of idxNum for parameter i; and above
+// these, counted from 1, the first of them that SQLite compares with its hidden column as well: it
+// passes over that for its first 16 constraints alone. A NULL equals nothing, so that a NULL there
+// would leave no rows.
+constexpr int kComparedShift = 24;
+constexpr int kConstraintsOmitted = 16;
+
 int best_index(sqlite3_vtab* vtab, sqlite3_index_info* info) {
   const TableFunction& function = *static_cast<Table*>(vtab)->module.function;
   int arguments = 0;
+  std::size_t compared = 0;
   bool complete = true;
   for (std::size_t p = 0; p < function.parameters.size(); ++p) {
     const int column = function.column_count + static_cast<int>(p);
@@ -127,12 +135,15 @@ int best_index(sqlite3_vtab* vtab, sqlite3_index_info* info) {
       info->aConstraintUsage[given].argvIndex = ++arguments;
       info->aConstraintUsage[given].omit = 1;
       info->idxNum |= 1 << p;
+      const bool omitted = given < kConstraintsOmitted && arguments <= kConstraintsOmitted;
+      if (!omitted && compared == 0) compared = p + 1;
     } else if (pending) {
       return SQLITE_CONSTRAINT;  // its value comes from a table further right
     } else if (function.parameters[p].required) {
       complete = false;
     }
   }
+  info->idxNum |= static_cast<int>(compared) << kComparedShift;
   // Branches of an OR are offered without the arguments. Nobody chooses this plan
   // unless there is no other; then filter() says what is missing.
   info->estimatedCost = complete ? 1000 + function.estimated_rows : 1e98;
@@ -178,6 +189,7 @@ bool is_repeated(const Cursor& cursor, const std::vector<sqlite3_value*>& values
 std::vector<sqlite3_value*> given_values(const TableFunction& function, int given,
                                          sqlite3_value** argv) {
   std::vector<sqlite3_value*> values;
+  const auto compared = static_cast<std::size_t>(given >> kComparedShift);
   for (std::size_t p = 0; p < function.parameters.size(); ++p) {
     const bool present = (given >> p & 1) != 0;
     if (!present && function.parameters[p].required) {
@@ -186,6 +198,13 @@ std::vector<sqlite3_value*> given_values(const TableFunction& function, int give
                                            signature(function));
     }
     values.push_back(present ? *argv++ : nullptr);
+    if (present && compared != 0 && p + 1 >= compared &&
+        sqlite3_value_type(values.back()) == SQLITE_NULL) {
+      throw Error(ErrorKind::kInvalid,
+                  std::string(function.name) + ": " + function.parameters[p].name +
+                      ": expected a value that is not NULL after " +
+                      std::to_string(kConstraintsOmitted) + " arguments and conditions");
+    }
   }
   return values;
 }

@@ -8,6 +8,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/error.h"
@@ -52,6 +53,7 @@ struct TableFunction {
   std::vector<Order> orders = {};
   double estimated_rows = 100;
   bool direct_only = false;  // not from views, triggers or other schema text
+  const char* usage = nullptr;  // its arguments as messages show them, where the list would be long
 };
 
 // A CallCache is what a cursor keeps from call to call of one statement: in a join a function is
@@ -77,6 +79,10 @@ class Call {
 
   sqlite3_value* value(int parameter) const {
     return arguments_[static_cast<std::size_t>(parameter)];
+  }
+  // Has what was given as one parameter count as another, which was not given.
+  void move_argument(int from, int to) {
+    std::swap(arguments_[static_cast<std::size_t>(from)], arguments_[static_cast<std::size_t>(to)]);
   }
   // Absent or NULL.
   bool is_null(int parameter) const;
