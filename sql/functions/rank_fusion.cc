@@ -11,6 +11,45 @@
 namespace warplite::sql {
 namespace {
 
+struct Rounded {
+  double sum, rest;  // what rounding took
+};
+Rounded add_exactly(double a, double b) {
+  const double sum = a + b;
+  const double part = sum - a;
+  return {sum, (a - (sum - part)) + (b - part)};
+}
+
+}  // namespace
+
+void ScoreSum::add(double term) {
+  int kept = 0;
+  for (int i = 0; i < count_; ++i) {
+    const Rounded next = add_exactly(term, parts_[i]);
+    term = next.sum;
+    if (next.rest != 0) parts_[kept++] = next.rest;
+  }
+  parts_[kept++] = term;
+  count_ = kept;
+}
+
+// From the largest part down. What is left halfway between two doubles goes to the even one, unless
+// the parts below say otherwise.
+double ScoreSum::value() const {
+  if (count_ == 0) return 0;
+  Rounded top{parts_[count_ - 1], 0};
+  int at = count_ - 1;
+  while (at > 0 && top.rest == 0) top = add_exactly(top.sum, parts_[--at]);
+  if (at > 0 && (top.rest < 0) == (parts_[at - 1] < 0)) {
+    const double twice = 2 * top.rest;
+    const double away = top.sum + twice;
+    if (away - top.sum == twice) return away;
+  }
+  return top.sum;
+}
+
+namespace {
+
 [[noreturn]] void refuse(const char* what, const char* expected, sqlite3_value* value) {
   throw Error(ErrorKind::kInvalid, std::string("warp_rrf: ") + what + ": expected " + expected +
                                        ", got " + describe(cell_of(value)));
@@ -27,7 +66,7 @@ double read_weight(sqlite3_value* value) {
   const int type = sqlite3_value_type(value);
   const double weight = type == SQLITE_INTEGER || type == SQLITE_FLOAT
                             ? sqlite3_value_double(value) : -1;
-  if (!is_weight(weight)) refuse("weight", "a number, 0 or more", value);
+  if (!is_weight(weight)) refuse("weight", kWeightExpected, value);
   return weight;
 }
 
@@ -36,7 +75,6 @@ ScoreSum* sum_of(sqlite3_context* context, bool make) {
       sqlite3_aggregate_context(context, make ? static_cast<int>(sizeof(ScoreSum)) : 0));
 }
 
-// Memory that SQLite gives is of zeros, as a sum of nothing is.
 void add_rank(sqlite3_context* context, int count, sqlite3_value** arguments) {
   for (int i = 0; i < count; ++i) {
     if (sqlite3_value_type(arguments[i]) == SQLITE_NULL) return;

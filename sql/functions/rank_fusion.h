@@ -2,7 +2,6 @@
 // weight / (60 + rank) over the lists that it is in; and the aggregate warp_rrf(rank [, weight]).
 #pragma once
 
-#include <cmath>
 #include <cstdint>
 
 #include "storage/sqlite_api.h"
@@ -14,25 +13,22 @@ inline double rrf_term(std::int64_t rank, double weight) {
   return weight / (kOffset + static_cast<double>(rank));
 }
 
-inline bool is_weight(double value) { return std::isfinite(value) && value >= 0; }
+inline constexpr char kWeightExpected[] = "a number from 0 to 1000000";
+inline bool is_weight(double value) { return value >= 0 && value <= 1e6; }
 
-// The sum of the scores that lists give to a row, to the nearest double: it keeps what rounding
-// takes. So rows of the same ranks have the same score, whichever list gave them which.
+// The sum of the scores that lists give to a row, to the nearest double. So rows of the same ranks
+// have the same score, whichever list gave them which. Memory of zeros is a sum of nothing.
 class ScoreSum {
  public:
-  void add(double term) {
-    const double sum = high_ + term;
-    const double part = sum - high_;
-    low_ += (high_ - (sum - part)) + (term - part);
-    high_ = sum;
-  }
-  double value() const {
-    const double sum = high_ + low_;
-    return std::isnan(sum) ? high_ : sum;  // beyond the largest double
-  }
+  void add(double term);
+  double value() const;
 
  private:
-  double high_ = 0, low_ = 0;
+  static constexpr int kMost = 40;  // of 53 bits each, there are no more in all exponents
+
+  // They add up to the sum exactly: none has a bit at or above another's lowest, and they ascend.
+  double parts_[kMost] = {};
+  int count_ = 0;
 };
 
 // Registers warp_rrf on a connection. Returns a SQLite result code.

@@ -57,7 +57,7 @@ bool read_select(const Json& value, compute::Select& select) {
   return false;
 }
 
-// False: not a list of numbers, 0 or more.
+// False: not a list of weights.
 bool read_weights(const Json& value, std::vector<double>& weights) {
   if (!value.is_list()) return false;
   for (const Json& member : value.list()) {
@@ -133,7 +133,7 @@ constexpr Option kOptions[] = {
      [](const Json& value, FusionOptions& options) { return read_type(value, options.type); }},
     {"fusion", "\"rrf\" or \"linear\"", kFusion,
      [](const Json& value, FusionOptions& options) { return read_fusion(value, options.linear); }},
-    {"weights", "a list of numbers, 0 or more", kFusion,
+    {"weights", "a list of numbers from 0 to 1000000", kFusion,
      [](const Json& value, FusionOptions& options) {
        return read_weights(value, options.weights);
      }},

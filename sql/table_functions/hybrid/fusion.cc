@@ -9,57 +9,57 @@
 namespace warplite::sql {
 namespace {
 
-double linear_term(const std::vector<Hit>& list, double distance, double weight) {
+using Lists = std::vector<std::vector<Hit>>;
+
+// 1 for the first row of a list, 0 for the last one.
+double normalised(const std::vector<Hit>& list, std::uint32_t rank) {
   const double best = list.front().distance, worst = list.back().distance;
-  return weight * (best == worst ? 1 : (worst - distance) / (worst - best));
+  return best == worst ? 1 : (worst - list[rank - 1].distance) / (worst - best);
 }
 
-class Fusion {
- public:
-  explicit Fusion(const FusionOptions& options) : options_(options) {}
+double score(const Lists& lists, const FusionOptions& options, const FusedRow& row) {
+  ScoreSum sum;
+  for (std::size_t i = 0; i < lists.size(); ++i) {
+    if (row.ranks[i] == 0) continue;
+    const double weight = options.weights.empty() ? 1 : options.weights[i];
+    sum.add(options.linear ? weight * normalised(lists[i], row.ranks[i])
+                           : rrf_term(row.ranks[i], weight));
+  }
+  return sum.value();
+}
 
-  void add(std::size_t number, const std::vector<Hit>& list) {
-    const double weight = options_.weights.empty() ? 1 : options_.weights[number];
-    for (std::size_t i = 0; i < list.size(); ++i) {
-      poll_();
-      const auto [at, is_new] = places_.try_emplace(list[i].rowid, rows_.size());
-      if (is_new) {
-        rows_.push_back({.rowid = list[i].rowid});
-        sums_.emplace_back();
-      }
-      const auto rank = static_cast<std::uint32_t>(i + 1);
-      rows_[at->second].ranks[number] = rank;
-      sums_[at->second].add(options_.linear ? linear_term(list, list[i].distance, weight)
-                                            : rrf_term(rank, weight));
+// The rows of all lists, with their ranks.
+std::vector<FusedRow> ranked(const Lists& lists, SparsePoll& poll) {
+  std::vector<FusedRow> rows;
+  std::unordered_map<RowId, std::size_t> places;  // in rows
+  for (std::size_t i = 0; i < lists.size(); ++i) {
+    std::uint32_t rank = 0;
+    for (const Hit& hit : lists[i]) {
+      poll();
+      const auto [at, is_new] = places.try_emplace(hit.rowid, rows.size());
+      if (is_new) rows.push_back({.rowid = hit.rowid});
+      rows[at->second].ranks[i] = ++rank;
     }
   }
-
-  std::vector<FusedRow> best(std::size_t k) {
-    for (std::size_t i = 0; i < rows_.size(); ++i) rows_[i].score = sums_[i].value();
-    const auto end = rows_.begin() + static_cast<std::ptrdiff_t>(std::min(k, rows_.size()));
-    std::partial_sort(rows_.begin(), end, rows_.end(), [&](const auto& a, const auto& b) {
-      poll_();
-      return a.score != b.score ? a.score > b.score : a.rowid < b.rowid;
-    });
-    rows_.erase(end, rows_.end());
-    return std::move(rows_);
-  }
-
- private:
-  const FusionOptions& options_;
-  std::vector<FusedRow> rows_;
-  std::vector<ScoreSum> sums_;                     // of each row
-  std::unordered_map<RowId, std::size_t> places_;  // in rows_
-  SparsePoll poll_;
-};
+  return rows;
+}
 
 }  // namespace
 
-std::vector<FusedRow> fuse(const std::vector<std::vector<Hit>>& lists,
-                           const FusionOptions& options, std::size_t k) {
-  Fusion fusion(options);
-  for (std::size_t i = 0; i < lists.size(); ++i) fusion.add(i, lists[i]);
-  return fusion.best(k);
+std::vector<FusedRow> fuse(const Lists& lists, const FusionOptions& options, std::size_t k) {
+  SparsePoll poll;
+  std::vector<FusedRow> rows = ranked(lists, poll);
+  for (FusedRow& row : rows) {
+    poll();
+    row.score = score(lists, options, row);
+  }
+  const auto end = rows.begin() + static_cast<std::ptrdiff_t>(std::min(k, rows.size()));
+  std::partial_sort(rows.begin(), end, rows.end(), [&](const FusedRow& a, const FusedRow& b) {
+    poll();
+    return a.score != b.score ? a.score > b.score : a.rowid < b.rowid;
+  });
+  rows.erase(end, rows.end());
+  return rows;
 }
 
 }  // namespace warplite::sql
