@@ -45,10 +45,11 @@ bool same_tail(const Workload& x, const Workload& y) {
   return same_blocks(x.blocks.subspan(segments(x).size()), y.blocks.subspan(segments(y).size()));
 }
 
-bool together(const Workload& x, const Workload& y) {
-  return x.distance == y.distance && x.queries.type == y.queries.type &&
-         x.queries.dim == y.queries.dim && x.select == y.select &&
-         same_blocks(segments(x), segments(y)) && (!segments(x).empty() || same_tail(x, y));
+// A bijection of which every bit of the result depends on every bit given.
+std::uint64_t mix(std::uint64_t bits) {
+  bits = (bits ^ bits >> 32) * 0x9e3779b97f4a7c15u;
+  bits = (bits ^ bits >> 32) * 0x9e3779b97f4a7c15u;
+  return bits ^ bits >> 32;
 }
 
 bool asks_to_end(Cancellation* cancellation) noexcept {
@@ -141,6 +142,32 @@ void Gatherer::forget_other_processes() {
   forks_ = forks();
 }
 
+Gatherer::Request::Request(const Workload& of, HitTable& to)
+    : work(&of), best(&to), queries(of.queries.rows), segments(fingerprint(compute::segments(of))) {}
+
+Gatherer::Fingerprint Gatherer::fingerprint(std::span<const Block> blocks) {
+  Fingerprint print{blocks.size(), ~std::uint64_t{blocks.size()}};
+  for (const Block& block : blocks) {
+    const std::uint64_t vectors = reinterpret_cast<std::uintptr_t>(block.vectors);
+    const std::uint64_t shape = std::uint64_t{block.rows} << 32 | block.id;
+    print.low = mix(print.low ^ vectors) + shape;
+    print.high = mix(print.high + shape) ^ vectors;
+    print.bitmaps |= block.live != nullptr;
+  }
+  return print;
+}
+
+bool Gatherer::together(const Request& a, const Request& b) {
+  const Workload &x = *a.work, &y = *b.work;
+  const bool alike = x.distance == y.distance && x.queries.type == y.queries.type &&
+                     x.queries.dim == y.queries.dim && x.select == y.select &&
+                     a.segments.low == b.segments.low && a.segments.high == b.segments.high &&
+                     a.segments.bitmaps == b.segments.bitmaps;
+  if (!alike) return false;
+  if (a.segments.bitmaps && !same_blocks(segments(x), segments(y))) return false;
+  return !segments(x).empty() || same_tail(x, y);
+}
+
 // The greater number of rows is sought for both.
 bool Gatherer::fit(const Request& a, const Request& b) {
   return a.best->k() == b.best->k() || std::max(a.best->k(), b.best->k()) <= kFewNearest;
@@ -148,7 +175,7 @@ bool Gatherer::fit(const Request& a, const Request& b) {
 
 Gatherer::Groups::iterator Gatherer::find(const Request& request) {
   return std::find_if(groups_.begin(), groups_.end(), [&](const Group& group) {
-    return fit(*group.leader, request) && together(*group.leader->work, *request.work);
+    return fit(*group.leader, request) && together(*group.leader, request);
   });
 }
 

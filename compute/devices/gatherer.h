@@ -12,10 +12,12 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <list>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <vector>
 
 #include "compute/ops.h"
@@ -58,12 +60,19 @@ class Gatherer {
     kFailed,     // its part of the answer found no memory
     kAbandoned,  // interrupted; `work` and `best` are gone
   };
+  // Of blocks, made without the lock: to compare those of a thousand segments takes a while. Equal
+  // ones are those of equal blocks, as far as these have no bitmaps.
+  struct Fingerprint {
+    std::uint64_t low = 0, high = 0;
+    bool bitmaps = false;
+  };
   struct Request {
-    Request(const Workload& of, HitTable& to) : work(&of), best(&to), queries(of.queries.rows) {}
+    Request(const Workload& of, HitTable& to);
 
     const Workload* work;
     HitTable* best;
     std::size_t queries;
+    Fingerprint segments;
     State state = State::kWaiting;
     bool has_segments_only = false;   // its tail is left to it
     std::condition_variable changed;  // the state, other than to kTaken
@@ -85,6 +94,8 @@ class Gatherer {
   bool gathers(const Workload& work) const;
   Status gather(const Workload& work, HitTable& best, const Run& run);
   static bool fit(const Request& a, const Request& b);
+  static Fingerprint fingerprint(std::span<const Block> blocks);
+  static bool together(const Request& a, const Request& b);
   Groups::iterator find(const Request& request);
   bool wait_for_turn(Group& group, const std::shared_ptr<Request>& request,
                      std::unique_lock<std::mutex>& lock, Status& status);

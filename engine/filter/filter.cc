@@ -161,9 +161,15 @@ std::uint64_t new_number() {
 }  // namespace
 
 Selection::Selection(const View& view, const Filter& filter)
-    : parts_(view.parts()), number_(new_number()) {
+    : parts_(view.parts()), number_(new_number()), everything_(filter.empty()) {
   const std::vector<CompiledPredicate> predicates = compile(view.layout(), filter);
   Filtering(view, predicates, parts_).run();
+  add_up();
+}
+
+void Selection::add_up() {
+  count_ = 0;
+  for (const Rows& part : parts_) count_ += part.count;
 }
 
 void Selection::exclude(const View& view, std::span<const Location> rows) {
@@ -176,13 +182,14 @@ void Selection::exclude(const View& view, std::span<const Location> rows) {
     if (!part.bits.test(at.row)) continue;
     part.bits.reset(at.row);
     if (--part.count == 0) part.bits = Bitmap();
+    everything_ = false;
   }
+  add_up();
 }
 
-std::uint64_t Selection::count() const {
-  std::uint64_t rows = 0;
-  for (const Rows& part : parts_) rows += part.count;
-  return rows;
+std::shared_ptr<const Selection> all_rows(const View& view) {
+  return view.derived().get<const Selection>(
+      [&] { return std::make_shared<const Selection>(view, Filter{}); });
 }
 
 }  // namespace warplite::engine

@@ -73,7 +73,9 @@ class Selection {
   Selection(const View& view, const Filter& filter);
 
   const Rows& part(std::size_t i) const { return parts_[i]; }
-  std::uint64_t count() const;
+  std::uint64_t count() const { return count_; }
+  // Says whether no filter leaves any of the live rows out.
+  bool everything() const { return everything_; }
   // Stands for these rows, in this process; not 0.
   std::uint64_t number() const { return number_; }
   // Says in a device's tile which part of the view it is of, and which of its rows are searched.
@@ -92,9 +94,16 @@ class Selection {
   void exclude(const View& view, std::span<const Location> rows);
 
  private:
+  void add_up();
+
   std::vector<Rows> parts_;
   std::uint64_t number_;
+  std::uint64_t count_ = 0;
+  bool everything_;
 };
+
+// All live rows of the view, which keeps this.
+std::shared_ptr<const Selection> all_rows(const View& view);
 
 // LIKE (ASCII case-insensitive, % and _, no escape) and GLOB as SQLite defines them.
 bool like_match(std::string_view pattern, std::string_view text);

@@ -75,6 +75,11 @@ class WithinOutcome : public Outcome {
   compute::HitLists hits_;
 };
 
+// Bytes of the vectors of the segments that views share.
+struct SegmentBytes {
+  std::vector<std::optional<std::size_t>> of_columns;
+};
+
 using Devices = Attempt::Devices;
 
 class ExactSearch {
@@ -93,17 +98,8 @@ class ExactSearch {
     work_.select = request.select;
     work_.budget = &Residency::instance();
     if (request.report != nullptr) work_.counters = &request.report->counters;
+    const std::size_t total = but == nullptr && rows.everything() ? count_all() : count_some();
     const std::size_t limit = Residency::instance().limit();
-    std::size_t total = 0;
-    for (std::size_t i = 0; i < view.parts(); ++i) {
-      selected_ += selected(i);
-      live_ += view.part(i).live_rows();
-      if (selected(i) != 0) {
-        total += view.part(i).vector_bytes(request.column);
-      } else if (view.part(i).live_rows() != 0) {
-        everywhere_ = false;
-      }
-    }
     fits_ = total <= limit;
     group_budget_ = fits_ ? total : limit / 2;
   }
@@ -119,6 +115,36 @@ class ExactSearch {
   }
 
  private:
+  // Count rows, and return the bytes of their parts.
+  std::size_t count_all() {
+    selected_ = live_ = rows_.count();
+    auto& known = view_.derived_of_segments().of<SegmentBytes>().of_columns;
+    if (known.size() <= request_.column) known.resize(request_.column + 1);
+    std::optional<std::size_t>& segments = known[request_.column];
+    if (!segments) segments = bytes_of(0, view_.shared_segments());
+    return *segments + bytes_of(view_.shared_segments(), view_.parts());
+  }
+  std::size_t bytes_of(std::size_t first, std::size_t end) const {
+    std::size_t bytes = 0;
+    for (std::size_t i = first; i < end; ++i) {
+      if (selected(i) != 0) bytes += view_.part(i).vector_bytes(request_.column);
+    }
+    return bytes;
+  }
+  std::size_t count_some() {
+    std::size_t total = 0;
+    for (std::size_t i = 0; i < view_.parts(); ++i) {
+      selected_ += selected(i);
+      live_ += view_.part(i).live_rows();
+      if (selected(i) != 0) {
+        total += view_.part(i).vector_bytes(request_.column);
+      } else if (view_.part(i).live_rows() != 0) {
+        everywhere_ = false;
+      }
+    }
+    return total;
+  }
+
   std::uint32_t selected(std::size_t part) const {
     return is_left_out(part) ? 0 : rows_.part(part).count;
   }

@@ -20,7 +20,11 @@ ListSearch::ListSearch(const View& view, const Selection& rows, const index::Inv
       model_(model),
       shape_(model.shape()),
       crowding_(memo_of_lists().crowding(request.column)) {
-  for (const std::uint32_t part : coded_->parts) selected_ += rows_.part(part).count;
+  if (rows_.everything()) {
+    selected_ = coded_->live_rows;
+  } else {
+    for (const std::uint32_t part : coded_->parts) selected_ += rows_.part(part).count;
+  }
   reach_ = memo().of(question(selected_));
   with_vectors_ = reach_.refine != 0 || shape_.m == 0;
   limit_ = Residency::instance().limit();
@@ -127,7 +131,7 @@ std::size_t ListSearch::bytes_of(const std::vector<bool>& parts) const {
 std::size_t ListSearch::vector_bytes(const std::vector<bool>& parts) const {
   std::size_t bytes = 0;
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    if (parts[i]) bytes += view_.part(coded_->parts[i]).vector_bytes(request_.column);
+    if (parts[i]) bytes += coded_->bytes[i];
   }
   return bytes;
 }

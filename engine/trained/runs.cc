@@ -89,6 +89,7 @@ CodedParts find_coded_parts(const View& view, std::size_t column) {
     found.coded[i] = true;
     found.parts.push_back(i);
     found.keys.push_back(key);
+    found.bytes.push_back(view.part(i).vector_bytes(column));
     end = view.part(i).segment() + 1;
   }
   for (std::size_t i = 0; i < found.parts.size();) {

@@ -28,6 +28,7 @@ struct CodedParts {
   Stamp model;
   std::vector<std::uint32_t> parts;  // ascending
   std::vector<CacheKey> keys;        // of their codes
+  std::vector<std::size_t> bytes;    // of their vectors
   std::vector<bool> coded;           // by part of the view; those beyond its end are not
   std::vector<Run> runs;
   std::uint64_t rows = 0;       // dead ones included

@@ -11,6 +11,7 @@
 #include "compute/ops.h"
 #include "gpu/batch/compact.h"
 #include "gpu/batch/nominate.h"
+#include "gpu/batch/tile_lists.h"
 #include "gpu/runtime/groups.h"
 #include "gpu/runtime/lane.h"
 #include "gpu/runtime/row_set.h"
@@ -42,6 +43,8 @@ class BatchSearch {
  protected:
   // Makes the half-precision copies and lists the tiles; false when there is no room for them.
   bool make_tiles();
+  // Where the rows of each block lie. REQUIRES: make_tiles() returned true.
+  std::vector<CompactSource> sources() const;
   // Adds the tiles of rows that lie together.
   void add_tiles(const CompactRows& rows, std::vector<RowTile>& tiles) const;
   DeviceBytes send_tiles(const std::vector<RowTile>& tiles) const;
@@ -56,10 +59,15 @@ class BatchSearch {
   std::uint32_t most_tiles(const Nominate& work) const;
 
  private:
+  // Finds the list of tiles that an earlier batch of these rows left. REQUIRES: all of them live.
+  bool find_tiles();
+  TileLists::Key key_of_tiles() const;
+  TileLists& tile_lists() const;
+  std::vector<RowTile> list_tiles();
   void add_tiles(const compute::Block& block, const Shadow& shadow, const std::uint64_t* live,
-                 std::uint32_t first_ordinal);
+                 std::uint32_t first_ordinal, std::vector<RowTile>& tiles) const;
   // Tiles of the live rows alone. False: there is no room to copy them.
-  bool add_compact_tiles();
+  bool add_compact_tiles(std::vector<RowTile>& tiles);
   // Half-precision copies of all blocks, within the budget, or of none more than there were.
   bool make_shadows();
   // Calls finish(work, first query) for some queries after the other, nominees ready. False: as
@@ -78,11 +86,9 @@ class BatchSearch {
   const RowSet& rows_;
   const RowTable& table_;
   TileShape shape_{};
-  std::vector<std::shared_ptr<const Shadow>> shadows_;  // per block
-  std::vector<CompactSource> sources_;                  // per block
-  std::vector<RowTile> tiles_;
+  TileLists::Shadows shadows_;  // per block
+  std::shared_ptr<const TileList> tiles_;
   CompactRows compact_;  // what tiles_ name, if it has any
-  DeviceBytes device_tiles_;
   Arena extra_{nullptr};
 };
 

@@ -66,7 +66,7 @@ void ThresholdSearch::send_sample() {
     ordinals.push_back(rows_.first_ordinal(place) + at.row);
   }
   if (ordinals.size() < k_) return;
-  sample_ = gather(table_, sources_, ordinals, lane_);
+  sample_ = gather(table_, sources(), ordinals, lane_);
   add_tiles(sample_, sample_tiles_);
   device_sample_tiles_ = send_tiles(sample_tiles_);
 }
@@ -176,7 +176,7 @@ void ThresholdSearch::bound(Group& group, std::size_t first, compute::HitTable& 
 }
 
 void ThresholdSearch::search_tiles(Group& group) {
-  const auto total = static_cast<std::uint32_t>(tiles_.size());
+  const std::uint32_t total = tiles_->count;
   Queries all(group.work.nominees.queries);
   std::iota(all.begin(), all.end(), 0u);
   std::uint64_t on_its_way = 0;  // rows
@@ -207,7 +207,7 @@ void ThresholdSearch::launch(Group& group, Turn& turn, std::uint32_t begin, std:
   Nominate work = group.work;
   work.nominees = turn.nominees;
   work.nominees.limits = limits;
-  work.tiles = device_tiles_.as<RowTile>() + begin;
+  work.tiles = tiles_->memory.as<RowTile>() + begin;
   work.tile_count = end - begin;
   work.keep_all = false;
   launch_nominate(work, stream);

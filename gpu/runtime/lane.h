@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "compute/ops.h"
+#include "core/process/derived_store.h"
 #include "gpu/runtime/arena.h"
 #include "gpu/runtime/cuda_raii.h"
 
@@ -74,6 +75,8 @@ class Gpu {
   int capability() const { return capability_; }
   std::size_t shared_memory() const { return shared_memory_; }  // that a thread block may have
   cudaMemPool_t pool() const { return pool_; }
+  // What searches keep for the next one.
+  DerivedStore& derived() const { return derived_; }
 
   // A free lane, once there is one. It comes back by itself. Throws Error{kInterrupted}.
   class Return;
@@ -94,6 +97,7 @@ class Gpu {
   std::condition_variable freed_;
   std::vector<std::unique_ptr<Lane>> free_;
   unsigned made_ = 0;
+  mutable DerivedStore derived_;  // goes first
 };
 
 class Gpu::Return {

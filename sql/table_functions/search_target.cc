@@ -260,30 +260,37 @@ std::shared_ptr<engine::SearchReport> new_report(const Call& call, const SearchT
   return report;
 }
 
+std::shared_ptr<const engine::Selection> selected_rows(const Call& call, const SearchTarget& target,
+                                                       const engine::View& view,
+                                                       const SearchOptions& options) {
+  const engine::Filter filter = row_filter(call, *target.table, options.filter);
+  if (filter.empty()) return engine::all_rows(view);
+  return std::make_shared<const engine::Selection>(view, filter);
+}
+
 }  // namespace
 
 compute::HitTable run_nearest(const Call& call, const SearchTarget& target,
                               const std::byte* queries, std::size_t count, std::size_t k,
                               const SearchOptions& options) {
   const std::shared_ptr<const engine::View> view = target.table->collection->view();
-  const engine::Selection selection(*view, row_filter(call, *target.table, options.filter));
+  const auto selection = selected_rows(call, target, *view, options);
   Interrupt interrupt(call.context().db());
   engine::SearchRequest request = search_request(target, queries, count, options, interrupt);
   const std::shared_ptr<engine::SearchReport> report = new_report(call, target, request);
-  const std::size_t most = static_cast<std::size_t>(view->live_rows());
-  return engine::nearest(*view, selection, index_of(target), request, std::min(k, most));
+  return engine::nearest(*view, *selection, index_of(target), request, k);
 }
 
 compute::HitLists run_within(const Call& call, const SearchTarget& target,
                              const std::byte* queries, std::size_t count, double radius,
                              const SearchOptions& options) {
   const std::shared_ptr<const engine::View> view = target.table->collection->view();
-  const engine::Selection selection(*view, row_filter(call, *target.table, options.filter));
+  const auto selection = selected_rows(call, target, *view, options);
   Interrupt interrupt(call.context().db());
   engine::SearchRequest request = search_request(target, queries, count, options, interrupt);
   request.range.high = radius;
   const std::shared_ptr<engine::SearchReport> report = new_report(call, target, request);
-  compute::HitLists lists = engine::within(*view, selection, index_of(target), request);
+  compute::HitLists lists = engine::within(*view, *selection, index_of(target), request);
   for (std::vector<Hit>& hits : lists) {
     engine::erase_vanished(*view, hits);
     interruptible_sort(hits.begin(), hits.end());
