@@ -12,9 +12,14 @@
 //                    per list       bias, per row         tables, per query alone
 //   −y·(C + r̂)   = −y·C − y·r̂     (ip: the bias is 0 and μ is not used)
 // so tables do not depend on the list, unlike those of §5.3, and a list costs nothing to begin.
+// Where lists are far apart and their rows near each other, y − μ is far larger than what tells rows of a
+// list apart, and 8 bits do not hold both. With IvfShape::listwise (l2 and cosine) μ is not used, and each
+// list has tables of its own:
+//   ‖y − C − r̂‖² = ‖y − C‖² + ‖r̂‖² − 2(y − C)·r̂
+//                    per list   bias   tables, per query and list
 //
 // Arithmetic: float32, each operation rounded by itself, never fused, in this order:
-//   z_i = y_i − μ_i (ip: y_i);  t[s][j] = ((0 + z_0·c_0) + z_1·c_1) + … over sub-space s
+//   z_i = y_i − μ_i (ip: y_i; listwise: y_i − C_i);  t[s][j] = ((0 + z_0·c_0) + z_1·c_1) + … over sub-space s
 //   T[s][j] = −2·t (ip: −t);  low_s = min_j T;  step = max_s(max_j T − low_s) / 255, 1 if that is 0
 //   T8[s][j] = min(255, ⌊(T − low_s) / step + 0.5⌋), an IEEE division;  offset = ((low_0 + low_1) + …)
 //   a(list) = (float)D + offset,  D = d·d of the canonical l2 distance d of y and C (ip: −y·C)
@@ -48,6 +53,7 @@ struct IvfShape {
   // Not 0: RaBitQ codes of so many bits a dimension (rabitq.h); then m = ⌈dim / 4⌉ and bits = 4.
   std::uint32_t planes = 0;
   std::uint32_t groups = 0;  // of lists, for planes != 0
+  bool listwise = false;     // each list has tables of its own; only with codebooks
 
   // Of the lists themselves, as they are looked for.
   constexpr IvfShape coarse() const { return {dim, groups, m, bits, kCoarsePlanes, 0}; }

@@ -53,38 +53,52 @@ CodeScan::CodeScan(const IvfContext& context)
 // Codes that queries read together spare memory; tables of 8 bits are as large as a list.
 bool CodeScan::together(const IvfContext& context) {
   const compute::IvfShape& shape = context.shape();
+  if (shape.listwise) return false;  // a query has tables of one list at a time
   const std::size_t tables = std::size_t{shape.m} * shape.codewords();
   const std::size_t list = std::size_t{context.rows().rows()} / shape.lists * shape.code_stride();
   return list > 4 * tables;
 }
 
 void CodeScan::begin(std::size_t number, Query& query) {
+  query.number = number;
+  query.list = kNoList;
+  query.candidates.clear();
+  if (context_.shape().listwise) return;
+  const bool product = context_.work().distance == Distance::kInnerProduct;
+  make_tables(product ? nullptr : context_.work().model.mean, query);
+}
+
+// Tables of z, the query as it is seen from `origin`; null: as it is.
+void CodeScan::make_tables(const float* origin, Query& query) {
   const compute::IvfShape& shape = context_.shape();
   const std::size_t entries = std::size_t{shape.m} * shape.codewords();
-  query.number = number;
-  query.candidates.clear();
   if (query.entries.size() == 0) query.entries = Bytes(entries);
   query.tables.entries = reinterpret_cast<std::uint8_t*>(query.entries.data());
   scratch_.resize(entries + shape.m + shape.dim);
-  const float* y = context_.model_query(number);
-  const float* z = y;
-  const bool product = context_.work().distance == Distance::kInnerProduct;
-  if (!product) {
+  const float* z = context_.model_query(query.number);
+  if (origin != nullptr) {
     float* centred = &scratch_[entries + shape.m];
-    for (std::uint32_t i = 0; i < shape.dim; ++i) centred[i] = y[i] - context_.work().model.mean[i];
+    for (std::uint32_t i = 0; i < shape.dim; ++i) centred[i] = z[i] - origin[i];
     z = centred;
   }
+  const bool product = context_.work().distance == Distance::kInnerProduct;
   pq_kernels().tables(context_.codebook(), z, product ? -1.0f : -2.0f, scratch_.data(),
-                               query.tables);
+                      query.tables);
 }
 
 void CodeScan::join(const Query& first, Query& query) {
   query.number = first.number;
   query.tables = first.tables;
+  query.list = kNoList;
   query.candidates.clear();
 }
 
 void CodeScan::scan(const IvfSpan& span, std::span<const Visit> visits) {
+  for (const Visit& visit : visits) {
+    if (!context_.shape().listwise || visit.query->list == visit.probe.list) continue;
+    make_tables(context_.centroid(visit.probe.list), *visit.query);
+    visit.query->list = visit.probe.list;
+  }
   const IvfRunView& run = context_.run(span.run);
   const std::uint32_t first = context_.rows().first_of(span.run);
   const bool pairs = context_.shape().bits == 4 && context_.shape().m <= kSummedSpaces;

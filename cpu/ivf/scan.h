@@ -69,12 +69,15 @@ class Refiner {
 
 class CodeScan {
  public:
+  static constexpr std::uint32_t kNoList = 0xffffffffu;
+
   struct Query {
     explicit Query(const IvfContext& context) : candidates(context.keep()) {}
     void absorb(const Query& other) { candidates.merge(other.candidates); }
 
     std::size_t number = 0;
     PqTables tables;
+    std::uint32_t list = kNoList;  // that the tables are of, where each has its own
     Bytes entries;
     Candidates candidates;
   };
@@ -93,6 +96,7 @@ class CodeScan {
 
  private:
   struct Part;
+  void make_tables(const float* origin, Query& query);
   void scan_one(const Part& part, const Visit& visit);
   void scan_two(const Part& part, const Visit* visits);
   void sum(const Part& part, const PqTables& tables);

@@ -206,7 +206,7 @@ double reach_cost(const ReachQuestion& question, const Reach& reach) {
     const double summed = looked_at * any_of(compute::RabitqGroup::kRows);
     return coarse + prepared + summed * (5 + 0.17 * shape.code_stride()) + refined;
   }
-  const double tables = shape.codewords() * dim * 0.7;
+  const double tables = shape.codewords() * dim * 0.7 * (shape.listwise ? reach.nprobe : 1);
   const double codes = looked_at * (0.2 * shape.code_stride() + 4 + filter);
   return centroids + tables + codes + refined;
 }

@@ -59,13 +59,14 @@ float finite(double value) {
   return static_cast<float>(std::clamp(value, -kMost, kMost));
 }
 
-// ‖r̂‖² + 2(C − μ)·r̂; 0 for ip.
+// ‖r̂‖² + 2(C − μ)·r̂; listwise ‖r̂‖² alone; 0 for ip.
 float bias_of(const IvfCoder& coder, const float* centroid, const float* residual) {
   if (coder.distance == Distance::kInnerProduct) return 0;
   double square = 0, product = 0;
   for (std::uint32_t i = 0; i < coder.shape.dim; ++i) {
     const double r = residual[i];
     square += r * r;
+    if (coder.shape.listwise) continue;
     product += (static_cast<double>(centroid[i]) - static_cast<double>(coder.mean[i])) * r;
   }
   return finite(square + 2 * product);

@@ -28,7 +28,7 @@ struct Header {
   std::uint8_t distance, type, opq, planes;  // opq: of planes, whether they are rotated
   std::uint64_t trained_on, table_rows;
   std::uint64_t calibration;  // its bytes; 0 in version 1
-  std::uint32_t groups, zero;
+  std::uint32_t groups, listwise;  // listwise: 0 or 1
 };
 static_assert(sizeof(Header) == 64);
 
@@ -69,7 +69,9 @@ Run make_coarse_run(const IvfCoder& coder, const std::uint32_t* group_begins) {
 }
 
 compute::IvfShape shape_of(const Header& header) {
-  return {header.dim, header.lists, header.m, header.bits, header.planes, header.groups};
+  return {header.dim,    header.lists,  header.m,
+          header.bits,   header.planes, header.groups,
+          header.listwise != 0};
 }
 
 class IvfModel : public InvertedModel {
@@ -174,13 +176,16 @@ void check(std::span<const std::byte> bytes, const ColumnShape& column, const Iv
   const std::uint32_t bits = options.m == 0 ? 8 : options.bits;
   const bool rotates = options.planes == 0 ? options.opq : options.rotate;
   if (header.m != options.m || header.bits != bits || header.opq != (rotates ? 1 : 0) ||
-      header.planes != options.planes || header.zero != 0 ||
+      header.planes != options.planes || header.listwise > 1 ||
       (header.version == kUncalibrated && header.calibration != 0)) {
     corrupt("is for other parameters");
   }
   if (header.lists == 0 || (options.lists != 0 && header.lists > options.lists)) {
     corrupt("has " + std::to_string(header.lists) + " lists");
   }
+  const bool may_be_listwise =
+      options.has_codebooks() && column.distance != Distance::kInnerProduct;
+  if (header.listwise != 0 && !may_be_listwise) corrupt("has tables for each list");
   if (header.groups > header.lists || (header.groups != 0 && header.planes == 0)) {
     corrupt("has " + std::to_string(header.groups) + " groups of lists");
   }
@@ -236,7 +241,7 @@ std::shared_ptr<const InvertedModel> make_ivf_model(const ColumnShape& column,
                       parts.table_rows,
                       measured.size(),
                       shape.groups,
-                      0};
+                      shape.listwise};
   const ModelLayout layout(shape, opq);
   Bytes bytes(layout.size() + measured.size());
   std::memcpy(bytes.data(), &header, sizeof header);

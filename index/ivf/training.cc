@@ -162,6 +162,34 @@ void group_lists(const TrainingTask& task, const IvfOptions& options, IvfParts* 
   parts->group_centroids.swap(kept);
 }
 
+// Of the squared lengths of rows from `origin`.
+double median_square(const SampleView& rows, const float* origin) {
+  std::vector<double> squares(rows.rows);
+  SparsePoll poll(1024);
+  for (std::size_t i = 0; i < rows.rows; ++i) {
+    poll();
+    for (std::uint32_t d = 0; d < rows.dim; ++d) {
+      const double from = origin == nullptr ? 0 : static_cast<double>(origin[d]);
+      const double x = static_cast<double>(rows.row(i)[d]) - from;
+      squares[i] += x * x;
+    }
+  }
+  const auto median = squares.begin() + static_cast<std::ptrdiff_t>(rows.rows / 2);
+  std::nth_element(squares.begin(), median, squares.end());
+  return *median;
+}
+
+// Says whether rows are so much nearer to their lists than to the mean that tables which serve all lists would
+// hide what tells rows of a list apart. Measured on 500 clusters in 64 dimensions: where their spread is 0.05,
+// 0.01 and 0.001 of the distance between them, codes alone find 0.71, 0.70 and 0.68 with tables by list, and
+// 0.68, 0.44 and 0.14 with tables for all; at 0.1 the latter have lost nothing.
+bool wants_tables_by_list(const SampleView& residuals, const SampleView& rows,
+                          const std::vector<float>& mean) {
+  constexpr double kFarther = 256;  // squares
+  const double within = median_square(residuals, nullptr);
+  return within > 0 && median_square(rows, mean.data()) > kFarther * within;
+}
+
 void rotate_at_random(std::uint32_t dim, std::vector<float>* rows) {
   for (std::size_t at = 0; at < rows->size(); at += dim) {
     index::rotate_at_random(dim, rows->data() + at);
@@ -179,11 +207,15 @@ void finish_rabitq(const TrainingTask& task, const IvfOptions& options, IvfParts
 }
 
 // Everything but the lists.
-void train_codes(const TrainingTask& task, const IvfOptions& options, const Sample& sample,
-                 IvfParts* parts) {
+void train_codes(const TrainingTask& task, const IvfOptions& options, Distance distance,
+                 const Sample& sample, IvfParts* parts) {
   const std::uint32_t dim = parts->shape.dim;
   parts->mean = sample.mean();
   std::vector<float> rows = residuals(task, sample.view().first(kCodebookRows), *parts);
+  if (distance != Distance::kInnerProduct && rows.size() != 0) {
+    parts->shape.listwise = wants_tables_by_list({rows.data(), rows.size() / dim, dim},
+                                                 sample.view().first(kCodebookRows), parts->mean);
+  }
   drop_outliers(dim, &rows);
   if (options.opq) {
     const SampleView view = SampleView{rows.data(), rows.size() / dim, dim}.first(kRotationRows);
@@ -236,7 +268,7 @@ IvfParts train_ivf(const TrainingTask& task, const IvfOptions& options, const Co
   const auto found = static_cast<std::uint32_t>(parts.centroids.size() / column.dim);
   parts.shape = {column.dim, found, options.m, options.m != 0 ? options.bits : 8};
   if (options.planes != 0) finish_rabitq(task.part(0.95, 1), options, &parts);
-  if (coded) train_codes(task.part(0.5, 1), options, rows, &parts);
+  if (coded) train_codes(task.part(0.5, 1), options, column.distance, rows, &parts);
   return parts;
 }
 

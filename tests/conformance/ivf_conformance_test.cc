@@ -44,6 +44,7 @@ Case make_case(const Coding& coding, std::uint64_t n) {
   c.shape.dim = coding.m == 0 ? coding.sub_dim : coding.m * coding.sub_dim;
   c.shape.lists = turn<std::uint32_t>({5, 1, 17, 8, 3}, n);
   c.distance = turn({Distance::kL2, Distance::kCosine, Distance::kInnerProduct}, n);
+  c.shape.listwise = coding.m != 0 && c.distance != Distance::kInnerProduct && n % 5 > 2;
   const std::vector<ElementType> types = number_types();
   c.type = types[n / 3 % types.size()];
   c.data = static_cast<Data>(n / 2 % static_cast<std::uint64_t>(Data::kCount));
@@ -120,6 +121,7 @@ TEST_CASE("ivf: every distance, element type and refinement") {
         for (const Coding& coding : {Coding{0, 8, 40}, Coding{8, 8, 4}, Coding{8, 4, 4}}) {
           Case c = make_case(coding, n++);
           c.distance = distance;
+          c.shape.listwise = c.shape.listwise && distance != Distance::kInnerProduct;
           c.type = type;
           c.refine = refine;
           c.vectors = refine != 0 || coding.m == 0;

@@ -52,7 +52,7 @@ inline std::string describe(const Case& c) {
   std::ostringstream text;
   text << info(c.distance).name << " type " << static_cast<int>(c.type) << " dim " << c.shape.dim
        << " lists " << c.shape.lists << " m " << c.shape.m << " bits " << c.shape.bits << " planes "
-       << c.shape.planes << " groups " << c.shape.groups << " data " << static_cast<int>(c.data)
+       << c.shape.planes << " listwise " << c.shape.listwise << " groups " << c.shape.groups << " data " << static_cast<int>(c.data)
        << " list rows " << c.list_rows.front() << "… runs " << c.runs << " blocks " << c.blocks
        << " filter " << c.filter << " vectors " << c.vectors << " refine " << c.refine << " k "
        << c.k << " queries " << c.queries << " nprobe " << c.nprobe << " seed " << c.seed;

@@ -1,6 +1,7 @@
 // Compiled with -ffp-contract=off: a fused multiply-add would change the bits.
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <vector>
 
@@ -27,13 +28,13 @@ struct Tables {
   float step = 1, offset = 0;
 };
 
-// T of ivf.h, in float32.
-std::vector<float> unrounded_tables(const IvfWork& work, const float* query,
+// T of ivf.h, in float32, of the query as it is seen from `origin`.
+std::vector<float> unrounded_tables(const IvfWork& work, const float* query, const float* origin,
                                     const float* codebooks) {
   const IvfShape& shape = work.model.shape;
   const bool product = work.distance == Distance::kInnerProduct;
   std::vector<float> z(query, query + shape.dim);
-  for (std::uint32_t i = 0; i < shape.dim && !product; ++i) z[i] -= work.model.mean[i];
+  for (std::uint32_t i = 0; i < shape.dim && !product; ++i) z[i] -= origin[i];
   std::vector<float> all;
   for (std::uint32_t s = 0; s < shape.m; ++s) {
     for (std::uint32_t j = 0; j < shape.codewords(); ++j) {
@@ -46,9 +47,10 @@ std::vector<float> unrounded_tables(const IvfWork& work, const float* query,
   return all;
 }
 
-Tables make_tables(const IvfWork& work, const float* query, const float* codebooks) {
+Tables make_tables(const IvfWork& work, const float* query, const float* origin,
+                   const float* codebooks) {
   const IvfShape& shape = work.model.shape;
-  const std::vector<float> all = unrounded_tables(work, query, codebooks);
+  const std::vector<float> all = unrounded_tables(work, query, origin, codebooks);
   std::vector<float> lows;
   float widest = 0;
   Tables tables;
@@ -134,10 +136,13 @@ void count(const IvfWork& work, std::size_t query, std::size_t place, bool live)
   if (live) ++list.live;
 }
 
+// The tables of a query for a list.
+using TablesOf = std::function<Tables(std::uint32_t)>;
+
 // Every live row of the probed lists of one run, with its score when rows are coded.
 void collect(const IvfWork& work, std::size_t run_index, std::uint64_t first_ordinal,
              const std::byte* bytes, std::size_t query, const std::vector<Probe>& probes,
-             const Tables& tables, std::vector<Candidate>& out) {
+             const TablesOf& tables_of, std::vector<Candidate>& out) {
   const IvfShape& shape = work.model.shape;
   const IvfRun& run = work.runs[run_index];
   const IvfLayout at = IvfLayout::of(shape, run.positions);
@@ -146,6 +151,7 @@ void collect(const IvfWork& work, std::size_t run_index, std::uint64_t first_ord
   const auto* bias = reinterpret_cast<const float*>(bytes + at.bias);
   const auto* codes = reinterpret_cast<const std::uint8_t*>(bytes + at.codes);
   for (const Probe& probe : probes) {
+    const Tables tables = tables_of(probe.list);
     const double d = probe.distance;
     const double square = work.distance == Distance::kInnerProduct ? d : d * d;
     const float a = static_cast<float>(square) + tables.offset;
@@ -227,7 +233,14 @@ void reference_ivf_nearest(const IvfWork& work, const float* centroids, const fl
     const bool rabitq = shape.planes != 0;
     const std::vector<Probe> probes =
         rabitq ? std::vector<Probe>() : nearest_lists(work, query, centroids);
-    const Tables tables = shape.has_codebooks() ? make_tables(work, query, codebooks) : Tables{};
+    Tables shared;
+    if (shape.has_codebooks() && !shape.listwise) {
+      shared = make_tables(work, query, work.model.mean, codebooks);
+    }
+    const TablesOf tables = [&](std::uint32_t list) {
+      if (!shape.listwise) return shared;
+      return make_tables(work, query, centroids + std::size_t{list} * shape.dim, codebooks);
+    };
     std::vector<Candidate> candidates;
     std::uint64_t first_ordinal = 0;
     for (std::size_t r = 0; r < runs.size(); ++r) {
