@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <span>
 
 #include "gpu/runtime/candidates.h"
 #include "gpu/runtime/cuda_buffer.h"
@@ -143,14 +144,15 @@ BatchSearch::~BatchSearch() {
 
 bool BatchSearch::make_shadows() {
   std::vector<compute::MemoryBudget::Growth> lacking;
-  for (const compute::Block* block : rows_.blocks()) {
+  const auto others = std::span(rows_.blocks()).subspan(shadows_.size());
+  for (const compute::Block* block : others) {
     if (CudaBuffer::of(block->vectors).derived().find<KeptShadow>() != nullptr) continue;
     lacking.push_back({block->vectors, shadow_bytes(work_.queries.dim, block->rows)});
   }
   compute::MemoryBudget* const budget = lacking.empty() ? nullptr : work_.budget;
   if (budget != nullptr && !budget->reserve(lacking)) return false;
   try {
-    for (const compute::Block* block : rows_.blocks()) {
+    for (const compute::Block* block : others) {
       ask(work_.cancellation);
       const CudaBuffer& buffer = CudaBuffer::of(block->vectors);
       shadows_.push_back(buffer.derived().get<KeptShadow>([&] {
@@ -170,41 +172,69 @@ bool BatchSearch::make_shadows() {
   return false;
 }
 
-TileLists& BatchSearch::tile_lists() const { return gpu_.derived().of<TileLists>(); }
-
-TileLists::Key BatchSearch::key_of_tiles() const {
+TileLists::Key BatchSearch::key_of_tiles(std::size_t blocks) const {
   TileLists::Key key{{}, shape_, work_.queries.type, work_.queries.dim};
-  key.blocks.reserve(rows_.blocks().size());
-  for (const compute::Block* block : rows_.blocks()) {
-    key.blocks.emplace_back(block->vectors, block->rows);
+  key.blocks.reserve(blocks);
+  for (std::size_t i = 0; i < blocks; ++i) {
+    key.blocks.emplace_back(rows_.blocks()[i]->vectors, rows_.blocks()[i]->rows);
   }
   return key;
 }
 
-bool BatchSearch::find_tiles() {
-  tiles_ = tile_lists().find(key_of_tiles(), shadows_);
-  return tiles_ != nullptr;
+bool BatchSearch::make_tiles() {
+  if (rows_.all_live()) return make_lasting_tiles();
+  if (!make_shadows()) return false;
+  tiles_ = send_list({}, mixed(list_tiles()));
+  return true;
 }
 
-bool BatchSearch::make_tiles() {
-  const bool plain = rows_.all_live();
-  if (plain && find_tiles()) return true;
+bool BatchSearch::make_lasting_tiles() {
+  const std::size_t blocks = rows_.blocks().size();
+  const bool has_tail = blocks > 1 && !rows_.blocks().back()->name.is_null();
+  const std::size_t sealed = has_tail ? blocks - 1 : blocks;
+  TileLists& lists = gpu_.derived().of<TileLists>();
+  TileLists::Key key = key_of_tiles(sealed);
+  tiles_ = lists.find(key, shadows_);
   if (!make_shadows()) return false;
-  const std::vector<RowTile> tiles = mixed(list_tiles());
-  tiles_ = std::make_shared<const TileList>(
-      TileList{send_tiles(tiles), static_cast<std::uint32_t>(tiles.size())});
-  if (!plain) return true;
-  // Searches on other streams are to find it there.
-  check(cudaStreamSynchronize(lane_.stream()), "sending the list of tiles");
-  tile_lists().add(key_of_tiles(), shadows_, tiles_);
+  if (tiles_ == nullptr) {
+    tiles_ = send_list({}, mixed(list_tiles(0, sealed)));
+    // Searches on other streams are to find it there.
+    check(cudaStreamSynchronize(lane_.stream()), "sending the list of tiles");
+    const auto end = shadows_.begin() + static_cast<std::ptrdiff_t>(sealed);
+    lists.add(std::move(key), {shadows_.begin(), end}, tiles_);
+  }
+  if (!has_tail) return true;
+  sealed_tiles_ = tiles_;  // is being copied from
+  tiles_ = send_list(*sealed_tiles_, list_tiles(sealed, blocks));
   return true;
+}
+
+std::shared_ptr<const TileList> BatchSearch::send_list(const TileList& first,
+                                                       const std::vector<RowTile>& rest) const {
+  const std::size_t before = first.count * sizeof(RowTile), after = rest.size() * sizeof(RowTile);
+  auto list = std::make_shared<TileList>();
+  list->memory = DeviceBytes(before + after, lane_.pool(), lane_.stream());
+  list->count = first.count + static_cast<std::uint32_t>(rest.size());
+  std::byte* const to = list->memory.data();
+  if (before != 0) {
+    check(cudaMemcpyAsync(to, first.memory.data(), before, cudaMemcpyDeviceToDevice, lane_.stream()),
+          "copying the list of tiles");
+  }
+  check(cudaMemcpyAsync(to + before, rest.data(), after, cudaMemcpyHostToDevice, lane_.stream()),
+        "sending the list of tiles");
+  return list;
 }
 
 std::vector<RowTile> BatchSearch::list_tiles() {
   std::vector<RowTile> tiles;
   const bool few = rows_.live_rows() <= rows_.rows() / kFewLive;
   if (few && add_compact_tiles(tiles)) return tiles;
-  for (std::size_t i = 0; i < shadows_.size(); ++i) {
+  return list_tiles(0, shadows_.size());
+}
+
+std::vector<RowTile> BatchSearch::list_tiles(std::size_t first_block, std::size_t end) const {
+  std::vector<RowTile> tiles;
+  for (std::size_t i = first_block; i < end; ++i) {
     add_tiles(*rows_.blocks()[i], *shadows_[i], rows_.live()[i], rows_.first_ordinal(i), tiles);
   }
   return tiles;

@@ -59,16 +59,19 @@ class BatchSearch {
   std::uint32_t most_tiles(const Nominate& work) const;
 
  private:
-  // Finds the list of tiles that an earlier batch of these rows left. REQUIRES: all of them live.
-  bool find_tiles();
-  TileLists::Key key_of_tiles() const;
-  TileLists& tile_lists() const;
+  // Makes them of rows that all live. They are kept for the next batch, but for those of the tail, which
+  // changes with every commit and has few.
+  bool make_lasting_tiles();
+  TileLists::Key key_of_tiles(std::size_t blocks) const;
+  std::shared_ptr<const TileList> send_list(const TileList& first,
+                                            const std::vector<RowTile>& rest) const;
   std::vector<RowTile> list_tiles();
+  std::vector<RowTile> list_tiles(std::size_t first_block, std::size_t end) const;
   void add_tiles(const compute::Block& block, const Shadow& shadow, const std::uint64_t* live,
                  std::uint32_t first_ordinal, std::vector<RowTile>& tiles) const;
   // Tiles of the live rows alone. False: there is no room to copy them.
   bool add_compact_tiles(std::vector<RowTile>& tiles);
-  // Half-precision copies of all blocks, within the budget, or of none more than there were.
+  // Half-precision copies of the other blocks, within the budget, or of none more than there were.
   bool make_shadows();
   // Calls finish(work, first query) for some queries after the other, nominees ready. False: as
   // nearest_into().
@@ -87,7 +90,7 @@ class BatchSearch {
   const RowTable& table_;
   TileShape shape_{};
   TileLists::Shadows shadows_;  // per block
-  std::shared_ptr<const TileList> tiles_;
+  std::shared_ptr<const TileList> tiles_, sealed_tiles_;  // the latter begin the former, if there are any
   CompactRows compact_;  // what tiles_ name, if it has any
   Arena extra_{nullptr};
 };
