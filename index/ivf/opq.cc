@@ -3,14 +3,17 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <utility>
 
 #include "index/ivf/matrix.h"
 #include "index/ivf/pq.h"
+#include "index/ivf/rotation.h"
 
 namespace warplite::index {
 namespace {
 
 constexpr std::size_t kTurns = 12;
+constexpr double kWorthMixing = 0.95;  // part of the loss; less is chance
 constexpr std::size_t kStepsPerTurn = 2;
 // Weight of the rotation before against what the sample says: it keeps directions in which the
 // sample does not extend.
@@ -31,6 +34,70 @@ double frobenius(const std::vector<float>& matrix) {
   for (const float x : matrix) square += static_cast<double>(x) * static_cast<double>(x);
   return std::sqrt(square);
 }
+
+// Codebooks of the rotated sample, and the rotation, by turns.
+class Turns {
+ public:
+  Turns(const TrainingTask& task, const SampleView& sample, std::vector<float> rotation,
+        std::uint32_t m, std::uint32_t codewords)
+      : task_(task),
+        sample_(sample),
+        rotation_(std::move(rotation)),
+        rotated_(sample.rows * sample.dim),
+        decoded_(sample.rows * sample.dim) {
+    rotate();
+    codebooks_ = begin_codebooks(rotated(), m, codewords);
+    learn_codebooks();
+  }
+
+  void next() {
+    const std::uint32_t dim = sample_.dim;
+    if (turned_) learn_codebooks();
+    turned_ = true;
+    const std::vector<float> transposed = transpose(sample_.data, sample_.rows, dim);
+    std::vector<float> cross(std::size_t{dim} * dim);
+    multiply(transposed.data(), dim, sample_.rows, decoded_.data(), dim, cross.data(), poll());
+    rotation_ = nearest_orthogonal(task_, std::move(cross), rotation_, dim);
+    rotate();
+  }
+
+  // What codes lose of the sample: the sum of squared differences.
+  double loss() const {
+    double sum = 0;
+    for (std::size_t i = 0; i < decoded_.size(); ++i) {
+      const double off = static_cast<double>(rotated_[i]) - static_cast<double>(decoded_[i]);
+      sum += off * off;
+    }
+    return sum;
+  }
+  std::vector<float> take() { return std::move(rotation_); }
+
+ private:
+  SampleView rotated() const { return {rotated_.data(), sample_.rows, sample_.dim}; }
+  std::function<void()> poll() const {
+    return [this] { task_.poll()(); };
+  }
+
+  void rotate() {
+    multiply(sample_.data, sample_.rows, sample_.dim, rotation_.data(), sample_.dim,
+             rotated_.data(), poll());
+  }
+  void learn_codebooks() {
+    for (std::size_t i = 0; i < kStepsPerTurn; ++i) improve(task_, rotated(), &codebooks_);
+    const std::vector<std::uint8_t> codes = assign(task_, rotated(), codebooks_);
+    const std::uint32_t m = codebooks_.m, dim = sample_.dim;
+    for (std::size_t i = 0; i < sample_.rows; ++i) {
+      decode_codes(codebooks_.values.data(), m, codebooks_.codewords, dim / m,
+                   codes.data() + i * m, decoded_.data() + i * dim);
+    }
+  }
+
+  const TrainingTask& task_;
+  const SampleView sample_;
+  std::vector<float> rotation_, rotated_, decoded_;
+  Codebooks codebooks_;
+  bool turned_ = false;  // since codebooks were learnt
+};
 
 }  // namespace
 
@@ -74,26 +141,16 @@ std::vector<float> nearest_orthogonal(const TrainingTask& task, std::vector<floa
 std::vector<float> train_rotation(const TrainingTask& task, const SampleView& sample,
                                   std::uint32_t m, std::uint32_t codewords) {
   const std::uint32_t dim = sample.dim;
-  const std::function<void()> poll = [&] { task.poll()(); };
-  const std::vector<float> transposed = transpose(sample.data, sample.rows, dim);
-  std::vector<float> rotation = identity(dim);
-  std::vector<float> rotated(sample.data, sample.data + sample.rows * dim);
-  std::vector<float> decoded(sample.rows * dim), cross(std::size_t{dim} * dim);
-  const SampleView view{rotated.data(), sample.rows, dim};
-  Codebooks codebooks = begin_codebooks(view, m, codewords);
+  std::vector<float> none = identity(dim), random = none;
+  for (std::size_t i = 0; i < dim; ++i) rotate_at_random(dim, &random[i * dim]);
+  Turns as_it_is(task, sample, std::move(none), m, codewords);
+  Turns mixed(task, sample, std::move(random), m, codewords);
+  Turns& better = mixed.loss() < kWorthMixing * as_it_is.loss() ? mixed : as_it_is;
   for (std::size_t turn = 0; turn < kTurns; ++turn) {
     task.report("rotation", turn, kTurns);
-    for (std::size_t i = 0; i < kStepsPerTurn; ++i) improve(task, view, &codebooks);
-    const std::vector<std::uint8_t> codes = assign(task, view, codebooks);
-    for (std::size_t i = 0; i < sample.rows; ++i) {
-      decode_codes(codebooks.values.data(), m, codewords, dim / m, codes.data() + i * m,
-                   decoded.data() + i * dim);
-    }
-    multiply(transposed.data(), dim, sample.rows, decoded.data(), dim, cross.data(), poll);
-    rotation = nearest_orthogonal(task, cross, rotation, dim);
-    multiply(sample.data, sample.rows, dim, rotation.data(), dim, rotated.data(), poll);
+    better.next();
   }
-  return rotation;
+  return better.take();
 }
 
 }  // namespace warplite::index

@@ -341,6 +341,23 @@ TEST_CASE("rotation: codes lose less of data that lies across the sub-spaces") {
   CHECK(loss(sample_of(rotated)) < 0.75 * loss(sample));
 }
 
+TEST_CASE("rotation: what varies along a few elements is shared out to all sub-spaces") {
+  const Trainer trainer;
+  Normal noise(9);
+  Floats rows{16, {}};
+  for (int i = 0; i < 4000; ++i) {
+    for (int d = 0; d < 16; ++d) rows.values.push_back(noise() * (d < 4 ? 8.0f : 0.3f));
+  }
+  const SampleView sample = sample_of(rows);
+  const auto rotation = train_rotation(trainer.task, sample, 4, 16);
+  Floats rotated{16, std::vector<float>(rows.values.size())};
+  multiply(rows.values.data(), rows.rows(), 16, rotation.data(), 16, rotated.values.data());
+  const auto loss = [&](const SampleView& view) {
+    return loss_of(trainer, view, train_codebooks(trainer.task, view, 4, 16));
+  };
+  CHECK(loss(sample_of(rotated)) < 0.5 * loss(sample));
+}
+
 namespace {
 
 // Says stop when it was asked so many times.
