@@ -1,9 +1,12 @@
 #include "compute/host_kernels.h"
 
+#include <algorithm>
 #include <atomic>
 #include <bit>
+#include <limits>
 
 #include "compute/lsh_hash.h"
+#include "compute/reference.h"
 
 namespace warplite::compute {
 namespace {
@@ -99,6 +102,21 @@ std::size_t count_bits(const std::uint64_t* words, std::size_t n) {
   return bits;
 }
 
+void nearest_in_groups(const GroupedRows& work, double* out) {
+  std::uint32_t row = 0;
+  for (const std::uint32_t end : work.ends) {
+    std::fill_n(out, work.queries.rows, std::numeric_limits<double>::infinity());
+    for (; row < end; ++row) {
+      for (std::size_t q = 0; q < work.queries.rows; ++q) {
+        out[q] = std::min(out[q], canonical_distance(work.distance, work.queries.type,
+                                                     work.queries.dim, work.queries.row(q),
+                                                     work.rows[row]));
+      }
+    }
+    out += work.queries.rows;
+  }
+}
+
 const HostKernels& definitions() {
   static const HostKernels kernels;
   return kernels;
@@ -116,7 +134,8 @@ HostKernels::HostKernels()
       mask_integers(mask_interval<std::int64_t>),
       mask_reals(mask_interval<double>),
       mask_lengths(compute::mask_lengths),
-      count_bits(compute::count_bits) {}
+      count_bits(compute::count_bits),
+      nearest_in_groups(compute::nearest_in_groups) {}
 
 const HostKernels& host_kernels() { return kernels_in_use.load(std::memory_order_relaxed)(); }
 

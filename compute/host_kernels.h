@@ -1,5 +1,5 @@
 // Inner loops of work that is always the host's own: products of matrices in training, hash
-// functions of rows, values that a filter tests. The definitions are here; a device of the host may
+// functions of rows, values that a filter tests, the vectors of documents. The definitions are here; a device of the host may
 // bring faster ones, with the same results to the bit: numbers are added in the same order, and no
 // product is fused with a sum.
 // Threads: any; the functions keep no state.
@@ -7,6 +7,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
+
+#include "core/distance.h"
+#include "core/types.h"
 
 namespace warplite::compute {
 
@@ -45,6 +49,18 @@ template <typename T>
 using MaskInterval = void (*)(const T* values, std::size_t words, T low, T high,
                               std::uint64_t* masks);
 
+// Rows in groups, as the vectors of documents are, and queries of their type and dim.
+struct GroupedRows {
+  Distance distance;
+  MatrixView queries;
+  std::span<const std::byte* const> rows;  // a vector each; those of a group follow one another
+  std::span<const std::uint32_t> ends;     // of the groups, in `rows`, of which they are all
+};
+
+// out[g * queries.rows + q]: the canonical distance (reference.h) of query q and the row of group g
+// that is nearest to it; infinity for a group without rows. May throw Error{kInterrupted}.
+using NearestInGroups = void (*)(const GroupedRows& work, double* out);
+
 struct HostKernels {
   ProductKernels product;
 
@@ -60,6 +76,8 @@ struct HostKernels {
                        std::uint64_t* masks);
   // Bits that are set.
   std::size_t (*count_bits)(const std::uint64_t* words, std::size_t n);
+
+  NearestInGroups nearest_in_groups;
 
   HostKernels();  // the definitions
 };

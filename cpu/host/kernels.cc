@@ -8,6 +8,7 @@
 #include "compute/lsh_hash.h"
 #include "cpu/runtime/highway_config.h"
 #include "cpu/runtime/targets.h"
+#include "cpu/scan/nearest_in_groups.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/host/kernels.cc"
@@ -298,6 +299,7 @@ void fill_host(compute::HostKernels& kernels) {
   kernels.mask_reals = mask_interval<double>;
   kernels.mask_lengths = mask_lengths;
   kernels.count_bits = count_bits;
+  kernels.nearest_in_groups = cpu::nearest_in_groups;
 }
 
 #endif

@@ -12,6 +12,7 @@ extern const TableFunction kRangeSearch;   // range_search.cc
 extern const TableFunction kKnnJoin;       // knn_join.cc
 extern const TableFunction kKnnArrays;     // knn_arrays.cc
 extern const TableFunction kHybridSearch;  // hybrid/hybrid_search.cc
+extern const TableFunction kMaxsimSearch;  // vectors/maxsim_search.cc
 extern const TableFunction kRangeJoin;     // range_join.cc
 extern const TableFunction kMatchCount;    // match_count.cc
 extern const TableFunction kMatchJoin;     // match_join.cc

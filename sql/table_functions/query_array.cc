@@ -3,6 +3,7 @@
 #include <string>
 
 #include "core/process/interruption.h"
+#include "sql/host/json.h"
 
 namespace warplite::sql {
 namespace {
@@ -20,11 +21,11 @@ std::string expectation(const SearchTarget& target, ElementType type) {
          std::to_string(bytes_per_vector(type, column.dim)) + " bytes (" + type_name(type) + ")";
 }
 
-// How one query of the BLOB is to be read. What it refuses names the query.
+// How one query of many is to be read. What it refuses names the query.
 VectorInput read_query(const Call& call, int parameter, const SearchTarget& target,
-                       std::string_view bytes, std::size_t number) {
+                       const Cell& query, std::size_t number) {
   try {
-    return vector_from_cell(Cell::blob(bytes), target.column->element, target.column->dim,
+    return vector_from_cell(query, target.column->element, target.column->dim,
                             target.place());
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kInvalid) throw;
@@ -57,10 +58,34 @@ QueryArray read_query_array(const Call& call, int parameter, const SearchTarget&
   for (std::size_t i = 0; i < queries.count; ++i) {
     if (i % 1024 == 0) poll_interruption();
     const VectorInput query =
-        read_query(call, parameter, target, cell.bytes.substr(i * width, width), i);
+        read_query(call, parameter, target, Cell::blob(cell.bytes.substr(i * width, width)), i);
     queries.owned.insert(queries.owned.end(), query.owned.begin(), query.owned.end());
   }
   if (*type != element) queries.vectors = queries.owned.data();
+  return queries;
+}
+
+QueryArray read_query_list(const Call& call, int parameter, const SearchTarget& target,
+                           std::optional<ElementType> type) {
+  const Cell cell = cell_of(call.value(parameter));
+  if (cell.kind != CellKind::kText) return read_query_array(call, parameter, target, type);
+  constexpr char kExpected[] = "a JSON array of arrays of numbers, or a BLOB of vectors";
+  Json json;
+  try {
+    json = Json::parse(cell.bytes);
+  } catch (const JsonError& error) {
+    call.refuse(parameter, kExpected, error.what());
+  }
+  if (!json.is_list()) call.refuse(parameter, kExpected);
+  QueryArray queries;
+  for (const Json& member : json.list()) {
+    poll_interruption();
+    if (!member.is_list()) call.refuse(parameter, kExpected);
+    const VectorInput query =
+        read_query(call, parameter, target, Cell::text(member.source()), queries.count++);
+    queries.owned.insert(queries.owned.end(), query.data, query.data + query.size);
+  }
+  queries.vectors = queries.owned.data();
   return queries;
 }
 

@@ -24,4 +24,8 @@ struct QueryArray {
 QueryArray read_query_array(const Call& call, int parameter, const SearchTarget& target,
                             std::optional<ElementType> type);
 
+// Reads the same, or text: a JSON array of arrays, each a vector as JSON.
+QueryArray read_query_list(const Call& call, int parameter, const SearchTarget& target,
+                           std::optional<ElementType> type);
+
 }  // namespace warplite::sql

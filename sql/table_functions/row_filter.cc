@@ -70,4 +70,12 @@ engine::Filter row_filter(const Call& call, const OpenTable& table, const std::s
   return {std::move(rows)};
 }
 
+std::shared_ptr<const engine::Selection> selected_rows(const Call& call, const OpenTable& table,
+                                                       const engine::View& view,
+                                                       const std::string& expression) {
+  const engine::Filter filter = row_filter(call, table, expression);
+  if (filter.empty()) return engine::all_rows(view);
+  return std::make_shared<const engine::Selection>(view, filter);
+}
+
 }  // namespace warplite::sql

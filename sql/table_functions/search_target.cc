@@ -71,6 +71,16 @@ bool read_weights(const Json& value, std::vector<double>& weights) {
   return !weights.empty();
 }
 
+// False: not a list of numbers and texts.
+bool read_names(const Json& value, std::vector<Value>& names) {
+  if (!value.is_list()) return false;
+  for (const Json& member : value.list()) {
+    if (!member.is_number() && !member.is_text()) return false;
+    names.emplace_back(member.is_text() ? Cell::text(member.text()) : member.number());
+  }
+  return true;
+}
+
 // False: no name of a fusion.
 bool read_fusion(const Json& value, bool& linear) {
   linear = value.is_text() && value.text() == "linear";
@@ -78,14 +88,22 @@ bool read_fusion(const Json& value, bool& linear) {
 }
 
 // Functions by the options that they take.
-enum Takers : unsigned { kWork = 1, kDocument = 2, kSearch = 4, kArray = 8, kFusion = 16 };
-constexpr unsigned kVectors = kSearch | kArray | kFusion;
+enum Takers : unsigned {
+  kWork = 1,
+  kDocument = 2,
+  kSearch = 4,
+  kArray = 8,
+  kFusion = 16,
+  kInteraction = 32,
+};
+constexpr unsigned kVectors = kSearch | kArray | kFusion | kInteraction;
+constexpr unsigned kDevices = kWork | kDocument | kSearch | kArray | kFusion;
 
 struct Option {
   std::string_view key;
   const char* expected;
   unsigned takers;
-  bool (*read)(const Json& value, FusionOptions& options);  // false: not what was expected
+  bool (*read)(const Json& value, RankingOptions& options);  // false: not what was expected
 };
 
 // What may stand in a schema's text takes no filter: that is SQL (row_filter.h).
@@ -93,25 +111,25 @@ constexpr std::string_view kFilter = "filter";
 constexpr std::int64_t kMostDepth = 1 << 20;
 constexpr Option kOptions[] = {
     {"idf", "0, 1, false or true", kDocument | kFusion,
-     [](const Json& value, FusionOptions& options) { return read_flag(value, options.idf); }},
-    {"device", "a device's name, as \"cpu\"", kWork | kDocument | kVectors,
-     [](const Json& value, FusionOptions& options) {
+     [](const Json& value, RankingOptions& options) { return read_flag(value, options.idf); }},
+    {"device", "a device's name, as \"cpu\"", kDevices,
+     [](const Json& value, RankingOptions& options) {
        if (value.is_text()) options.device = value.text();
        return value.is_text();
      }},
     {kFilter, "a text, a SQL expression over the table's columns", kWork | kDocument | kVectors,
-     [](const Json& value, FusionOptions& options) {
+     [](const Json& value, RankingOptions& options) {
        if (value.is_text()) options.filter = value.text();
        return value.is_text() && !options.filter.empty();
      }},
     {"nprobe", "an integer from 1 to 1048576", kVectors,
-     [](const Json& value, FusionOptions& options) {
+     [](const Json& value, RankingOptions& options) {
        const auto number = integer_between(value, 1, engine::kMostProbes);
        if (number) options.nprobe = static_cast<std::uint32_t>(*number);
        return number.has_value();
      }},
     {"recall", engine::kRecallExpected, kVectors,
-     [](const Json& value, FusionOptions& options) {
+     [](const Json& value, RankingOptions& options) {
        if (!value.is_number()) return false;
        const Cell number = value.number();
        const double recall = number.kind == CellKind::kInteger
@@ -120,28 +138,38 @@ constexpr Option kOptions[] = {
        return options.recall.has_value();
      }},
     {"refine", "an integer from 0 to 10000", kVectors,
-     [](const Json& value, FusionOptions& options) {
+     [](const Json& value, RankingOptions& options) {
        const auto number = integer_between(value, 0, kMostRefine);
        if (number) options.refine = static_cast<std::size_t>(*number);
        return number.has_value();
      }},
     {"exact", "0, 1, false or true", kVectors,
-     [](const Json& value, FusionOptions& options) { return read_flag(value, options.exact); }},
+     [](const Json& value, RankingOptions& options) { return read_flag(value, options.exact); }},
     {"select", "\"auto\", \"default\" or \"threshold\"", kSearch | kArray,
-     [](const Json& value, FusionOptions& options) { return read_select(value, options.select); }},
-    {"type", "a type's name, as \"float32\"", kArray,
-     [](const Json& value, FusionOptions& options) { return read_type(value, options.type); }},
+     [](const Json& value, RankingOptions& options) { return read_select(value, options.select); }},
+    {"type", "a type's name, as \"float32\"", kArray | kInteraction,
+     [](const Json& value, RankingOptions& options) { return read_type(value, options.type); }},
     {"fusion", "\"rrf\" or \"linear\"", kFusion,
-     [](const Json& value, FusionOptions& options) { return read_fusion(value, options.linear); }},
+     [](const Json& value, RankingOptions& options) { return read_fusion(value, options.linear); }},
     {"weights", "a list of numbers from 0 to 1000000", kFusion,
-     [](const Json& value, FusionOptions& options) {
+     [](const Json& value, RankingOptions& options) {
        return read_weights(value, options.weights);
      }},
     {"depth", "an integer from 1 to 1048576", kFusion,
-     [](const Json& value, FusionOptions& options) {
+     [](const Json& value, RankingOptions& options) {
        const auto number = integer_between(value, 1, kMostDepth);
        if (number) options.depth = static_cast<std::size_t>(*number);
        return number.has_value();
+     }},
+    {"candidates", "an integer from 1 to 1048576", kInteraction,
+     [](const Json& value, RankingOptions& options) {
+       const auto number = integer_between(value, 1, kMostDepth);
+       if (number) options.candidates = static_cast<std::size_t>(*number);
+       return number.has_value();
+     }},
+    {"documents", "a list of numbers and texts", kInteraction,
+     [](const Json& value, RankingOptions& options) {
+       return read_names(value, options.documents.emplace());
      }},
 };
 
@@ -156,14 +184,16 @@ Json parse_options(const Call& call, int parameter, std::string_view text,
   call.refuse(parameter, expected);
 }
 
-FusionOptions read_options(const Call& call, int parameter, Takers taker) {
-  FusionOptions options;
+RankingOptions read_options(const Call& call, int parameter, Takers taker) {
+  RankingOptions options;
   if (call.is_null(parameter)) return options;
   const auto taken = [&](const Option& row) {
     return (row.takers & taker) != 0 && (call.direct_only() || row.key != kFilter);
   };
   const std::string expected =
-      "a JSON object such as {\"device\":\"cpu\"}; it takes the keys " +
+      std::string("a JSON object such as ") +
+      ((taker & kDevices) != 0 ? "{\"device\":\"cpu\"}" : "{\"exact\":1}") +
+      "; it takes the keys " +
       listing(kOptions, taken, [](const Option& row) { return row.key; }, ", ");
   const std::string text = call.text(parameter, expected.c_str());
   const Json json = parse_options(call, parameter, text, expected);
@@ -216,8 +246,12 @@ SearchOptions array_options(const Call& call, int parameter) {
   return read_options(call, parameter, kArray);
 }
 
-FusionOptions fusion_options(const Call& call, int parameter) {
+RankingOptions fusion_options(const Call& call, int parameter) {
   return read_options(call, parameter, kFusion);
+}
+
+RankingOptions interaction_options(const Call& call, int parameter) {
+  return read_options(call, parameter, kInteraction);
 }
 
 DocumentOptions document_options(const Call& call, int parameter) {
@@ -250,8 +284,6 @@ engine::SearchRequest search_request(const SearchTarget& target, const std::byte
   return request;
 }
 
-namespace {
-
 std::shared_ptr<engine::SearchReport> new_report(const Call& call, const SearchTarget& target,
                                                  engine::SearchRequest& request) {
   auto report = call.context().new_report(target.table->definition, *target.column);
@@ -260,21 +292,11 @@ std::shared_ptr<engine::SearchReport> new_report(const Call& call, const SearchT
   return report;
 }
 
-std::shared_ptr<const engine::Selection> selected_rows(const Call& call, const SearchTarget& target,
-                                                       const engine::View& view,
-                                                       const SearchOptions& options) {
-  const engine::Filter filter = row_filter(call, *target.table, options.filter);
-  if (filter.empty()) return engine::all_rows(view);
-  return std::make_shared<const engine::Selection>(view, filter);
-}
-
-}  // namespace
-
 compute::HitTable run_nearest(const Call& call, const SearchTarget& target,
                               const std::byte* queries, std::size_t count, std::size_t k,
                               const SearchOptions& options) {
   const std::shared_ptr<const engine::View> view = target.table->collection->view();
-  const auto selection = selected_rows(call, target, *view, options);
+  const auto selection = selected_rows(call, *target.table, *view, options.filter);
   Interrupt interrupt(call.context().db());
   engine::SearchRequest request = search_request(target, queries, count, options, interrupt);
   const std::shared_ptr<engine::SearchReport> report = new_report(call, target, request);
@@ -285,7 +307,7 @@ compute::HitLists run_within(const Call& call, const SearchTarget& target,
                              const std::byte* queries, std::size_t count, double radius,
                              const SearchOptions& options) {
   const std::shared_ptr<const engine::View> view = target.table->collection->view();
-  const auto selection = selected_rows(call, target, *view, options);
+  const auto selection = selected_rows(call, *target.table, *view, options.filter);
   Interrupt interrupt(call.context().db());
   engine::SearchRequest request = search_request(target, queries, count, options, interrupt);
   request.range.high = radius;

@@ -41,18 +41,22 @@ struct SearchOptions : DocumentOptions {
   compute::Select select = compute::Select::kAuto;
   std::optional<ElementType> type;  // of queries that come as an array
 };
-// How several lists become one.
-struct FusionOptions : SearchOptions {
+// One ranking of what several searches find.
+struct RankingOptions : SearchOptions {
   bool linear = false;               // by their scores, each made 0 to 1; else by their ranks
   std::vector<double> weights;       // of each list; empty: 1 each
   std::optional<std::size_t> depth;  // rows that count of each list
+  // Of documents of several vectors (engine/search/max_similarity.h):
+  std::optional<std::size_t> candidates;
+  std::optional<std::vector<Value>> documents;  // numbers and texts, as they came
 };
 
 // A JSON object; NULL or absent: the defaults. An unknown key is an error.
 SearchOptions search_options(const Call& call, int parameter);
 // The same where queries come as an array, whose type may be told.
 SearchOptions array_options(const Call& call, int parameter);
-FusionOptions fusion_options(const Call& call, int parameter);
+RankingOptions fusion_options(const Call& call, int parameter);
+RankingOptions interaction_options(const Call& call, int parameter);
 // Options of a search for documents, and of all other work.
 DocumentOptions document_options(const Call& call, int parameter);
 WorkOptions work_options(const Call& call, int parameter);
@@ -63,6 +67,9 @@ const index::Index& index_of(const SearchTarget& target);
 engine::SearchRequest search_request(const SearchTarget& target, const std::byte* queries,
                                      std::size_t count, const SearchOptions& options,
                                      compute::Cancellation& cancellation);
+// Has the request report to the connection, and returns what it reports to.
+std::shared_ptr<engine::SearchReport> new_report(const Call& call, const SearchTarget& target,
+                                                 engine::SearchRequest& request);
 // All in one batch.
 compute::HitTable run_nearest(const Call& call, const SearchTarget& target,
                               const std::byte* queries, std::size_t count, std::size_t k,

@@ -6,11 +6,11 @@ namespace warplite::sql {
 
 int register_table_functions(sqlite3* db, Context* context) {
   for (const TableFunction* function : {&kKnnSearch, &kIvfpqSearch, &kRangeSearch, &kKnnJoin,
-                                        &kKnnArrays, &kHybridSearch, &kRangeJoin, &kMatchCount,
-                                        &kMatchJoin, &kSequenceSearch, &kSequenceJoin,
-                                        &kDocumentSearch, &kDocumentJoin, &kKnnGraph, &kKmeans,
-                                        &kVectorsFile, &kDevices, &kResidency, &kVecEach,
-                                        &kExplain}) {
+                                        &kKnnArrays, &kHybridSearch, &kMaxsimSearch, &kRangeJoin,
+                                        &kMatchCount, &kMatchJoin, &kSequenceSearch,
+                                        &kSequenceJoin, &kDocumentSearch, &kDocumentJoin,
+                                        &kKnnGraph, &kKmeans, &kVectorsFile, &kDevices,
+                                        &kResidency, &kVecEach, &kExplain}) {
     const int code = register_table_function(db, *function, context);
     if (code != SQLITE_OK) return code;
   }

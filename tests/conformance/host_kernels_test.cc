@@ -1,12 +1,14 @@
 // The host's inner loops with every SIMD target against their definitions, to the bit.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <bit>
 #include <limits>
 #include <random>
 #include <vector>
 
 #include "compute/host_kernels.h"
+#include "core/elements.h"
 #include "cpu/host/kernels.h"
 #include "tests/support/conformance_devices.h"
 
@@ -47,6 +49,86 @@ std::vector<std::uint32_t> bits_of(const std::vector<float>& values) {
 }
 
 }  // namespace
+
+namespace {
+
+struct Groups {
+  std::vector<std::byte> vectors;
+  std::vector<const std::byte*> rows;
+  std::vector<std::uint32_t> ends;
+};
+
+// Many numbers are alike; a few rows are of zeros, or too large for products in float32.
+void fill_rows(std::mt19937& random, ElementType type, std::uint32_t dim, std::size_t count,
+               std::byte* out) {
+  const std::size_t stride = bytes_per_vector(type, dim);
+  for (std::size_t row = 0; row < count; ++row, out += stride) {
+    if (is_bits(type)) {
+      for (std::size_t i = 0; i < stride; ++i) out[i] = static_cast<std::byte>(random());
+      continue;
+    }
+    const bool zeros = random() % 37 == 0, whole = random() % 3 == 0;
+    const bool large = type == ElementType::kFloat32 && random() % 41 == 0;
+    with_numbers(type, [&]<ElementType kType>() {
+      for (std::uint32_t i = 0; i < dim; ++i) {
+        const float tenths = static_cast<float>(random() % 201) / 10 - 10;
+        const float value = zeros ? 0 : whole ? static_cast<float>(random() % 3) : tenths;
+        write_element<kType>(large ? value * 1e36f : value, out, i);
+      }
+    });
+  }
+}
+
+Groups random_groups(std::mt19937& random, ElementType type, std::uint32_t dim,
+                     const std::vector<std::uint32_t>& sizes) {
+  Groups groups;
+  for (const std::uint32_t size : sizes) {
+    groups.ends.push_back((groups.ends.empty() ? 0 : groups.ends.back()) + size);
+  }
+  const std::size_t stride = bytes_per_vector(type, dim);
+  groups.vectors.resize((groups.ends.back() + 1) * stride);
+  for (std::uint32_t row = 0; row < groups.ends.back(); ++row) {
+    groups.rows.push_back(groups.vectors.data() + row * stride);
+  }
+  fill_rows(random, type, dim, groups.ends.back(), groups.vectors.data());
+  return groups;
+}
+
+}  // namespace
+
+TEST_CASE("host kernels: the nearest rows of groups are those of the definition") {
+  std::mt19937 random(7);
+  for (const ElementInfo& element : kElementTypes) {
+    for (const DistanceInfo& distance : kDistances) {
+      if (!applies(distance.distance, element.type)) continue;
+      for (const std::uint32_t dim : {8u, 40u, 136u}) {
+        for (const std::size_t count : {1u, 6u, 33u}) {
+          CAPTURE(element.name);
+          CAPTURE(distance.name);
+          CAPTURE(dim);
+          CAPTURE(count);
+          // More rows than are multiplied together, groups without any, and of every small size.
+          std::vector<std::uint32_t> sizes{0, 700, 1, 0};
+          for (std::uint32_t size = 1; size < 40; ++size) sizes.push_back(size);
+          const Groups groups = random_groups(random, element.type, dim, sizes);
+          std::vector<std::byte> queries(count * bytes_per_vector(element.type, dim));
+          fill_rows(random, element.type, dim, count, queries.data());
+          std::copy_n(groups.rows[5], bytes_per_vector(element.type, dim), queries.data());
+          const compute::GroupedRows work{distance.distance,
+                                          {queries.data(), count, dim, element.type},
+                                          groups.rows, groups.ends};
+          std::vector<double> expected(sizes.size() * count);
+          kDefinitions.nearest_in_groups(work, expected.data());
+          with_each_target([&](const HostKernels& kernels) {
+            std::vector<double> out(expected.size(), -1);
+            kernels.nearest_in_groups(work, out.data());
+            CHECK(out == expected);
+          });
+        }
+      }
+    }
+  }
+}
 
 TEST_CASE("host kernels: products add in the order of the definition") {
   with_each_target([](const HostKernels& kernels) {

@@ -17,7 +17,7 @@ double normalised(const std::vector<Hit>& list, std::uint32_t rank) {
   return best == worst ? 1 : (worst - list[rank - 1].distance) / (worst - best);
 }
 
-double score(const Lists& lists, const FusionOptions& options, const FusedRow& row) {
+double score(const Lists& lists, const RankingOptions& options, const FusedRow& row) {
   ScoreSum sum;
   for (std::size_t i = 0; i < lists.size(); ++i) {
     if (row.ranks[i] == 0) continue;
@@ -46,7 +46,7 @@ std::vector<FusedRow> ranked(const Lists& lists, SparsePoll& poll) {
 
 }  // namespace
 
-std::vector<FusedRow> fuse(const Lists& lists, const FusionOptions& options, std::size_t k) {
+std::vector<FusedRow> fuse(const Lists& lists, const RankingOptions& options, std::size_t k) {
   SparsePoll poll;
   std::vector<FusedRow> rows = ranked(lists, poll);
   for (FusedRow& row : rows) {

@@ -25,6 +25,6 @@ struct FusedRow {
 // worst and best are the distances of the list's last and first row; 1 when they are the same.
 // REQUIRES: options.weights is empty or has one for each list.
 std::vector<FusedRow> fuse(const std::vector<std::vector<Hit>>& lists,
-                           const FusionOptions& options, std::size_t k);
+                           const RankingOptions& options, std::size_t k);
 
 }  // namespace warplite::sql

@@ -147,14 +147,13 @@ std::vector<Source> read_sources(Call& call, std::size_t count, const TableDefin
 // What the sources of one call search.
 class Search {
  public:
-  Search(const Call& call, const OpenTable& table, const FusionOptions& options)
+  Search(const Call& call, const OpenTable& table, const RankingOptions& options)
       : context_(call.context()),
         table_(table),
         options_(options),
         interrupt_(context_.db()),
         view_(table.collection->view()),
-        selection_(std::make_shared<const engine::Selection>(
-            *view_, row_filter(call, table, options.filter))) {
+        selection_(selected_rows(call, table, *view_, options.filter)) {
     context_.begin_search();
   }
 
@@ -196,7 +195,7 @@ class Search {
 
   Context& context_;
   const OpenTable& table_;
-  const FusionOptions& options_;
+  const RankingOptions& options_;
   Interrupt interrupt_;
   const std::shared_ptr<const engine::View> view_;
   const std::shared_ptr<const engine::Selection> selection_;
@@ -206,7 +205,7 @@ std::unique_ptr<Rows> run(Call& call) {
   const std::shared_ptr<OpenTable> table = call.table(Input::kTable);
   const std::size_t k = static_cast<std::size_t>(call.count(Input::kK));
   const std::size_t count = count_sources(call);
-  const FusionOptions options = fusion_options(call, Input::kOptions);
+  const RankingOptions options = fusion_options(call, Input::kOptions);
   if (!options.weights.empty() && options.weights.size() != count) {
     call.refuse(Input::kOptions, "as many weights as there are sources, " + std::to_string(count));
   }

@@ -1,0 +1,184 @@
+#!/usr/bin/env python3
+"""One ranking of several searches beside the searches themselves, and documents of several vectors, by SQL.
+
+    bench/rankings.py --build build/release [--rows 1000000] [--documents 5000] [--threads 2] [--parts hybrid,maxsim]
+
+hybrid: rows with a vector of 128 dimensions, made around 1,000 centres, and 12 words, drawn by how often real titles
+have them (shared/data/titles_50k.txt, or made words where that is missing), in an FTS5 table and in a column with
+index=words. Queries are vectors near rows, and three words of a title. For each set of sources the milliseconds of
+each alone, asked for its first 100 rows, and of warp_hybrid_search; medians over the queries, which take turns.
+
+maxsim: documents of 128 vectors of 128 dimensions, queries of 32. All documents scored; 100 of them, by the option
+documents; and the 10 best by nominees of an approximate index, with the recall of these. Beside NumPy's float32.
+Prints one JSON line for each.
+"""
+
+import argparse
+import json
+import os
+import sqlite3
+import statistics
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+DIM, TOKENS, DOCUMENT = 128, 32, 128
+TITLES = Path(__file__).resolve().parents[2] / "shared" / "data" / "titles_50k.txt"
+
+
+def report(case, **values):
+    rounded = {k: round(v, 4) if isinstance(v, float) else v for k, v in values.items()}
+    print(json.dumps({"case": case, **rounded}), flush=True)
+
+
+def connect(build, threads):
+    db = sqlite3.connect(":memory:", isolation_level=None)
+    db.enable_load_extension(True)
+    db.load_extension(str(Path(build) / "warplite"))
+    db.execute("SELECT warp_config('threads', ?)", (threads,))
+    db.execute("SELECT warp_config('device', 'cpu')")
+    return db
+
+
+def timed(db, sql, arguments):
+    begin = time.perf_counter()
+    rows = db.execute(sql, arguments).fetchall()
+    return 1000 * (time.perf_counter() - begin), rows
+
+
+def clustered(rng, rows, spread=0.6):
+    centres = rng.standard_normal((1000, DIM), dtype=np.float32)
+    out = centres[rng.integers(len(centres), size=rows)]
+    out += spread * rng.standard_normal(out.shape, dtype=np.float32)
+    return out
+
+
+def load_vectors(db, table, vectors, columns=""):
+    """Inserts the vectors under rowids from 0, in one transaction."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "rows.npy")
+        np.save(path, vectors)
+        db.execute(f"INSERT INTO {table} SELECT rowid, vector{columns} FROM warp_vectors_file(?)", (path,))
+
+
+def titles(rng):
+    if TITLES.exists():
+        return TITLES.read_text(encoding="utf-8").lower().split("\n")
+    words = [f"w{i}" for i in range(30_000)]
+    weights = 1 / np.arange(1, len(words) + 1)
+    drawn = rng.choice(len(words), size=(50_000, 12), p=weights / weights.sum())
+    return [" ".join(words[i] for i in row) for row in drawn]
+
+
+def make_texts(rng, rows):
+    known = titles(rng)
+    words = np.array([w for title in known for w in title.split() if w.isalnum()])
+    drawn = words[rng.integers(len(words), size=(rows, 12))]
+    queries = [w for w in (sorted(set(filter(str.isalnum, title.split())))[:3] for title in known) if len(w) == 3]
+    return [" ".join(row) for row in drawn], queries
+
+
+def hybrid(options):
+    rng = np.random.default_rng(1)
+    db = connect(options.build, options.threads)
+    vectors = clustered(rng, options.rows)
+    texts, words = make_texts(rng, options.rows)
+    db.execute("CREATE TABLE texts(id INTEGER PRIMARY KEY, body TEXT)")
+    db.execute("BEGIN")
+    db.executemany("INSERT INTO texts VALUES (?, ?)", enumerate(texts))
+    db.execute("CREATE VIRTUAL TABLE fts USING fts5(body, content=texts, content_rowid=id)")
+    db.execute("INSERT INTO fts(fts) VALUES ('rebuild')")
+    db.execute("COMMIT")
+    for index in ("approximate", "flat"):
+        db.execute(f"CREATE VIRTUAL TABLE t USING warp(id INTEGER PRIMARY KEY, e FLOAT[{DIM}] index={index}, w TEXT index=words)")
+        load_vectors(db, "t", vectors, ", (SELECT body FROM texts WHERE id = warp_vectors_file.rowid)")
+        db.execute("INSERT INTO t(t) VALUES ('optimize')")
+        time_sources(db, index, options, vectors, words, rng)
+        db.execute("DROP TABLE t")
+
+
+def time_sources(db, index, options, vectors, words, rng):
+    near = vectors[rng.integers(len(vectors), size=options.queries)]
+    near += 0.3 * rng.standard_normal(near.shape, dtype=np.float32)
+    picks = rng.integers(len(words), size=options.queries)
+    alone = {
+        "e": "SELECT rowid, rank FROM warp_knn_search('t', 'e', ?, 100)",
+        "fts": "SELECT rowid, rank FROM fts WHERE fts MATCH ? ORDER BY rank LIMIT 100",
+        "w": "SELECT rowid, rank FROM warp_document_search('t', 'w', ?, 100)",
+    }
+    sets = (("e", "fts"), ("e", "fts", "w"))
+    times = {name: [] for name in (*alone, *sets)}
+    for vector, pick in zip(near, picks):
+        query = {"e": vector.tobytes(), "fts": " OR ".join(words[pick]), "w": " ".join(words[pick])}
+        for name, sql in alone.items():
+            times[name].append(timed(db, sql, (query[name],))[0])
+        for sources in sets:
+            sql = f"SELECT * FROM warp_hybrid_search('t', 10{', ?' * (2 * len(sources))})"
+            times[sources].append(timed(db, sql, [x for name in sources for x in (name, query[name])])[0])
+    medians = {name: statistics.median(taken[3:]) for name, taken in times.items()}
+    for sources in sets:
+        beyond = [both - max(times[name][i] for name in sources) for i, both in enumerate(times[sources])]
+        report(f"hybrid of {', '.join(sources)}", index=index, rows=len(vectors), ms=medians[sources],
+               ms_beyond_the_slowest=statistics.median(beyond[3:]), **{f"{name}_ms": medians[name] for name in sources})
+
+
+def best_by_numpy(tokens, documents, k):
+    scores = np.concatenate([(part.reshape(-1, DIM) @ tokens.T).reshape(len(part), DOCUMENT, -1).max(1).sum(1)
+                             for part in np.array_split(documents, max(1, len(documents) // 500))])
+    return np.argsort(-scores)[:k]
+
+
+def maxsim(options):
+    rng = np.random.default_rng(2)
+    tokens = clustered(rng, options.documents * DOCUMENT)
+    tokens /= np.linalg.norm(tokens, axis=1, keepdims=True)
+    documents = tokens.reshape(-1, DOCUMENT, DIM)
+    db = connect(options.build, options.threads)
+    db.execute(f"CREATE VIRTUAL TABLE d USING warp(id INTEGER PRIMARY KEY, e FLOAT[{DIM}] distance=cosine index=approximate, doc INTEGER)")
+    load_vectors(db, "d", tokens, f", rowid / {DOCUMENT}")
+    db.execute("INSERT INTO d(d) VALUES ('optimize')")
+    cases = {"all": {"exact": 1}, "nominated": {}, "100 given": {}}
+    times, found = {case: [] for case in cases}, 0
+    by_numpy = []
+    for _ in range(options.queries):
+        query = documents[rng.integers(len(documents)), :TOKENS] + 0.05 * rng.standard_normal((TOKENS, DIM), dtype=np.float32)
+        query /= np.linalg.norm(query, axis=1, keepdims=True)
+        cases["100 given"]["documents"] = rng.choice(len(documents), 100, replace=False).tolist()
+        answers = {}
+        for case, given in cases.items():
+            if case == "all" and len(times[case]) >= 20:
+                continue
+            taken, rows = timed(db, "SELECT document, score FROM warp_maxsim_search('d', 'e', 'doc', ?, 10, ?)",
+                                (query.tobytes(), json.dumps(given)))
+            times[case].append(taken)
+            answers[case] = {row[0] for row in rows}
+        if "all" in answers:
+            found += len(answers["all"] & answers["nominated"])
+        given = documents[cases["100 given"]["documents"]]
+        begin = time.perf_counter()
+        best_by_numpy(query, given, 10)
+        by_numpy.append(1000 * (time.perf_counter() - begin))
+    for case, taken in times.items():
+        more = {"recall": found / (10 * len(times["all"]))} if case == "nominated" else {}
+        more |= {"numpy_ms": statistics.median(by_numpy[3:])} if case == "100 given" else {}
+        report(f"maxsim, {case}", documents=len(documents), vectors=DOCUMENT, tokens=TOKENS,
+               ms=statistics.median(taken[3:]), least_ms=min(taken), **more)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", required=True)
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--documents", type=int, default=5_000)
+    parser.add_argument("--queries", type=int, default=60)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--parts", default="hybrid,maxsim")
+    options = parser.parse_args()
+    for part in options.parts.split(","):
+        {"hybrid": hybrid, "maxsim": maxsim}[part](options)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,201 @@
+#include "cpu/scan/nearest_in_groups.h"
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include "core/process/interruption.h"
+#include "cpu/scan/bounded_product.h"
+#include "cpu/scan/query_set.h"
+#include "cpu/scan/score_rows.h"
+
+namespace warplite::cpu {
+namespace {
+
+constexpr std::size_t kFewestQueries = 4;  // below, canonical scores of all rows cost as little
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+compute::Workload workload_of(const compute::GroupedRows& work) {
+  compute::Workload of;
+  of.distance = work.distance;
+  of.queries = work.queries;
+  return of;
+}
+
+// Canonical distances of single rows.
+class Scores {
+ public:
+  Scores(const compute::GroupedRows& work, const ScanKernels& kernels)
+      : distance_(work.distance),
+        score_(kernels.score(work.queries.type, work.distance)),
+        queries_(workload_of(work), kernels) {}
+
+  double operator()(std::size_t query, const std::byte* row) const {
+    const std::uint32_t first = 0;
+    double score = 0;
+    score_(queries_[query], row, &first, 1, &score);
+    return distance_of_score(distance_, score);
+  }
+
+ private:
+  const Distance distance_;
+  const ScoreRows score_;
+  const QuerySet queries_;
+};
+
+void score_all(const compute::GroupedRows& work, const Scores& scores, double* out) {
+  std::uint32_t row = 0;
+  for (const std::uint32_t end : work.ends) {
+    poll_interruption();
+    for (; row < end; ++row) {
+      for (std::size_t q = 0; q < work.queries.rows; ++q) {
+        out[q] = std::min(out[q], scores(q, work.rows[row]));
+      }
+    }
+    out += work.queries.rows;
+  }
+}
+
+BoundedProduct::Vectors sample_of(std::span<const std::byte* const> rows) {
+  BoundedProduct::Vectors sample;
+  const std::size_t step = rows.size() / BoundedProduct::kSampleRows + 1;
+  for (std::size_t i = 0; i < rows.size(); i += step) sample.push_back(rows[i]);
+  return sample;
+}
+
+// Rows of some groups, or of a part of one, are packed together. Each group begins where the kernels
+// can begin; what lies between is no row.
+class GroupScan {
+ public:
+  GroupScan(const compute::GroupedRows& work, const ScanKernels& kernels, const Scores& scores,
+            double* out)
+      : work_(work),
+        gemm_(kernels.gemm),
+        scores_(scores),
+        out_(out),
+        product_(gemm_, work.distance, work.queries.type, work.queries.dim, sample_of(work.rows),
+                 BoundedProduct::sample_of(work.queries)),
+        packed_(product_.make_rows(product_.block_rows())),
+        dots_(product_.dots_bytes()),
+        found_(product_.block_rows()) {
+    product_.pack_queries(work.queries, &queries_);
+  }
+
+  void run() {
+    std::size_t group = 0;
+    std::uint32_t row = 0;
+    while (group < work_.ends.size()) {
+      poll_interruption();
+      while (group < work_.ends.size() && rows_.size() < product_.block_rows()) {
+        row = take(group, row);
+        if (row == work_.ends[group]) ++group;
+      }
+      pack();
+      multiply();
+      pieces_.clear();
+      rows_.clear();
+    }
+  }
+
+ private:
+  struct Piece {
+    std::size_t group;
+    std::size_t first, size;  // in rows_, with what is no row behind them
+    bool usable = true;       // every row has bounds
+  };
+
+  // Takes rows of the group from `row` on, as many as there is room for; returns the next.
+  std::uint32_t take(std::size_t group, std::uint32_t row) {
+    const std::size_t room = product_.block_rows() - rows_.size();
+    const std::size_t count = std::min<std::size_t>(room, work_.ends[group] - row);
+    const std::size_t first = rows_.size();
+    const auto rows = work_.rows.subspan(row, count);
+    rows_.insert(rows_.end(), rows.begin(), rows.end());
+    rows_.resize(first + product_.padded_rows(count), nullptr);
+    if (count != 0) pieces_.push_back({group, first, rows_.size() - first});
+    return row + static_cast<std::uint32_t>(count);
+  }
+
+  void pack() {
+    product_.pack_rows(rows_, &packed_);
+    for (Piece& piece : pieces_) {
+      for (std::size_t r = piece.first; r < piece.first + piece.size; ++r) {
+        float& half = packed_.halves[r];
+        if (rows_[r] == nullptr) {
+          half = std::numeric_limits<float>::infinity();  // farther than every row
+        } else if (half == -std::numeric_limits<float>::infinity()) {
+          piece.usable = false;
+        }
+      }
+    }
+  }
+
+  void multiply() {
+    const std::size_t queries = work_.queries.rows, panels = product_.panels_of(queries);
+    float* const dots = reinterpret_cast<float*>(dots_.data());
+    for (std::size_t panel = 0; panel < panels; panel += product_.panel_group()) {
+      const std::size_t group = std::min(product_.panel_group(), panels - panel);
+      product_.multiply(queries_, panel, group, packed_, rows_.size(), dots);
+      const std::size_t first = panel * gemm_.queries;
+      const std::size_t end = std::min(queries, first + group * gemm_.queries);
+      for (std::size_t q = first; q < end; ++q) {
+        const float* const of_query = dots + (q - first) * product_.block_rows();
+        for (const Piece& piece : pieces_) {
+          double& least = out_[piece.group * queries + q];
+          least = std::min(least, nearest(q, of_query, piece));
+        }
+      }
+    }
+  }
+
+  double nearest(std::size_t q, const float* dots, const Piece& piece) {
+    const BoundedProduct::Query& query = queries_.bounds[q];
+    const std::byte* const* const rows = rows_.data() + piece.first;
+    double least = kInfinity;
+    const auto score = [&](std::size_t r) { least = std::min(least, scores_(q, rows[r])); };
+    if (!query.usable || !piece.usable) {
+      for (std::size_t r = 0; r < piece.size && rows[r] != nullptr; ++r) score(r);
+      return least;
+    }
+    const float* const halves = packed_.halves.data() + piece.first;
+    const float* const norms = packed_.norms.data() + piece.first;
+    LeastTwo near;
+    gemm_.least_two(dots + piece.first, halves, norms, piece.size, query.slack, 0, near);
+    score(near.at);
+    const std::size_t found =
+        gemm_.survivors(dots + piece.first, halves, norms, piece.size, query.slack,
+                        product_.offset(query, least), found_.data());
+    for (std::size_t i = 0; i < found; ++i) {
+      if (found_[i] != near.at) score(found_[i]);
+    }
+    return least;
+  }
+
+  const compute::GroupedRows& work_;
+  const GemmKernels& gemm_;
+  const Scores& scores_;
+  double* const out_;
+  const BoundedProduct product_;
+  BoundedProduct::Queries queries_;
+  std::vector<const std::byte*> rows_;  // of the pieces; null: none
+  std::vector<Piece> pieces_;
+  BoundedProduct::Rows packed_;
+  Bytes dots_;
+  std::vector<std::uint32_t> found_;
+};
+
+}  // namespace
+
+void nearest_in_groups(const compute::GroupedRows& work, double* out) {
+  std::fill_n(out, work.ends.size() * work.queries.rows, kInfinity);
+  if (work.queries.rows == 0 || work.rows.empty()) return;
+  const ScanKernels& kernels = scan_kernels();
+  const Scores scores(work, kernels);
+  if (work.queries.rows < kFewestQueries ||
+      !BoundedProduct::suits(work.distance, work.queries.dim)) {
+    return score_all(work, scores, out);
+  }
+  GroupScan(work, kernels, scores, out).run();
+}
+
+}  // namespace warplite::cpu
