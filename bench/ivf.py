@@ -1,175 +1,152 @@
 #!/usr/bin/env python3
-"""Approximate search through SQL on the CPU, with Faiss's indexes on the same rows in the same run.
+"""Approximate search beside graphs and other inverted files, in one run: how time grows with recall, for queries alone and in batches.
 
-    bench/ivf.py --build build/release --work /tmp/ivf [--base FILE.bvecs] [--rows 200000]
-                 [--lists 1024] [--threads 2]
+    bench/ivf.py --build build/release [--base FILE --queries FILE] [--rows 200000] [--only NAME …] > ivf.jsonl
 
-Rows are made as bench/gpu.py makes them. For each index: training with coding, µs a query alone and
-in batches of 1,000 at several nprobe, and recall@10 against the exact search. Needs NumPy; Faiss is
-optional. Pin the process to as many cores as threads for figures that can be compared.
+FILE is .fvecs, .bvecs or .npy; without one, descriptors are made as bench/gpu.py makes them. One thread each, through each engine's
+Python API. Every engine is measured at several settings: {"what": "point"} has the recall@10 and the microseconds of a query, the
+fastest of some rounds. {"what": "at"} has the queries a second where its curve passes a recall, and of ours how many times those of each
+peer that is. Engines that cannot be imported are left out.
 """
 
 import argparse
+import itertools
 import json
 import os
-import sqlite3
-import subprocess
+import sys
 import time
 from pathlib import Path
 
 import numpy as np
-from gpu import DIM, descriptors, patterns, write_fvecs
 
-K = 10
-BATCH = 1000
-PROBES = (16, 64)
-ROUNDS = 5
-# Name, parameters, whether candidates are compared by their vectors, Faiss's index.
-KINDS = (
-    ("ivfpq", "m=32", 0, lambda f, q, n: f.IndexIVFPQ(q, DIM, n, 32, 8)),
-    ("ivfpq", "m=32, bits=4", 0, lambda f, q, n: f.IndexIVFPQFastScan(q, DIM, n, 32, 4)),
-    ("ivfpq", "m=32", 8, None),
-    ("ivfpq", "m=32, bits=4", 8, None),
-    ("ivfflat", "", 0, lambda f, q, n: f.IndexIVFFlat(q, DIM, n)),
-)
+K, BATCH, ROUNDS = 10, 1000, 3
+RECALLS = (0.95, 0.99)
+PROBES = (2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 512)
 
 
-def report(case, **values):
-    rounded = {k: round(v, 4) if isinstance(v, float) else v for k, v in values.items()}
-    print(json.dumps({"case": case, **rounded}), flush=True)
+def engines(recall, rows, dim):
+    """Functions that make the engines; ours first. REQUIRES: `recall` is bench/recall.py."""
+    lists = max(16, round(4 * rows**0.5))
+    fine = [{"recall": value} for value in (0.7, 0.8, 0.9, 0.93, 0.95, 0.97, 0.98, 0.99, 0.995, 0.999)]
+    for index in ("approximate", f"ivfpq(lists={lists})", f"ivfpq(lists={lists}, bits=4)", f"ivfflat(lists={lists})"):
+        yield lambda index=index: recall.OurIndex(index, fine)
+    yield lambda: recall.Faiss("HNSW32", "efSearch", recall.WIDTHS, construction=200)
+    yield lambda: recall.Faiss(f"IVF{lists},Flat", "nprobe", PROBES)
+    parts = dim // 2 if dim % 2 == 0 else dim
+    for factor in (4, 10, 30):
+        setting = f"k_factor_rf={factor},nprobe"
+        yield lambda setting=setting: recall.Faiss(f"IVF{lists},PQ{parts}x4fs,RFlat", setting, PROBES)
+    yield recall.Hnswlib
+    yield recall.Usearch
 
 
-def recall(found, truth):
-    return float(np.mean([len(set(a) & set(b)) / K for a, b in zip(found, truth)]))
+def part_found(found, truth):
+    return sum(len(set(map(int, a)) & b) for a, b in zip(found, truth)) / (K * len(truth))
 
 
-class Warplite:
-    def __init__(self, options, rows, questions):
-        self.options = options
-        self.work = Path(options.work)
-        self.work.mkdir(parents=True, exist_ok=True)
-        self.extension = str(Path(options.build) / "warplite")
-        self.database = self.work / "ivf.db"
-        self.base, self.queries = self.work / "base.fvecs", self.work / "queries.fvecs"
-        write_fvecs(self.base, rows)
-        write_fvecs(self.queries, questions)
-        self.database.unlink(missing_ok=True)
-        self.settings = [
-            "SELECT warp_config('device', 'cpu')",
-            f"SELECT warp_config('threads', {options.threads})",
-        ]
-        self.db = sqlite3.connect(self.database, isolation_level=None)
-        self.db.enable_load_extension(True)
-        self.db.load_extension(self.extension)
-        for sql in self.settings:
-            self.db.execute(sql)
-        self.db.execute(
-            f"CREATE TABLE q AS SELECT rowid AS id, vector FROM warp_vectors_file('{self.queries}')"
-        )
-
-    def build(self, table, index):
-        self.db.execute(f"CREATE VIRTUAL TABLE {table} USING warp(e FLOAT[{DIM}] index={index})")
-        self.db.execute(
-            f"INSERT INTO {table}(rowid, e) SELECT rowid, vector "
-            f"FROM warp_vectors_file('{self.base}')"
-        )
-        begin = time.time()
-        self.db.execute(f"INSERT INTO {table}({table}) VALUES ('train')")
-        return time.time() - begin
-
-    def join(self, table, **choices):
-        return (
-            f"SELECT query_id, rowid, distance FROM warp_knn_join('{table}', 'e', "
-            f"'SELECT id, vector FROM q', {K}, '{json.dumps(choices)}')"
-        )
-
-    def neighbors(self, table, **choices):
-        found = [[] for _ in range(BATCH)]
-        for query, row, _ in self.db.execute(self.join(table, **choices)):
-            found[query].append(row)
-        return found
-
-    def milliseconds(self, sql, queries):
-        command = [str(Path(self.options.build) / "bench" / "bench_query"), str(self.database)]
-        command += ["--load", self.extension, "--warm", "2", "--runs", "200" if queries else "5"]
-        command += ["--queries", str(self.queries)] if queries else []
-        for setting in self.settings:
-            command += ["--setup", setting]
-        outcome = subprocess.run([*command, sql], capture_output=True, text=True)
-        if outcome.returncode != 0:
-            raise SystemExit(outcome.stderr)
-        return json.loads(outcome.stdout)["statements"][0]["min_ms" if not queries else "median_ms"]
+def fastest(run):
+    times = []
+    for _ in range(ROUNDS):
+        begin = time.perf_counter()
+        found = run()
+        times.append(time.perf_counter() - begin)
+    return min(times), found
 
 
-def measure_ours(ours, table, name, refine, truth):
-    for nprobe in PROBES:
-        choices = json.dumps({"refine": refine})
-        alone = f"SELECT rowid, distance FROM warp_ivfpq_search('{table}', 'e', ?1, {K}, {nprobe}, '{choices}')"
-        batch = ours.join(table, nprobe=nprobe, refine=refine)
-        report(
-            f"{name}, refine {refine}, nprobe {nprobe}",
-            alone_us=ours.milliseconds(alone, True) * 1e3,
-            batch_us=ours.milliseconds(batch, False) * 1e3 / BATCH,
-            recall=recall(ours.neighbors(table, nprobe=nprobe, refine=refine), truth),
-        )
+def points(engine, queries, truth):
+    """Recall and microseconds at each setting, until one finds nearly all."""
+    some = queries[:200]
+    for setting in engine.settings:
+        engine.set(setting)
+        alone, _ = fastest(lambda: [engine.search(query, K) for query in some])
+        batch, found = fastest(lambda: engine.batch(queries, K))
+        point = {"setting": setting, "recall": part_found(found, truth)}
+        point |= {"alone_us": alone / len(some) * 1e6, "batch_us": batch / len(queries) * 1e6}
+        yield point
+        if point["recall"] > 0.998:
+            break
 
 
-def measure_faiss(faiss, index, name, rows, questions, truth):
-    begin = time.time()
-    index.train(rows)
-    index.add(rows)
-    report(f"Faiss {name}: train and add", s=time.time() - begin)
-    for nprobe in PROBES:
-        index.nprobe = nprobe
-        alone, batch = [], []
-        for q in questions[:200]:
-            begin = time.time()
-            index.search(q[None], K)
-            alone.append(time.time() - begin)
-        for _ in range(ROUNDS):
-            begin = time.time()
-            _, found = index.search(questions, K)
-            batch.append(time.time() - begin)
-        report(
-            f"Faiss {name}, nprobe {nprobe}",
-            alone_us=float(np.median(alone)) * 1e6,
-            batch_us=min(batch) * 1e6 / BATCH,
-            recall=recall(found.tolist(), truth),
-        )
+def at(curve, recall, what):
+    """Microseconds where the curve passes a recall: between the points on both sides. None: it does not reach it."""
+    curve = sorted(curve, key=lambda point: point["recall"])
+    above = [point for point in curve if point["recall"] >= recall]
+    if not above:
+        return None
+    below = [point for point in curve if point["recall"] < recall]
+    best = min(above, key=lambda point: point[what])
+    if not below or best is not above[0]:
+        return best[what]
+    low, high = below[-1], above[0]
+    part = (recall - low["recall"]) / (high["recall"] - low["recall"])
+    return low[what] + part * (high[what] - low[what])
+
+
+def report(**values):
+    print(json.dumps({k: round(v, 4) if isinstance(v, float) else v for k, v in values.items()}), flush=True)
+
+
+def compare(curves):
+    """What the curves say at RECALLS: several of one name count as one, at its best."""
+    for recall, (what, name) in itertools.product(RECALLS, (("alone_us", "alone"), ("batch_us", "batch"))):
+        least = {}
+        for engine, curve in curves:
+            micros = at(curve, recall, what)
+            if micros is not None:
+                least[engine] = min(micros, least.get(engine, micros))
+        for engine, micros in least.items():
+            values = {"what": "at", "recall": recall, "queries": name, "index": engine, "per_second": 1e6 / micros}
+            if engine.startswith("Warplite"):
+                values["times"] = {p: round(t / micros, 2) for p, t in least.items() if not p.startswith("Warplite")}
+            report(**values)
+
+
+def data(options, recall):
+    if options.base:
+        return recall.read(options.base, options.rows), recall.read(options.queries, BATCH)
+    import gpu
+
+    source = gpu.patterns(None)
+    return gpu.descriptors(source, options.rows, 1), gpu.descriptors(source, BATCH, 2)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", required=True)
-    parser.add_argument("--work", required=True)
-    parser.add_argument("--base")
+    parser.add_argument("--base", type=Path)
+    parser.add_argument("--queries", type=Path)
     parser.add_argument("--rows", type=int, default=200000)
-    parser.add_argument("--lists", type=int, default=1024)
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--only", nargs="*", default=[""], help="parts of engines' names")
     options = parser.parse_args()
-    try:
-        import faiss
+    if (options.base is None) != (options.queries is None):
+        parser.error("--base and --queries go together")
+    os.environ["WARPLITE_EXTENSION"] = str((Path(options.build) / "warplite.so").resolve())
+    import recall
 
-        faiss.omp_set_num_threads(options.threads)
-    except ImportError:
-        faiss = None
-    source = patterns(options.base)
-    rows = descriptors(source, options.rows, 1)
-    questions = descriptors(source, BATCH, 2)
-    ours = Warplite(options, rows, questions)
-    truth = None
-    for number, (kind, parameters, refine, make) in enumerate(KINDS):
-        name = f"{kind}({parameters})"
-        table = kind + parameters.replace(", bits=", "_").replace("m=", "_")
-        if not ours.db.execute("SELECT 1 FROM sqlite_schema WHERE name = ?", (table,)).fetchone():
-            both = ", ".join(filter(None, [f"lists={options.lists}", parameters]))
-            report(f"{name}: train and code", s=ours.build(table, f"{kind}({both})"))
-        if truth is None:
-            truth = ours.neighbors(table, exact=1)
-        measure_ours(ours, table, name, refine, truth)
-        if faiss is not None and make is not None:
-            index = make(faiss, faiss.IndexFlatL2(DIM), options.lists)
-            measure_faiss(faiss, index, name, rows, questions, truth)
+    base, queries = data(options, recall)
+    report(**recall.machine(base, K, options.base.stem if options.base else "made descriptors"))
+    exact = recall.OurIndex("flat")
+    exact.build(base)
+    exact.set({})
+    truth = [set(map(int, row)) for row in exact.batch(queries, K)]
+    curves = []
+    for make in engines(recall, *base.shape):
+        try:
+            engine = make()
+        except ImportError as error:
+            print(f"left out: {error}", file=sys.stderr)
+            continue
+        if not any(part in engine.name for part in options.only):
+            continue
+        begin = time.perf_counter()
+        engine.build(base)
+        report(what="build", index=engine.name, s=time.perf_counter() - begin)
+        curve = []
+        for point in points(engine, queries, truth):
+            report(what="point", index=engine.name, **point)
+            curve.append(point)
+        curves.append((engine.name, curve))
+    compare(curves)
 
 
 if __name__ == "__main__":

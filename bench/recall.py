@@ -45,18 +45,24 @@ class OurIndex:
     def search(self, query, k):
         return self.table.query(query, k)
 
+    def batch(self, queries, k):
+        self.table.batch_query(queries, k)
+        return self.table.get_batch_results()
+
 
 class Faiss:
     """An index of Faiss's factory; settings are those of its ParameterSpace."""
 
-    def __init__(self, description, parameter, values):
+    def __init__(self, description, parameter, values, construction=None):
         self.faiss = import_module("faiss")
         self.faiss.omp_set_num_threads(1)
-        self.name, self.description = f"Faiss {description}", description
+        self.name, self.description, self.construction = f"Faiss {description}", description, construction
         self.settings = [{parameter: value} for value in values]
 
     def build(self, base):
         self.index = self.faiss.index_factory(base.shape[1], self.description)
+        if self.construction:
+            self.index.hnsw.efConstruction = self.construction
         self.index.train(base)
         self.index.add(base)
 
@@ -64,7 +70,10 @@ class Faiss:
         self.faiss.ParameterSpace().set_index_parameters(self.index, ",".join(f"{k}={v}" for k, v in setting.items()))
 
     def search(self, query, k):
-        return self.index.search(query[None], k)[1][0]
+        return self.batch(query[None], k)[0]
+
+    def batch(self, queries, k):
+        return self.index.search(queries, k)[1]
 
 
 class Hnswlib:
@@ -83,7 +92,10 @@ class Hnswlib:
         self.index.set_ef(setting["ef"])
 
     def search(self, query, k):
-        return self.index.knn_query(query[None], k)[0][0]
+        return self.batch(query[None], k)[0]
+
+    def batch(self, queries, k):
+        return self.index.knn_query(queries, k)[0]
 
 
 class Usearch:
@@ -100,7 +112,10 @@ class Usearch:
         self.index.expansion_search = setting["expansion"]
 
     def search(self, query, k):
-        return self.index.search(query, k, threads=1).keys
+        return self.batch(query, k)
+
+    def batch(self, queries, k):
+        return self.index.search(queries, k, threads=1).keys
 
 
 class SqliteVec:
