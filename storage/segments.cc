@@ -64,9 +64,13 @@ void BlockReader::read(std::size_t from, std::span<std::byte> out) const {
 }
 
 Bytes Store::Impl::read_block(const BlockHeader& header) const {
+  constexpr std::size_t kBetweenQuestions = std::size_t{8} << 20;
   const BlockReader reader(*this, header);
   Bytes block(reader.bytes());
-  reader.read(0, {block.data(), block.size()});
+  for (std::size_t at = 0; at < block.size(); at += kBetweenQuestions) {
+    if (at != 0) poll_interruption();
+    reader.read(at, {block.data() + at, std::min(kBetweenQuestions, block.size() - at)});
+  }
   return block;
 }
 
