@@ -17,7 +17,7 @@ namespace warplite::engine {
 namespace {
 
 constexpr std::size_t kRowsOfChunk = 2048;  // that a thread takes at a time, at least
-constexpr std::size_t kMostLeasts = std::size_t{1} << 27;  // distances in memory: a gigabyte
+constexpr std::size_t kMostLeasts = std::size_t{1} << 23;  // distances in memory
 
 // The documents that have been seen, by number.
 class Documents {
@@ -220,7 +220,9 @@ class Search {
     }
     batch.run();
     const double self = info(search_.distance).norms ? 1 : 0;
+    SparsePoll poll;
     for (std::size_t d = 0; d < scores.size(); ++d) {
+      poll();
       const double* const least = leasts.data() + d * queries.rows;
       for (std::size_t q = 0; q < queries.rows; ++q) scores[d] += self - least[q];
     }

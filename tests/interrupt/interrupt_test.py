@@ -148,6 +148,8 @@ def vectors():
                "SELECT count(*) FROM warp_range_join('t', 'e', 'SELECT rowid, e FROM t', 700)")
     yield Long('knn_graph', plain, "SELECT count(*) FROM warp_knn_graph('t', 'e', 10)")
     yield Long('kmeans', plain, "SELECT count(*) FROM warp_kmeans('t', 'e', 500, 50)")
+    yield Long('maxsim', plain,
+               "SELECT count(*) FROM warp_maxsim_search('t', 'e', 'a', randomblob(64 * 2000), 10)")
     yield Long('correlated knn', plain, 'SELECT count(*) FROM t AS q, t WHERE t.e MATCH q.e AND t.k = 3')
     wide = table('e INT8[256], a INTEGER, s TEXT', 100000, 'x, randomblob(256), x, hex(randomblob(10))',
                  'rowid, e, a, s')
@@ -227,6 +229,10 @@ def texts():
                'SELECT count(*), sum(matches) FROM t WHERE s MATCH ? AND k = 5', (many_words,))
     yield Long('words, joined', words,
                "SELECT count(*) FROM warp_document_join('t', 's', 'SELECT rowid, s FROM t', 5)")
+    both = table('s TEXT index=words', 200000, "x, 'a b c ' || hex(randomblob(2))", 'rowid, s',
+                 'CREATE VIRTUAL TABLE f USING fts5(s)', 'INSERT INTO f(rowid, s) SELECT rowid, s FROM t')
+    yield Long('hybrid', both, "SELECT count(*) FROM warp_hybrid_search('t', 10, 'f', 'a OR b', 's', 'a b', "
+               "'{\"filter\":\"rowid % 2\"}')")
     yield Long('edit_distance()', script(), 'SELECT edit_distance(?, ?)',
                (long_text[:2000000], long_text[1000000:3000000]))
     for kind in ('', 'index=list_of_clusters', 'index=sss'):
