@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <limits>
 #include <random>
 #include <vector>
@@ -91,6 +92,15 @@ Groups random_groups(std::mt19937& random, ElementType type, std::uint32_t dim,
     groups.rows.push_back(groups.vectors.data() + row * stride);
   }
   fill_rows(random, type, dim, groups.ends.back(), groups.vectors.data());
+  // Every other row differs from the one before by so little that products in float32 do not tell.
+  for (std::uint32_t row = 1; type == ElementType::kFloat32 && row < groups.ends.back(); row += 2) {
+    std::byte* const copy = groups.vectors.data() + row * stride;
+    std::copy_n(groups.rows[row - 1], stride, copy);
+    const std::size_t at = random() % dim;
+    const float value = read_element<ElementType::kFloat32>(copy, at);
+    write_element<ElementType::kFloat32>(std::nextafter(value, random() % 2 == 0 ? -1e38f : 1e38f),
+                                         copy, at);
+  }
   return groups;
 }
 
