@@ -13,8 +13,8 @@
 namespace warplite::engine {
 namespace {
 
-// Parts of the rows that are new, or gone, when recall is measured again: at the end of a transaction,
-// so that a table that grows measures a few times in all, and whenever somebody asks.
+// Parts of the rows that are gone, and halves of those that are new, when recall is measured again: at the end of
+// a transaction, so that a table measures whenever it has grown by its own size, and when somebody asks.
 constexpr double kChangedBetweenCommits = 0.25;
 constexpr double kChangedBetweenOptimizes = 1.0 / 64;
 

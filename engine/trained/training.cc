@@ -193,7 +193,7 @@ bool recall_is_dated(const Snapshot& snapshot, std::size_t column, const index::
   }
   const double least = part * static_cast<double>(rows);
   const auto gone = static_cast<double>(then.rows) - static_cast<double>(rows - newer);
-  return static_cast<double>(newer) >= least || gone >= least;
+  return static_cast<double>(newer) >= 2 * least || gone >= least;
 }
 
 std::shared_ptr<const index::InvertedModel> measure(

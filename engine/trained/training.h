@@ -50,8 +50,8 @@ bool was_late(const Snapshot& snapshot, std::size_t column);
 // Live rows of sealed segments whose column is not all NULL: what training is worth while for.
 std::uint64_t sealed_rows(const Snapshot& snapshot, std::size_t column);
 
-// Says whether so large a part of the rows is of segments that are newer than what the model's recall was
-// measured with, or so large a part of those rows has gone, that it is to be measured again.
+// Says whether so large a part of the rows that the model's recall was measured with has gone, or twice that
+// part of the rows is newer, that it is to be measured again: most tables grow by rows like those before.
 bool recall_is_dated(const Snapshot& snapshot, std::size_t column, const index::InvertedIndex& index,
                      const index::InvertedModel& model, double part);
 

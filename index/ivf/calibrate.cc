@@ -265,8 +265,16 @@ class Measurement {
     task_.report("what codes tell", 3, steps());
     compute::HitTable candidates = by_codes(rows, run);
     compute::HitTable truth =
-        nearest(rows, held_.view().rows, kCodedCounts[std::size(kCodedCounts) - 1]);
+        nearest(rows, coded_held(), kCodedCounts[std::size(kCodedCounts) - 1]);
     return tabulate(rows, candidates, truth);
+  }
+
+  // Held rows that are searched for by codes: fewer where each list of each costs a table.
+  std::size_t coded_held() const {
+    constexpr std::size_t kMostTables = std::size_t{1} << 18;
+    const compute::IvfShape& shape = model_.shape();
+    const std::size_t most = shape.listwise ? kMostTables / shape.lists : kHeldRows;
+    return std::min(held_.view().rows, std::max(kLeastHeld, most));
   }
 
   // The best rows by their codes alone.
@@ -292,7 +300,7 @@ class Measurement {
     const compute::IvfRun given{bytes.get(), run.positions, run.longest, {&block, 1}};
     compute::IvfWork work;
     work.distance = distance_;
-    work.queries = held_.view();
+    work.queries = held_.first(coded_held());
     work.model_queries = in_model_space_.data();
     work.model = model_.buffers();
     work.model.centroids = centroids.get();
@@ -300,7 +308,7 @@ class Measurement {
     work.runs = {&given, 1};
     work.nprobe = shape.lists;
     work.cancellation = task_.cancellation();
-    compute::HitTable best(held_.view().rows, std::min(kCandidates, rows));
+    compute::HitTable best(coded_held(), std::min(kCandidates, rows));
     device.ivf_nearest(work, best).raise();
     return best;
   }
@@ -309,7 +317,7 @@ class Measurement {
                               compute::HitTable& truth) const {
     Calibration::Table table;
     table.looks = ladder(kCandidates);
-    const std::size_t held = held_.view().rows;
+    const std::size_t held = coded_held();
     // places[q][n]: how many candidates come before the n-th nearest.
     std::vector<std::uint32_t> places(held * truth.k());
     std::vector<std::uint32_t> place_of(rows);
