@@ -71,7 +71,7 @@ class Assignment {
         product_(kernels_.gemm, Distance::kL2, ElementType::kFloat32, work.dim,
                  BoundedProduct::sample_of(
                      {centroids_of(work), work.lists, work.dim, ElementType::kFloat32}),
-                 BoundedProduct::sample_of(rows_of(work, 0, work.count))),
+                 BoundedProduct::sample_of(rows_of(work, 0, work.count)), work.count),
         loop_(work.cancellation),
         proved_(work.count) {}
 
@@ -80,9 +80,9 @@ class Assignment {
   std::vector<std::size_t> run() {
     const std::size_t cores = compute::thread_count();
     const std::size_t most =
-        std::clamp(kItemBytes / (work_.dim * sizeof(float)), kernels_.gemm.queries, kItemRows);
+        std::clamp(kItemBytes / (work_.dim * sizeof(float)), product_.panel_queries(), kItemRows);
     const std::size_t share = std::max(kFewestItemRows, (work_.count + cores - 1) / cores);
-    const std::size_t rows = std::min(most, share) / kernels_.gemm.queries * kernels_.gemm.queries;
+    const std::size_t rows = std::min(most, share) / product_.panel_queries() * product_.panel_queries();
     const std::size_t items = (work_.count + rows - 1) / rows;
     const std::size_t useful = work_.count * work_.lists * work_.dim / kThreadSteps;
     const std::size_t threads = std::clamp<std::size_t>(useful, 1, std::min(items, cores));
@@ -145,8 +145,8 @@ class Assignment {
       loop_.check(thread);
       const std::size_t group = std::min(product_.panel_group(), panels - panel);
       product_.multiply(scratch.rows, panel, group, scratch.centroids, lists, dots);
-      const std::size_t begin = panel * gemm.queries;
-      const std::size_t end = std::min(count, begin + group * gemm.queries);
+      const std::size_t begin = panel * product_.panel_queries();
+      const std::size_t end = std::min(count, begin + group * product_.panel_queries());
       for (std::size_t i = begin; i < end; ++i) {
         gemm.least_two(dots + (i - begin) * block(), scratch.centroids.halves.data(),
                        scratch.centroids.norms.data(), product_.padded_rows(lists),

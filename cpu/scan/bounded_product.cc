@@ -46,6 +46,11 @@ std::vector<float> middle_of(ElementType type, std::uint32_t dim,
   return middle;
 }
 
+// Into the second-level cache, which has room for a block.
+void ask_for(std::span<const std::byte> bytes) {
+  for (std::size_t i = 0; i < bytes.size(); i += 64) __builtin_prefetch(bytes.data() + i, 0, 2);
+}
+
 }  // namespace
 
 static_assert(products_are({Distance::kL2, Distance::kCosine, Distance::kInnerProduct}));
@@ -62,8 +67,9 @@ BoundedProduct::Vectors BoundedProduct::sample_of(const MatrixView& vectors) {
 }
 
 BoundedProduct::BoundedProduct(const GemmKernels& gemm, Distance distance, ElementType type,
-                               std::uint32_t dim, const Vectors& rows, const Vectors& queries)
-    : gemm_(gemm), distance_(distance), type_(type), dim_(dim) {
+                               std::uint32_t dim, const Vectors& rows, const Vectors& queries,
+                               std::size_t count)
+    : gemm_(gemm), panel_(gemm.panel_for(count)), distance_(distance), type_(type), dim_(dim) {
   choose_blocks();
   if (distance == Distance::kCosine) return;
   if (distance == Distance::kL2) centre_ = middle_of(type, dim, rows);
@@ -75,7 +81,7 @@ BoundedProduct::BoundedProduct(const GemmKernels& gemm, Distance distance, Eleme
 void BoundedProduct::choose_blocks() {
   const std::size_t fitting = kBlockBytes / (dim_ * sizeof(float)) / gemm_.rows * gemm_.rows;
   block_rows_ = std::clamp(fitting, gemm_.rows, kBlockRows);
-  const std::size_t panel_dots = block_rows_ * gemm_.queries;
+  const std::size_t panel_dots = block_rows_ * panel_.queries;
   panel_group_ = std::max<std::size_t>(1, std::min(kDotsBytes / (panel_dots * sizeof(float)),
                                                    kGroupSteps / (panel_dots * dim_)));
 }
@@ -95,7 +101,7 @@ double BoundedProduct::largest_norm(const Vectors& vectors) const {
 }
 
 void BoundedProduct::pack_queries(const MatrixView& queries, Queries* out) const {
-  const std::size_t width = gemm_.queries, size = panels_of(queries.rows) * width * dim_;
+  const std::size_t width = panel_.queries, size = panels_of(queries.rows) * width * dim_;
   const bool unit = distance_ == Distance::kCosine;
   const PackSource source{type_, dim_, centre_.empty() ? nullptr : centre_.data(),
                           static_cast<float>(query_scale_), unit};
@@ -164,8 +170,9 @@ void BoundedProduct::pack_rows(std::size_t n, const RowAt& row_at, Rows* out) co
 }
 
 void BoundedProduct::multiply(const Queries& queries, std::size_t first_panel, std::size_t panels,
-                              const Rows& packed, std::size_t rows, float* dots) const {
-  const std::size_t width = gemm_.queries;
+                              const Rows& packed, std::size_t rows, float* dots,
+                              std::span<const std::byte> next) const {
+  const std::size_t width = panel_.queries;
   const auto* panel =
       reinterpret_cast<const float*>(queries.panels.data()) + first_panel * width * dim_;
   const auto* tile = reinterpret_cast<const float*>(packed.packed.data());
@@ -173,8 +180,9 @@ void BoundedProduct::multiply(const Queries& queries, std::size_t first_panel, s
   for (std::size_t at = 0; at < dim_; at += kDepth) {
     const std::size_t depth = std::min<std::size_t>(kDepth, dim_ - at);
     for (std::size_t r = 0; r < used; r += gemm_.rows) {
+      if (at == 0) ask_for(next.subspan(next.size() * r / used, next.size() * gemm_.rows / used));
       for (std::size_t p = 0; p < panels; ++p) {
-        gemm_.multiply(panel + (p * dim_ + at) * width, tile + r * dim_ + at * gemm_.rows, depth,
+        panel_.multiply(panel + (p * dim_ + at) * width, tile + r * dim_ + at * gemm_.rows, depth,
                        at != 0, dots + p * width * block_rows_ + r, block_rows_);
       }
     }

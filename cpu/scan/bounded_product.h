@@ -68,9 +68,9 @@ class BoundedProduct {
   };
 
   // Makes a product for vectors like those of the samples: the samples choose the centre and the
-  // scales, on which what is proved does not depend. Throws std::bad_alloc.
+  // scales, on which what is proved does not depend. `count`: of queries. Throws std::bad_alloc.
   BoundedProduct(const GemmKernels& gemm, Distance distance, ElementType type, std::uint32_t dim,
-                 const Vectors& rows, const Vectors& queries);
+                 const Vectors& rows, const Vectors& queries, std::size_t count);
   static bool suits(Distance distance, std::uint32_t dim);
 
   // A part of the vectors, for the samples.
@@ -81,11 +81,12 @@ class BoundedProduct {
   // looked at before the next are multiplied. `dots` has room for both.
   std::size_t block_rows() const { return block_rows_; }
   std::size_t panel_group() const { return panel_group_; }
+  std::size_t panel_queries() const { return panel_.queries; }
   std::size_t dots_bytes() const {
-    return panel_group_ * gemm_.queries * block_rows_ * sizeof(float);
+    return panel_group_ * panel_.queries * block_rows_ * sizeof(float);
   }
   std::size_t panels_of(std::size_t queries) const {
-    return (queries + gemm_.queries - 1) / gemm_.queries;
+    return (queries + panel_.queries - 1) / panel_.queries;
   }
   std::size_t padded_rows(std::size_t rows) const {
     return (rows + gemm_.rows - 1) / gemm_.rows * gemm_.rows;
@@ -99,9 +100,11 @@ class BoundedProduct {
                  Rows* out) const;
   void pack_rows(std::span<const std::byte* const> rows, Rows* out) const;
 
-  // dots[query of those panels · block_rows() + row], for padded_rows(rows) rows.
+  // dots[query of those panels · block_rows() + row], for padded_rows(rows) rows. Meanwhile memory is
+  // asked for `next`, which is packed next: it would be idle else.
   void multiply(const Queries& queries, std::size_t first_panel, std::size_t panels,
-                const Rows& packed, std::size_t rows, float* dots) const;
+                const Rows& packed, std::size_t rows, float* dots,
+                std::span<const std::byte> next = {}) const;
 
   float offset(const Query& query, double threshold) const;
 
@@ -127,6 +130,7 @@ class BoundedProduct {
   void choose_blocks();
 
   const GemmKernels& gemm_;
+  const GemmKernels::Panel& panel_;
   const Distance distance_;
   const ElementType type_;
   const std::uint32_t dim_;

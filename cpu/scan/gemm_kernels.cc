@@ -29,15 +29,16 @@ constexpr Floats kFloats;
 constexpr std::size_t kLanes = hn::MaxLanes(kFloats);
 using FloatVector = hn::VFromD<Floats>;
 
-// The register block: kQueries × 2 vectors of sums, two vectors of rows and one query
+// The register block: a panel's queries × 2 vectors of sums, two vectors of rows and one query
 // value. 32 registers hold 14 queries, 16 hold 6.
 #if HWY_TARGET == HWY_AVX3 || HWY_ARCH_ARM_A64
-constexpr std::size_t kQueries = 14;
+constexpr std::size_t kWide = 14, kNarrow = 8;
 #else
-constexpr std::size_t kQueries = 6;
+constexpr std::size_t kWide = 6, kNarrow = 4;
 #endif
 constexpr std::size_t kRows = 2 * kLanes;
 
+template <std::size_t kQueries>
 void multiply(const float* HWY_RESTRICT panel, const float* HWY_RESTRICT tile, std::size_t depth,
               bool accumulate, float* HWY_RESTRICT dots, std::size_t leading) {
   FloatVector sums[kQueries][2];
@@ -283,7 +284,7 @@ void transpose(const float* strips, std::size_t n, std::size_t width, float* pac
   }
 }
 
-constexpr std::size_t kWidest = kRows > kQueries ? kRows : kQueries;
+constexpr std::size_t kWidest = kRows > kWide ? kRows : kWide;
 
 void pack(const PackSource& source, const std::byte* const* vectors, std::size_t width,
           float* packed, double* squares) {
@@ -321,7 +322,8 @@ void pack(const PackSource& source, const std::byte* const* vectors, std::size_t
 }  // namespace
 
 void fill_gemm(ScanKernels& kernels) {
-  kernels.gemm = {kQueries, kRows, multiply, pack, survivors, least_two};
+  kernels.gemm = {{kWide, multiply<kWide>}, {kNarrow, multiply<kNarrow>}, kRows, pack, survivors,
+                  least_two};
 }
 
 }  // namespace HWY_NAMESPACE

@@ -74,7 +74,7 @@ class GroupScan {
         scores_(scores),
         out_(out),
         product_(gemm_, work.distance, work.queries.type, work.queries.dim, sample_of(work.rows),
-                 BoundedProduct::sample_of(work.queries)),
+                 BoundedProduct::sample_of(work.queries), work.queries.rows),
         packed_(product_.make_rows(product_.block_rows())),
         dots_(product_.dots_bytes()),
         found_(product_.block_rows()) {
@@ -136,8 +136,8 @@ class GroupScan {
     for (std::size_t panel = 0; panel < panels; panel += product_.panel_group()) {
       const std::size_t group = std::min(product_.panel_group(), panels - panel);
       product_.multiply(queries_, panel, group, packed_, rows_.size(), dots);
-      const std::size_t first = panel * gemm_.queries;
-      const std::size_t end = std::min(queries, first + group * gemm_.queries);
+      const std::size_t first = panel * product_.panel_queries();
+      const std::size_t end = std::min(queries, first + group * product_.panel_queries());
       for (std::size_t q = first; q < end; ++q) {
         const float* const of_query = dots + (q - first) * product_.block_rows();
         for (const Piece& piece : pieces_) {

@@ -64,7 +64,8 @@ Nominator::Nominator(const SearchContext& context, bool keeps)
     : context_(context),
       gemm_(context.kernels.gemm),
       product_(gemm_, context.work.distance, context.work.queries.type, context.work.queries.dim,
-               sample_rows(context.work), BoundedProduct::sample_of(context.work.queries)) {
+               sample_rows(context.work), BoundedProduct::sample_of(context.work.queries),
+               context.work.queries.rows) {
   // If the range has a lower end, a near row need not count.
   const std::size_t k = context_.k;
   const bool deferred = k != 0 && (keeps || k <= kLargestDeferredK) &&
@@ -84,6 +85,13 @@ Nominator::Tile Nominator::make_tile() const {
   return tile;
 }
 
+// The bytes of the tile that begins at a row, as far as rows follow one another there.
+std::span<const std::byte> Nominator::next_rows(const Span& span, std::uint32_t row) const {
+  const std::size_t stride = context_.work.queries.stride();
+  const std::size_t rows = std::min<std::size_t>(span.end - row, tile_rows());
+  return {vectors_of(*span.block) + row * stride, rows * stride};
+}
+
 void Nominator::search(Worker& worker, Tile& tile, const Span& span) const {
   const std::size_t queries = queries_.bounds.size(), panels = product_.panels_of(queries);
   float* const dots = reinterpret_cast<float*>(tile.dots.data());
@@ -96,9 +104,10 @@ void Nominator::search(Worker& worker, Tile& tile, const Span& span) const {
     for (std::size_t panel = 0; panel < panels; panel += product_.panel_group()) {
       if (worker.stopped()) return;
       const std::size_t group = std::min(product_.panel_group(), panels - panel);
-      product_.multiply(queries_, panel, group, tile.packed, tile.rows.size(), dots);
-      const std::size_t first = panel * gemm_.queries;
-      const std::size_t end = std::min(queries, first + group * gemm_.queries);
+      product_.multiply(queries_, panel, group, tile.packed, tile.rows.size(), dots,
+                        panel == 0 ? next_rows(span, at) : std::span<const std::byte>{});
+      const std::size_t first = panel * product_.panel_queries();
+      const std::size_t end = std::min(queries, first + group * product_.panel_queries());
       for (std::size_t q = first; q < end; ++q) {
         select(worker, q, dots + (q - first) * tile_rows(), *span.block, tile);
       }

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <span>
 #include <vector>
 
 #include "core/bytes.h"
@@ -72,6 +73,7 @@ class Nominator {
  private:
   static std::size_t most_kept(std::size_t k) { return k + std::max<std::size_t>(8, k / 2); }
 
+  std::span<const std::byte> next_rows(const Span& span, std::uint32_t row) const;
   void select(Worker& worker, std::size_t query, const float* dots, const compute::Block& block,
               Tile& tile) const;
   void defer(Worker& worker, std::size_t query, const float* dots, const compute::Block& block,

@@ -61,12 +61,22 @@ struct LeastTwo {
 };
 
 struct GemmKernels {
-  std::size_t queries = 0;  // of a panel: stored [element][query]
-  std::size_t rows = 0;     // of a tile: stored [element][row]
+  struct Panel {
+    std::size_t queries = 0;  // stored [element][query]
+    // dots[q * leading + r] (+)= the sum over `depth` elements, q < queries, r < rows.
+    void (*multiply)(const float* panel, const float* tile, std::size_t depth, bool accumulate,
+                     float* dots, std::size_t leading) = nullptr;
+  };
+  Panel wide, narrow;    // of as many queries as registers hold sums for, or fewer
+  std::size_t rows = 0;  // of a tile: stored [element][row]
 
-  // dots[q * leading + r] (+)= the sum over `depth` elements, q < queries, r < rows.
-  void (*multiply)(const float* panel, const float* tile, std::size_t depth, bool accumulate,
-                   float* dots, std::size_t leading) = nullptr;
+  // Panels of what the queries fill best: places that no query takes are multiplied all the same.
+  const Panel& panel_for(std::size_t queries) const {
+    const auto places = [queries](const Panel& panel) {
+      return (queries + panel.queries - 1) / panel.queries * panel.queries;
+    };
+    return places(narrow) + places(narrow) / 16 < places(wide) ? narrow : wide;
+  }
 
   // Packs `width` vectors (null: zeros) as [element][vector] and writes the squared
   // norm of each as packed (unit vectors: as given).

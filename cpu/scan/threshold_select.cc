@@ -86,7 +86,7 @@ void ThresholdSelect::multiply_sample(Worker& worker, Nominator::Tile& tile,
   std::copy_n(tile.packed.norms.begin(), n, norms_.begin() + static_cast<std::ptrdiff_t>(begin));
   auto* const dots = reinterpret_cast<float*>(tile.dots.data());
   const std::size_t count = queries.bounds.size(), panels = product.panels_of(count);
-  const std::size_t width = context_.kernels.gemm.queries;
+  const std::size_t width = product.panel_queries();
   for (std::size_t panel = 0; panel < panels; panel += product.panel_group()) {
     if (worker.stopped()) return;
     const std::size_t group = std::min(product.panel_group(), panels - panel);

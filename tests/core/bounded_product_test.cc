@@ -28,7 +28,7 @@ TEST_CASE("bounded product: a few rows that lie far away cost the others nothing
   BoundedProduct::Vectors sample;
   for (std::size_t i = 0; i < kRows; ++i) sample.push_back(view(rows, kRows).row(i));
   const BoundedProduct product(scan_kernels().gemm, Distance::kL2, ElementType::kFloat32, kDim, sample,
-                               BoundedProduct::sample_of(view(queries, kQueries)));
+                               BoundedProduct::sample_of(view(queries, kQueries)), kQueries);
   BoundedProduct::Queries packed;
   product.pack_queries(view(queries, kQueries), &packed);
   BoundedProduct::Rows tile = product.make_rows(kRows);
@@ -36,7 +36,7 @@ TEST_CASE("bounded product: a few rows that lie far away cost the others nothing
   std::vector<float> dots(product.dots_bytes() / sizeof(float));
   for (std::size_t panel = 0; panel < product.panels_of(kQueries); ++panel) {
     product.multiply(packed, panel, 1, tile, kRows, dots.data());
-    const std::size_t width = scan_kernels().gemm.queries, first = panel * width;
+    const std::size_t width = product.panel_queries(), first = panel * width;
     for (std::size_t q = first; q < std::min(kQueries, first + width); ++q) {
       for (std::size_t row = kFar; row < kRows; ++row) {
         const BoundedProduct::Query& query = packed.bounds[q];
