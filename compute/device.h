@@ -24,6 +24,7 @@
 #include "compute/match.h"
 #include "compute/metric.h"
 #include "compute/ops.h"
+#include "compute/sparse.h"
 #include "core/bytes.h"
 #include "core/error.h"
 
@@ -112,6 +113,12 @@ class Device {
   virtual bool supports_edit() const { return false; }
   virtual Status edit_nearest(const EditWork& work, HitTable& best);
   virtual Status edit_within(const EditWork& work, HitLists& out);
+
+  // Sparse vectors (sparse.h): the nearest of every query, and all within work.range. REQUIRES:
+  // supports_sparse(), and a row of the result for each query. On error it is unspecified.
+  virtual bool supports_sparse() const { return false; }
+  virtual Status sparse_nearest(const SparseWork& work, HitTable& best);
+  virtual Status sparse_within(const SparseWork& work, HitLists& out);
 
   // These serve builders of metric indexes: the distance (metric.h) of a point to the rows of the
   // first `groups` groups, out[16 · groups]; and that of a text, by symbols, to the texts of some

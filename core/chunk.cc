@@ -17,7 +17,10 @@ std::size_t Layout::row_bytes() const {
 std::uint32_t default_segment_rows(const Layout& layout) {
   const std::size_t target = std::size_t{layout.codes_only ? 32u : 4u} << 20;
   std::uint32_t rows = 1024;
-  while (rows < 65536 && rows * 2 * layout.row_bytes() <= target) rows *= 2;
+  const bool sparse = std::any_of(layout.sparse_dims.begin(), layout.sparse_dims.end(),
+                                  [](std::uint32_t dim) { return dim != 0; });
+  const std::uint32_t most = sparse ? 16384 : 65536;
+  while (rows < most && rows * 2 * layout.row_bytes() <= target) rows *= 2;
   return rows;
 }
 

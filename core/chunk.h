@@ -26,7 +26,11 @@ struct Layout {
     std::size_t stride() const { return bytes_per_vector(type, dim); }
   };
   std::vector<Vector> vectors;
-  std::vector<PlainType> plains;  // filterable; with partition keys and a text primary key
+  // Stored by value: filterable columns, with partition keys and a text primary key, and sparse
+  // vectors.
+  std::vector<PlainType> plains;
+  // See sparse_dim(). Shorter than `plains`: the others are no sparse vectors.
+  std::vector<std::uint32_t> sparse_dims;
   std::size_t aux = 0;            // +columns, kept in a row table of their own
   int text_key = -1;              // index into plains of the TEXT PRIMARY KEY, or -1
   std::vector<int> partitions;    // indexes into plains of the PARTITION KEY columns
@@ -41,10 +45,15 @@ struct Layout {
   std::vector<bool> match;
 
   std::size_t row_bytes() const;  // of all vectors
+  // SPARSE[n]: n; 0: another type.
+  std::uint32_t sparse_dim(std::size_t plain) const {
+    return plain < sparse_dims.size() ? sparse_dims[plain] : 0;
+  }
 };
 
 // Rows per segment so that its vectors take about 4 MB: a power of two from 1,024 to 65,536. Eight
-// times as many where codes are what is kept.
+// times as many where codes are what is kept; no more than 16,384 where there are sparse vectors, of
+// which a value of the host's must hold a segment's.
 std::uint32_t default_segment_rows(const Layout& layout);
 
 // A row to be stored; everything is borrowed from the caller.

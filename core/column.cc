@@ -5,6 +5,13 @@
 #include "core/error.h"
 
 namespace warplite {
+namespace {
+
+bool holds_bytes(PlainType type) {
+  return type == PlainType::kText || type == PlainType::kSparse;
+}
+
+}  // namespace
 
 Column Column::of_integers(PlainType type, std::vector<std::int64_t> values, Bitmap nulls) {
   Column column(type, values.size(), std::move(nulls));
@@ -18,8 +25,9 @@ Column Column::of_reals(std::vector<double> values, Bitmap nulls) {
   return column;
 }
 
-Column Column::of_texts(std::vector<std::uint32_t> ends, std::string bytes, Bitmap nulls) {
-  Column column(PlainType::kText, ends.size(), std::move(nulls));
+Column Column::of_texts(PlainType type, std::vector<std::uint32_t> ends, std::string bytes,
+                        Bitmap nulls) {
+  Column column(type, ends.size(), std::move(nulls));
   column.ends_ = std::move(ends);
   column.bytes_ = std::move(bytes);
   return column;
@@ -41,6 +49,7 @@ Cell Column::cell(std::size_t row) const {
     case PlainType::kBoolean: return Cell::of(integers_[row]);
     case PlainType::kReal: return Cell::of(reals_[row]);
     case PlainType::kText: return Cell::text(text(row));
+    case PlainType::kSparse: return Cell::blob(text(row));
   }
   return Cell::null();
 }
@@ -57,8 +66,9 @@ void Column::append(const Cell& cell) {
       case PlainType::kBoolean: integers_.push_back(null ? 0 : cell.integer); break;
       case PlainType::kReal: reals_.push_back(null ? 0.0 : cell.real); break;
       case PlainType::kText:
+      case PlainType::kSparse:
         if (bytes + cell.bytes.size() > std::numeric_limits<std::uint32_t>::max()) {
-          throw Error(ErrorKind::kLimit, "more than 4 GB of text in one segment's column");
+          throw Error(ErrorKind::kLimit, "more than 4 GB of texts or of sparse vectors in one segment's column");
         }
         if (!null) bytes_.append(cell.bytes);
         ends_.push_back(static_cast<std::uint32_t>(bytes_.size()));
@@ -85,7 +95,7 @@ void Column::truncate(std::size_t size) {
   }
   if (type_ == PlainType::kReal) {
     reals_.resize(size);
-  } else if (type_ == PlainType::kText) {
+  } else if (holds_bytes(type_)) {
     ends_.resize(size);
     bytes_.resize(size == 0 ? 0 : ends_[size - 1]);
   } else {
@@ -96,7 +106,7 @@ void Column::truncate(std::size_t size) {
 void Column::reserve(std::size_t rows) {
   if (type_ == PlainType::kReal) {
     reals_.reserve(rows);
-  } else if (type_ == PlainType::kText) {
+  } else if (holds_bytes(type_)) {
     ends_.reserve(rows);
   } else {
     integers_.reserve(rows);

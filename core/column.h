@@ -23,7 +23,8 @@ class Column {
   // REQUIRES: the parts are as append() would leave them (NULL rows hold 0 or no text).
   static Column of_integers(PlainType type, std::vector<std::int64_t> values, Bitmap nulls);
   static Column of_reals(std::vector<double> values, Bitmap nulls);
-  static Column of_texts(std::vector<std::uint32_t> ends, std::string bytes, Bitmap nulls);
+  static Column of_texts(PlainType type, std::vector<std::uint32_t> ends, std::string bytes,
+                         Bitmap nulls);
   // Each row's text is entry codes[row] of a dictionary, whose entries take the place of rows in
   // `ends` and `bytes`: a text that many rows have is in memory once. Nothing can be appended.
   static Column of_entries(std::vector<std::uint32_t> codes, std::vector<std::uint32_t> ends,
@@ -38,7 +39,7 @@ class Column {
   const std::vector<std::int64_t>& integers() const { return integers_; }
   // kReal; NULL rows hold 0.
   const std::vector<double>& reals() const { return reals_; }
-  // kText; NULL rows are empty.
+  // kText, and the bytes of kSparse; NULL rows are empty.
   std::string_view text(std::size_t row) const { return entry(coded() ? codes_[row] : row); }
 
   // Says whether texts are those of a dictionary.

@@ -8,8 +8,14 @@
 
 namespace warplite {
 
-// Declared type of a plain column. Persisted: values never change.
-enum class PlainType : std::uint8_t { kInteger = 1, kReal = 2, kText = 3, kBoolean = 4 };
+// Type of a column that is stored by value. Persisted: values never change.
+enum class PlainType : std::uint8_t {
+  kInteger = 1,
+  kReal = 2,
+  kText = 3,
+  kBoolean = 4,
+  kSparse = 5,  // blobs, of core/sparse.h; what is searched by distance, and no filter
+};
 
 // The collations a pushed-down text predicate may follow (SQLite's built-in three).
 enum class Collation : std::uint8_t { kBinary, kNoCase, kRTrim };

@@ -16,6 +16,7 @@
 #include "cpu/runtime/targets.h"
 #include "cpu/scan/search.h"
 #include "cpu/scan/worker.h"
+#include "cpu/sparse/search.h"
 
 namespace warplite::cpu {
 namespace {
@@ -91,6 +92,16 @@ class CpuDevice : public compute::Device {
 
   Status match(const compute::MatchWork& work, compute::HitTable& best) override {
     return compute::guarded([&] { search_match(work, best); });
+  }
+
+  bool supports_sparse() const override { return true; }
+
+  Status sparse_nearest(const compute::SparseWork& work, compute::HitTable& best) override {
+    return compute::guarded([&] { search_sparse_nearest(work, best); });
+  }
+
+  Status sparse_within(const compute::SparseWork& work, compute::HitLists& out) override {
+    return compute::guarded([&] { search_sparse_within(work, out); });
   }
 
   bool supports_codes() const override { return true; }

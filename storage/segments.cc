@@ -161,7 +161,10 @@ Column Store::load_plain(const SegmentInfo& segment, std::size_t column) {
   BlockHeader header = impl_->plain_header(segment, column);
   const Bytes block = impl_->load_block(header);
   return impl_->at([&] { return impl_->place(header); },
-                   [&] { return decode_column(type, segment.rows, payload(block)); });
+                   [&] {
+                     return decode_column(type, segment.rows, payload(block),
+                                          impl_->layout.sparse_dim(column));
+                   });
 }
 
 std::vector<RowId> Store::load_rowids(const SegmentInfo& segment) {

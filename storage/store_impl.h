@@ -63,7 +63,8 @@ struct Store::Impl {
   }
   BlockHeader plain_header(const SegmentInfo& segment, std::size_t column) const {
     return {BlockKind::kPlain, plain_slot(column), segment.id, segment.rows,
-            segment.plains[column], static_cast<std::uint8_t>(layout.plains[column])};
+            segment.plains[column], static_cast<std::uint8_t>(layout.plains[column]),
+            layout.sparse_dim(column)};
   }
 
   BlockHeader codes_header(const SegmentInfo& segment, std::size_t column) const {

@@ -1,6 +1,7 @@
 // The tail: rows one by one, as the newest writes left them.
 #include <string>
 
+#include "core/sparse.h"
 #include "storage/codec/checksum.h"
 #include "storage/codec/row_hash.h"
 #include "storage/codec/segment_codec.h"
@@ -54,7 +55,8 @@ Cell checked_vector(const Cell& cell, const Layout::Vector& shape) {
   return cell;
 }
 
-Cell checked_plain(const Cell& cell, PlainType type) {
+// `dim`: of a sparse vector.
+Cell checked_plain(const Cell& cell, PlainType type, std::uint32_t dim) {
   if (cell.is_null()) return cell;
   switch (type) {
     case PlainType::kInteger:
@@ -69,6 +71,10 @@ Cell checked_plain(const Cell& cell, PlainType type) {
     case PlainType::kText:
       if (cell.kind == CellKind::kBlob) return Cell::text(cell.bytes);
       corrupt("expected NULL or a blob of text");
+    case PlainType::kSparse:
+      if (cell.kind != CellKind::kBlob) corrupt("expected NULL or a blob");
+      if (const char* const fault = sparse_fault(cell.bytes, dim)) corrupt(fault);
+      return cell;
   }
   return cell;
 }
@@ -93,7 +99,7 @@ class TailReader {
     }
     for (std::size_t i = 0; i < plains_.size(); ++i) {
       plains_[i] = value("column ", i, vectors_.size() + i, sum, [&](const Cell& cell) {
-        return checked_plain(cell, layout_.plains[i]);
+        return checked_plain(cell, layout_.plains[i], layout_.sparse_dim(i));
       });
     }
     if (sum.value() != query_.integer(3)) corrupt("checksum differs");

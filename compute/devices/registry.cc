@@ -78,6 +78,14 @@ Status Device::edit_within(const EditWork&, HitLists&) {
   return {ErrorKind::kUnsupported, describe().name + " does not compute edit distances"};
 }
 
+Status Device::sparse_nearest(const SparseWork&, HitTable&) {
+  return {ErrorKind::kUnsupported, describe().name + " does not search sparse vectors"};
+}
+
+Status Device::sparse_within(const SparseWork&, HitLists&) {
+  return {ErrorKind::kUnsupported, describe().name + " does not search sparse vectors"};
+}
+
 Status Device::map_host(HostBytes, std::shared_ptr<const Buffer>*) {
   return {ErrorKind::kUnsupported, describe().name + " does not read host memory in place"};
 }

@@ -22,6 +22,7 @@ enum class Derived : std::uint8_t {
   kSignatureBits,
   kColumnCodes,
   kEdit,
+  kSparseTile,
   kContentVersion,
   kContent,
 };

@@ -99,6 +99,11 @@ Ability Ability::edits() {
   return {[](const Device& device) { return device.supports_edit(); }, "compute edit distances"};
 }
 
+Ability Ability::sparse() {
+  return {[](const Device& device) { return device.supports_sparse(); },
+          "search sparse vectors"};
+}
+
 DeviceChoice choose_devices(const Demand& demand) {
   const std::string name = demand.device.empty() ? default_device() : demand.device;
   return name.empty() || name == "auto" ? choose_automatically(demand)

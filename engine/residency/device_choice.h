@@ -20,6 +20,7 @@ struct Ability {
   static Ability postings();
   static Ability codes();
   static Ability edits();
+  static Ability sparse();
 };
 
 // What a piece of work asks of a device.

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "sql/content/walk.h"
+#include "sql/definition/sparse_values.h"
 
 namespace warplite::sql {
 // Throws what a column has against a value.
@@ -11,13 +12,14 @@ ContentTable::Row ContentTable::row_of(sqlite3_stmt* statement) {
     const ColumnDefinition& column = *indexed_[i];
     const Place where(subject, column.name);
     sqlite3_value* const value = sqlite3_column_value(statement, static_cast<int>(i) + 1);
-    if (i >= vectors_.size()) {
-      plains_[i - vectors_.size()] = to_column(value, column.plain, where);
+    Cell& cell = i < vectors_.size() ? vectors_[i] : plains_[i - vectors_.size()];
+    if (!column.is_vector()) {
+      cell = to_column(value, column.plain, where);
     } else if (sqlite3_value_type(value) == SQLITE_NULL) {
-      vectors_[i] = Cell::null();
+      cell = Cell::null();
     } else {
-      inputs_[i] = vector_from_cell(cell_of(value), column.element, column.dim, where);
-      vectors_[i] = inputs_[i].cell();
+      inputs_[i] = column_vector(value, column, where);
+      cell = inputs_[i].cell();
     }
   }
   return {sqlite3_column_int64(statement, 0), vectors_.data(), plains_.data()};

@@ -21,7 +21,7 @@ std::string list_of(const std::vector<std::string>& names) {
 }
 
 WatchedColumn::Kind kind_of(const ColumnDefinition& column) {
-  if (column.kind == ColumnKind::kVector) return WatchedColumn::Kind::kAny;
+  if (column.is_vector()) return WatchedColumn::Kind::kAny;
   switch (column.plain) {
     case PlainType::kText: return WatchedColumn::Kind::kText;
     case PlainType::kReal: return WatchedColumn::Kind::kReal;
@@ -42,14 +42,15 @@ ContentTable::ContentTable(sqlite3* db, const TableDefinition& definition)
     if (column.kind == ColumnKind::kVector) indexed_.push_back(&column);
   }
   vectors_.resize(indexed_.size());
-  inputs_.resize(indexed_.size());
   for (const ColumnDefinition& column : definition_.columns) {
-    if (column.kind == ColumnKind::kPlain || column.kind == ColumnKind::kPartition) {
+    if (column.kind == ColumnKind::kPlain || column.kind == ColumnKind::kPartition ||
+        column.kind == ColumnKind::kSparse) {
       indexed_.push_back(&column);
     }
     if (column.kind == ColumnKind::kAux) aux_.push_back(&column);
   }
   plains_.resize(indexed_.size() - vectors_.size());
+  inputs_.resize(indexed_.size());
 }
 
 const std::string& ContentTable::index() const {

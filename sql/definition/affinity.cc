@@ -35,6 +35,7 @@ const char* column_type_name(PlainType type) {
     case PlainType::kReal: return "REAL";
     case PlainType::kText: return "TEXT";
     case PlainType::kBoolean: return "BOOLEAN (0 or 1)";
+    case PlainType::kSparse: return "SPARSE";
   }
   return "?";
 }

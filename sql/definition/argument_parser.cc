@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "compute/spelling.h"
+#include "core/sparse.h"
 
 namespace warplite::sql {
 
@@ -30,7 +31,7 @@ constexpr PlainName kPlainNames[] = {
 std::string types_expected() {
   std::string text = "a type: ";
   for (const ElementInfo& row : kElementTypes) text += std::string(row.declared) + "[n], ";
-  return text + "INTEGER, REAL, TEXT or BOOLEAN";
+  return text + "SPARSE[n], INTEGER, REAL, TEXT or BOOLEAN";
 }
 
 template <typename Row, std::size_t n>
@@ -105,7 +106,10 @@ ColumnDefinition ArgumentParser::column() {
   if (column.kind == ColumnKind::kTextKey && has_collation_) {
     fail("a TEXT PRIMARY KEY is BINARY; expected no COLLATE");
   }
-  if (column.kind != ColumnKind::kVector && has_index_) check_plain_index(column);
+  if (column.kind == ColumnKind::kSparse && has_index_) {
+    fail("a SPARSE column has postings; expected no index=");
+  }
+  if (!column.is_vector() && has_index_) check_plain_index(column);
   if (column.kind == ColumnKind::kVector) {
     check_index(column);
   } else if (column.index.kind == "match") {
@@ -149,6 +153,10 @@ void ArgumentParser::type(ColumnDefinition& column) {
     vector_type(column, vector->type);
     return;
   }
+  if (word == "sparse") {
+    take();
+    return sparse_type(column);
+  }
   if (plain == nullptr) expected(types_expected());
   take();
   column.plain = plain->type;
@@ -172,18 +180,33 @@ void ArgumentParser::vector_type(ColumnDefinition& column, ElementType type) {
   column.declared = "BLOB";
   column.element = type;
   column.distance = default_distance(type);
-  if (token().kind != Token::Kind::kBracket) expected("a dimension in brackets, as FLOAT[768]");
+  column.dim = dimension("FLOAT[768]", kMaxDimension);
+  if (is_bits(type) && column.dim % 8 != 0) {
+    fail("the dimension of a BIT column must be a multiple of 8, got " +
+         std::to_string(column.dim));
+  }
+}
+
+void ArgumentParser::sparse_type(ColumnDefinition& column) {
+  column.kind = ColumnKind::kSparse;
+  column.declared = "BLOB";
+  column.plain = PlainType::kSparse;
+  column.distance = Distance::kInnerProduct;
+  column.index.kind = "postings";
+  column.dim = dimension("SPARSE[30522]", kMostSparseDim);
+}
+
+// Reads "[n]".
+std::uint32_t ArgumentParser::dimension(const std::string& example, std::uint32_t most) {
+  if (token().kind != Token::Kind::kBracket) expected("a dimension in brackets, as " + example);
   const std::string digits = take().text;
   const char* end = digits.data() + digits.size();
-  const auto result = std::from_chars(digits.data(), end, column.dim);
-  if (result.ec != std::errc() || result.ptr != end || column.dim == 0 ||
-      column.dim > kMaxDimension) {
-    fail("expected a dimension from 1 to " + std::to_string(kMaxDimension) + ", got \"" + digits +
-         "\"");
+  std::uint32_t dim = 0;
+  const auto result = std::from_chars(digits.data(), end, dim);
+  if (result.ec != std::errc() || result.ptr != end || dim == 0 || dim > most) {
+    fail("expected a dimension from 1 to " + std::to_string(most) + ", got \"" + digits + "\"");
   }
-  if (is_bits(type) && column.dim % 8 != 0) {
-    fail("the dimension of a BIT column must be a multiple of 8, got " + digits);
-  }
+  return dim;
 }
 
 void ArgumentParser::option(ColumnDefinition& column) {
@@ -217,7 +240,7 @@ void ArgumentParser::collate(ColumnDefinition& column) {
   if (given != "binary" && given != "nocase" && given != "rtrim") {
     fail("COLLATE takes BINARY, NOCASE or RTRIM, got \"" + given + "\"");
   }
-  if (column.kind == ColumnKind::kVector || column.plain != PlainType::kText) {
+  if (column.is_vector() || column.plain != PlainType::kText) {
     fail("COLLATE applies to TEXT columns");
   }
   if (std::exchange(has_collation_, true)) fail("a column has one collation");
@@ -228,7 +251,7 @@ void ArgumentParser::key(ColumnDefinition& column, ColumnKind kind) {
   const std::string words = ascii_lower(take().text) == "primary" ? "PRIMARY KEY" : "PARTITION KEY";
   if (!token().is_word("key")) expected(words);
   take();
-  if (column.kind == ColumnKind::kVector) fail("a vector column cannot be " + words);
+  if (column.is_vector()) fail("a vector column cannot be " + words);
   if (column.kind != ColumnKind::kPlain) fail("a column can be a key only once");
   if (kind == ColumnKind::kRowId && column.plain != PlainType::kInteger) {
     fail("PRIMARY KEY needs type INTEGER or TEXT, got " + column.declared);
@@ -240,13 +263,14 @@ void ArgumentParser::distance(ColumnDefinition& column) {
   const std::string option = take().text;
   if (!accept('=')) expected("\"=\" after " + option);
   if (std::exchange(has_distance_, true)) fail("a column has one distance");
+  const auto takes = [&](Distance distance) {
+    return column.kind == ColumnKind::kSparse ? distance == Distance::kInnerProduct
+                                              : applies(distance, column.element);
+  };
   const std::string known = distances_listed(
-      [&](const DistanceInfo& row) {
-        return column.kind != ColumnKind::kVector || applies(row.distance, column.element);
-      },
-      ", ");
+      [&](const DistanceInfo& row) { return !column.is_vector() || takes(row.distance); }, ", ");
   const std::string given = value("a distance: " + known);
-  if (column.kind != ColumnKind::kVector) {
+  if (!column.is_vector()) {
     if (column.plain != PlainType::kText || ascii_lower(given) != "edit") {
       fail("distance= applies to vector columns, and distance=edit to TEXT");
     }
@@ -254,7 +278,7 @@ void ArgumentParser::distance(ColumnDefinition& column) {
     return;
   }
   const auto found = distance_by_name(ascii_lower(given));
-  if (!found || !applies(*found, column.element)) {
+  if (!found || !takes(*found)) {
     fail("expected a distance for this type of vector: " + known + "; got \"" + given + "\"" +
          compute::did_you_mean(ascii_lower(given), known));
   }

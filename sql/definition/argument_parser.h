@@ -51,6 +51,8 @@ class ArgumentParser {
   void type(ColumnDefinition& column);
   void aux_type(ColumnDefinition& column);
   void vector_type(ColumnDefinition& column, ElementType type);
+  void sparse_type(ColumnDefinition& column);
+  std::uint32_t dimension(const std::string& example, std::uint32_t most);
   void option(ColumnDefinition& column);
   void key(ColumnDefinition& column, ColumnKind kind);
   void collate(ColumnDefinition& column);

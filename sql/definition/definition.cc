@@ -63,6 +63,7 @@ class TableBuilder {
       case ColumnKind::kVector: column.slot = vectors_++; break;
       case ColumnKind::kAux: column.slot = aux_++; break;
       case ColumnKind::kTextKey:
+      case ColumnKind::kSparse:
       case ColumnKind::kPlain:
       case ColumnKind::kPartition: column.slot = plains_++; break;
     }
@@ -175,10 +176,12 @@ engine::TableOptions TableDefinition::options() const {
         break;
       case ColumnKind::kAux: layout.aux += has_content() ? 0 : 1; break;
       case ColumnKind::kTextKey: layout.text_key = column.slot; [[fallthrough]];
+      case ColumnKind::kSparse:
       case ColumnKind::kPlain:
       case ColumnKind::kPartition:
         if (column.kind == ColumnKind::kPartition) layout.partitions.push_back(column.slot);
         layout.plains.push_back(column.plain);
+        layout.sparse_dims.push_back(column.kind == ColumnKind::kSparse ? column.dim : 0);
         layout.match.push_back(column.index.kind == "match");
         options.plain_names.push_back(column.name);
         break;

@@ -16,24 +16,25 @@ namespace warplite::sql {
 // key is that of another table, and is shown where it is declared alone.
 enum class ModuleName { kWarp, kVec0 };
 
-enum class ColumnKind { kRowId, kTextKey, kVector, kPlain, kPartition, kAux };
+enum class ColumnKind { kRowId, kTextKey, kVector, kSparse, kPlain, kPartition, kAux };
 
 struct ColumnDefinition {
   std::string name;
   ColumnKind kind = ColumnKind::kPlain;
-  int slot = -1;          // index into Layout::vectors, ::plains (plain, partition, text key) or of the aux columns
+  int slot = -1;          // index into Layout::vectors, ::plains (plain, partition, text key, sparse) or of the aux columns
   std::string declared;   // type for sqlite3_declare_vtab: "INTEGER", "TEXT COLLATE nocase", "" …
   ElementType element = ElementType::kFloat32;  // kVector
-  std::uint32_t dim = 0;                        // kVector
-  Distance distance = Distance::kL2;            // kVector
+  std::uint32_t dim = 0;                        // kVector, kSparse
+  Distance distance = Distance::kL2;            // kVector, kSparse
   index::Spec index;                            // kVector
-  PlainType plain = PlainType::kInteger;        // kPlain, kPartition, kTextKey
+  PlainType plain = PlainType::kInteger;        // kPlain, kPartition, kTextKey, kSparse
   index::TextIndex text;                        // of a TEXT column
 
+  // Says whether it is searched by the distance of vectors, dense or sparse.
+  bool is_vector() const { return kind == ColumnKind::kVector || kind == ColumnKind::kSparse; }
   // Says whether MATCH on the column finds rows.
-  bool searched() const {
-    return kind == ColumnKind::kVector || text.kind != index::TextIndex::Kind::kNone;
-  }
+  bool searched() const { return is_vector() || text.kind != index::TextIndex::Kind::kNone; }
+
   // Returns the name of the index that answers MATCH. (index=match serves match counts, and no
   // search by edit distance.)
   const std::string& index_name() const {

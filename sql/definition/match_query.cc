@@ -134,7 +134,7 @@ QueryParser::Column QueryParser::find_column(const std::string& name) const {
   if (found == nullptr) {
     std::string known = table_.rowid_column < 0 ? "rowid" : "";
     for (const ColumnDefinition& column : table_.columns) {
-      if (column.kind == ColumnKind::kVector || column.kind == ColumnKind::kAux) continue;
+      if (column.is_vector() || column.kind == ColumnKind::kAux) continue;
       known += (known.empty() ? "" : ", ") + column.name;
     }
     fail("there is no column \"" + name + "\" to count matches of; there are " + known);
@@ -142,6 +142,7 @@ QueryParser::Column QueryParser::find_column(const std::string& name) const {
   const std::string place = table_.table + "." + found->name;
   switch (found->kind) {
     case ColumnKind::kVector:
+    case ColumnKind::kSparse:
     case ColumnKind::kAux:
       throw Error(ErrorKind::kInvalid, place + ": match counts need a plain column, this one is " +
                                            (found->kind == ColumnKind::kAux ? "a +column"

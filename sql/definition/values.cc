@@ -111,6 +111,7 @@ VectorInput from_blob(std::string_view blob, ElementType type, std::uint32_t dim
     return rounded;
   }
   if (other_type) refuse(where, type, dim, "a vector of " + std::string(came->name));
+  if (subtype == kSparseSubtype) refuse(where, type, dim, "a sparse vector");
   const std::size_t whole = bytes_per_vector(type, 8);  // bytes of eight elements
   const std::size_t count = blob.size() * 8 / whole;
   const bool fits = dim == kAnyDimension

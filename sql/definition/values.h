@@ -15,6 +15,9 @@
 
 namespace warplite::sql {
 
+// The subtype of SQL values that are sparse vectors; those of dense ones are in the list of types.
+inline constexpr unsigned kSparseSubtype = 228;
+
 const char* type_name(ElementType type);      // "float32" …, as vec_type() says
 const char* declared_name(ElementType type);  // "FLOAT" …, as a column is declared
 

@@ -10,9 +10,11 @@
 #include <vector>
 
 #include "compute/reference.h"
+#include "compute/sparse.h"
 #include "core/distance.h"
 #include "core/elements.h"
 #include "core/error.h"
+#include "sql/definition/sparse_values.h"
 #include "sql/definition/values.h"
 
 namespace warplite::sql {
@@ -54,6 +56,10 @@ void result_floats(sqlite3_context* context, const char* function, ElementType t
   result_vector(context, type, bytes.data(), bytes.size());
 }
 
+VectorInput sparse_argument(sqlite3_value* value, const char* function) {
+  return sparse_value(value, kMostSparseDim, function);
+}
+
 // --- constructors and properties -------------------------------------------
 
 template <ElementType kType>
@@ -68,19 +74,42 @@ void construct(sqlite3_context* context, sqlite3_value** arguments) {
   result(context, vector_of_type(arguments[0], kType, name));
 }
 
+void construct_sparse(sqlite3_context* context, sqlite3_value** arguments) {
+  result_sparse(context, sparse_argument(arguments[0], "vec_sparse").cell().bytes.data());
+}
+
+void construct_csr(sqlite3_context* context, sqlite3_value** arguments) {
+  const std::string blob = csr_blob(cell_of(arguments[0]), cell_of(arguments[1]),
+                                    cell_of(arguments[2]), "warp_csr");
+  sqlite3_result_blob64(context, blob.data(), blob.size(), SQLITE_TRANSIENT);
+}
+
+// Of a sparse vector, how many entries it has.
 void length(sqlite3_context* context, sqlite3_value** arguments) {
+  if (is_sparse(arguments[0])) {
+    return sqlite3_result_int64(context, sparse_argument(arguments[0], "vec_length").dim);
+  }
   sqlite3_result_int64(context, vector_argument(arguments[0], "vec_length").dim);
 }
 
 void type(sqlite3_context* context, sqlite3_value** arguments) {
+  if (is_sparse(arguments[0])) {
+    sparse_argument(arguments[0], "vec_type");
+    return sqlite3_result_text(context, "sparse", -1, SQLITE_STATIC);
+  }
   const VectorInput vector = vector_argument(arguments[0], "vec_type");
   sqlite3_result_text(context, type_name(vector.type), -1, SQLITE_STATIC);
 }
 
 void to_json(sqlite3_context* context, sqlite3_value** arguments) {
   constexpr unsigned kSubtypeJson = 'J';
-  const VectorInput vector = vector_argument(arguments[0], "vec_to_json");
-  const std::string json = vector_to_json(vector.type, vector.dim, vector.data);
+  std::string json;
+  if (is_sparse(arguments[0])) {
+    json = sparse_to_json(sparse_argument(arguments[0], "vec_to_json").cell().bytes.data());
+  } else {
+    const VectorInput vector = vector_argument(arguments[0], "vec_to_json");
+    json = vector_to_json(vector.type, vector.dim, vector.data);
+  }
   sqlite3_result_text64(context, json.data(), json.size(), SQLITE_TRANSIENT, SQLITE_UTF8);
   sqlite3_result_subtype(context, kSubtypeJson);
 }
@@ -100,9 +129,21 @@ Pair read_pair(sqlite3_value** arguments, const char* function) {
   return pair;
 }
 
+// If one of them can only be sparse, both are.
+double sparse_distance(sqlite3_value** arguments, const char* function) {
+  const VectorInput x = sparse_argument(arguments[0], function);
+  const VectorInput y = sparse_argument(arguments[1], function);
+  return compute::SparseQuery(x.cell().bytes.data()).distance(y.cell().bytes.data());
+}
+
 template <Distance kDistance>
 void distance(sqlite3_context* context, sqlite3_value** arguments) {
   constexpr const char* name = info(kDistance).function;
+  if constexpr (kDistance == Distance::kInnerProduct) {
+    if (is_sparse(arguments[0]) || is_sparse(arguments[1])) {
+      return sqlite3_result_double(context, sparse_distance(arguments, name));
+    }
+  }
   const Pair pair = read_pair(arguments, name);
   const ElementType type = pair.x.type;
   if (!applies(kDistance, type)) {
@@ -245,6 +286,8 @@ constexpr auto distances(std::index_sequence<kRows...>) {
 constexpr auto kMakers = makers(std::make_index_sequence<std::size(kElementTypes)>());
 constexpr auto kDistanceFunctions = distances(std::make_index_sequence<std::size(kDistances)>());
 constexpr ScalarFunction kOthers[] = {
+    {"vec_sparse", 1, construct_sparse},
+    {"warp_csr", 3, construct_csr},
     {"vec_length", 1, length},
     {"vec_type", 1, type},
     {"vec_to_json", 1, to_json},

@@ -65,7 +65,7 @@ void Planner::classify_match(int i) {
   if (matched == nullptr && at != table_.hidden(kCommand)) {
     throw Error(ErrorKind::kInvalid, table_.table + ": MATCH needs " + kMatchable);
   }
-  if (matched != nullptr && matched->kind != ColumnKind::kVector &&
+  if (matched != nullptr && !matched->is_vector() &&
       matched->text.kind == index::TextIndex::Kind::kNone) {
     throw Error(ErrorKind::kInvalid, table_.table + "." + matched->name + ": MATCH needs " +
                                          kMatchable + ", this is " +
@@ -115,7 +115,7 @@ bool Planner::filters(int i) const {
   const int at = constraint(i).iColumn;
   const ColumnDefinition* filtered = column(at);
   return comparison(i).has_value() &&
-         (at < 0 || (filtered != nullptr && filtered->kind != ColumnKind::kVector &&
+         (at < 0 || (filtered != nullptr && !filtered->is_vector() &&
                      filtered->kind != ColumnKind::kAux));
 }
 

@@ -9,6 +9,7 @@
 #include "core/process/interruption.h"
 #include "engine/search/search.h"
 #include "sql/definition/match_query.h"
+#include "sql/definition/sparse_values.h"
 #include "sql/definition/values.h"
 #include "sql/host/older_hosts.h"
 #include "sql/table/host_pattern.h"
@@ -232,9 +233,9 @@ void read_vector(sqlite3_value* query, const TableDefinition& table,
   question.distance = column.distance;
   question.type = column.element;
   question.dim = column.dim;
+  question.of_sparse = column.kind == ColumnKind::kSparse;
   if (sqlite3_value_type(query) == SQLITE_NULL) return;
-  const VectorInput vector =
-      vector_for_column(query, column.element, column.dim, Place(table.table, column.name));
+  const VectorInput vector = column_vector(query, column, Place(table.table, column.name));
   question.query.assign(vector.data, vector.data + vector.size);
 }
 
@@ -279,7 +280,7 @@ engine::Filter read_filter(sqlite3* db, const Plan& plan, const TableDefinition&
 void read_query(sqlite3_value* query, const TableDefinition& table, const ColumnDefinition& column,
                 MatchQuestion& question) {
   question.column = static_cast<std::size_t>(column.slot);
-  if (column.kind == ColumnKind::kVector) {
+  if (column.is_vector()) {
     read_vector(query, table, column, question);
   } else {
     read_text(query, table, column, question);

@@ -45,7 +45,8 @@ bool same(const engine::Filter& a, const engine::Filter& b) {
 }  // namespace
 
 bool operator==(const MatchQuestion& a, const MatchQuestion& b) {
-  return a.of_counts == b.of_counts && a.of_text() == b.of_text() && a.column == b.column &&
+  return a.of_counts == b.of_counts && a.of_text() == b.of_text() &&
+         a.of_sparse == b.of_sparse && a.column == b.column &&
          a.query == b.query && a.range == b.range && a.counts == b.counts && a.k == b.k &&
          a.nprobe == b.nprobe && a.recall == b.recall && a.refine == b.refine &&
          a.exact == b.exact && a.by_rarity == b.by_rarity && a.first == b.first &&

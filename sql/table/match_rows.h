@@ -28,12 +28,14 @@ namespace warplite::sql {
 struct MatchQuestion {
   bool of_counts = false;  // MATCH on the table's own name, else on a column
   index::TextIndex text;   // of a TEXT column; its kind is kNone when MATCH is on another one
+  bool of_sparse = false;  // MATCH on a column of sparse vectors
   std::size_t column = 0;  // index into Layout::vectors, or into Layout::plains
   Distance distance = Distance::kL2;
   ElementType type = ElementType::kFloat32;
   std::uint32_t dim = 0;
-  std::vector<std::byte> query;   // a vector, a text, or the text of a query of match counts
-  DistanceRange range;            // of a vector or a text
+  std::vector<std::byte> query;   // a vector, a sparse one as it is stored, a text, or the text of a
+                                  // query of match counts
+  DistanceRange range;            // of vectors and texts
   std::uint64_t words = 0;        // of a text with index=words: those of the query
   engine::RelationalQuery items;  // of match counts: what the text says
   engine::CountRange counts;
@@ -48,6 +50,8 @@ struct MatchQuestion {
   std::shared_ptr<engine::SearchReport> report;  // of what is searched; null: nobody asks
   std::uint64_t first = 0;  // without k: rows to fetch at first; 0: all in one go
 
+  // Says whether it is of a vector column, which has an index::Index.
+  bool of_vector() const { return !of_counts && !of_text() && !of_sparse; }
   bool of_text() const { return text.kind != index::TextIndex::Kind::kNone; }
   std::string_view query_text() const {
     return {reinterpret_cast<const char*>(query.data()), query.size()};

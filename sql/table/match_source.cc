@@ -9,6 +9,7 @@
 #include "engine/filter/content_hits.h"
 #include "engine/match/match_count.h"
 #include "engine/search/search.h"
+#include "engine/sparse/sparse_search.h"
 #include "engine/text/edit_search.h"
 #include "engine/text/sequences.h"
 #include "sql/table/match_rows.h"
@@ -84,6 +85,37 @@ class VectorSource final : public MatchSource {
   engine::SearchRequest request_;
   std::size_t batch_ = 0;     // rows of the last one, those that had come included
   bool approximate_ = false;  // what first() has found
+};
+
+class SparseSource final : public MatchSource {
+ public:
+  SparseSource(const MatchQuestion& question, const engine::View& view,
+               const engine::Selection& selection, compute::Cancellation& cancellation)
+      : view_(view), selection_(selection),
+        query_(reinterpret_cast<const char*>(question.query.data())) {
+    request_.column = question.column;
+    request_.range = question.range;
+    request_.exact = question.exact;
+    request_.device = question.device;
+    request_.cancellation = &cancellation;
+    request_.report = question.report.get();
+  }
+
+  std::vector<Hit> first(std::size_t k) override {
+    return engine::nearest_sparse(view_, selection_, request_, {&query_, 1}, k).sorted(0);
+  }
+  std::vector<Hit> all() override { return within(std::nullopt); }
+
+ private:
+  std::vector<Hit> rest(const Hit& last) override { return within(last); }
+  std::vector<Hit> within(const std::optional<Hit>& after) const {
+    return std::move(engine::sparse_within(view_, selection_, request_, {&query_, 1}, after)[0]);
+  }
+
+  const engine::View& view_;
+  const engine::Selection& selection_;
+  const compute::SparseQuery query_;
+  engine::SparseRequest request_;
 };
 
 class CountSource final : public MatchSource {
@@ -245,6 +277,9 @@ std::unique_ptr<MatchSource> make_source(const MatchQuestion& question, const en
   }
   if (question.text.kind == index::TextIndex::Kind::kEdit) {
     return std::make_unique<EditSource>(question, view, selection, cancellation);
+  }
+  if (question.of_sparse) {
+    return std::make_unique<SparseSource>(question, view, selection, cancellation);
   }
   if (index == nullptr) {
     return std::make_unique<CountSource>(question, view, selection, cancellation);

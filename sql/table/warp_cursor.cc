@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "core/process/interruption.h"
 #include "engine/search/search.h"
+#include "sql/definition/sparse_values.h"
 #include "sql/host/guard.h"
 #include "sql/plan/unsure_term.h"
 #include "sql/table/arguments.h"
@@ -49,9 +50,7 @@ void WarpCursor::start_search(sqlite3_value** arguments) {
     match_->rewind();
   } else {
     const index::Index* index =
-        question->of_counts || question->of_text()
-            ? nullptr
-            : &table_.collection().index(question->column);
+        question->of_vector() ? &table_.collection().index(question->column) : nullptr;
     if (index != nullptr && question->nprobe) {
       const TableDefinition& table = table_.definition();
       const std::string& name = table.columns[static_cast<std::size_t>(plan_.column)].name;
@@ -176,12 +175,11 @@ bool WarpCursor::found(int column, sqlite3_value* query) const {
   }
   if (plan_.column != column) return false;
   const ColumnDefinition& searched = table.columns[static_cast<std::size_t>(column)];
-  if (searched.kind != ColumnKind::kVector) {
+  if (!searched.is_vector()) {
     const Cell text = cell_of(query);
     return same(reinterpret_cast<const std::byte*>(text.bytes.data()), text.bytes.size());
   }
-  const VectorInput vector =
-      vector_for_column(query, searched.element, searched.dim, Place(table.table, searched.name));
+  const VectorInput vector = column_vector(query, searched, Place(table.table, searched.name));
   return same(vector.data, vector.size);
 }
 
@@ -272,6 +270,11 @@ void WarpCursor::declared_column(sqlite3_context* context, const ColumnDefinitio
       if (!cell.is_null()) {
         result_vector(context, column.element, cell.bytes.data(), cell.bytes.size());
       }
+      break;
+    }
+    case ColumnKind::kSparse: {
+      const Cell cell = reader_.plain(at_, slot);
+      if (!cell.is_null()) result_sparse(context, cell.bytes.data());
       break;
     }
     case ColumnKind::kTextKey:

@@ -271,7 +271,7 @@ WarpTable::WarpTable(Context* shared, std::shared_ptr<OpenTable> table)
   row.vectors.resize(layout.vectors.size());
   row.plains.resize(layout.plains.size());
   row.aux.resize(layout.aux);
-  row.inputs.resize(layout.vectors.size());
+  row.inputs.resize(definition().columns.size());
   row.kept.resize(definition().columns.size());
 }
 

@@ -23,7 +23,7 @@ class WarpCursor;
 // an INSERT allocates nothing.
 struct RowBuffer {
   std::vector<Cell> vectors, plains, aux;
-  std::vector<VectorInput> inputs;  // per vector column
+  std::vector<VectorInput> inputs;  // per declared column; of vectors
   std::vector<Value> kept;          // of the old row, by declared column
 };
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "sql/content/table.h"
+#include "sql/definition/sparse_values.h"
 #include "sql/host/guard.h"
 #include "sql/table/commands.h"
 #include "sql/table/warp_table.h"
@@ -119,14 +120,15 @@ void RowWriter::read_column(std::size_t i) {
   const auto slot = static_cast<std::size_t>(column.slot);
   switch (column.kind) {
     case ColumnKind::kRowId: break;  // new_rowid() reads it
-    case ColumnKind::kVector: {
-      Cell& cell = table_.row.vectors[slot];
+    case ColumnKind::kVector:
+    case ColumnKind::kSparse: {
+      Cell& cell = *cell_of_column(column);
       if (sqlite3_value_type(value) == SQLITE_NULL) {
         cell = Cell::null();
         break;
       }
-      VectorInput& input = table_.row.inputs[slot];
-      input = vector_for_column(value, column.element, column.dim, place(column));
+      VectorInput& input = table_.row.inputs[i];
+      input = column_vector(value, column, place(column));
       cell = input.cell();
       break;
     }

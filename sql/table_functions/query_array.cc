@@ -3,6 +3,7 @@
 #include <string>
 
 #include "core/process/interruption.h"
+#include "sql/definition/sparse_values.h"
 #include "sql/host/json.h"
 
 namespace warplite::sql {
@@ -40,6 +41,14 @@ VectorInput read_query(const Call& call, int parameter, const SearchTarget& targ
 QueryArray read_query_array(const Call& call, int parameter, const SearchTarget& target,
                             std::optional<ElementType> type) {
   sqlite3_value* const value = call.value(parameter);
+  if (target.column->kind == ColumnKind::kSparse) {
+    const std::string place = target.place().text();
+    QueryArray sparse;
+    sparse.count = csr_rows(cell_of(value), target.column->dim,
+                            Place(std::string(call.function()) + ": " + place), sparse.owned);
+    sparse.vectors = sparse.owned.data();
+    return sparse;
+  }
   const ElementType element = target.column->element;
   if (!type) type = marked_type(value).value_or(element);
   if (*type != element && !(*type == ElementType::kFloat32 && is_narrow_real(element))) {

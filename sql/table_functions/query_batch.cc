@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "sql/definition/sparse_values.h"
 #include "sql/host/statement.h"
 
 namespace warplite::sql {
@@ -93,8 +94,7 @@ void each_query(const Call& call, int parameter, const std::string& query,
 QueryBatch read_queries(const Call& call, int parameter, const SearchTarget& target) {
   QueryBatch batch;
   each_query(call, parameter, "vector", [&](const Cell& id, sqlite3_value* value) {
-    const VectorInput vector = vector_for_column(value, target.column->element,
-                                                 target.column->dim, target.place());
+    const VectorInput vector = column_vector(value, *target.column, target.place());
     batch.vectors.insert(batch.vectors.end(), vector.data, vector.data + vector.size);
     batch.ids.emplace_back(id);
   });

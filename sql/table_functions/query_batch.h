@@ -26,7 +26,7 @@ class NestedQuery {
 
 struct QueryBatch {
   std::vector<Value> ids;
-  std::vector<std::byte> vectors;  // dense, of the target column's type; one per id
+  std::vector<std::byte> vectors;  // one per id, as run_nearest() takes them
 };
 
 // Runs the statement in parameter `parameter`: one SELECT, VALUES or WITH that only reads, has no

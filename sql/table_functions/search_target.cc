@@ -4,12 +4,14 @@
 #include <iterator>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "core/listing.h"
 #include "core/process/interruption.h"
 #include "engine/filter/content_hits.h"
 #include "engine/filter/filter.h"
 #include "engine/residency/device_choice.h"
+#include "engine/sparse/sparse_search.h"
 #include "sql/functions/rank_fusion.h"
 #include "sql/host/json.h"
 #include "sql/table_functions/row_filter.h"
@@ -221,15 +223,20 @@ RankingOptions read_options(const Call& call, int parameter, Takers taker) {
 
 }  // namespace
 
-SearchTarget search_target(Call& call, int table_parameter, int column_parameter) {
+SearchTarget search_target(Call& call, int table_parameter, int column_parameter,
+                           VectorColumns taken) {
   SearchTarget target{call.table(table_parameter), nullptr};
   const TableDefinition& definition = target.table->definition;
   const std::string name = call.text(column_parameter, "the name of a vector column");
   target.column = definition.find(name);
-  if (target.column != nullptr && target.column->kind == ColumnKind::kVector) return target;
+  const auto takes = [&](const ColumnDefinition& column) {
+    return taken == VectorColumns::kAll ? column.is_vector()
+                                        : column.kind == ColumnKind::kVector;
+  };
+  if (target.column != nullptr && takes(*target.column)) return target;
   std::string known;
   for (const ColumnDefinition& column : definition.columns) {
-    if (column.kind == ColumnKind::kVector) known += (known.empty() ? "" : ", ") + column.name;
+    if (takes(column)) known += (known.empty() ? "" : ", ") + column.name;
   }
   throw Error(ErrorKind::kInvalid,
               std::string(call.function()) + ": " + definition.table + "." + name + " is " +
@@ -292,29 +299,91 @@ std::shared_ptr<engine::SearchReport> new_report(const Call& call, const SearchT
   return report;
 }
 
+namespace {
+
+// A search of the target that begins: what is searched, and the report of it.
+class Run {
+ public:
+  Run(const Call& call, const SearchTarget& target, std::size_t count,
+      const SearchOptions& options)
+      : call_(call),
+        target_(target),
+        count_(count),
+        options_(options),
+        view_(target.table->collection->view()),
+        selection_(selected_rows(call, *target.table, *view_, options.filter)),
+        interrupt_(call.context().db()) {}
+
+  const engine::View& view() const { return *view_; }
+  const engine::Selection& selection() const { return *selection_; }
+
+  engine::SearchRequest dense(const std::byte* queries) {
+    engine::SearchRequest request =
+        search_request(target_, queries, count_, options_, interrupt_);
+    report_ = new_report(call_, target_, request);
+    return request;
+  }
+  engine::SparseRequest sparse() {
+    engine::SparseRequest request;
+    request.column = static_cast<std::size_t>(target_.column->slot);
+    request.device = options_.device;
+    request.exact = options_.exact;
+    request.cancellation = &interrupt_;
+    report_ = call_.context().new_report(target_.table->definition, *target_.column);
+    report_->queries = count_;
+    request.report = report_.get();
+    return request;
+  }
+
+ private:
+  const Call& call_;
+  const SearchTarget& target_;
+  const std::size_t count_;
+  const SearchOptions& options_;
+  const std::shared_ptr<const engine::View> view_;
+  const std::shared_ptr<const engine::Selection> selection_;
+  Interrupt interrupt_;
+  std::shared_ptr<engine::SearchReport> report_;
+};
+
+std::vector<compute::SparseQuery> sparse_queries(const std::byte* bytes, std::size_t count) {
+  std::vector<compute::SparseQuery> queries;
+  const char* at = reinterpret_cast<const char*>(bytes);
+  for (std::size_t i = 0; i < count; ++i) at = queries.emplace_back(at).end();
+  return queries;
+}
+
+}  // namespace
+
 compute::HitTable run_nearest(const Call& call, const SearchTarget& target,
                               const std::byte* queries, std::size_t count, std::size_t k,
                               const SearchOptions& options) {
-  const std::shared_ptr<const engine::View> view = target.table->collection->view();
-  const auto selection = selected_rows(call, *target.table, *view, options.filter);
-  Interrupt interrupt(call.context().db());
-  engine::SearchRequest request = search_request(target, queries, count, options, interrupt);
-  const std::shared_ptr<engine::SearchReport> report = new_report(call, target, request);
-  return engine::nearest(*view, *selection, index_of(target), request, k);
+  Run run(call, target, count, options);
+  const engine::View& view = run.view();
+  if (target.column->kind == ColumnKind::kSparse) {
+    return engine::nearest_sparse(view, run.selection(), run.sparse(),
+                                  sparse_queries(queries, count), k);
+  }
+  return engine::nearest(view, run.selection(), index_of(target), run.dense(queries), k);
 }
 
 compute::HitLists run_within(const Call& call, const SearchTarget& target,
                              const std::byte* queries, std::size_t count, double radius,
                              const SearchOptions& options) {
-  const std::shared_ptr<const engine::View> view = target.table->collection->view();
-  const auto selection = selected_rows(call, *target.table, *view, options.filter);
-  Interrupt interrupt(call.context().db());
-  engine::SearchRequest request = search_request(target, queries, count, options, interrupt);
-  request.range.high = radius;
-  const std::shared_ptr<engine::SearchReport> report = new_report(call, target, request);
-  compute::HitLists lists = engine::within(*view, *selection, index_of(target), request);
+  Run run(call, target, count, options);
+  const engine::View& view = run.view();
+  compute::HitLists lists;
+  if (target.column->kind == ColumnKind::kSparse) {
+    engine::SparseRequest request = run.sparse();
+    request.range.high = radius;
+    lists = engine::sparse_within(view, run.selection(), request, sparse_queries(queries, count));
+  } else {
+    engine::SearchRequest request = run.dense(queries);
+    request.range.high = radius;
+    lists = engine::within(view, run.selection(), index_of(target), request);
+  }
   for (std::vector<Hit>& hits : lists) {
-    engine::erase_vanished(*view, hits);
+    engine::erase_vanished(view, hits);
     interruptible_sort(hits.begin(), hits.end());
   }
   return lists;

@@ -14,7 +14,7 @@
 
 namespace warplite::sql {
 
-// A vector column of a warp table.
+// A vector column of a warp table, dense or sparse.
 struct SearchTarget {
   std::shared_ptr<OpenTable> table;
   const ColumnDefinition* column;  // of table->definition
@@ -23,7 +23,10 @@ struct SearchTarget {
 };
 
 // Throws Error{kInvalid} when there is no such table or vector column; it names those there are.
-SearchTarget search_target(Call& call, int table_parameter, int column_parameter);
+// kDense: sparse vectors are none.
+enum class VectorColumns { kDense, kAll };
+SearchTarget search_target(Call& call, int table_parameter, int column_parameter,
+                           VectorColumns taken = VectorColumns::kDense);
 
 // Defaults of options that are not given are those of engine/search/search.h.
 struct WorkOptions {
@@ -63,14 +66,15 @@ WorkOptions work_options(const Call& call, int parameter);
 
 const index::Index& index_of(const SearchTarget& target);
 
-// Dense queries of the target column's type.
+// Dense queries of the target column's type. REQUIRES: the column is dense.
 engine::SearchRequest search_request(const SearchTarget& target, const std::byte* queries,
                                      std::size_t count, const SearchOptions& options,
                                      compute::Cancellation& cancellation);
 // Has the request report to the connection, and returns what it reports to.
 std::shared_ptr<engine::SearchReport> new_report(const Call& call, const SearchTarget& target,
                                                  engine::SearchRequest& request);
-// All in one batch.
+// All in one batch. Queries of this and the next one follow each other without gaps: dense vectors of
+// the target column's type, or sparse ones as they are stored (core/sparse.h).
 compute::HitTable run_nearest(const Call& call, const SearchTarget& target,
                               const std::byte* queries, std::size_t count, std::size_t k,
                               const SearchOptions& options);

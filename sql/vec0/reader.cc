@@ -171,6 +171,8 @@ Cell Vec0Reader::cell_of_kind(Source& source) {
       return column_cell(aux_.get(), source.number);
     case ColumnKind::kPlain:
       return metadata(source);
+    case ColumnKind::kSparse:  // sqlite-vec has none
+      return Cell::null();
     case ColumnKind::kVector:
       break;
   }
@@ -187,6 +189,7 @@ Cell Vec0Reader::metadata(Source& source) {
     case PlainType::kBoolean:
       return Cell::of(std::int64_t{bit_at(source.bytes, place_ - 1)});
     case PlainType::kText:
+    case PlainType::kSparse:
       break;
   }
   return metadata_text(source);

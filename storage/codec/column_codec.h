@@ -15,8 +15,10 @@ namespace warplite::storage {
 // Appends the payload to `out`. REQUIRES: column.size() > 0 and not all values are NULL
 void encode_column(const Column& column, std::string& out);
 
-// Throws Error{kCorrupt} unless `payload` holds exactly `rows` values of `type`.
-Column decode_column(PlainType type, std::size_t rows, std::span<const std::byte> payload);
+// Throws Error{kCorrupt} unless `payload` holds exactly `rows` values of `type`. `dim`: of sparse
+// vectors.
+Column decode_column(PlainType type, std::size_t rows, std::span<const std::byte> payload,
+                     std::uint32_t dim = 0);
 
 ZoneMap make_zone(const Column& column);
 

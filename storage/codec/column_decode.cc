@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/process/interruption.h"
+#include "core/sparse.h"
 #include "storage/codec/block_codec.h"
 #include "storage/codec/column_codec.h"
 #include "storage/codec/column_format.h"
@@ -117,7 +119,8 @@ Column decode_texts(Source& source) {
   source.for_each_null([&](std::size_t row) {
     if (ends[row] != (row == 0 ? 0 : ends[row - 1])) corrupt(nth("a text in NULL row ", row));
   });
-  return Column::of_texts(std::move(ends), std::string(bytes), std::move(source.nulls));
+  return Column::of_texts(source.type, std::move(ends), std::string(bytes),
+                          std::move(source.nulls));
 }
 
 // A dictionary's texts, one after another.
@@ -164,19 +167,31 @@ Column decode_dictionary(Source& source) {
                             std::move(source.nulls));
 }
 
+void check_sparse(const Column& column, std::uint32_t dim) {
+  SparsePoll poll(256);
+  for (std::size_t row = 0; row < column.size(); ++row) {
+    poll();
+    if (column.is_null(row)) continue;
+    const char* const fault = sparse_fault(column.text(row), dim);
+    if (fault != nullptr) corrupt(nth("sparse vector of row ", row) + ": " + fault);
+  }
+}
+
 bool fits(Encoding encoding, PlainType type) {
   switch (type) {
     case PlainType::kInteger:
     case PlainType::kBoolean: return encoding == Encoding::kInteger;
     case PlainType::kReal: return encoding == Encoding::kReal;
     case PlainType::kText: return encoding == Encoding::kText || encoding == Encoding::kDictionary;
+    case PlainType::kSparse: return encoding == Encoding::kText;
   }
   return false;
 }
 
 }  // namespace
 
-Column decode_column(PlainType type, std::size_t rows, std::span<const std::byte> payload) {
+Column decode_column(PlainType type, std::size_t rows, std::span<const std::byte> payload,
+                     std::uint32_t dim) {
   Source source{type, rows, {}, {}, Reader(payload)};
   source.prefix = source.reader.get<Prefix>();
   const Prefix& prefix = source.prefix;
@@ -198,6 +213,7 @@ Column decode_column(PlainType type, std::size_t rows, std::span<const std::byte
   };
   Column column = decode();
   source.reader.finish();
+  if (type == PlainType::kSparse) check_sparse(column, dim);
   return column;
 }
 

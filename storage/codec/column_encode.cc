@@ -122,6 +122,7 @@ void encode_column(const Column& column, std::string& out) {
     case PlainType::kText:
       if (const auto found = make_dictionary(column)) return encode_dictionary(column, *found, out);
       return encode_texts(column, out);
+    case PlainType::kSparse: return encode_texts(column, out);
   }
 }
 

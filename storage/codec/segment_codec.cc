@@ -74,6 +74,7 @@ void put_bound(Writer& to, PlainType type, const Cell& cell) {
     case PlainType::kText:
       to.put(static_cast<std::uint32_t>(cell.bytes.size()));
       return to.put_bytes(cell.bytes.data(), cell.bytes.size());
+    case PlainType::kSparse: return;
   }
 }
 
@@ -94,6 +95,7 @@ Value get_bound(Reader& from, PlainType type) {
       const auto bytes = from.take(from.get<std::uint32_t>());
       return Value(Cell::text({reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
     }
+    case PlainType::kSparse: return {};
   }
   corrupt("unknown type of column");
 }

@@ -62,6 +62,9 @@ ZoneMap make_zone(const Column& column) {
     case PlainType::kText:
       set_bounds(column, zone, [&](std::size_t row) { return column.text(row); });
       break;
+    case PlainType::kSparse:  // no filter has a use for bounds
+      zone.all_null = zone.has_null && column.nulls().count() == column.size();
+      break;
   }
   return zone;
 }

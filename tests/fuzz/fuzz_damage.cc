@@ -22,18 +22,19 @@ using warplite::fuzzing::run;
 
 constexpr const char* kSetUp =
     "CREATE VIRTUAL TABLE t USING warp(word TEXT PRIMARY KEY, e FLOAT[4], h INT8[3], n INTEGER, s TEXT, x REAL,"
-    " v FLOAT[4] index=ivfflat(lists=4), r FLOAT[3] index=ivfrabitq(lists=4, refine=0));"
+    " v FLOAT[4] index=ivfflat(lists=4), r FLOAT[3] index=ivfrabitq(lists=4, refine=0), z SPARSE[500]);"
     "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < 1200) "
     "INSERT INTO t SELECT 'w' || i, CASE WHEN i % 9 THEN '[' || i || ',0,0,1]' END, '[1,2,' || (i % 100) || ']',"
     " nullif(i % 5, 0), 's' || (i % 40), i / 4.0,"
-    " CASE WHEN i % 7 THEN '[' || (i % 50) || ',' || i || ',2,3]' END, '[' || (i % 31) || ',3,' || i || ']' FROM c;"
+    " CASE WHEN i % 7 THEN '[' || (i % 50) || ',' || i || ',2,3]' END, '[' || (i % 31) || ',3,' || i || ']',"
+    " CASE WHEN i % 8 THEN '[[' || (i % 7) || ',' || i || '],[' || (7 + i % 400) || ',2]]' END FROM c;"
     "INSERT INTO t(t) VALUES ('optimize');"
     "INSERT INTO t(t) VALUES ('train');"
     "DELETE FROM t WHERE rowid % 50 = 0;"
-    "INSERT INTO t VALUES ('late', '[0,0,0,0]', '[0,0,0]', 7, 'tail', 0.5, '[5,8,2,3]', '[5,3,8]'),"
-    " ('later', NULL, NULL, NULL, NULL, NULL, NULL, NULL)";
+    "INSERT INTO t VALUES ('late', '[0,0,0,0]', '[0,0,0]', 7, 'tail', 0.5, '[5,8,2,3]', '[5,3,8]', '{\"3\":5}'),"
+    " ('later', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)";
 
-constexpr std::array<const char*, 8> kQueries = {
+constexpr std::array<const char*, 9> kQueries = {
     "SELECT group_concat(rowid || word || ifnull(n, '') || ifnull(s, '') || ifnull(x, '')) FROM t",
     "SELECT group_concat(rowid || ':' || distance) FROM (SELECT rowid, distance FROM t WHERE e MATCH '[5,0,0,0]' AND k = 40)",
     "SELECT group_concat(rowid) FROM (SELECT rowid FROM t WHERE h MATCH '[1,2,3]' AND n >= 2 AND s LIKE 's1%' AND k = 30)",
@@ -42,6 +43,7 @@ constexpr std::array<const char*, 8> kQueries = {
     "SELECT group_concat(rowid || ':' || distance) FROM (SELECT rowid, distance FROM t WHERE v MATCH '[5,90,2,3]' AND k = 30 AND nprobe = 1)",
     "SELECT group_concat(rowid) FROM (SELECT rowid FROM t WHERE v MATCH '[5,90,2,3]' AND n >= 2 AND k = 300 AND nprobe = 2)",
     "SELECT group_concat(rowid || ':' || distance) FROM (SELECT rowid, distance FROM t WHERE r MATCH '[5,3,90]' AND k = 30 AND nprobe = 2)",
+    "SELECT group_concat(rowid || ':' || distance) FROM (SELECT rowid, distance FROM t WHERE z MATCH '{\"3\":1,\"90\":2}' AND k = 40)",
 };
 
 struct Place {
@@ -49,7 +51,7 @@ struct Place {
   const char* column;
 };
 constexpr Place kPlaces[] = {{"t_blocks", "data"}, {"t_segments", "info"}, {"t_state", "record"},
-                             {"t_tail", "v0"},     {"t_tail", "c1"},       {"t_tail", "flush"}};
+                             {"t_tail", "v0"},     {"t_tail", "c1"}, {"t_tail", "c4"},       {"t_tail", "flush"}};
 
 std::vector<std::string> answers(sqlite3* db) {
   std::vector<std::string> all;

@@ -101,6 +101,24 @@ FuzzTable keys_table() {
                          "INSERT INTO keys VALUES ('w6', '[1,1,1]', 1)"})};
 }
 
+// Sparse vectors; some are NULL, some have no entries.
+FuzzTable sparse_table() {
+  const char* const insert =
+      "CASE WHEN i % 9 THEN '[[' || (i % 7) || ',' || i || '],[' || (7 + i % 80) || ',-0.5]]' "
+      "WHEN i % 2 THEN '{}' END, i % 5";
+  return {"sparse", filled("sparse", "z SPARSE[90], n INTEGER", 400, insert),
+          with_commands("sparse", "n = n + 1, z = '{\"3\":1, \"89\":2}'",
+                        {"SELECT rowid, distance FROM sparse WHERE z MATCH '{\"3\":1}' AND k = 9",
+                         "SELECT rowid FROM sparse WHERE z MATCH '[[3,1],[9,-1]]' AND n = 2 AND k = 99",
+                         "SELECT rowid FROM sparse WHERE z MATCH '{\"3\":1}' AND distance < -40",
+                         "SELECT vec_to_json(z), vec_length(z) FROM sparse",
+                         // So many queries that postings are made.
+                         "SELECT count(*) FROM warp_knn_join('sparse', 'z', "
+                         "'SELECT rowid, z FROM sparse', 2)",
+                         "SELECT count(*) FROM warp_range_join('sparse', 'z', "
+                         "'SELECT rowid, z FROM sparse', -9)"})};
+}
+
 // Vectors with an index, of kinds that learn a model or not. `more`: elements after the eighth.
 FuzzTable vectors_table(const char* name, const std::string& arguments, bool learns,
                         const std::string& more = "", int rows = 400) {
@@ -244,7 +262,8 @@ FuzzTable imports_table() {
 }
 
 std::vector<FuzzTable> make_tables() {
-  std::vector<FuzzTable> all = {searched_table("a", 200), searched_table("b", 40), keys_table()};
+  std::vector<FuzzTable> all = {searched_table("a", 200), searched_table("b", 40), keys_table(),
+                                sparse_table()};
   for (FuzzTable& table : vectors_tables()) all.push_back(std::move(table));
   for (FuzzTable (*make)() :
        {texts_table, counts_table, content_table, found_table, imports_table}) {

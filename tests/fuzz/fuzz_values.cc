@@ -23,6 +23,10 @@ constexpr const char* kStatements[] = {
     "SELECT vec_length(?1), vec_type(?1)", "SELECT vec_to_json(?1)", "SELECT vec_normalize(?1)",
     "SELECT vec_distance_l2(?1, ?1), vec_distance_l1(?1, ?1), vec_distance_ip(?1, ?1)",
     "SELECT vec_distance_cosine(?1, ?1)", "SELECT vec_distance_hamming(vec_bit(?1), vec_bit(?1))",
+    "SELECT vec_sparse(?1)", "SELECT vec_distance_ip(vec_sparse(?1), ?1), vec_to_json(vec_sparse(?1))",
+    "SELECT warp_csr(?1, x'05000000', x'0000803f'), warp_csr(zeroblob(8), ?1, ?1)",
+    "SELECT * FROM warp_knn_arrays('t', 'z', ?1, 3)", "SELECT rowid FROM t WHERE z MATCH ?1 AND k = 2",
+    "INSERT INTO t(z) VALUES (?1)",
     "SELECT vec_add(?1, ?1), vec_sub(?1, ?1)", "SELECT vec_slice(?1, 0, 1), vec_slice(?1, 1, 3)",
     "SELECT vec_quantize_binary(?1)", "SELECT vec_quantize_int8(?1, 'unit')",
     "SELECT edit_distance(?1, 'some text'), edit_distance(?1, ?1)",
@@ -55,8 +59,8 @@ sqlite3* prepared() {
   static sqlite3* const db = [] {
     require(warplite::fuzzing::run(database(),
         "CREATE VIRTUAL TABLE t USING warp(f FLOAT[2], h FLOAT16[2], g BFLOAT16[2], i INT8[2], b BIT[8], "
-        "n INTEGER, x REAL, s TEXT, y BOOLEAN, w TEXT index=words, e TEXT distance=edit);"
-        "INSERT INTO t VALUES ('[1,2]', '[1,2]', '[1,2]', '[1,2]', x'01', 1, 1.5, 'one', 1, 'two words', 'near');"
+        "n INTEGER, x REAL, s TEXT, y BOOLEAN, w TEXT index=words, e TEXT distance=edit, z SPARSE[300]);"
+        "INSERT INTO t VALUES ('[1,2]', '[1,2]', '[1,2]', '[1,2]', x'01', 1, 1.5, 'one', 1, 'two words', 'near', '{\"7\":1}');"
         "CREATE TABLE given(x)"), "the set-up failed");
     return database();
   }();
@@ -171,6 +175,9 @@ std::vector<std::string> fuzz_seeds() {
           "1-Inf",
           "1 9.0e+999",
           "1t",
+          "1{\"7\":0.5,\"299\":-2e3}",
+          "1[[7,0.5],[8,1e39]]",
+          std::string("0\7\0\0\0\0\0\x80\x3f", 9),
           "1one%_*?[a-z]",
           "1integrity-check",
           "112",

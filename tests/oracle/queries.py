@@ -351,6 +351,6 @@ class Questioner:
             found = [tuple(hit) for hit in self.nearest(terms, f'LIMIT {k}')]
             hits += found + [(-1, math.nan)] * (k - len(found))
         return Query('SELECT queries, k, rowids, distances FROM warp_knn_arrays(?, ?, ?, ?, ?)',
-                     ('t', self.column.name, b''.join(blobs), k, options),
+                     ('t', self.column.name, vectors.matrix(self.column.kind, blobs), k, options),
                      [(len(blobs), k, struct.pack(f'{len(hits)}q', *(hit[0] for hit in hits)),
                        struct.pack(f'{len(hits)}d', *(hit[1] for hit in hits)))])

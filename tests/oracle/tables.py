@@ -78,6 +78,8 @@ class Table:
         for i in range(rng.choice((1, 1, 2, 3))):
             kind = rng.choice(tuple(vectors.DISTANCES))
             dim = 8 * rng.randint(1, 5) if kind == 'BIT' else rng.choice((1, 2, 3, 7, 16, 17, 40))
+            if kind == 'SPARSE':
+                dim = rng.choice((dim, 30522, 2**31))
             distance = rng.choice(vectors.DISTANCES[kind])
             self.vectors.append(
                 VectorColumn(f'v{i}', kind, dim, distance, random_hashing(rng, kind, distance)))

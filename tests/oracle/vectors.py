@@ -1,4 +1,5 @@
-"""Vectors and their canonical distances, in Python floats, which are IEEE doubles.
+"""Vectors and their canonical distances, in Python floats, which are IEEE doubles. Those of SPARSE
+columns are dictionaries, whose products are summed by ascending index.
 
 The definition: sixteen accumulators, element i goes to accumulator i mod 16 in increasing i,
 then a[j] += a[j + s] for s = 8, 4, 2, 1; nothing is fused.
@@ -9,7 +10,7 @@ import struct
 
 DISTANCES = {'FLOAT': ('l2', 'cosine', 'ip', 'l1'), 'FLOAT16': ('l2', 'cosine', 'ip', 'l1'),
              'BFLOAT16': ('l2', 'cosine', 'ip', 'l1'),
-             'INT8': ('l2', 'cosine', 'ip', 'l1'), 'BIT': ('hamming', 'jaccard')}
+             'INT8': ('l2', 'cosine', 'ip', 'l1'), 'BIT': ('hamming', 'jaccard'), 'SPARSE': ('ip',)}
 
 
 def canonical_sum(terms):
@@ -28,6 +29,11 @@ def negated(x):
 
 def distance(name, x, y):
     """x and y as decode() gives them."""
+    if isinstance(x, dict):
+        total = 0.0
+        for index in sorted(x.keys() & y.keys()):
+            total += x[index] * y[index]
+        return negated(total)
     if name == 'hamming':
         return float(sum(bin(a ^ b).count('1') for a, b in zip(x, y)))
     if name == 'jaccard':
@@ -46,7 +52,11 @@ def distance(name, x, y):
 
 
 def encode(kind, values):
-    """The stored bytes. BIT: values are zeros and ones, least significant bit first."""
+    """The stored bytes. BIT: values are zeros and ones, least significant bit first. SPARSE: an
+    object, or pairs, as JSON has them."""
+    if kind == 'SPARSE':
+        pairs = values.items() if isinstance(values, dict) else values
+        return b''.join(struct.pack('<If', int(index), value) for index, value in pairs)
     if kind == 'FLOAT':
         return struct.pack('<%df' % len(values), *values)
     if kind == 'FLOAT16':
@@ -62,6 +72,8 @@ def encode(kind, values):
 
 
 def decode(kind, blob):
+    if kind == 'SPARSE':
+        return dict(struct.iter_unpack('<If', blob))
     if kind == 'FLOAT':
         return struct.unpack('<%df' % (len(blob) // 4), blob)
     if kind == 'FLOAT16':
@@ -94,7 +106,29 @@ def random_values(rng, kind, dim):
     return [rng.gauss(0, 1) * scale for _ in range(dim)]
 
 
+def random_sparse(rng, dim):
+    """Few indexes are common, so that sums have several terms and there are ties."""
+    indexes = set(rng.sample(range(min(dim, 12)), rng.randint(0, min(dim, 12))))
+    if rng.random() < 0.3:
+        indexes.add(rng.randrange(dim))
+    return dict(zip(sorted(indexes), random_values(rng, 'FLOAT', len(indexes))))
+
+
+def matrix(kind, blobs):
+    """Several vectors as warp_knn_arrays() takes them."""
+    if kind != 'SPARSE':
+        return b''.join(blobs)
+    ends = [0]
+    for blob in blobs:
+        ends.append(ends[-1] + len(blob) // 8)
+    pairs = list(struct.iter_unpack('<If', b''.join(blobs)))
+    return struct.pack(f'<{len(ends) + 1}q{len(pairs)}I{len(pairs)}f', len(blobs), *ends,
+                       *(index for index, _ in pairs), *(value for _, value in pairs))
+
+
 def random_blob(rng, kind, dim):
+    if kind == 'SPARSE':
+        return encode(kind, random_sparse(rng, dim))
     return encode(kind, random_values(rng, kind, dim))
 
 
@@ -104,6 +138,9 @@ def as_input(rng, kind, blob):
         return encode('FLOAT', decode(kind, blob))
     if rng.random() < 0.6:
         return blob
+    if kind == 'SPARSE':
+        entries = decode(kind, blob)
+        return json.dumps(entries if rng.random() < 0.5 else list(entries.items()))
     if kind == 'BIT':
         return json.dumps([byte >> i & 1 for byte in blob for i in range(8)])
     values = decode(kind, blob)

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "core/sparse.h"
 #include "storage/codec/checksum.h"
 #include "storage/codec/column_codec.h"
 #include "storage/codec/segment_codec.h"
@@ -106,7 +107,9 @@ TEST_CASE("storage: few distinct texts become a dictionary") {
 
 // Damage under a right checksum: decoding alone must stay in bounds.
 TEST_CASE("storage: forged payloads decode to an error or to valid values") {
-  const Layout layout = rich_layout();
+  Layout layout = rich_layout();
+  layout.plains.push_back(PlainType::kSparse);
+  layout.sparse_dims = {0, 0, 0, 0, kSparseDim};
   Generator generator(layout);
   std::mt19937_64 random(3);
   for (bool few : {false, true}) {
@@ -114,6 +117,7 @@ TEST_CASE("storage: forged payloads decode to an error or to valid values") {
     const Chunk chunk = make_chunk(layout, generator.rows(1, 40));
     for (std::size_t column = 0; column < layout.plains.size(); ++column) {
       const PlainType type = layout.plains[column];
+      const std::uint32_t dim = layout.sparse_dim(column);
       std::string good;
       encode_column(chunk.plain(column), good);
       for (int round = 0; round < 4000; ++round) {
@@ -123,12 +127,15 @@ TEST_CASE("storage: forged payloads decode to an error or to valid values") {
         }
         if (round % 5 == 0) bad.resize(random() % (bad.size() + 8));
         try {
-          const Column read = decode_column(type, 40, as_bytes(bad));
+          const Column read = decode_column(type, 40, as_bytes(bad), dim);
           REQUIRE(read.size() == 40);
           for (std::size_t i = 0; i < 40; ++i) {
             const Cell cell = read.cell(i);
             if (type == PlainType::kBoolean && !cell.is_null()) CHECK((cell.integer | 1) == 1);
             if (type == PlainType::kReal && !cell.is_null()) CHECK(!std::isnan(cell.real));
+            if (type != PlainType::kSparse || cell.is_null()) continue;
+            SparseReader reader(cell.bytes.data());
+            while (reader.left() != 0) CHECK(reader.next().index < dim);
           }
         } catch (const Error& error) {
           CHECK(error.kind() == ErrorKind::kCorrupt);

@@ -40,6 +40,8 @@ inline Cell plain_cell(const std::optional<std::string>& text, PlainType type) {
       return Cell::of(std::stod(*text));
     case PlainType::kText:
       return Cell::text(*text);
+    case PlainType::kSparse:
+      return Cell::blob(*text);
   }
   return Cell::null();
 }

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "core/elements.h"
+#include "core/sparse.h"
 #include "storage/codec/wire.h"
 
 namespace warplite::storage {
@@ -54,6 +55,7 @@ Value Generator::plain(PlainType type) {
     case PlainType::kBoolean: return Value(Cell::of(static_cast<std::int64_t>(below(2))));
     case PlainType::kReal: return real();
     case PlainType::kText: return text();
+    case PlainType::kSparse: return sparse();
   }
   return Value();
 }
@@ -77,6 +79,18 @@ Value Generator::text() {
   std::string text(below(40), 'x');
   for (char& c : text) c = static_cast<char>(random_());
   return Value(Cell::text(text));
+}
+
+Value Generator::sparse() {
+  std::vector<SparseEntry> entries;
+  for (std::uint32_t index = 0; index < kSparseDim && !chance(0.1);) {
+    index += static_cast<std::uint32_t>(chance(0.8) ? below(100) : below(100000));
+    if (index >= kSparseDim) break;
+    entries.push_back({index++, static_cast<float>(random_()) * 1e-15f});
+  }
+  std::string bytes;
+  append_sparse(entries, bytes);
+  return Value(Cell::blob(bytes));
 }
 
 Layout rich_layout() {

@@ -29,6 +29,9 @@ struct Row {
 
 bool same(const Cell& a, const Cell& b);
 
+// Of the sparse vectors that are drawn.
+inline constexpr std::uint32_t kSparseDim = 200000;
+
 // Draws rows that are hard on encodings: extremes, NULLs, odd texts.
 class Generator {
  public:
@@ -48,6 +51,7 @@ class Generator {
   Value integer();
   Value real();
   Value text();
+  Value sparse();
 
   const Layout& layout_;
   std::mt19937_64 random_;

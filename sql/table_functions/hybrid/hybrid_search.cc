@@ -176,6 +176,11 @@ class Search {
     question.exact = options_.exact;
     question.by_rarity = options_.idf;
     question.device = options_.device;
+    // Rows that a sparse query has nothing in common with are no find of its.
+    if (column.kind == ColumnKind::kSparse) {
+      question.range.high = 0;
+      question.range.high_open = true;
+    }
     const index::Index* index = nullptr;
     if (column.kind == ColumnKind::kVector) {
       index = &table_.collection->index(question.column);

@@ -79,7 +79,7 @@ void check_length(const Call& call, std::size_t queries, std::size_t k) {
 }
 
 std::unique_ptr<Rows> run(Call& call) {
-  const SearchTarget target = search_target(call, Input::kTable, Input::kColumn);
+  const SearchTarget target = search_target(call, Input::kTable, Input::kColumn, VectorColumns::kAll);
   const std::size_t k = static_cast<std::size_t>(call.count(Input::kK));
   const SearchOptions options = array_options(call, Input::kOptions);
   if (call.is_null(Input::kQueries)) return nullptr;

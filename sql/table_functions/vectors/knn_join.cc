@@ -12,7 +12,7 @@ struct Input {
 };
 
 std::unique_ptr<Rows> run(Call& call) {
-  const SearchTarget target = search_target(call, Input::kTable, Input::kColumn);
+  const SearchTarget target = search_target(call, Input::kTable, Input::kColumn, VectorColumns::kAll);
   const std::size_t k = static_cast<std::size_t>(call.count(Input::kK));
   const SearchOptions options = search_options(call, Input::kOptions);
   QueryBatch batch = read_queries(call, Input::kQuerySql, target);

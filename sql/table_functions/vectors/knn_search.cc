@@ -1,4 +1,5 @@
 // warp_knn_search(table, column, query, k [, options]): the k rows nearest to a query.
+#include "sql/definition/sparse_values.h"
 #include "sql/table_functions/functions.h"
 #include "sql/table_functions/neighbors.h"
 #include "sql/table_functions/search_target.h"
@@ -11,10 +12,9 @@ struct Input {
 };
 
 std::unique_ptr<Rows> run(Call& call) {
-  const SearchTarget target = search_target(call, Input::kTable, Input::kColumn);
+  const SearchTarget target = search_target(call, Input::kTable, Input::kColumn, VectorColumns::kAll);
   if (call.is_null(Input::kQuery)) return nullptr;
-  const VectorInput query = vector_for_column(call.value(Input::kQuery), target.column->element,
-                                              target.column->dim, target.place());
+  const VectorInput query = column_vector(call.value(Input::kQuery), *target.column, target.place());
   const std::size_t k = static_cast<std::size_t>(call.count(Input::kK));
   compute::HitTable table =
       run_nearest(call, target, query.data, 1, k, search_options(call, Input::kOptions));

@@ -76,7 +76,7 @@ std::unique_ptr<Rows> run(Call& call) {
           edit_target(call, Input::kTable, Input::kColumn)) {
     return run_texts(call, *texts);
   }
-  const SearchTarget target = search_target(call, Input::kTable, Input::kColumn);
+  const SearchTarget target = search_target(call, Input::kTable, Input::kColumn, VectorColumns::kAll);
   const double radius = call.real(Input::kRadius);
   const SearchOptions options = search_options(call, Input::kOptions);
   QueryBatch batch = read_queries(call, Input::kQuerySql, target);

@@ -1,5 +1,6 @@
 // warp_range_search(table, column, query, radius [, options]): every row within the radius, of a
 // vector, or of a text under edit distance.
+#include "sql/definition/sparse_values.h"
 #include "sql/table_functions/functions.h"
 #include "sql/table_functions/search_target.h"
 #include "sql/table_functions/texts/text_range.h"
@@ -46,10 +47,9 @@ std::unique_ptr<Rows> run(Call& call) {
                          call.real(Input::kRadius), work_options(call, Input::kOptions));
     return std::make_unique<RowsWithin>(std::move(lists[0]));
   }
-  const SearchTarget target = search_target(call, Input::kTable, Input::kColumn);
+  const SearchTarget target = search_target(call, Input::kTable, Input::kColumn, VectorColumns::kAll);
   if (call.is_null(Input::kQuery)) return nullptr;
-  const VectorInput query = vector_for_column(call.value(Input::kQuery), target.column->element,
-                                              target.column->dim, target.place());
+  const VectorInput query = column_vector(call.value(Input::kQuery), *target.column, target.place());
   compute::HitLists lists = run_within(call, target, query.data, 1, call.real(Input::kRadius),
                                        search_options(call, Input::kOptions));
   return std::make_unique<RowsWithin>(std::move(lists[0]));

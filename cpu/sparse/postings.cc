@@ -1,0 +1,315 @@
+#include "cpu/sparse/postings.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "compute/metric.h"
+#include "cpu/runtime/cpu_buffer.h"
+
+namespace warplite::cpu {
+namespace {
+
+using compute::kSparseRange;
+using compute::SparseTile;
+
+// What all that adds can come to, in units; counters hold a little more.
+constexpr double kMostUnits = 32000;
+// Beyond, rounding takes so much that most rows would be compared.
+constexpr std::size_t kMostLists = 512;
+constexpr double kMostMargin = 8000;
+// 254/256 of it is what a counter holds.
+constexpr double kMostWeight = 33000;
+// Candidates that are worth a look at which of them can be dropped.
+constexpr std::size_t kLeastCut = 128;
+
+std::size_t words(std::uint32_t rows) { return (std::size_t{rows} + 63) / 64; }
+bool test(const std::vector<std::uint64_t>& bits, std::uint32_t row) {
+  return (bits[row / 64] >> row % 64 & 1) != 0;
+}
+void set(std::vector<std::uint64_t>& bits, std::uint32_t row) {
+  bits[row / 64] |= std::uint64_t{1} << row % 64;
+}
+
+}  // namespace
+
+PostingSearch::PostingSearch(const compute::SparseWork& work, SparseResults& results,
+                             ItemLoop& loop, unsigned thread)
+    : work_(work), results_(results), loop_(loop), thread_(thread), kernels_(sparse_kernels()),
+      places_(kSparseRange) {}
+
+bool PostingSearch::search(const SparseTile& tile, std::size_t q) {
+  loop_.check(thread_);
+  query_ = q;
+  const Postings postings(CpuBuffer::of(tile.postings).data());
+  find_lists(postings, work_.queries[q]);
+  if (lists_.size() + columns_list_.size() > kMostLists || !set_unit()) return false;
+  compared_.assign(words(tile.rows), 0);
+  hits_.clear();
+  const double floor = std::max(1.0, floor_of(results_.limit(q)));
+  if (floor <= kMostUnits) {
+    floor_ = static_cast<std::int16_t>(floor);
+    candidates_.clear();
+    cut_at_ = 2 * results_.k() + kLeastCut;
+    add_lists(postings);
+    bound_ranges(postings.shape().padded_ranges());
+    search_ranges(tile, postings);
+    compare_candidates(tile);
+  }
+  if (!is_done()) compare_others(tile, postings);
+  add_hits();
+  if (work_.counters != nullptr) work_.counters->indexed += tile.live_rows;
+  return true;
+}
+
+void PostingSearch::find_lists(const Postings& postings, const compute::SparseQuery& query) {
+  columns_list_.clear();
+  lists_.clear();
+  fetch(postings, query);
+  for (const SparseEntry& entry : query.entries()) {
+    if (entry.value == 0) continue;
+    const double weight = std::abs(static_cast<double>(entry.value));
+    const bool negative = entry.value < 0;
+    find_list(postings, 2 * entry.index, weight, negative);
+    if (postings.shape().negative != 0) {
+      find_list(postings, 2 * entry.index + 1, weight, !negative);
+    }
+  }
+}
+
+// What the search for lists reads is all over the tile: first where to look, then what is there.
+void PostingSearch::fetch(const Postings& postings, const compute::SparseQuery& query) {
+  const auto bucket_of = [&](const SparseEntry& entry) {
+    return std::min(2 * entry.index >> postings.shape().shift, compute::kSparseBuckets);
+  };
+  for (const SparseEntry& entry : query.entries()) {
+    __builtin_prefetch(postings.buckets() + bucket_of(entry));
+  }
+  for (const SparseEntry& entry : query.entries()) {
+    const std::uint32_t list = postings.buckets()[bucket_of(entry)];
+    __builtin_prefetch(postings.list_keys().data() + list);
+    __builtin_prefetch(postings.list_steps() + list);
+    __builtin_prefetch(postings.begins() + list);
+  }
+}
+
+void PostingSearch::find_list(const Postings& postings, std::uint32_t key, double weight,
+                              bool taken_off) {
+  const auto columns = postings.column_keys(), lists = postings.list_keys();
+  const auto column = std::lower_bound(columns.begin(), columns.end(), key);
+  if (column != columns.end() && *column == key) {
+    const auto i = static_cast<std::uint32_t>(column - columns.begin());
+    const double each = weight * static_cast<double>(postings.column_steps()[i]);
+    columns_list_.push_back({i, 0, each, 0, taken_off});
+    return;
+  }
+  const std::uint32_t bucket = key >> postings.shape().shift;
+  if (bucket >= compute::kSparseBuckets) return;
+  const auto begin = lists.begin() + postings.buckets()[bucket];
+  const auto end = lists.begin() + postings.buckets()[bucket + 1];
+  const auto list = std::lower_bound(begin, end, key);
+  if (list == end || *list != key) return;
+  const auto i = static_cast<std::size_t>(list - lists.begin());
+  const double each = weight * static_cast<double>(postings.list_steps()[i]);
+  lists_.push_back({postings.begins()[i], postings.begins()[i + 1], each, 0, taken_off});
+}
+
+// Says whether counters can tell rows apart.
+bool PostingSearch::set_unit() {
+  double most = 0, least = 0;
+  std::size_t added = 0;
+  const auto each_list = [this](const auto& visit) {
+    for (List& list : columns_list_) visit(list);
+    for (List& list : lists_) visit(list);
+  };
+  each_list([&](const List& list) {
+    (list.taken_off ? least : most) += 255 * list.each;
+    added += list.taken_off ? 0 : 1;
+  });
+  unit_ = most / kMostUnits;
+  margin_ = 0;
+  if (most == 0) return true;  // nothing adds: no row is nearer than one that has nothing in common
+  // Each product is rounded down; the sum S itself is rounded, too.
+  const double rounding = static_cast<double>(lists_.size() + columns_list_.size()) *
+                          std::numeric_limits<double>::epsilon() * (most + least);
+  margin_ = static_cast<double>(added) + 2 + rounding / unit_;
+  spread_ = 0;
+  each_list([&](List& list) {
+    const double weight = 256 * list.each / unit_;
+    list.weight = static_cast<std::uint16_t>(
+        std::min(list.taken_off ? std::floor(weight) : std::ceil(weight), kMostWeight));
+    spread_ += list.each / unit_ + 2;
+  });
+  spread_ += rounding / unit_;
+  // Counters do not fall without end.
+  if (least > most) spread_ = std::numeric_limits<double>::infinity();
+  return unit_ > std::numeric_limits<double>::min() && margin_ < kMostMargin;
+}
+
+// Returns the counter below which a row is farther than `distance`.
+double PostingSearch::floor_of(double distance) const {
+  if (unit_ == 0) return distance >= 0 ? 0 : kMostUnits + 1;
+  return std::floor(-distance / unit_ - margin_);
+}
+
+void PostingSearch::add_lists(const Postings& postings) {
+  counters_.assign(postings.shape().padded_rows(), 0);
+  std::int16_t* const counters = counters_.data();
+  const std::uint16_t* const places = postings.places();
+  const std::uint8_t* const impacts = postings.impacts();
+  for (const List& list : lists_) {
+    loop_.check(thread_);
+    const std::uint32_t weight = list.weight;
+    if (!list.taken_off) {
+      for (std::uint32_t i = list.begin; i < list.end; ++i) {
+        const std::uint32_t added = impacts[i] * weight >> 8;
+        counters[places[i]] = static_cast<std::int16_t>(
+            static_cast<std::uint32_t>(counters[places[i]]) + added);
+      }
+    } else {
+      for (std::uint32_t i = list.begin; i < list.end; ++i) {
+        const std::int32_t taken = static_cast<std::int32_t>((impacts[i] - 1u) * weight >> 8);
+        counters[places[i]] =
+            static_cast<std::int16_t>(std::max(counters[places[i]] - taken, -32768));
+      }
+    }
+  }
+  columns_.clear();
+  maxima_.clear();
+  for (const List& list : columns_list_) {
+    columns_.push_back({postings.column(list.begin), list.weight, list.taken_off});
+    if (!list.taken_off) maxima_.push_back({postings.maxima(list.begin), list.weight, false});
+  }
+}
+
+// What columns can add to a counter of each range.
+void PostingSearch::bound_ranges(std::size_t ranges) {
+  bounds_.assign(ranges, 0);
+  kernels_.add_columns(maxima_.data(), maxima_.size(), 0, ranges, bounds_.data());
+}
+
+void PostingSearch::search_ranges(const SparseTile& tile, const Postings& postings) {
+  const std::size_t rows = postings.shape().padded_rows();
+  for (std::size_t first = 0; first < rows; first += kSparseRange) {
+    const auto range = static_cast<std::uint32_t>(first / kSparseRange);
+    std::int16_t* const counters = counters_.data() + first;
+    const int listed = kernels_.largest(counters, kSparseRange);
+    if (listed + bounds_[compute::sparse_place(range)] < floor_) continue;
+    kernels_.add_columns(columns_.data(), columns_.size(), first, kSparseRange, counters_.data());
+    const std::size_t n = kernels_.collect(counters, kSparseRange, floor_, places_.data());
+    if (n != 0) take(tile, places_.data(), n, first);
+    if (range % 16 == 0) loop_.check(thread_);
+  }
+}
+
+void PostingSearch::take(const SparseTile& tile, const std::uint32_t* places, std::size_t n,
+                         std::size_t first) {
+  for (std::size_t i = 0; i < n; ++i) {
+    const auto row = static_cast<std::uint32_t>(first) + compute::sparse_row(places[i]);
+    if (row >= tile.rows || !tile.takes_part(row)) continue;
+    candidates_.push_back({row, counters_[first + places[i]]});
+  }
+  // Where the nearest rows may be out of the range, the others' counters say nothing of the k-th.
+  const bool counts = results_.k() != 0 && std::isinf(work_.range.low);
+  if (counts && candidates_.size() >= cut_at_) raise_floor();
+}
+
+// Rules out candidates by the k-th largest counter.
+void PostingSearch::raise_floor() {
+  const auto kth = candidates_.begin() + static_cast<std::ptrdiff_t>(results_.k() - 1);
+  std::nth_element(candidates_.begin(), kth, candidates_.end(),
+                   [](const Candidate& a, const Candidate& b) { return a.counter > b.counter; });
+  // k rows have at least such an S, in units.
+  const double reached = static_cast<double>(kth->counter) - spread_;
+  const double floor = std::floor(reached - margin_);
+  if (floor > floor_) {
+    floor_ = static_cast<std::int16_t>(floor);
+    std::erase_if(candidates_, [&](const Candidate& some) { return some.counter < floor_; });
+  }
+  cut_at_ = 2 * candidates_.size() + kLeastCut;
+}
+
+// Values are far apart, and the next one is known.
+void PostingSearch::fetch(const SparseTile& tile, std::uint32_t row) {
+  constexpr std::size_t kLine = 64, kMost = 16 * kLine;
+  const std::string_view bytes = tile.values->text(row);
+  for (std::size_t at = 0; at < std::min(bytes.size(), kMost); at += kLine) {
+    __builtin_prefetch(bytes.data() + at);
+  }
+}
+
+void PostingSearch::compare(const SparseTile& tile, std::uint32_t row) {
+  const double distance = work_.queries[query_].distance(tile.values->text(row).data());
+  if (distance <= results_.limit(query_)) {
+    hits_.push_back({distance, tile.rowids[row], tile.id, row});
+  }
+  if (work_.counters != nullptr) ++work_.counters->distances;
+}
+
+void PostingSearch::add_hits() {
+  results_.add(query_, hits_);
+  hits_.clear();
+}
+
+// Those that count most come first, so that the others are soon ruled out.
+void PostingSearch::compare_candidates(const SparseTile& tile) {
+  constexpr std::size_t kAtOnce = 64;
+  if (results_.k() != 0) {
+    std::sort(candidates_.begin(), candidates_.end(), [](const Candidate& a, const Candidate& b) {
+      return a.counter != b.counter ? a.counter > b.counter : a.row < b.row;
+    });
+  }
+  const std::size_t group = std::clamp<std::size_t>(results_.k() / 2, 1, kAtOnce);
+  for (std::size_t i = 0; i < candidates_.size(); ++i) {
+    if (i % group == 0) {
+      add_hits();
+      loop_.check(thread_);
+      if (results_.k() != 0 && candidates_[i].counter < floor_of(results_.limit(query_))) break;
+    }
+    if (i + 1 < candidates_.size()) fetch(tile, candidates_[i + 1].row);
+    compare(tile, candidates_[i].row);
+    set(compared_, candidates_[i].row);
+  }
+  add_hits();
+}
+
+// Says whether no row whose counter is not above 0 can be a hit.
+bool PostingSearch::is_done() const {
+  const double limit = results_.limit(query_);
+  return unit_ == 0 ? limit < 0 : limit < -(margin_ + 1) * unit_;
+}
+
+// Rows that have nothing in common with the query are at distance 0, the rest of the others is
+// compared.
+void PostingSearch::compare_others(const SparseTile& tile, const Postings& postings) {
+  constexpr std::uint32_t kChecked = 64;
+  constexpr std::size_t kAtOnce = 4096;
+  mark_rows(postings);
+  for (std::uint32_t row = 0; row < tile.rows; ++row) {
+    if (row % kChecked == 0) loop_.check(thread_);
+    if (hits_.size() >= kAtOnce) add_hits();
+    if (test(compared_, row) || !tile.takes_part(row)) continue;
+    if (test(marked_, row)) {
+      compare(tile, row);
+    } else if (results_.limit(query_) >= 0) {
+      hits_.push_back({0, tile.rowids[row], tile.id, row});
+    }
+  }
+}
+
+void PostingSearch::mark_rows(const Postings& postings) {
+  marked_.assign(words(postings.shape().rows), 0);
+  for (const List& list : columns_list_) {
+    const std::uint8_t* const impacts = postings.column(list.begin);
+    for (std::uint32_t row = 0; row < postings.shape().rows; ++row) {
+      if (impacts[row] != 0) set(marked_, row);
+    }
+  }
+  for (const List& list : lists_) {
+    for (std::uint32_t i = list.begin; i < list.end; ++i) {
+      set(marked_, compute::sparse_row(postings.places()[i]));
+    }
+  }
+}
+
+}  // namespace warplite::cpu

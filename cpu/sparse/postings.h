@@ -1,0 +1,86 @@
+// Searches the postings of a tile for the rows that may be among a query's nearest, and compares
+// those by their stored values.
+//
+// Counters are sums of impacts times weights in whole units, rounded such that what a row's sum S of
+// products may be is at most its counter and a margin: impacts are rounded up where they add, down
+// where they take off. So rows whose counter is below a floor are ruled out, and the floor follows
+// from the distance that no hit exceeds. Ranges of rows in which no sum can reach it are passed over
+// by their largest impacts.
+// Threads: a PostingSearch is one thread's.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "compute/sparse.h"
+#include "compute/sparse_postings.h"
+#include "cpu/runtime/item_loop.h"
+#include "cpu/sparse/kernels.h"
+#include "cpu/sparse/results.h"
+
+namespace warplite::cpu {
+
+class PostingSearch {
+ public:
+  PostingSearch(const compute::SparseWork& work, SparseResults& results, ItemLoop& loop,
+                unsigned thread);
+
+  // Adds the hits of query `q` in the tile. False: this is no way to search it for the query, and
+  // nothing was added. REQUIRES: the tile has postings.
+  bool search(const compute::SparseTile& tile, std::size_t q);
+
+ private:
+  using Postings = compute::SparsePostings<const std::byte>;
+  struct List {
+    std::uint32_t begin, end;
+    double each;  // what an impact of 1 adds to S, or takes off
+    std::uint16_t weight;
+    bool taken_off;
+  };
+  struct Candidate {
+    std::uint32_t row;
+    std::int16_t counter;
+  };
+
+  void find_lists(const Postings& postings, const compute::SparseQuery& query);
+  static void fetch(const Postings& postings, const compute::SparseQuery& query);
+  void find_list(const Postings& postings, std::uint32_t key, double weight, bool taken_off);
+  bool set_unit();
+  void add_lists(const Postings& postings);
+  void bound_ranges(std::size_t ranges);
+  void search_ranges(const compute::SparseTile& tile, const Postings& postings);
+  void take(const compute::SparseTile& tile, const std::uint32_t* places, std::size_t n,
+            std::size_t first);
+  void raise_floor();
+  double floor_of(double distance) const;
+  void compare_candidates(const compute::SparseTile& tile);
+  static void fetch(const compute::SparseTile& tile, std::uint32_t row);
+  void compare(const compute::SparseTile& tile, std::uint32_t row);
+  void add_hits();
+  bool is_done() const;
+  void compare_others(const compute::SparseTile& tile, const Postings& postings);
+  void mark_rows(const Postings& postings);
+
+  const compute::SparseWork& work_;
+  SparseResults& results_;
+  ItemLoop& loop_;
+  const unsigned thread_;
+  const SparseKernels& kernels_;
+  // Of the query and the tile at hand.
+  std::size_t query_ = 0;
+  std::vector<List> columns_list_;  // of columns: `begin` is the column
+  std::vector<List> lists_;
+  std::vector<SparseColumn> columns_, maxima_;
+  double unit_ = 0, margin_ = 0;  // a unit of counters, and units
+  double spread_ = 0;             // a counter is at most so many units above S
+  std::int16_t floor_ = 1;
+  std::vector<std::int16_t> counters_, bounds_;
+  std::vector<std::uint32_t> places_;
+  std::vector<Candidate> candidates_;
+  std::size_t cut_at_ = 0;  // candidates
+  std::vector<Hit> hits_;
+  std::vector<std::uint64_t> compared_, marked_;  // a bit a row
+};
+
+}  // namespace warplite::cpu

@@ -1,0 +1,212 @@
+#include "index/tiles/sparse_postings.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include "compute/sparse_postings.h"
+#include "core/error.h"
+#include "core/sparse.h"
+
+namespace warplite::index {
+namespace {
+
+using compute::SparsePostings;
+using compute::SparseShape;
+
+// A list of one row in so many is a column. A counter of a column costs a ninth of what a posting
+// does (bench/sparse.py), and a third of the memory.
+constexpr std::uint32_t kColumnShare = 16;
+
+std::uint32_t key_of(const SparseEntry& entry) { return 2 * entry.index + (entry.value < 0 ? 1 : 0); }
+
+// Calls visit(row, entry) for each entry that is in a list.
+template <typename Visit>
+void each_posting(const Column& values, const std::function<void()>& poll, Visit&& visit) {
+  for (std::uint32_t row = 0; row < values.size(); ++row) {
+    if (row % 256 == 0) poll();
+    if (values.is_null(row)) continue;
+    for (SparseReader reader(values.text(row).data()); reader.left() != 0;) {
+      const SparseEntry entry = reader.next();
+      if (entry.value != 0) visit(row, entry);
+    }
+  }
+}
+
+// The keys that there are, and a number for each in their order.
+class Numbering {
+ public:
+  Numbering(const Column& values, const std::function<void()>& poll) {
+    std::uint32_t largest = 0;
+    std::size_t entries = 0;
+    each_posting(values, poll, [&](std::uint32_t, const SparseEntry& entry) {
+      largest = std::max(largest, key_of(entry));
+      ++entries;
+    });
+    if (entries > std::numeric_limits<std::uint32_t>::max()) {
+      throw Error(ErrorKind::kLimit, "more than 4294967295 entries of sparse vectors in a segment");
+    }
+    // A table of all keys, unless few of them are there.
+    if (largest / 4 <= entries + (1u << 18)) {
+      table_.resize(std::size_t{largest} + 1);
+      each_posting(values, poll,
+                   [&](std::uint32_t, const SparseEntry& entry) { table_[key_of(entry)] = 1; });
+      for (std::size_t key = 0; key < table_.size(); ++key) {
+        if (table_[key] == 0) continue;
+        table_[key] = static_cast<std::uint32_t>(keys_.size());
+        keys_.push_back(static_cast<std::uint32_t>(key));
+      }
+    } else {
+      keys_.reserve(entries);
+      each_posting(values, poll, [&](std::uint32_t, const SparseEntry& entry) {
+        keys_.push_back(key_of(entry));
+      });
+      std::sort(keys_.begin(), keys_.end());
+      keys_.erase(std::unique(keys_.begin(), keys_.end()), keys_.end());
+    }
+  }
+
+  const std::vector<std::uint32_t>& keys() const { return keys_; }
+  std::uint32_t number(std::uint32_t key) const {
+    if (!table_.empty()) return table_[key];
+    return static_cast<std::uint32_t>(std::lower_bound(keys_.begin(), keys_.end(), key) -
+                                      keys_.begin());
+  }
+
+ private:
+  std::vector<std::uint32_t> keys_, table_;
+};
+
+// A step of which 255 reach `largest`.
+float step_for(float largest) {
+  float step = largest / 255;
+  while (static_cast<double>(step) * 255 < static_cast<double>(largest)) {
+    step = std::nextafter(step, std::numeric_limits<float>::infinity());
+  }
+  return step;
+}
+
+// Products of a step and an impact are exact.
+std::uint8_t impact_of(float value, float step) {
+  const double size = std::abs(static_cast<double>(value)), unit = static_cast<double>(step);
+  double impact = std::ceil(size / unit);
+  while (impact * unit < size) ++impact;
+  while ((impact - 1) * unit >= size) --impact;
+  return static_cast<std::uint8_t>(impact);
+}
+
+class Maker {
+ public:
+  Maker(const Column& values, const std::function<void()>& poll)
+      : values_(values), poll_(poll), numbers_(values, poll), lists_(numbers_.keys().size()) {}
+
+  Bytes make() {
+    count();
+    const SparseShape shape = place_lists();
+    Bytes bytes(SparsePostings<std::byte>::size_of(shape));
+    std::memset(bytes.data(), 0, bytes.size());
+    const SparsePostings<std::byte> to(shape, bytes.data());
+    to.stored_shape() = shape;
+    write_keys(to);
+    write_postings(to);
+    write_maxima(to);
+    return bytes;
+  }
+
+ private:
+  struct List {
+    std::uint32_t count = 0;
+    float largest = 0;      // without its sign; then the step
+    std::uint32_t at = 0;   // number of the column, or where the next posting goes
+    bool column = false;
+  };
+
+  void count() {
+    each_posting(values_, poll_, [&](std::uint32_t, const SparseEntry& entry) {
+      List& list = lists_[numbers_.number(key_of(entry))];
+      ++list.count;
+      list.largest = std::max(list.largest, std::abs(entry.value));
+    });
+  }
+
+  SparseShape place_lists() {
+    SparseShape shape;
+    shape.rows = static_cast<std::uint32_t>(values_.size());
+    for (const std::uint32_t key : numbers_.keys()) {
+      shape.negative |= key & 1;
+      while (key >> shape.shift >= compute::kSparseBuckets) ++shape.shift;
+    }
+    for (List& list : lists_) {
+      list.largest = step_for(list.largest);
+      list.column = std::uint64_t{list.count} * kColumnShare >= shape.rows;
+      if (list.column) {
+        list.at = shape.columns++;
+      } else {
+        list.at = shape.postings;
+        shape.postings += list.count;
+        ++shape.lists;
+      }
+    }
+    return shape;
+  }
+
+  void write_keys(const SparsePostings<std::byte>& to) const {
+    std::size_t columns = 0, lists = 0;
+    for (std::size_t i = 0; i < lists_.size(); ++i) {
+      const std::uint32_t key = numbers_.keys()[i];
+      if (lists_[i].column) {
+        to.column_keys()[columns] = key;
+        to.column_steps()[columns++] = lists_[i].largest;
+      } else {
+        to.list_keys()[lists] = key;
+        to.begins()[lists] = lists_[i].at;
+        to.list_steps()[lists++] = lists_[i].largest;
+      }
+    }
+    to.begins()[lists] = to.shape().postings;
+    const auto keys = to.list_keys();
+    for (std::uint32_t bucket = 0, list = 0; bucket <= compute::kSparseBuckets; ++bucket) {
+      while (list < keys.size() && keys[list] >> to.shape().shift < bucket) ++list;
+      to.buckets()[bucket] = list;
+    }
+  }
+
+  void write_postings(const SparsePostings<std::byte>& to) {
+    each_posting(values_, poll_, [&](std::uint32_t row, const SparseEntry& entry) {
+      List& list = lists_[numbers_.number(key_of(entry))];
+      const std::uint8_t impact = impact_of(entry.value, list.largest);
+      if (list.column) {
+        to.column(list.at)[row] = impact;
+      } else {
+        to.places()[list.at] = static_cast<std::uint16_t>(compute::sparse_place(row));
+        to.impacts()[list.at++] = impact;
+      }
+    });
+  }
+
+  static void write_maxima(const SparsePostings<std::byte>& to) {
+    for (std::size_t i = 0; i < to.shape().columns; ++i) {
+      const std::uint8_t* const impacts = to.column(i);
+      for (std::size_t row = 0; row < to.shape().padded_rows(); row += compute::kSparseRange) {
+        to.maxima(i)[row / compute::kSparseRange] =
+            *std::max_element(impacts + row, impacts + row + compute::kSparseRange);
+      }
+    }
+  }
+
+  const Column& values_;
+  const std::function<void()>& poll_;
+  const Numbering numbers_;
+  std::vector<List> lists_;
+};
+
+}  // namespace
+
+Bytes make_sparse_postings(const Column& values, const std::function<void()>& poll) {
+  WARP_CHECK(values.size() <= compute::kSparseRows);
+  return Maker(values, poll).make();
+}
+
+}  // namespace warplite::index
