@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager, suppress
 
 from ._loading import driver_connection
+from ._sparse import CompressedRows
 from ._vectors import VectorType, as_array, encode, quoted, quoted_table, vector_columns
 
 TYPE_CHECKING = False  # importing typing takes longer than all of this package
@@ -22,7 +23,8 @@ def add(connection: Any, table: str, rowids: Any, /, **columns: Any) -> int:
     columns: by the columns' names. Of a vector column [n, dim]: a NumPy array, an Arrow array of fixed-size
         lists, a pandas Series of arrays or a list; None stands for NULL. FLOAT, FLOAT16 and BFLOAT16 columns take
         any real numbers and round them; INT8 takes integers from -128 to 127; BIT[n] takes [rows, n] of bool or
-        zeros and ones, or [rows, n / 8] of uint8, packed least significant bit first. Of other columns [n].
+        zeros and ones, or [rows, n / 8] of uint8, packed least significant bit first; SPARSE takes a SciPy sparse
+        matrix, or a list of JSON texts and BLOBs. Of other columns [n].
 
     Within a transaction of the caller's the rows belong to that; else they are committed here. Raises
     ValueError for arrays of different lengths, shapes or types, and the SQLite module's own error for what SQLite
@@ -62,6 +64,8 @@ def _plain_cells(values: Any) -> list[Any]:
 def _vector_cells(values: Any, type_: VectorType, where: str) -> np.ndarray[Any, Any] | list[Any]:
     import numpy as np
 
+    if type_.kind == "sparse":
+        return CompressedRows(values, type_, where).cells() if hasattr(values, "tocsr") else list(values)
     array = as_array(values)
     if len(array) == 0:
         return []

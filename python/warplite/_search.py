@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ._loading import driver_connection
-from ._vectors import as_array, encode, fetch, vector_columns
+from ._sparse import CompressedRows
+from ._vectors import VectorType, as_array, encode, fetch, vector_columns
 
 TYPE_CHECKING = False  # importing typing takes longer than all of this package
 if TYPE_CHECKING:
@@ -28,7 +29,8 @@ def search(
     connection: with the extension (load, connect), also SQLAlchemy's, Django's or sqlite-utils'.
     table, column: a warp table, also ``schema.table``, and a vector column of it.
     queries: [q, dim], or [dim] for one: a NumPy array, an Arrow array of fixed-size lists, a pandas Series of
-        arrays, a list of lists. What the column's type allows is said at `add`.
+        arrays, a list of lists; of a SPARSE column a SciPy sparse matrix. What the column's type allows is said
+        at `add`.
     options: of warp_knn_arrays, e.g. ``recall=0.95, nprobe=32, refine=8, exact=True, device="cpu"``.
         ``filter="year > 2000"`` is a SQL expression over the table's columns: the k are chosen among the rows for
         which it is true.
@@ -43,22 +45,38 @@ def search(
     type_ = vector_columns(connection, table).get(column.lower())
     if type_ is None:
         raise ValueError(f"{where} is no column of vectors")
-    array = as_array(queries)
-    if array.ndim == 1 and array.dtype != object:
-        array = array[np.newaxis]
-    blobs = encode(array, type_, where)
-    most = max(1, _BATCH_BYTES // max(type_.bytes, 8 * int(k), 1))
+    encoded = _Queries(queries, type_, where)
+    most = max(1, _BATCH_BYTES // max(encoded.bytes, 8 * int(k), 1))
     parts = [
-        _search_batch(connection, table, column, blobs[first : first + most], k, options)
-        for first in range(0, len(blobs) or 1, most)
+        _search_batch(connection, table, column, encoded, range(first, min(first + most, encoded.count)), k, options)
+        for first in range(0, encoded.count or 1, most)
     ]
     if len(parts) == 1:
         return parts[0]
     return np.concatenate([rowids for rowids, _ in parts]), np.concatenate([far for _, far in parts])
 
 
+class _Queries:
+    """Queries as SQL takes some of them: an expression, and its parameters."""
+
+    def __init__(self, queries: Any, type_: VectorType, where: str) -> None:
+        import numpy as np
+
+        if type_.kind == "sparse":
+            rows = CompressedRows(queries, type_, where)
+            self.count, self.bytes, self.sql = len(rows), 8 * rows.longest, "warp_csr(?, ?, ?)"
+            self.parameters = lambda some: rows.matrix(some.start, some.stop)
+            return
+        array = as_array(queries)
+        if array.ndim == 1 and array.dtype != object:
+            array = array[np.newaxis]
+        blobs = encode(array, type_, where)
+        self.count, self.bytes, self.sql = len(blobs), type_.bytes, "?"
+        self.parameters = lambda some: (blobs[some.start : some.stop].data if some else b"",)
+
+
 def _search_batch(
-    connection: Any, table: str, column: str, blobs: np.ndarray[Any, Any], k: int, options: dict[str, Any]
+    connection: Any, table: str, column: str, queries: _Queries, some: range, k: int, options: dict[str, Any]
 ) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     import json
 
@@ -66,10 +84,10 @@ def _search_batch(
 
     [(rowids, distances)] = fetch(
         connection,
-        "SELECT rowids, distances FROM warp_knn_arrays(?, ?, ?, ?, ?)",
-        (table, column, blobs.data if len(blobs) else b"", int(k), json.dumps(options)),
+        f"SELECT rowids, distances FROM warp_knn_arrays(?, ?, {queries.sql}, ?, ?)",
+        (table, column, *queries.parameters(some), int(k), json.dumps(options)),
     )
-    shape = (len(blobs), -1 if len(blobs) else int(k))
+    shape = (len(some), -1 if some else int(k))
     return np.frombuffer(rowids, "i8").reshape(shape), np.frombuffer(distances, "f8").reshape(shape)
 
 

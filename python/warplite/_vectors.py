@@ -16,19 +16,21 @@ _KINDS = {
     "bf16": "bfloat16", "bfloat16": "bfloat16",
     "i8": "int8", "int8": "int8",
     "bit": "bit",
+    "sparse": "sparse",
 }  # fmt: skip
 _DECLARATION = r'(?:"((?:[^"]|"")+)"|\[([^]]+)\]|`([^`]+)`|(\w+))\s+(' + "|".join(_KINDS) + r")\s*\[\s*(\d+)\s*\]"
 
 
 class VectorType(namedtuple("VectorType", ["kind", "dim"])):
-    """What a vector column was declared as: kind, of float32, float16, bfloat16, int8 and bit; dim, its elements."""
+    """What a vector column was declared as: kind, of float32, float16, bfloat16, int8, bit and
+    sparse; dim, its elements."""
 
     kind: str
     dim: int
 
     @property
     def bytes(self) -> int:
-        """Bytes of one vector."""
+        """Bytes of one vector, which is not sparse."""
         return self.dim * {"float32": 32, "float16": 16, "bfloat16": 16, "int8": 8, "bit": 1}[self.kind] // 8
 
 
