@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <cstring>
+#include <map>
 
 #include "core/error.h"
 #include "sql/definition/values.h"
@@ -48,10 +49,10 @@ void bind(sqlite3_stmt* statement, std::int64_t value) {
 Vec0Reader::Vec0Reader(sqlite3* db, const std::string& schema, const std::string& table,
                        const TableDefinition& columns)
     : db_(db), schema_(schema), table_(table) {
-  int numbers[6] = {};
+  std::map<ColumnKind, int> numbers;
   std::string partitions, aux;
   for (const ColumnDefinition& column : columns.columns) {
-    Source source{&column, numbers[static_cast<int>(column.kind)]++, {}, {}, {}, {}};
+    Source source{&column, numbers[column.kind]++, {}, {}, {}, {}};
     if (column.kind == ColumnKind::kPartition) {
       partitions += ", " + numbered("partition", source.number);
     } else if (column.kind == ColumnKind::kAux) {
