@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -108,6 +109,12 @@ class Collection {
   // Throws Error{kInvalid} when no column has such an index, or none can learn because there are
   // too few rows; then nothing has changed.
   void train(compute::Cancellation* cancellation, const index::Progress& progress);
+  // Gives a vector column a model that an index declared alike has learnt elsewhere (the bytes of its
+  // index::Model), and codes the rows there are with it. It stays until train() or rebuild() is asked
+  // for. Throws Error{kInvalid} when the index learns nothing, has learnt already, or takes no such
+  // model; then nothing has changed.
+  void use_model(std::size_t vector_column, std::span<const std::byte> bytes,
+                 compute::Cancellation* cancellation, const index::Progress& progress);
   // Faults found. Pending rows stay so, unless others of the transaction were flushed before.
   // With content=, rows that are not as the content table has them are faults as well: none of
   // them, all but those that went without a word (which searches pass over), or all.

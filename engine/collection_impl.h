@@ -59,6 +59,7 @@ struct Collection::Impl {
   void flush_pending(FlushScope scope);
   void list_segments();
   void rewrite_segments(RewriteScope scope);
+  storage::ModelOrigin origin(std::size_t column);
   bool gone(std::size_t column) const;
   void forget_thoughts() noexcept;
   bool wants_model(std::size_t column);

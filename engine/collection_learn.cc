@@ -112,6 +112,11 @@ bool Collection::Impl::code_segments(OnInterrupt on_interrupt, const index::Prog
   return complete;
 }
 
+// REQUIRES: the column has a model.
+storage::ModelOrigin Collection::Impl::origin(std::size_t column) {
+  return store.model_origin(transaction.base()->state.models[column], column);
+}
+
 // Says whether vectors of the column went for codes: it cannot learn again.
 bool Collection::Impl::gone(std::size_t column) const {
   const SegmentList::Parts& segments = transaction.base()->segments();
@@ -151,7 +156,7 @@ std::optional<NewModel> Collection::Impl::measure_column(std::size_t column, dou
                  " of them now; INSERT INTO " + store.table() + "(" +
                  store.table() + ") VALUES('optimize') has it learn again");
   }
-  return NewModel{column, std::move(measured), true};
+  return NewModel{column, std::move(measured), true, origin(column)};
 }
 
 // The same, within the limit of time there is.
@@ -176,6 +181,7 @@ std::optional<NewModel> Collection::Impl::restore_recall(std::size_t column,
   const auto model = measured ? index::inverted(measured->model) : measurable(column);
   const index::Calibration* const known = model == nullptr ? nullptr : model->calibration();
   if (known == nullptr || !known->fell() || training_limit() == 0) return measured;
+  if (origin(column) == storage::ModelOrigin::kGiven) return measured;
   auto learnt = learn_in_time(column, progress);
   return learnt ? learnt : measured;
 }
@@ -191,7 +197,11 @@ bool Collection::Impl::wants_model(std::size_t column) {
     return index->wants_training(rows, nullptr);
   }
   try {
-    return index->wants_training(rows, load_model(store, column, models[column], *index).get());
+    const auto model = load_model(store, column, models[column], *index);
+    if (!index->wants_training(rows, model.get())) return false;
+    if (origin(column) == storage::ModelOrigin::kLearnt) return true;
+    trained_in_vain[column] = rows;  // to be asked again when there are twice as many
+    return false;
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kCorrupt) throw;
     return false;  // searches say so
@@ -289,6 +299,33 @@ void Collection::train(compute::Cancellation* cancellation, const index::Progres
   impl_->rewrite_segments(RewriteScope::kTail);
   if (!models.empty()) impl_->install(models, OnInterrupt::kFail, progress);
   impl_->code_segments(OnInterrupt::kFail, progress);
+}
+
+void Collection::use_model(std::size_t column, std::span<const std::byte> bytes,
+                           compute::Cancellation* cancellation, const index::Progress& progress) {
+  const Serving serving(impl_->cancellation, cancellation);
+  impl_->prepare_write();
+  const std::string name = table() + "." + impl_->options.vectors[column].name;
+  const index::Trained* index = impl_->options.vectors[column].made->trained();
+  if (index == nullptr) {
+    throw Error(ErrorKind::kInvalid, name + " takes no model: its index does not learn");
+  }
+  const std::vector<Stamp>& models = impl_->transaction.base()->state.models;
+  if (column < models.size() && !models[column].is_null()) {
+    throw Error(ErrorKind::kInvalid, name + " takes no model: its index has one already");
+  }
+  NewModel given{column, nullptr, false, storage::ModelOrigin::kGiven};
+  try {
+    given.model = index->open(bytes);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kCorrupt) throw;
+    throw Error(ErrorKind::kInvalid,
+                name + " takes no such model; it must be whole, and of a column declared alike: " +
+                    error.what());
+  }
+  impl_->look_again();
+  impl_->flush_pending(FlushScope::kAll);
+  impl_->install({given}, OnInterrupt::kFail, progress);
 }
 
 }  // namespace warplite::engine

@@ -20,6 +20,7 @@
 #include "index/lsh/lsh.h"
 #include "index/metric/list_of_clusters.h"
 #include "index/metric/sss.h"
+#include "sql/functions/model_functions.h"
 #include "sql/functions/rank_fusion.h"
 #include "sql/functions/scalar_functions.h"
 #include "sql/host/guard.h"
@@ -92,6 +93,7 @@ int register_connection_parts(sqlite3* db, char** message) {
     if (code == SQLITE_OK) code = sql::register_match_function(db);
     if (code == SQLITE_OK) code = sql::register_scalar_functions(db, WARPLITE_VERSION);
     if (code == SQLITE_OK) code = sql::register_rank_fusion(db);
+    if (code == SQLITE_OK) code = sql::register_model_functions(db, context);
     if (code == SQLITE_OK) code = sql::register_import_vec0(db, context);
     if (code != SQLITE_OK) throw Error(ErrorKind::kHost, code, sqlite3_errmsg(db));
     return SQLITE_OK;

@@ -27,6 +27,12 @@ OpaqueBlock Store::load_model(const Stamp& stamp, std::size_t column) {
   return impl_->load_opaque(impl_->model_header(stamp, column));
 }
 
+ModelOrigin Store::model_origin(const Stamp& stamp, std::size_t column) {
+  BlockHeader header = impl_->model_header(stamp, column);
+  impl_->load_block(header);
+  return (header.flags & kGivenModel) != 0 ? ModelOrigin::kGiven : ModelOrigin::kLearnt;
+}
+
 void Store::write_codes(SegmentInfo& segment, std::size_t column, const Stamp& model,
                         std::span<const std::byte> codes) {
   SegmentInfo changed = segment;
@@ -45,10 +51,13 @@ void Store::erase_vectors(SegmentInfo& segment, std::size_t column) {
   segment.vectors[column] = Stamp{};
 }
 
-void Store::write_model(State& state, std::size_t column, std::span<const std::byte> bytes) {
+void Store::write_model(State& state, std::size_t column, std::span<const std::byte> bytes,
+                        ModelOrigin origin) {
   const Stamp stamp = new_stamp();
   state.models.resize(impl_->layout.vectors.size());
-  impl_->write_opaque(impl_->model_header(stamp, column), bytes);
+  BlockHeader header = impl_->model_header(stamp, column);
+  if (origin == ModelOrigin::kGiven) header.flags = kGivenModel;
+  impl_->write_opaque(header, bytes);
   state.models[column] = stamp;
 }
 

@@ -22,6 +22,14 @@ std::vector<T> numbers(std::span<const std::byte> payload, std::size_t rows) {
   return all;
 }
 
+std::uint32_t known_flags(BlockKind kind) {
+  switch (kind) {
+    case BlockKind::kVectors: return kHasPresence;
+    case BlockKind::kModel: return kGivenModel;
+    default: return 0;
+  }
+}
+
 bool says_missing(std::string_view message) {
   return message.starts_with("no such rowid") || message.starts_with("cannot open value");
 }
@@ -79,7 +87,7 @@ Bytes Store::Impl::load_block(BlockHeader& header) const {
   return at([&] { return place(header); }, [&] {
     Bytes block = read_block(header);
     header.flags = verify_block(header, {block.data(), block.size()});
-    if ((header.flags & ~(header.kind == BlockKind::kVectors ? kHasPresence : 0)) != 0) {
+    if ((header.flags & ~known_flags(header.kind)) != 0) {
       storage::corrupt("unknown flags " + std::to_string(header.flags));
     }
     return block;

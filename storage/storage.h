@@ -70,6 +70,9 @@ struct OpaqueBlock {
   std::span<const std::byte> payload;  // into memory
 };
 
+// Says whether a column's model is what its index learnt from the rows of this table.
+enum class ModelOrigin { kLearnt, kGiven };
+
 // Tail rows as they were read: the flush stamp of the last one, or null, and the sum of their
 // checksums.
 struct TailRead {
@@ -164,6 +167,7 @@ class Store {
   OpaqueBlock load_codes(const SegmentInfo& segment, std::size_t column);
   // The column's model, which has this stamp.
   OpaqueBlock load_model(const Stamp& stamp, std::size_t column);
+  ModelOrigin model_origin(const Stamp& stamp, std::size_t column);
 
   SegmentKeys keys(const SegmentInfo& segment) const;
   CacheKey model_key(const Stamp& stamp, std::size_t column) const;
@@ -193,7 +197,8 @@ class Store {
   void write_codes(SegmentInfo& segment, std::size_t column, const Stamp& model,
                    std::span<const std::byte> codes);
   // Replaces a column's model under a fresh stamp, which `state` gets.
-  void write_model(State& state, std::size_t column, std::span<const std::byte> bytes);
+  void write_model(State& state, std::size_t column, std::span<const std::byte> bytes,
+                   ModelOrigin origin = ModelOrigin::kLearnt);
 
   // Appends rows under sequence numbers state.last_sequence + 1, …, all with
   // the stamp `flush`; advances state.last_sequence, last_flush and tail_rows.

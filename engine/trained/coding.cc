@@ -40,7 +40,7 @@ class Recoder {
   void install(std::span<const NewModel> models) {
     for (const NewModel& one : models) {
       const Stamp before = one.same_codes ? next_->state.models[one.column] : Stamp{};
-      context_.store.write_model(next_->state, one.column, one.model->bytes());
+      context_.store.write_model(next_->state, one.column, one.model->bytes(), one.origin);
       if (one.same_codes) keep_codes(one.column, before);
     }
     write();

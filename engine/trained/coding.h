@@ -67,6 +67,7 @@ struct NewModel {
   std::size_t column;
   std::shared_ptr<const index::Model> model;
   bool same_codes = false;  // it says of rows what the model before it said: codes stay
+  storage::ModelOrigin origin = storage::ModelOrigin::kLearnt;
 };
 
 // Says what an interrupt, or too little memory, does to coding: it fails, or leaves the rest

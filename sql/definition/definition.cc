@@ -201,6 +201,20 @@ const ColumnDefinition* TableDefinition::find(std::string_view name) const {
   return nullptr;
 }
 
+const ColumnDefinition& TableDefinition::vector_column(std::string_view name,
+                                                       std::string_view function) const {
+  const ColumnDefinition* column = find(name);
+  if (column != nullptr && column->kind == ColumnKind::kVector) return *column;
+  std::string known;
+  for (const ColumnDefinition& other : columns) {
+    if (other.kind == ColumnKind::kVector) known += (known.empty() ? "" : ", ") + other.name;
+  }
+  throw Error(ErrorKind::kInvalid,
+              std::string(function) + ": " + table + "." + std::string(name) + " is " +
+                  (column == nullptr ? "no column" : "not a vector column") +
+                  "; vector columns of " + table + ": " + (known.empty() ? "none" : known));
+}
+
 void check_table_name(const TableDefinition& definition, const std::string& table, Life life) {
   const std::string lower = ascii_lower(table);
   if (is_hidden(lower, life)) {

@@ -77,6 +77,8 @@ struct TableDefinition {
   // is left to the caller.
   engine::TableOptions options() const;
   const ColumnDefinition* find(std::string_view name) const;  // ASCII case-insensitive
+  // Throws Error{kInvalid}, for this function, that names the vector columns there are.
+  const ColumnDefinition& vector_column(std::string_view name, std::string_view function) const;
   bool has_content() const { return !content.table.empty(); }
 };
 

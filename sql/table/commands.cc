@@ -74,8 +74,8 @@ index::Progress work_reporter(const engine::Collection& collection) {
   return progress_reporter(subject(collection));
 }
 
-bool is_rebuild(const Cell& command) {
-  return command.kind == CellKind::kText && ascii_lower(command.bytes) == "rebuild";
+bool is_command(const Cell& command, std::string_view name) {
+  return command.kind == CellKind::kText && ascii_lower(command.bytes) == name;
 }
 
 void run_command(engine::Collection& collection, const Cell& command,

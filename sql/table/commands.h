@@ -1,6 +1,8 @@
 // INSERT INTO t(t) VALUES ('…'): what a warp table can be told to do.
 #pragma once
 
+#include <string_view>
+
 #include "compute/ops.h"
 #include "core/value.h"
 #include "engine/collection.h"
@@ -12,7 +14,10 @@ namespace warplite::sql {
 void run_command(engine::Collection& collection, const Cell& command,
                  compute::Cancellation& cancellation);
 
-bool is_rebuild(const Cell& command);
+bool is_command(const Cell& command, std::string_view name);
+
+// The command that brings a model with it, and therefore is none of those.
+inline constexpr std::string_view kUseModel = "use-model";
 
 // Returns the reporter of long work on a table, for whoever asked for that work: see progress.h.
 index::Progress work_reporter(const engine::Collection& collection);

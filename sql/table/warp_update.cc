@@ -2,6 +2,7 @@
 // returned, as SQLITE_VTAB_CONSTRAINT_SUPPORT promises: SQLite then carries out the
 // statement's conflict clause, and skips the row under OR IGNORE.
 #include <optional>
+#include <span>
 #include <string>
 
 #include "sql/content/table.h"
@@ -231,7 +232,7 @@ int follow(WarpTable& table, int argc, sqlite3_value** argv, sqlite3_int64* rowi
 }
 
 void run_command(WarpTable& table, const Cell& command) {
-  if (table.open->content != nullptr && is_rebuild(command)) {
+  if (table.open->content != nullptr && is_command(command, "rebuild")) {
     table.open->content->restore_triggers();
   }
   run_command(table.collection(), command, table.interrupt);
@@ -244,8 +245,37 @@ sqlite3_value* command_of(const WarpTable& table, int argc, sqlite3_value** argv
   return sqlite3_value_type(command) == SQLITE_NULL ? nullptr : command;
 }
 
+// 'use-model' comes with the model, as the value of its column: model_functions.h.
+void use_model(WarpTable& table, sqlite3_value** columns) {
+  const TableDefinition& definition = table.definition();
+  const ColumnDefinition* column = nullptr;
+  Cell model;
+  for (std::size_t i = 0; i < definition.columns.size(); ++i) {
+    const Cell cell = cell_of(columns[i]);
+    if (cell.is_null()) continue;
+    if (column != nullptr || definition.columns[i].kind != ColumnKind::kVector) {
+      throw Error(ErrorKind::kInvalid,
+                  definition.table + ": a model comes alone, as the value of a vector column");
+    }
+    column = &definition.columns[i];
+    model = cell;
+  }
+  if (model.kind != CellKind::kBlob) {
+    throw Error(ErrorKind::kInvalid, definition.table +
+                                         ": expected a model that warp_model() gave, got " +
+                                         describe(model));
+  }
+  engine::Collection& collection = table.collection();
+  collection.use_model(static_cast<std::size_t>(column->slot), std::as_bytes(std::span(model.bytes)),
+                       &table.interrupt, work_reporter(collection));
+}
+
 int write(WarpTable& table, int argc, sqlite3_value** argv, sqlite3_int64* rowid) {
   if (sqlite3_value* const command = command_of(table, argc, argv)) {
+    if (is_command(cell_of(command), kUseModel)) {
+      use_model(table, argv + 2);
+      return SQLITE_OK;
+    }
     require_alone(table.definition(), argv + 2);
     run_command(table, cell_of(command));
     return SQLITE_OK;

@@ -28,6 +28,8 @@ enum class BlockKind : std::uint8_t {
 
 // A presence bitmap follows the vectors.
 inline constexpr std::uint32_t kHasPresence = 1;
+// The model was given to the table, which did not learn it.
+inline constexpr std::uint32_t kGivenModel = 1;
 
 // A segment has this many ids of blocks: segment * kSlots + slot.
 inline constexpr std::int64_t kSlots = 4096;

@@ -53,6 +53,8 @@ constexpr const char* kStatements[] = {
     "SELECT * FROM warp_document_search('t', 'w', ?1, 3)", "SELECT rowid FROM t WHERE e MATCH ?1 AND k = 2",
     "SELECT warp_config(?1)", "SELECT warp_import_vec0(?1)", "SELECT * FROM warp_vectors_file(?1)",
     "SELECT * FROM warp_vectors_file('/nowhere/' || ?1 || '.npy')",
+    "SELECT warp_model('m', ?1)", "SELECT warp_use_model('m', 'e', ?1)", "SELECT rowid FROM m WHERE e MATCH '[1,2]' AND k = 2 AND nprobe = 2",
+    "SELECT warp_use_model('m', 'r', ?1)", "SELECT rowid FROM m WHERE r MATCH '[1,2]' AND k = 2 AND nprobe = 2",
 };
 
 sqlite3* prepared() {
@@ -61,7 +63,14 @@ sqlite3* prepared() {
         "CREATE VIRTUAL TABLE t USING warp(f FLOAT[2], h FLOAT16[2], g BFLOAT16[2], i INT8[2], b BIT[8], "
         "n INTEGER, x REAL, s TEXT, y BOOLEAN, w TEXT index=words, e TEXT distance=edit, z SPARSE[300]);"
         "INSERT INTO t VALUES ('[1,2]', '[1,2]', '[1,2]', '[1,2]', x'01', 1, 1.5, 'one', 1, 'two words', 'near', '{\"7\":1}');"
-        "CREATE TABLE given(x)"), "the set-up failed");
+        "CREATE TABLE given(x);"
+        // Too few rows to learn from unasked: a model that is accepted codes them.
+        "CREATE VIRTUAL TABLE m USING warp(e FLOAT[2] index=ivfflat(lists=2), r FLOAT[2] index=ivfrabitq(lists=2));"
+        "CREATE VIRTUAL TABLE learnt USING warp(e FLOAT[2] index=ivfflat(lists=2), r FLOAT[2] index=ivfrabitq(lists=2));"
+        "INSERT INTO m WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < 40) "
+        "SELECT '[' || i || ',' || (i % 7) || ']', '[' || (i % 5) || ',' || i || ']' FROM c;"
+        "INSERT INTO learnt SELECT e, r FROM m; INSERT INTO learnt(learnt) VALUES ('train');"
+        "INSERT INTO m(m) VALUES ('optimize')"), "the set-up failed");
     return database();
   }();
   return db;
@@ -156,8 +165,25 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   return 0;
 }
 
+namespace {
+
+// A seed that is what an index has learnt.
+std::string model_seed(const std::string& column) {
+  sqlite3_stmt* statement = nullptr;
+  const std::string sql = "SELECT warp_model('learnt', '" + column + "')";
+  sqlite3_prepare_v2(prepared(), sql.c_str(), -1, &statement, nullptr);
+  require(sqlite3_step(statement) == SQLITE_ROW, "no model");
+  const auto* bytes = static_cast<const char*>(sqlite3_column_blob(statement, 0));
+  std::string seed = "0" + std::string(bytes, static_cast<std::size_t>(sqlite3_column_bytes(statement, 0)));
+  sqlite3_finalize(statement);
+  return seed;
+}
+
+}  // namespace
+
 std::vector<std::string> fuzz_seeds() {
-  return {"1[1,2]",
+  return {model_seed("e"), model_seed("r"),
+          "1[1,2]",
           "1[1.5e3, -2.25]",
           "1[0,1,0,1,1,1,0,0]",
           "1[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17]",
