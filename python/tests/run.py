@@ -3,6 +3,7 @@
 
 run.py LIBRARY               by this interpreter; tests of packages that are not installed are left out
 run.py LIBRARY --everything  in a new virtual environment, with every package that the plug-ins are for
+run.py LIBRARY --cluster     in a new virtual environment, with Ray: the tests of clusters
 
 Exit code 77: skipped, and the last line says why.
 """
@@ -23,6 +24,9 @@ EVERYTHING = (
 ).split()
 
 
+CLUSTER = "pytest httpx pandas".split()
+
+
 def skip(why):
     print(f"skipped: {why}")
     sys.exit(77)
@@ -32,11 +36,12 @@ def run_tests(python, library, *arguments):
     environment = {**os.environ, "WARPLITE_EXTENSION": str(Path(library).resolve())}
     environment["PYTHONPATH"] = os.pathsep.join([str(PACKAGE), *filter(None, [os.environ.get("PYTHONPATH")])])
     command = [python, "-B", "-m", "pytest", "-q", "-p", "no:cacheprovider", "-W", "ignore", *arguments]
-    return subprocess.run([*command, PACKAGE / "tests"], env=environment).returncode
+    named = [argument for argument in arguments if os.path.exists(argument)]
+    return subprocess.run([*command, *([] if named else [PACKAGE / "tests"])], env=environment).returncode
 
 
-def make_environment(folder):
-    """Returns the interpreter of a virtual environment in which the package is installed, and what it is for."""
+def make_environment(folder, *packages):
+    """Returns the interpreter of a virtual environment in which the packages are installed."""
     try:
         venv.create(folder, with_pip=True)
     except (subprocess.CalledProcessError, OSError):  # Debian's python3 without python3-venv
@@ -46,7 +51,7 @@ def make_environment(folder):
     install = [python, "-m", "pip", "install", "-q", "--no-compile", "--disable-pip-version-check"]
     if subprocess.run([*install, "--timeout", "20", "--retries", "1", "click"], capture_output=True).returncode:
         skip("the package index cannot be reached")
-    subprocess.run([*install, *EVERYTHING, PACKAGE], check=True)
+    subprocess.run([*install, *packages], check=True)
     return python
 
 
@@ -54,7 +59,11 @@ def main():
     library, *rest = sys.argv[1:]
     if rest == ["--everything"]:
         with tempfile.TemporaryDirectory() as folder:
-            return run_tests(make_environment(folder), library)
+            return run_tests(make_environment(folder, *EVERYTHING, PACKAGE), library)
+    if rest == ["--cluster"]:
+        with tempfile.TemporaryDirectory() as folder:
+            python = make_environment(folder, *CLUSTER, f"{PACKAGE}[cluster,arrow]")
+            return run_tests(python, library, PACKAGE / "tests" / "cluster")
     for module in ("numpy", "pytest", "click"):
         if find_spec(module) is None:
             skip(f"{sys.executable} has no {module}")

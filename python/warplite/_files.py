@@ -80,17 +80,45 @@ class ParquetFile(Source):
         self.file = pa.parquet.ParquetFile(path)
         self.rows = self.file.metadata.num_rows
         first = next(self.file.iter_batches(_SAMPLE), None)
-        self.columns = {
-            field.name: _declared_arrow(field.type, first and first[field.name]) for field in self.file.schema_arrow
-        }
+        self.columns = _declared_columns(self.file.schema_arrow, first)
 
     def batches(self, start: int, size: int) -> Iterator[dict[str, Any]]:
-        for batch in self.file.iter_batches(size):
+        group, groups = 0, self.file.metadata.num_row_groups
+        while group < groups and start >= self.file.metadata.row_group(group).num_rows:
+            start -= self.file.metadata.row_group(group).num_rows
+            group += 1
+        for batch in self.file.iter_batches(size, row_groups=range(group, groups)):
             skipped = min(start, len(batch))
             start -= skipped
             if skipped < len(batch):
-                batch = batch.slice(skipped)
-                yield {name: _arrow_cells(batch[name], declared) for name, declared in self.columns.items()}
+                yield _batch_cells(batch.slice(skipped), self.columns)
+
+
+class ArrowRows(Source):
+    """An Arrow table in memory; columns of lists are vectors, and so are tensors, which are stored as lists."""
+
+    def __init__(self, table: Any) -> None:
+        import pyarrow as pa
+
+        for i, field in enumerate(table.schema):
+            if isinstance(field.type, pa.BaseExtensionType):
+                stored = [chunk.storage for chunk in table.column(i).chunks]
+                table = table.set_column(i, field.name, pa.chunked_array(stored, field.type.storage_type))
+        self.table = table
+        self.rows = table.num_rows
+        self.columns = _declared_columns(table.schema, table.slice(0, _SAMPLE))
+
+    def batches(self, start: int, size: int) -> Iterator[dict[str, Any]]:
+        for first in range(start, self.rows, size):
+            yield _batch_cells(self.table.slice(first, size), self.columns)
+
+
+def _declared_columns(schema: Any, sample: Any) -> dict[str, str]:
+    return {field.name: _declared_arrow(field.type, sample and sample[field.name]) for field in schema}
+
+
+def _batch_cells(batch: Any, columns: dict[str, str]) -> dict[str, Any]:
+    return {name: _arrow_cells(batch[name], declared) for name, declared in columns.items()}
 
 
 def _declared_arrow(type_: Any, sample: Any) -> str:

@@ -90,7 +90,7 @@ def as_array(values: Any) -> np.ndarray[Any, Any]:
     if type(values).__module__.startswith("pyarrow"):
         if hasattr(values, "combine_chunks"):
             values = values.combine_chunks()
-        if hasattr(values.type, "list_size") and values.null_count == 0:
+        if _has_one_length(values):
             values = values.flatten().to_numpy(zero_copy_only=False).reshape(len(values), -1)
         else:
             values = values.to_pylist()
@@ -109,6 +109,18 @@ def as_array(values: Any) -> np.ndarray[Any, Any]:
         return np.asarray(values)
     except ValueError as error:  # "inhomogeneous shape"
         raise ValueError(f"vectors of different lengths: {sorted({len(v) for v in values})[:5]}") from error
+
+
+def _has_one_length(lists: Any) -> bool:
+    """Whether an Arrow array's lists are as long as each other, and none is missing."""
+    if lists.null_count or not len(lists):
+        return False
+    if hasattr(lists.type, "list_size"):
+        return True
+    if not hasattr(lists, "value_lengths") or not hasattr(lists, "flatten"):
+        return False
+    lengths = lists.value_lengths().to_numpy(zero_copy_only=False)
+    return bool((lengths == lengths[0]).all()) and lists.flatten().null_count == 0
 
 
 def _is_missing(value: Any) -> bool:

@@ -1,0 +1,304 @@
+"""Searches of a cluster: each is of one generation, and its answer that of one file with all of the rows."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, TypeVar
+
+import numpy as np
+import ray
+
+from . import _manifest
+from ._answers import Array, Columns, Fused, Matches, Neighbors, Pairs, Sequences, fuse, ranked
+from ._asking import Actors, Policy, shard_error
+from ._errors import ClusterError, OverloadedError
+from ._manifest import Manifest, Shard
+from ._reading import Question, merge
+from ._routing import Router, nearest_centroids
+from ._table import describe, encoded, option
+
+_Self = TypeVar("_Self", bound="Searcher")
+_ANSWER_BYTES = 1 << 27  # of one batch of queries, or of its answers
+
+
+class Searcher:
+    """A cluster as it is searched: a context manager, which ends its actors.
+
+    Threads: any number may search at once. A search reads the newest manifest, and is of that generation.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        actors: int | None = None,
+        replicas: int = 1,
+        settings: dict[str, Any] | None = None,
+        timeout: float = 30.0,
+        patience: float = 1.0,
+        in_flight: int = 4,
+        waiting: int = 64,
+        **ray_options: Any,
+    ) -> None:
+        """Actors begin with the first search.
+
+        actors: how many share the shards; as many as there are shards, or CPUs, if not given. replicas: actors that
+            have the same shards. settings: of warp_config, for each actor, e.g. ``{"threads": 4}``.
+        timeout: seconds that shards have for a batch. patience: seconds after which a replica is asked as well.
+        in_flight: batches that are searched at once; others wait, and beyond `waiting` of them searches fail.
+        ray_options: of actors, e.g. ``num_gpus=0.25``.
+        """
+        self._folder = os.path.abspath(path)
+        self._read = _manifest.read(self._folder)
+        self._signature = _manifest.signature(self._folder)
+        self._table = describe(self._read.schema)
+        self._options = (actors, replicas, settings or {}, ray_options)
+        self._policy = Policy(timeout, patience, ahead=in_flight)
+        self._started: Actors | None = None
+        self._lock = threading.Lock()
+        self._flying = threading.BoundedSemaphore(in_flight)
+        self._room = threading.BoundedSemaphore(in_flight + waiting)
+
+    def __enter__(self: _Self) -> _Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the actors."""
+        with self._lock:
+            if self._started is not None:
+                self._started.close()
+            self._started = None
+
+    @property
+    def manifest(self) -> Manifest:
+        """The newest manifest."""
+        signature = _manifest.signature(self._folder)
+        with self._lock:
+            if signature != self._signature:
+                self._read, self._signature = _manifest.read(self._folder), signature
+            return self._read
+
+    # --- searching ---------------------------------------------------------
+
+    def search(
+        self,
+        column: str,
+        queries: Any,
+        k: int,
+        *,
+        filter: str | None = None,
+        allow_partial: bool = False,
+        probe: int | None = None,
+        **options: Any,
+    ) -> Neighbors:
+        """Returns the k rows nearest to each query, as warplite.search() does of one file.
+
+        options: of warp_knn_arrays, e.g. ``recall=0.95, exact=True``. probe: of a cluster cut by this column, shards
+            that each query looks into, those of the nearest centroids; all if not given.
+
+        Raises ShardError where shards do not answer, unless `allow_partial`; OverloadedError; ValueError for queries of
+        another shape; the SQLite module's own error for what the extension refuses.
+        """
+        blobs = encoded(self._table, column, queries)
+        question = Question("nearest", self._table.name, column, None, int(k), options=_with(options, filter))
+        shards = self._router(column, queries, probe) if probe is not None and len(blobs) else None
+        most = max(blobs.shape[1], 16 * int(k))
+        found, coverage, generation = self._ask_in_batches(question, blobs, most, allow_partial, shards)
+        return Neighbors(found["id"], found["distance"], coverage, generation)
+
+    def range(
+        self, column: str, queries: Any, radius: float, *, filter: str | None = None, allow_partial: bool = False
+    ) -> Pairs:
+        """Returns every row within the radius of each query: vectors, or texts under edit distance."""
+        texts = column.lower() not in self._table.vectors
+        given = _texts(queries) if texts else encoded(self._table, column, queries)
+        question = Question("pairs", self._table.name, column, given, radius=float(radius), options=_with({}, filter))
+        found, coverage, generation = self._ask(question, allow_partial)
+        return Pairs(found["query"], found["id"], found["distance"], coverage, generation)
+
+    def match_count(
+        self, queries: Sequence[dict[str, Any]], k: int, *, filter: str | None = None, allow_partial: bool = False
+    ) -> Matches:
+        """Returns the k rows that match most items of each query, e.g. ``{"year": [2015, 2020], "venue": "ICDE"}``."""
+        given = [json.dumps(query) for query in ([queries] if isinstance(queries, dict) else queries)]
+        question = Question("matches", self._table.name, "", given, int(k), options=_with({}, filter))
+        found, coverage, generation = self._ask(question, allow_partial)
+        return Matches(found["id"], found["matches"], coverage, generation)
+
+    def documents(
+        self, column: str, texts: Any, k: int, *, filter: str | None = None, allow_partial: bool = False
+    ) -> Matches:
+        """Returns the k rows with most words in common with each text, of a column with ``index=words``."""
+        question = Question("documents", self._table.name, column, _texts(texts), int(k), options=_with({}, filter))
+        found, coverage, generation = self._ask(question, allow_partial)
+        return Matches(found["id"], found["matches"], coverage, generation)
+
+    def sequence(
+        self,
+        column: str,
+        texts: Any,
+        k: int,
+        *,
+        candidates: int | None = None,
+        filter: str | None = None,
+        allow_partial: bool = False,
+    ) -> Sequences:
+        """Returns the k texts nearest to each text under edit distance, of a column with ``index=ngram``.
+
+        candidates: of each shard; without it, as many as prove that the k are the nearest.
+        """
+        question = Question(
+            "sequences", self._table.name, column, _texts(texts), int(k), candidates=candidates,
+            options=_with({}, filter),
+        )  # fmt: skip
+        found, coverage, generation = self._ask(question, allow_partial)
+        return Sequences(found["id"], found["distance"], found["certified"], coverage, generation)
+
+    def hybrid(
+        self,
+        sources: Sequence[tuple[str, Any]],
+        k: int,
+        *,
+        fusion: str = "rrf",
+        weights: Sequence[float] | None = None,
+        depth: int | None = None,
+        filter: str | None = None,
+        allow_partial: bool = False,
+        **options: Any,
+    ) -> Fused:
+        """Returns one ranking of several searches, as warp_hybrid_search() of one file.
+
+        sources: columns, and a query of each: a vector, or a text for a column with ``index=words`` or ``index=ngram``.
+        A query that is None finds nothing. (Scores of FTS5 depend on what else is in a file, so there are none here.)
+        fusion: ``rrf``, the sum of weight / (60 + rank), or ``linear``. depth: rows of each source that are fused.
+        """
+        if fusion not in ("rrf", "linear"):
+            raise ValueError(f"fusion: expected rrf or linear, got {fusion!r}")
+        if weights is not None and len(weights) != len(sources):
+            raise ValueError(f"weights: expected {len(sources)}, one for each source, got {len(weights)}")
+        most = depth or max(int(k), 100)
+        questions = [self._source(column, query, most, _with(options, filter)) for column, query in sources]
+
+        def ask_all(manifest: Manifest) -> tuple[Columns, float]:
+            lists, covered = [], 1.0
+            for question in questions:
+                if question is None:
+                    lists.append(ranked({}))
+                    continue
+                found, coverage = self._ask_once(manifest, question, allow_partial, None)
+                lists.append(ranked(found))
+                covered = min(covered, coverage)
+            return fuse(lists, weights or [1.0] * len(lists), fusion == "linear", int(k)), covered
+
+        found, coverage, generation = self._of_one_generation(ask_all)
+        return Fused(found["id"], found["score"], found["rank"], coverage, generation)
+
+    def _source(self, column: str, query: Any, depth: int, options: dict[str, Any]) -> Question | None:
+        if query is None:
+            return None
+        if column.lower() in self._table.vectors:
+            blobs = encoded(self._table, column, query)
+            return Question("nearest", self._table.name, column, blobs[:1], depth, options=options)
+        index = option(self._read.schema, column, "index")
+        operation = {"words": "documents", "ngram": "sequences"}.get(index)
+        if operation is None:
+            raise ValueError(f"{self._table.name}.{column} is no column of vectors, and has no index=words or ngram")
+        text_options = {key: value for key, value in options.items() if key in ("filter", "device")}
+        return Question(operation, self._table.name, column, [str(query)], depth, options=text_options)
+
+    def _ask_in_batches(
+        self, question: Question, blobs: Array, bytes_each: int, allow_partial: bool, shards: Router | None
+    ) -> tuple[Columns, float, int]:
+        """Asks as many queries at a time as one answer has room for. All are of one generation."""
+        most = max(1, _ANSWER_BYTES // bytes_each)
+        if len(blobs) <= most:
+            return self._ask(replace(question, queries=blobs), allow_partial, shards)
+
+        def ask_all(manifest: Manifest) -> tuple[Columns, float]:
+            parts = [
+                self._ask_once(manifest, replace(question, queries=blobs[i : i + most]), allow_partial, shards)
+                for i in range(0, len(blobs), most)
+            ]
+            joined = {name: np.concatenate([part[name] for part, _ in parts]) for name in parts[0][0]}
+            return joined, min(coverage for _, coverage in parts)
+
+        return self._of_one_generation(ask_all)
+
+    def _ask(self, question: Question, allow_partial: bool, shards: Router | None = None) -> tuple[Columns, float, int]:
+        return self._of_one_generation(lambda manifest: self._ask_once(manifest, question, allow_partial, shards))
+
+    def _of_one_generation(self, ask: Callable[[Manifest], tuple[Columns, float]]) -> tuple[Columns, float, int]:
+        """Begins again where files went meanwhile, because there is a newer generation for long enough."""
+        with self._flight():
+            while True:
+                manifest = self.manifest
+                try:
+                    return (*ask(manifest), manifest.generation)
+                except ClusterError:
+                    if self.manifest.generation == manifest.generation:
+                        raise
+
+    def _ask_once(
+        self, manifest: Manifest, question: Question, allow_partial: bool, router: Router | None
+    ) -> tuple[Columns, float]:
+        if router is not None:
+            return router.ask(
+                manifest, question, lambda q, shards: self._ask_shards(manifest, q, shards, allow_partial)
+            )
+        return self._ask_shards(manifest, question, manifest.shards, allow_partial)
+
+    def _ask_shards(
+        self, manifest: Manifest, question: Question, shards: Sequence[Shard], allow_partial: bool
+    ) -> tuple[Columns, float]:
+        folders = [self._folder, *manifest.replicas]
+        actors = self._actors(manifest)
+        answers, failed = actors.ask(manifest.generation, shards, folders, question, self._policy)
+        if failed and not (allow_partial and answers):
+            raise shard_error(failed)
+        missing = sum(shard.rows for shard in failed)
+        return merge(question, answers), 1.0 - missing / max(1, manifest.rows)
+
+    def _actors(self, manifest: Manifest) -> Actors:
+        with self._lock:
+            if self._started is None:
+                actors, replicas, settings, ray_options = self._options
+                resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
+                cpus = int(resources.get("CPU", 1))
+                groups = actors or max(1, min(len(manifest.shards), cpus // replicas))
+                self._started = Actors(groups, replicas, settings, ray_options)
+            return self._started
+
+    @contextmanager
+    def _flight(self) -> Iterator[None]:
+        """Waits until the batch may be searched. Raises OverloadedError where too many wait already."""
+        if not self._room.acquire(blocking=False):
+            raise OverloadedError("too many searches wait; ask again later")
+        try:
+            with self._flying:
+                yield
+        finally:
+            self._room.release()
+
+    def _router(self, column: str, queries: Any, probe: int) -> Router:
+        manifest = self.manifest
+        if manifest.centroids is None or manifest.centroids[0].lower() != column.lower():
+            raise ValueError(f"{self._table.name}.{column}: the cluster was not cut by this column; probe= needs that")
+        array = np.atleast_2d(np.asarray(queries, np.float32))
+        return Router(nearest_centroids(self._folder, manifest, array, probe))
+
+
+def _with(options: dict[str, Any], filter: str | None) -> dict[str, Any]:
+    return options if filter is None else {**options, "filter": filter}
+
+
+def _texts(texts: Any) -> list[str]:
+    return [texts] if isinstance(texts, str) else [str(text) for text in texts]

@@ -1,0 +1,79 @@
+"""What a cluster's CREATE statement says."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .._loading import connect
+from .._vectors import VectorType, as_array, encode, fetch, quoted, vector_columns
+from ._answers import Array
+from ._errors import ClusterError
+
+
+@dataclass(frozen=True)
+class Table:
+    """What a CREATE statement says."""
+
+    name: str
+    columns: tuple[str, ...]
+    vectors: dict[str, VectorType]  # by name in lower case; sparse ones are stored, and not searched
+    learning: tuple[str, ...]  # those whose index learns
+
+
+def describe(schema: str) -> Table:
+    """Runs the statement in memory.
+
+    Raises ClusterError unless it makes one warp table whose rows a cluster can have, and the SQLite module's own error
+    where it is no statement.
+    """
+    with contextlib.closing(connect(":memory:")) as db:
+        db.execute(schema)
+        made = fetch(db, "SELECT name, sql FROM sqlite_master WHERE sql LIKE 'CREATE VIRTUAL TABLE%'")
+        if len(made) != 1:
+            raise ClusterError("a cluster's schema is one statement, CREATE VIRTUAL TABLE … USING warp(…)")
+        name, statement = made[0]
+        words = " ".join(statement.replace("=", " = ").lower().split())
+        if "text primary key" in words or "content =" in words:
+            raise ClusterError(f"{name}: a cluster's rows have integer ids: no TEXT PRIMARY KEY, and no content=")
+        columns = tuple(row[1] for row in fetch(db, f"PRAGMA table_xinfo({quoted(name)})") if row[6] != 1)
+        vectors = {column: type_ for column, type_ in vector_columns(db, name).items() if type_.kind != "sparse"}
+        return Table(name, columns, vectors, tuple(column for column in vectors if _learns(db, name, column)))
+
+
+def _learns(db: Any, table: str, column: str) -> bool:
+    try:
+        fetch(db, "SELECT warp_model(?, ?)", (table, column))
+    except Exception as error:
+        if "does not learn" in str(error):
+            return False
+        raise
+    return True
+
+
+def encoded(table: Table, column: str, queries: Any) -> Array:
+    """Returns queries as a column's bytes, uint8 [q, bytes of a vector]. Raises ValueError for what are none."""
+    type_ = table.vectors.get(column.lower())
+    where = f"{table.name}.{column}"
+    if type_ is None:
+        raise ValueError(f"{where} is no column of vectors")
+    array = as_array(queries)
+    if array.ndim == 1 and array.dtype != object:
+        array = array[np.newaxis]
+    return encode(array, type_, where)
+
+
+def option(schema: str, column: str, name: str, default: str = "") -> str:
+    """Returns what a column is declared with, e.g. its distance."""
+    words = rf"\b{re.escape(column)}\W+\w+(?:\s*\[\s*\d+\s*\])?((?:[^,()]|\([^)]*\))*)"
+    declared = re.search(words, schema, re.IGNORECASE)
+    value = declared and re.search(rf"{name}\s*=\s*(\w+)", declared[1], re.IGNORECASE)
+    return value[1].lower() if value else default
+
+
+def distance(schema: str, column: str) -> str:
+    return option(schema, column, "distance(?:_metric)?", "l2")
