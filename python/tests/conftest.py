@@ -4,10 +4,13 @@ Each test with the parameter `driver` runs with every SQLite module that is ther
 """
 
 import importlib
+from importlib.util import find_spec
 
 import pytest
 
 import warplite
+
+collect_ignore = [] if find_spec("ray") else ["cluster"]
 
 
 def drivers():

@@ -179,7 +179,7 @@ class Questioner:
     def graph(self):
         """The nearest others of every row."""
         self.column = self.rng.choice(self.table.vectors)
-        if len(self.rows) > 40 or self.column.index:
+        if len(self.rows) > 40 or self.column.index or self.column.kind == 'SPARSE':
             return self.scanned()
         name, expected = self.column.name, []
         for rowid, row in self.rows.items():

@@ -1,12 +1,12 @@
-"""Tests of clusters, on a Ray of two CPUs that they start here. Without Ray there are none."""
+"""Tests of clusters, on a Ray of two CPUs that they start here. Without Ray there are none: see ../conftest.py."""
 
 import os
 
-import numpy as np
-import pytest
-
 os.environ.setdefault("RAY_AUTH_MODE", "disabled")
-ray = pytest.importorskip("ray")
+
+import numpy as np  # noqa: E402
+import pytest  # noqa: E402
+import ray  # noqa: E402
 
 import warplite  # noqa: E402
 import warplite.cluster  # noqa: E402
