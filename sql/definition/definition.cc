@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/listing.h"
 #include "sql/definition/argument_parser.h"
 #include "sql/host/statement.h"
 
@@ -202,17 +203,21 @@ const ColumnDefinition* TableDefinition::find(std::string_view name) const {
 }
 
 const ColumnDefinition& TableDefinition::vector_column(std::string_view name,
-                                                       std::string_view function) const {
+                                                       std::string_view function,
+                                                       VectorColumns taken) const {
+  const auto takes = [&](const ColumnDefinition& column) {
+    return taken == VectorColumns::kAll ? column.is_vector() : column.kind == ColumnKind::kVector;
+  };
   const ColumnDefinition* column = find(name);
-  if (column != nullptr && column->kind == ColumnKind::kVector) return *column;
-  std::string known;
-  for (const ColumnDefinition& other : columns) {
-    if (other.kind == ColumnKind::kVector) known += (known.empty() ? "" : ", ") + other.name;
-  }
-  throw Error(ErrorKind::kInvalid,
-              std::string(function) + ": " + table + "." + std::string(name) + " is " +
-                  (column == nullptr ? "no column" : "not a vector column") +
-                  "; vector columns of " + table + ": " + (known.empty() ? "none" : known));
+  if (column != nullptr && takes(*column)) return *column;
+  const auto name_of = [](const ColumnDefinition& other) -> std::string_view { return other.name; };
+  const std::string known = listing(columns, takes, name_of, ", ");
+  const char* what = column == nullptr      ? "no column"
+                     : column->is_vector() ? "a SPARSE column, which it does not take"
+                                           : "not a vector column";
+  throw Error(ErrorKind::kInvalid, std::string(function) + ": " + table + "." + std::string(name) +
+                                       " is " + what + "; vector columns of " + table + ": " +
+                                       (known.empty() ? "none" : known));
 }
 
 void check_table_name(const TableDefinition& definition, const std::string& table, Life life) {

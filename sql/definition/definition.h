@@ -18,6 +18,9 @@ enum class ModuleName { kWarp, kVec0 };
 
 enum class ColumnKind { kRowId, kTextKey, kVector, kSparse, kPlain, kPartition, kAux };
 
+// Which columns a function takes that searches vectors. kDense: sparse vectors are none.
+enum class VectorColumns { kDense, kAll };
+
 struct ColumnDefinition {
   std::string name;
   ColumnKind kind = ColumnKind::kPlain;
@@ -77,8 +80,9 @@ struct TableDefinition {
   // is left to the caller.
   engine::TableOptions options() const;
   const ColumnDefinition* find(std::string_view name) const;  // ASCII case-insensitive
-  // Throws Error{kInvalid}, for this function, that names the vector columns there are.
-  const ColumnDefinition& vector_column(std::string_view name, std::string_view function) const;
+  // Throws Error{kInvalid}, for this function, that names the columns it takes.
+  const ColumnDefinition& vector_column(std::string_view name, std::string_view function,
+                                        VectorColumns taken) const;
   bool has_content() const { return !content.table.empty(); }
 };
 

@@ -36,7 +36,7 @@ Target find_target(sqlite3_context* context, sqlite3_value** arguments, const ch
   auto& tables = *static_cast<Context*>(sqlite3_user_data(context));
   Target target{tables.find(name_argument(arguments[0], function, "warp table")), nullptr};
   target.column = &target.table->definition.vector_column(
-      name_argument(arguments[1], function, "vector column"), function);
+      name_argument(arguments[1], function, "vector column"), function, VectorColumns::kDense);
   return target;
 }
 

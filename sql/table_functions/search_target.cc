@@ -226,23 +226,9 @@ RankingOptions read_options(const Call& call, int parameter, Takers taker) {
 SearchTarget search_target(Call& call, int table_parameter, int column_parameter,
                            VectorColumns taken) {
   SearchTarget target{call.table(table_parameter), nullptr};
-  const TableDefinition& definition = target.table->definition;
-  const std::string name = call.text(column_parameter, "the name of a vector column");
-  target.column = definition.find(name);
-  const auto takes = [&](const ColumnDefinition& column) {
-    return taken == VectorColumns::kAll ? column.is_vector()
-                                        : column.kind == ColumnKind::kVector;
-  };
-  if (target.column != nullptr && takes(*target.column)) return target;
-  std::string known;
-  for (const ColumnDefinition& column : definition.columns) {
-    if (takes(column)) known += (known.empty() ? "" : ", ") + column.name;
-  }
-  throw Error(ErrorKind::kInvalid,
-              std::string(call.function()) + ": " + definition.table + "." + name + " is " +
-                  (target.column == nullptr ? "no column" : "not a vector column") +
-                  "; vector columns of " + definition.table + ": " +
-                  (known.empty() ? "none" : known));
+  target.column = &target.table->definition.vector_column(
+      call.text(column_parameter, "the name of a vector column"), call.function(), taken);
+  return target;
 }
 
 SearchOptions search_options(const Call& call, int parameter) {

@@ -23,8 +23,6 @@ struct SearchTarget {
 };
 
 // Throws Error{kInvalid} when there is no such table or vector column; it names those there are.
-// kDense: sparse vectors are none.
-enum class VectorColumns { kDense, kAll };
 SearchTarget search_target(Call& call, int table_parameter, int column_parameter,
                            VectorColumns taken = VectorColumns::kDense);
 

@@ -49,3 +49,19 @@ def integrity_fault(db, table='t'):
     except sqlite3.Error as error:
         return str(error)
     return None
+
+
+def run_oracle(oracle_of, steps, checks):
+    """A script's main: `oracle_of(db, seed, tally)` takes steps, with checks after each.
+
+    The script's arguments are the extension's path and, if given, the seed and the number of steps.
+    """
+    seed = int(sys.argv[2]) if len(sys.argv) > 2 else 1
+    steps = int(sys.argv[3]) if len(sys.argv) > 3 else steps
+    tally = Tally()
+    oracle = oracle_of(connect(':memory:', extension_path()), seed, tally)
+    for _ in range(steps):
+        oracle.step()
+        for _ in range(checks):
+            oracle.check()
+    tally.finish()

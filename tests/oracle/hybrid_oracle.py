@@ -192,17 +192,5 @@ class Oracle:
             self.tally.check(got == score, f'row {rowid}: warp_rrf of {pairs} is {got}, not {score}')
 
 
-def main():
-    seed = int(sys.argv[2]) if len(sys.argv) > 2 else 1
-    steps = int(sys.argv[3]) if len(sys.argv) > 3 else 120
-    tally = common.Tally()
-    oracle = Oracle(common.connect(':memory:', common.extension_path()), seed, tally)
-    for _ in range(steps):
-        oracle.step()
-        for _ in range(3):
-            oracle.check()
-    tally.finish()
-
-
 if __name__ == '__main__':
-    main()
+    common.run_oracle(Oracle, steps=120, checks=3)

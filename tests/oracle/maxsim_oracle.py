@@ -134,17 +134,5 @@ class Oracle:
                                       f'{options}: {got} is not {want}')
 
 
-def main():
-    seed = int(sys.argv[2]) if len(sys.argv) > 2 else 1
-    steps = int(sys.argv[3]) if len(sys.argv) > 3 else 60
-    tally = common.Tally()
-    oracle = Oracle(common.connect(':memory:', common.extension_path()), seed, tally)
-    for _ in range(steps):
-        oracle.step()
-        for _ in range(4):
-            oracle.check()
-    tally.finish()
-
-
 if __name__ == '__main__':
-    main()
+    common.run_oracle(Oracle, steps=60, checks=4)
