@@ -9,8 +9,8 @@ namespace {
 // Every function that the extension calls; tests/linked_routines.cmake finds one that is missing.
 #define WARPLITE_ROUTINES(X) \
     X(aggregate_context) X(bind_blob) X(bind_blob64) X(bind_double) X(bind_int64) X(bind_null) \
-    X(bind_parameter_count) X(bind_text64) X(blob_bytes) X(blob_close) X(blob_open) X(blob_read) \
-    X(clear_bindings) X(column_blob) X(column_bytes) X(column_count) X(column_double) \
+    X(bind_parameter_count) X(bind_text64) X(bind_zeroblob64) X(blob_bytes) X(blob_close) X(blob_open) \
+    X(blob_read) X(blob_write) X(clear_bindings) X(column_blob) X(column_bytes) X(column_count) X(column_double) \
     X(column_int) X(column_int64) X(column_text) X(column_type) X(column_value) \
     X(context_db_handle) X(create_function_v2) X(create_module_v2) X(db_config) X(db_filename) X(db_handle) \
     X(db_readonly) X(declare_vtab) X(errmsg) X(errstr) X(exec) X(extended_errcode) \

@@ -14,6 +14,7 @@ OpaqueBlock Store::Impl::load_opaque(BlockHeader header) const {
 
 void Store::Impl::write_opaque(const BlockHeader& header, std::span<const std::byte> bytes) {
   const KeepLastInsertRowid keep(db);
+  if (bytes.size() > kMostInOneStep) return write_pieces(header, bytes);
   Bytes block(kBlockHeader + bytes.size());
   if (!bytes.empty()) std::memcpy(block.data() + kBlockHeader, bytes.data(), bytes.size());
   write_block(header, {block.data(), block.size()});

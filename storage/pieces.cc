@@ -139,7 +139,7 @@ class RowReader {
   const FilePages file_;
   std::size_t slot_;  // bytes of `buffer_` for a piece
   bool direct_;
-  std::optional<BlockReader> block_;
+  std::optional<BlockPieces> block_;
   std::vector<std::byte> buffer_;
 };
 

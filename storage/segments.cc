@@ -1,5 +1,6 @@
 // Segments as they are read, and the writes that do not seal one (seal.cc does).
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <string_view>
 
@@ -30,6 +31,16 @@ std::uint32_t known_flags(BlockKind kind) {
   }
 }
 
+// Calls body(from, piece) for pieces of `bytes`, and asks between them whether it is to end.
+template <typename Byte, typename Body>
+void between_questions(std::span<Byte> bytes, const Body& body) {
+  constexpr std::size_t kPiece = std::size_t{8} << 20;
+  for (std::size_t at = 0; at < bytes.size(); at += kPiece) {
+    if (at != 0) poll_interruption();
+    body(at, bytes.subspan(at, std::min(kPiece, bytes.size() - at)));
+  }
+}
+
 bool says_missing(std::string_view message) {
   return message.starts_with("no such rowid") || message.starts_with("cannot open value");
 }
@@ -55,30 +66,32 @@ std::string Store::Impl::place(const BlockHeader& header) const {
   return segment + "column " + std::to_string(header.slot - plain_slot(0));
 }
 
-BlockReader::BlockReader(const Store::Impl& store, const BlockHeader& header) : store_(store) {
+BlockPieces::BlockPieces(const Store::Impl& store, const BlockHeader& header, Access access)
+    : store_(store) {
   const int code =
       sqlite3_blob_open(store.db, store.schema.c_str(), (store.table + "_blocks").c_str(), "data",
-                        header.id(), 0, &handle_);
+                        header.id(), access == Access::kWrite ? 1 : 0, &handle_);
   if (code == SQLITE_ERROR && says_missing(sqlite3_errmsg(store.db))) {
     storage::corrupt("block is missing");
   }
-  if (code != SQLITE_OK) throw_host(store.db, store.table);
+  check(code);
 }
 
-void BlockReader::read(std::size_t from, std::span<std::byte> out) const {
-  const int code =
-      sqlite3_blob_read(handle_, out.data(), static_cast<int>(out.size()), static_cast<int>(from));
-  if (code != SQLITE_OK) throw_host(store_.db, store_.table);
+void BlockPieces::read(std::size_t from, std::span<std::byte> out) const {
+  check(sqlite3_blob_read(handle_, out.data(), static_cast<int>(out.size()),
+                          static_cast<int>(from)));
+}
+
+void BlockPieces::write(std::size_t from, std::span<const std::byte> bytes) const {
+  check(sqlite3_blob_write(handle_, bytes.data(), static_cast<int>(bytes.size()),
+                           static_cast<int>(from)));
 }
 
 Bytes Store::Impl::read_block(const BlockHeader& header) const {
-  constexpr std::size_t kBetweenQuestions = std::size_t{8} << 20;
-  const BlockReader reader(*this, header);
-  Bytes block(reader.bytes());
-  for (std::size_t at = 0; at < block.size(); at += kBetweenQuestions) {
-    if (at != 0) poll_interruption();
-    reader.read(at, {block.data() + at, std::min(kBetweenQuestions, block.size() - at)});
-  }
+  const BlockPieces pieces(*this, header);
+  Bytes block(pieces.bytes());
+  between_questions(std::span(block.data(), block.size()),
+                    [&](std::size_t at, std::span<std::byte> piece) { pieces.read(at, piece); });
   return block;
 }
 
@@ -95,8 +108,25 @@ Bytes Store::Impl::load_block(BlockHeader& header) const {
 }
 
 void Store::Impl::write_block(const BlockHeader& header, std::span<std::byte> block) {
-  write_header(header, block);
+  const std::span<std::byte> payload = block.subspan(kBlockHeader);
+  if (payload.size() > kMostInOneStep) return write_pieces(header, payload);
+  write_header(header, payload, block.first<kBlockHeader>());
   statements.use(Sql::kWriteBlock).bind(header.id()).bind_blob(block).run();
+}
+
+void Store::Impl::write_pieces(const BlockHeader& header, std::span<const std::byte> payload) {
+  statements.use(Sql::kWriteBlock)
+      .bind(header.id())
+      .bind_zeros(kBlockHeader + payload.size())
+      .run();
+  poll_interruption();
+  const BlockPieces pieces(*this, header, BlockPieces::Access::kWrite);
+  std::array<std::byte, kBlockHeader> first;
+  write_header(header, payload, first);
+  pieces.write(0, first);
+  between_questions(payload, [&](std::size_t at, std::span<const std::byte> piece) {
+    pieces.write(kBlockHeader + at, piece);
+  });
 }
 
 void Store::Impl::write_segment(const SegmentInfo& segment) {

@@ -81,6 +81,11 @@ Execution& Execution::bind_blob(std::span<const std::byte> bytes) {
   return *this;
 }
 
+Execution& Execution::bind_zeros(std::size_t bytes) {
+  check(sqlite3_bind_zeroblob64(statement_, ++bound_, bytes));
+  return *this;
+}
+
 Execution& Execution::bind_stamp(const Stamp& stamp) {
   check(sqlite3_bind_blob(statement_, ++bound_, &stamp, sizeof stamp, SQLITE_TRANSIENT));
   return *this;

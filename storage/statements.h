@@ -66,6 +66,7 @@ class Execution {
 
   Execution& bind(std::int64_t value);
   Execution& bind_blob(std::span<const std::byte> bytes);
+  Execution& bind_zeros(std::size_t bytes);  // a blob of them
   Execution& bind_stamp(const Stamp& stamp);  // copied
   Execution& bind_cell(const Cell& cell);
 

@@ -100,6 +100,8 @@ struct Store::Impl {
   Bytes load_block(BlockHeader& header) const;
   // Fills in the header of `block`, whose payload is ready, and writes it.
   void write_block(const BlockHeader& header, std::span<std::byte> block);
+  // Writes a large one from its payload.
+  void write_pieces(const BlockHeader& header, std::span<const std::byte> payload);
   void write_segment(const SegmentInfo& segment);
   OpaqueBlock load_opaque(BlockHeader header) const;
   void write_opaque(const BlockHeader& header, std::span<const std::byte> bytes);
@@ -110,24 +112,35 @@ struct Store::Impl {
   Bytes read_block(const BlockHeader& header) const;
 };
 
-// An incremental read of one block: its pages go straight to where they are wanted. It follows them
-// from the first one on, once.
-class BlockReader {
+// One block that is read or written piece by piece: its pages go straight to where they are wanted, or
+// come from there. It follows them from the first one on, once.
+class BlockPieces {
  public:
+  enum class Access { kRead, kWrite };
   // Throws Error{kCorrupt} when there is no such block, Error{kHost}.
-  BlockReader(const Store::Impl& store, const BlockHeader& header);
-  ~BlockReader() { sqlite3_blob_close(handle_); }
-  BlockReader(const BlockReader&) = delete;
-  BlockReader& operator=(const BlockReader&) = delete;
+  BlockPieces(const Store::Impl& store, const BlockHeader& header, Access access = Access::kRead);
+  ~BlockPieces() { sqlite3_blob_close(handle_); }
+  BlockPieces(const BlockPieces&) = delete;
+  BlockPieces& operator=(const BlockPieces&) = delete;
 
   std::size_t bytes() const { return static_cast<std::size_t>(sqlite3_blob_bytes(handle_)); }
   // REQUIRES: they lie within the block.
   void read(std::size_t from, std::span<std::byte> out) const;
+  // REQUIRES: kWrite, and that they lie within the block.
+  void write(std::size_t from, std::span<const std::byte> bytes) const;
 
  private:
+  void check(int code) const {
+    if (code != SQLITE_OK) throw_host(store_.db, store_.table);
+  }
+
   const Store::Impl& store_;
   sqlite3_blob* handle_ = nullptr;
 };
+
+// SQLite takes a value in one step, which nobody can interrupt, and copies it before. Zeros it makes in
+// place; so pieces over zeros are the faster way for larger blocks, and smaller ones would be written twice.
+inline constexpr std::size_t kMostInOneStep = std::size_t{16} << 20;
 
 // The payload of a block.
 inline std::span<const std::byte> payload(const Bytes& block) {

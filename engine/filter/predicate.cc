@@ -187,7 +187,9 @@ void CompiledPredicate::compile_text_set(const std::vector<Value>& operands) {
     if (cell.kind == CellKind::kText) texts_.insert(canonical_text(cell.bytes, collation_));
   }
   if (texts_.empty()) return decide(false);
-  if (collation_ == Collation::kBinary) sieve_ = make_sieve(texts_);
+  if (collation_ != Collation::kBinary) return;
+  sieve_ = Sieve(texts_.size());
+  for (std::size_t i = 0; i < texts_.size(); ++i) sieve_.add(sieve_key(texts_[i]));
 }
 
 void CompiledPredicate::compile_real_set(const std::vector<Value>& operands) {
@@ -256,7 +258,7 @@ CompiledPredicate::Verdict CompiledPredicate::judge_values(const storage::ZoneMa
 }
 
 CompiledPredicate::Verdict CompiledPredicate::judge_test(const Cell& low, const Cell& high) const {
-  const auto outside = [&](const std::string& text) { return text < low.bytes || high.bytes < text; };
+  const auto outside = [&](std::string_view text) { return text < low.bytes || high.bytes < text; };
   const bool binary = collation_ == Collation::kBinary;
   switch (test_) {
     case Test::kNothing: return Verdict::kNone;
@@ -270,8 +272,10 @@ CompiledPredicate::Verdict CompiledPredicate::judge_test(const Cell& low, const 
     case Test::kTextCompare:
       return binary ? judge_text(op_, text_, low.bytes, high.bytes) : Verdict::kSome;
     case Test::kTextSet:
-      return binary && std::all_of(texts_.begin(), texts_.end(), outside) ? Verdict::kNone
-                                                                         : Verdict::kSome;
+      for (std::size_t i = 0; i < texts_.size(); ++i) {
+        if (!binary || !outside(texts_[i])) return Verdict::kSome;
+      }
+      return Verdict::kNone;
     case Test::kPattern:
     case Test::kHost: break;
   }

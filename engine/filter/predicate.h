@@ -5,17 +5,16 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
-#include <unordered_set>
 #include <vector>
 
 #include "engine/filter/filter.h"
 #include "engine/filter/integer_set.h"
 #include "engine/filter/interval_mask.h"
 #include "engine/filter/predicate_sieve.h"
+#include "engine/filter/text_set.h"
 
 namespace warplite::engine {
 
@@ -81,13 +80,6 @@ class CompiledPredicate {
   // Sets that come to this many intervals at most are tested one interval after another.
   static constexpr std::size_t kFewRuns = 4;
 
-  struct TextHash {
-    using is_transparent = void;
-    std::size_t operator()(std::string_view text) const {
-      return std::hash<std::string_view>()(text);
-    }
-  };
-
   void compile(const Predicate& predicate);
   void compile_numeric(Comparison op, const Cell& operand);
   void compile_text(Comparison op, const Cell& operand);
@@ -128,8 +120,7 @@ class CompiledPredicate {
   Sieve sieve_;
   std::string text_;                       // operand of kTextCompare, kPattern
   std::shared_ptr<HostTest> host_;         // of kHost
-  // Canonical under the collation.
-  std::unordered_set<std::string, TextHash, std::equal_to<>> texts_;
+  TextSet texts_;                          // of kTextSet, canonical under the collation
 };
 
 // Says whether a value that compares with the operand as `order` says satisfies the comparison.

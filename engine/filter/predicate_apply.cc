@@ -256,7 +256,9 @@ void CompiledPredicate::apply_to_texts(const Column& column, const RowWords& row
   }
   constexpr std::size_t kFewTexts = 4;
   if (!column.coded() && test_ == Test::kTextSet && binary && texts_.size() <= kFewTexts) {
-    return cut_equal_texts(column, rows, passes, {texts_.begin(), texts_.end()});
+    std::vector<std::string_view> wanted;
+    for (std::size_t i = 0; i < texts_.size(); ++i) wanted.push_back(texts_[i]);
+    return cut_equal_texts(column, rows, passes, wanted);
   }
   if (test_ == Test::kTextSet && binary) {
     return cut_tested([&](std::size_t row) {

@@ -72,7 +72,7 @@ bool CompiledPredicate::find_places(const Column& ascending, std::size_t count,
       return true;
     case Test::kTextSet:
       if (!binary) return false;
-      for (const std::string& text : texts_) add_text(ascending, count, text, out);
+      for (std::size_t i = 0; i < texts_.size(); ++i) add_text(ascending, count, texts_[i], out);
       return true;
     default: return false;
   }

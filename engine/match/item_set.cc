@@ -30,7 +30,9 @@ void append(std::string& key, const Predicate& predicate) {
     append_all(key, predicate.ranges->reals());
   }
   append(key, predicate.operands.size());
+  SparsePoll poll;
   for (const Value& operand : predicate.operands) {
+    poll();
     const Cell cell = operand.cell();
     append(key, cell.kind);
     if (cell.kind == CellKind::kInteger) append(key, cell.integer);

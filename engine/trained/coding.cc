@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "core/process/interruption.h"
+
 namespace warplite::engine {
 namespace {
 
@@ -106,7 +108,26 @@ class Recoder {
            (kind == ErrorKind::kInterrupted || kind == ErrorKind::kNoMemory);
   }
 
+  // Asks in between, and goes on: all of it names each other. The rest is what waits, or fails.
   void write() {
+    struct Later {
+      compute::Cancellation* const cancellation;
+      bool said = false;
+      bool requested() {
+        said = said || (cancellation != nullptr && cancellation->requested());
+        return false;
+      }
+    } later{context_.cancellation};
+    {
+      const Interruptible scope(&later);
+      write_now();
+    }
+    if (!later.said) return;
+    if (on_interrupt_ == OnInterrupt::kFail) throw Error(ErrorKind::kInterrupted, "interrupted");
+    waits_ = true;
+  }
+
+  void write_now() {
     if (context_.options.layout.codes_only) keep_vectors();
     for (Coded& one : coded_) {
       storage::SegmentInfo info = parts_[one.part]->info();

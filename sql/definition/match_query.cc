@@ -189,7 +189,9 @@ std::vector<Filter> QueryParser::texts(const Column& column, const Json& value) 
   if (!value.is_list() || value.list().empty()) expected(column, kTextsExpected, value);
   bool null = false;
   Predicate wanted = predicate(column, Comparison::kIn);
+  SparsePoll poll;
   for (const Json& one : value.list()) {
+    poll();
     if (!one.is_text() && !one.is_null()) expected(column, kTextsExpected, value);
     null = null || one.is_null();
     if (one.is_null()) continue;

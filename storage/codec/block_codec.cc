@@ -53,11 +53,11 @@ void expect(const char* field, Got got, Want want) {
 
 }  // namespace
 
-void write_header(const BlockHeader& header, std::span<std::byte> block) {
-  const std::span<const std::byte> payload = block.subspan(kBlockHeader);
+void write_header(const BlockHeader& header, std::span<const std::byte> payload,
+                  std::span<std::byte, kBlockHeader> out) {
   Stored to = stored(header, payload.size());
   to.checksum = block_checksum(to, payload);
-  std::memcpy(block.data(), &to, sizeof to);
+  std::memcpy(out.data(), &to, sizeof to);
 }
 
 std::uint32_t verify_block(const BlockHeader& expected, std::span<const std::byte> block) {

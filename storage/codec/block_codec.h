@@ -54,8 +54,9 @@ struct BlockHeader {
   std::int64_t id() const { return segment * kSlots + slot; }
 };
 
-// Fills the first kBlockHeader bytes of `block`; the payload after them is ready.
-void write_header(const BlockHeader& header, std::span<std::byte> block);
+// Fills in the header of a block whose payload is ready.
+void write_header(const BlockHeader& header, std::span<const std::byte> payload,
+                  std::span<std::byte, kBlockHeader> out);
 
 // Returns the flags. Throws Error{kCorrupt} unless `block` is intact and is the one expected.
 std::uint32_t verify_block(const BlockHeader& expected, std::span<const std::byte> block);

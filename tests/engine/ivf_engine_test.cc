@@ -199,30 +199,6 @@ TEST_CASE("too few rows are no reason to fail, unless training was asked for") {
   plain.commit();
 }
 
-// Says that it is to end from the n-th question on.
-class EndsAfter : public compute::Cancellation {
- public:
-  explicit EndsAfter(int questions) : left_(questions) {}
-  bool requested() override { return --left_ < 0; }
-  bool has_ended() const { return left_ < 0; }
-
- private:
-  int left_;
-};
-
-// Rows of segments that have no codes.
-std::uint32_t uncoded_rows(Session& session, std::size_t column) {
-  const auto view = session.table().view();
-  const Stamp model = view->model(column);
-  std::uint32_t rows = 0;
-  for (std::size_t i = 0; i < view->parts(); ++i) {
-    const Part& part = view->part(i);
-    const bool coded = !model.is_null() && !part.codes(column, model).is_null();
-    if (part.segment() != 0 && !coded) rows += part.live_rows();
-  }
-  return rows;
-}
-
 // The first column with 16 lists: enough rows for them come in one transaction.
 TableOptions options_that_train(bool codes_only) {
   TableOptions options = ivf_options();

@@ -230,6 +230,37 @@ TEST_CASE("lsh: a view in use goes on while the table learns again or is rewritt
   table.check(question);
 }
 
+// Codes of 30 MB, which a COMMIT writes in pieces.
+TEST_CASE("lsh: a transaction whose end is interrupted while it writes codes keeps its rows") {
+  constexpr int kMany = 1 << 30;
+  constexpr std::uint32_t kRows = 4096;
+  TableOptions options = ivf_options(kRows);
+  options.layout.vectors.resize(1);
+  options.vectors = {{"l2", Distance::kL2, testing::spec("lsh", "m=4096 width=20")}};
+  int asked = 0;  // without an interrupt
+  for (int back = 0; back < 6; ++back) {
+    CAPTURE(back);
+    TemporaryFile file;
+    IvfSession session(file.path(), options, true);
+    std::mt19937 random(31);
+    session.begin();
+    session.insert_many(random, kRows);
+    EndsAfter cancellation(back == 0 ? kMany : asked - back);
+    session.table().sync(&cancellation, {});
+    session.db().run("COMMIT");
+    session.table().commit();
+    if (back == 0) asked = kMany - cancellation.left();
+    CHECK(cancellation.has_ended() == (back != 0));
+    CHECK(session.table().view()->live_rows() == kRows);
+    check_integrity(session);
+    session.begin();
+    session.insert(random);
+    session.commit();
+    CHECK(uncoded_rows(session, 0) == 0);
+    check_integrity(session);
+  }
+}
+
 TEST_CASE("lsh: on devices with memory of their own, and without those that fail") {
   FakeGpus gpus(1);
   gpus.start();

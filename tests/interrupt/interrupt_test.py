@@ -19,8 +19,6 @@ import time
 MOMENTS = (0.01, 0.05, 0.15, 0.4)
 SECONDS_TO_END = 0.15      # of the median
 SECONDS_BETWEEN_CALLS = 0.15
-# SQLite takes a block of codes, of 30 MB and more here, in one step that nobody can interrupt.
-LARGE_BLOCKS = {'code e2lsh': 0.3}
 STEPS = 1000               # between calls of the progress handler
 PATIENCE = 0.6             # of the progress handler
 
@@ -318,7 +316,7 @@ def check(long, words, prepared):
         db.execute('ROLLBACK')
     db.close()
     median = statistics.median(ends) if ends else 0
-    holds = median <= SECONDS_TO_END and gap <= LARGE_BLOCKS.get(long.name, SECONDS_BETWEEN_CALLS)
+    holds = median <= SECONDS_TO_END and gap <= SECONDS_BETWEEN_CALLS
     print('%s%-36s ends after %s ms; %d calls, %.0f ms between two at most' %
           ('' if holds else 'FAILED: ', long.name,
            ' '.join('%.0f' % (1000 * end) for end in ends) or '-', calls, 1000 * gap), flush=True)

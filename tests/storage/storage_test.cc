@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "core/process/interruption.h"
 #include "tests/support/storage_fixture.h"
 
 namespace warplite::storage {
@@ -89,6 +90,31 @@ TEST_CASE("storage: models and codes round-trip, each under a fresh stamp") {
   stale.codes[1].model = model;
   table.store.write_entry(stale);
   CHECK(table.store.check(10).size() == 1);
+}
+
+TEST_CASE("storage: a large block is written in pieces, and who asks may end that") {
+  struct Asked {
+    int questions = 0, ends_at = -1;
+    bool requested() { return questions++ == ends_at; }
+  } asked;
+  const Interruptible scope(&asked);
+  Database db;
+  Filled table(db);
+  table.read_all();
+  State state = table.store.read_state();
+  std::mt19937_64 random(5);
+  std::vector<std::uint64_t> numbers((std::size_t{33} << 20) / 8);
+  for (std::uint64_t& number : numbers) number = random();
+  const auto bytes = std::as_bytes(std::span(numbers));
+  asked = {0, 2};  // the third
+  thrown(ErrorKind::kInterrupted, [&] { table.store.write_model(state, 1, bytes); });
+  asked = {};
+  table.store.write_model(state, 1, bytes);
+  CHECK(asked.questions == 5);
+  write_state(table.store, state);
+  const OpaqueBlock block = table.store.load_model(state.models[1], 1);
+  CHECK(std::equal(block.payload.begin(), block.payload.end(), bytes.begin(), bytes.end()));
+  CHECK(db.value("SELECT last_insert_rowid()") == "0");
 }
 
 TEST_CASE("storage: segments round-trip, in place or gathered") {

@@ -199,6 +199,31 @@ inline bool has_codes(const View& view, std::size_t column) {
   return false;
 }
 
+// Says that it is to end from the n-th question on.
+class EndsAfter : public compute::Cancellation {
+ public:
+  explicit EndsAfter(int questions) : left_(questions) {}
+  bool requested() override { return --left_ < 0; }
+  bool has_ended() const { return left_ < 0; }
+  int left() const { return left_; }
+
+ private:
+  int left_;
+};
+
+// Rows of segments that have no codes.
+inline std::uint32_t uncoded_rows(IvfSession& session, std::size_t column) {
+  const auto view = session.table().view();
+  const Stamp model = view->model(column);
+  std::uint32_t rows = 0;
+  for (std::size_t i = 0; i < view->parts(); ++i) {
+    const Part& part = view->part(i);
+    const bool coded = !model.is_null() && !part.codes(column, model).is_null();
+    if (part.segment() != 0 && !coded) rows += part.live_rows();
+  }
+  return rows;
+}
+
 inline std::vector<std::string> faults_of(IvfSession& session) {
   return session.table().integrity_check();
 }
