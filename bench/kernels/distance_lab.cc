@@ -13,6 +13,7 @@
 
 #include "bench/machine_peaks.h"
 #include "compute/device.h"
+#include "core/bytes.h"
 #include "core/half.h"
 #include "cpu/cpu_device.h"
 #include "cpu/runtime/targets.h"
@@ -53,14 +54,14 @@ std::string name_of(const Experiment& e) {
   return e.target[0] == 0 ? name : name + " " + e.target;
 }
 
-using Data = std::vector<std::byte>;
+using Data = Bytes;  // on huge pages, as the product has its vectors
 
 std::shared_ptr<Data> random_vectors(ElementType type, std::size_t rows, std::uint32_t dim,
                                      std::uint64_t seed) {
   auto data = std::make_shared<Data>(rows * bytes_per_vector(type, dim));
   std::mt19937_64 random(seed);
   if (type == ElementType::kInt8 || type == ElementType::kBit) {
-    for (std::byte& byte : *data) byte = static_cast<std::byte>(random());
+    for (std::size_t i = 0; i < data->size(); ++i) data->data()[i] = static_cast<std::byte>(random());
     return data;
   }
   for (std::size_t i = 0; i < rows * dim; ++i) {
@@ -169,6 +170,13 @@ std::vector<Experiment> experiments() {
   constexpr auto kF32 = ElementType::kFloat32;
   constexpr std::uint32_t kRows = 100000;
   std::vector<Experiment> all;
+  for (std::uint32_t dim : {768u, 384u, 128u, 96u}) {
+    for (std::size_t queries : {2, 3, 4, 6, 8, 16, 32, 64, 100}) {
+      for (unsigned threads : {1u, 2u}) {
+        all.push_back({kF32, Distance::kL2, kRows, dim, queries, 10, 1, threads});
+      }
+    }
+  }
   for (std::uint32_t dim : {384u, 128u}) {
     for (unsigned threads : {1u, 2u}) {
       all.push_back({kF32, Distance::kL2, kRows, dim, 1, 10, 1, threads});
@@ -184,9 +192,6 @@ std::vector<Experiment> experiments() {
       all.push_back({type, Distance::kL2, kRows, dim, 1, 10});
     }
     all.push_back({ElementType::kBit, Distance::kHamming, kRows, dim * 8, 1, 10});
-    for (std::size_t queries : {2, 3, 4, 6, 8, 16, 100}) {
-      all.push_back({kF32, Distance::kL2, kRows, dim, queries, 10});
-    }
     for (unsigned threads : {1u, 2u}) {
       all.push_back({kF32, Distance::kL2, kRows, dim, 1000, 10, 1, threads});
     }

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstring>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "compute/devices/guarded.h"
@@ -17,6 +18,9 @@ constexpr std::chrono::milliseconds kBetweenQuestions{15};
 // passes that do not.
 constexpr int kPartToWait = 4;
 constexpr unsigned kHurriedPasses = 32;
+// Waiting for them begins awake: to sleep and to wake takes as long as most of them take to come.
+constexpr std::chrono::milliseconds kAwake{1};
+constexpr std::size_t kMostPast = 16;
 
 bool same_live(const Block& a, const Block& b) {
   if (a.live == b.live) return true;
@@ -101,12 +105,13 @@ struct Gatherer::Turn {
   ~Turn() {
     if (!lock.owns_lock()) lock.lock();
     if (group->waiting.empty()) {
+      of.remember(*group);
       of.groups_.erase(group);
       return;
     }
     group->leader = std::move(group->waiting.front());
     group->waiting.pop_front();
-    group->leader->state = State::kLeads;
+    group->leader->become(State::kLeads);
     group->leader->changed.notify_one();
   }
   Turn(const Turn&) = delete;
@@ -145,6 +150,18 @@ void Gatherer::forget_other_processes() {
 Gatherer::Request::Request(const Workload& of, HitTable& to)
     : work(&of), best(&to), queries(of.queries.rows), segments(fingerprint(compute::segments(of))) {}
 
+void Gatherer::Request::become(State to) {
+  const std::lock_guard own(mutex);
+  state = to;
+}
+
+bool Gatherer::Request::is_over() {
+  std::unique_lock own(mutex);
+  return changed.wait_for(own, kBetweenQuestions, [this] {
+    return state != State::kWaiting && state != State::kTaken;
+  });
+}
+
 Gatherer::Fingerprint Gatherer::fingerprint(std::span<const Block> blocks) {
   Fingerprint print{blocks.size(), ~std::uint64_t{blocks.size()}};
   for (const Block& block : blocks) {
@@ -179,29 +196,51 @@ Gatherer::Groups::iterator Gatherer::find(const Request& request) {
   });
 }
 
+// As far as they are just over: to wait for those who do not come is of little harm, so that a
+// fingerprint is enough to know them by.
+Gatherer::Habit Gatherer::recall(const Request& request) {
+  const auto found = std::find_if(past_.begin(), past_.end(), [&](const Past& past) {
+    return past.segments.low == request.segments.low && past.segments.high == request.segments.high;
+  });
+  if (found == past_.end()) return {};
+  const bool just_over = Clock::now() - found->ended <= found->habit.took;
+  const Habit habit = just_over ? found->habit : Habit{};
+  past_.erase(found);
+  return habit;
+}
+
+// Without memory for it, the next pass waits for nobody.
+void Gatherer::remember(const Group& group) {
+  if (group.habit.asked < 2) return;
+  if (past_.size() == kMostPast) past_.erase(past_.begin());
+  static_cast<void>(guarded([&] {
+    past_.push_back({group.leader->segments, group.habit, Clock::now()});
+  }));
+}
+
 Status Gatherer::gather(const Workload& work, HitTable& best, const Run& run) {
   const auto request = std::make_shared<Request>(work, best);
   std::unique_lock lock(mutex_);
   forget_other_processes();
   auto group = find(*request);
   if (group == groups_.end()) {
-    group = groups_.insert(group, Group{.leader = request});
+    group = groups_.insert(group, Group{.leader = request, .habit = recall(*request)});
   } else {
     Status status;
     const bool runs = wait_for_turn(*group, request, lock, status);
-    if (!runs || request->state == State::kAlone) {
-      lock.unlock();
-      if (runs) return run(work, best);
-      return status.ok() ? finish(*request, run) : status;
-    }
+    if (!runs) return status.ok() ? finish(*request, run) : status;
+    if (request->state == State::kAlone) return run(work, best);
+    lock.lock();
   }
   Status status;
+  Requests members;
   {
     const Turn turn(*this, group, lock);
     wait_for_others(*group, lock);
-    status = lead(*group, lock, run);
+    status = lead(*group, members, lock, run);
   }
   lock.unlock();
+  for (const auto& member : members) member->changed.notify_one();
   return status.ok() ? finish(*request, run) : status;
 }
 
@@ -214,61 +253,53 @@ Status Gatherer::finish(const Request& request, const Run& run) {
 }
 
 void Gatherer::wait_for_others(Group& group, std::unique_lock<std::mutex>& lock) {
-  const auto are_there = [&group] { return group.waiting.size() + 1 >= group.asked; };
+  Habit& habit = group.habit;
+  const auto are_there = [&] { return group.waiting.size() + 1 >= habit.asked; };
   if (are_there()) return;
-  if (group.in_a_hurry != 0) {
-    --group.in_a_hurry;
+  if (habit.in_a_hurry != 0) {
+    --habit.in_a_hurry;
     return;
   }
-  const std::size_t before = group.waiting.size(), missing = group.asked - 1 - before;
-  group.leader->changed.wait_until(lock, Clock::now() + group.took / kPartToWait, are_there);
+  const std::size_t before = group.waiting.size(), missing = habit.asked - 1 - before;
+  const Clock::time_point begin = Clock::now(), end = begin + habit.took / kPartToWait;
+  while (!are_there() && Clock::now() < std::min(end, begin + kAwake)) {
+    lock.unlock();
+    std::this_thread::yield();
+    lock.lock();
+  }
+  group.leader->changed.wait_until(lock, end, are_there);
   const std::size_t come = group.waiting.size() - std::min(before, group.waiting.size());
-  if (2 * come < missing) group.in_a_hurry = kHurriedPasses;
+  if (2 * come < missing) habit.in_a_hurry = kHurriedPasses;
 }
 
-// True: the request is to run, as the leader or alone; false: it has ended.
+// True: the request is to run, as the leader or alone; false: it has ended. Lets go of the lock.
 bool Gatherer::wait_for_turn(Group& group, const std::shared_ptr<Request>& request,
                              std::unique_lock<std::mutex>& lock, Status& status) {
   const Workload& work = *request->work;
   group.waiting.push_back(request);
-  if (group.leader->state == State::kLeads && group.waiting.size() + 1 == group.asked) {
+  if (group.leader->state == State::kLeads && group.waiting.size() + 1 == group.habit.asked) {
     group.leader->changed.notify_one();
   }
-  while (true) {
-    switch (request->state) {
-      case State::kLeads:
-      case State::kAlone:
-        return true;
-      case State::kDone:
-        return false;
-      case State::kFailed:
-        status = {ErrorKind::kNoMemory, "out of memory"};
-        return false;
-      case State::kWaiting:
-      case State::kTaken:
-      case State::kAbandoned:
-        break;
-    }
-    const auto woken = request->changed.wait_for(lock, kBetweenQuestions);
-    if (woken == std::cv_status::no_timeout) continue;
-    lock.unlock();
-    const bool cancelled = asks_to_end(work.cancellation);
-    lock.lock();
+  lock.unlock();
+  while (!request->is_over()) {
+    if (!asks_to_end(work.cancellation)) continue;
+    const std::lock_guard again(mutex_);
     // Whoever leads has to let the next one lead; it finds out by itself that it is to end.
-    const bool waits = request->state == State::kWaiting || request->state == State::kTaken;
-    if (!cancelled || !waits) continue;
+    if (request->state != State::kWaiting && request->state != State::kTaken) continue;
     // The group is there as long as one of its members waits.
     if (request->state == State::kWaiting) group.waiting.remove(request);
-    request->state = State::kAbandoned;
+    request->become(State::kAbandoned);
     status = {ErrorKind::kInterrupted, "interrupted"};
     return false;
   }
+  if (request->state == State::kFailed) status = {ErrorKind::kNoMemory, "out of memory"};
+  return request->state == State::kLeads || request->state == State::kAlone;
 }
 
-// Runs the leader's search, with all that wait and can share its pass.
-Status Gatherer::lead(Group& group, std::unique_lock<std::mutex>& lock, const Run& run) {
+// Runs the leader's search, with all that wait and can share its pass: those are told afterwards.
+Status Gatherer::lead(Group& group, Requests& members, std::unique_lock<std::mutex>& lock,
+                      const Run& run) {
   const Request& leader = *group.leader;
-  Requests members;
   members.push_back(group.leader);
   take_along(group, members);
   const std::size_t together = members.size();
@@ -281,8 +312,8 @@ Status Gatherer::lead(Group& group, std::unique_lock<std::mutex>& lock, const Ru
     status = guarded([&] { return run(*leader.work, *leader.best); });
     lock.lock();
   }
-  group.took = Clock::now() - begin;
-  group.asked = together + group.waiting.size();
+  group.habit.took = Clock::now() - begin;
+  group.habit.asked = together + group.waiting.size();
   return status;
 }
 
@@ -293,7 +324,7 @@ void Gatherer::take_along(Group& group, Requests& members) {
     Request& next = *group.waiting.front();
     if (!fit(*members.front(), next) || queries + next.queries > kMostGathered) break;
     queries += next.queries;
-    next.state = State::kTaken;
+    next.become(State::kTaken);
     members.splice(members.end(), group.waiting, group.waiting.begin());
   }
 }
@@ -315,9 +346,7 @@ Status Gatherer::run_together(Group& group, Requests& members, std::unique_lock<
     send_back(group, members);  // the leader's interrupt is not theirs
   } else {
     for (const auto& member : members) {
-      if (member->state != State::kTaken) continue;
-      member->state = State::kAlone;
-      member->changed.notify_one();
+      if (member->state == State::kTaken) member->become(State::kAlone);
     }
   }
   return status;
@@ -334,8 +363,7 @@ void Gatherer::hand_out(Requests& members, Batch& batch) {
       }
     });
     member->has_segments_only = !batch.whole;
-    member->state = merged.ok() ? State::kDone : State::kFailed;
-    member->changed.notify_one();
+    member->become(merged.ok() ? State::kDone : State::kFailed);
   }
 }
 
@@ -343,7 +371,7 @@ void Gatherer::hand_out(Requests& members, Batch& batch) {
 void Gatherer::send_back(Group& group, Requests& members) {
   members.pop_front();
   members.remove_if([](const auto& member) { return member->state != State::kTaken; });
-  for (const auto& member : members) member->state = State::kWaiting;
+  for (const auto& member : members) member->become(State::kWaiting);
   group.waiting.splice(group.waiting.begin(), members);
 }
 

@@ -72,22 +72,39 @@ class Gatherer {
     const Workload* work;
     HitTable* best;
     std::size_t queries;
+    // Sets the state, under the gatherer's lock; notify after that was let go.
+    void become(State to);
+    // Waits a moment for the state to be one that ends the waiting. Says whether it is; needs no lock of
+    // the gatherer's, for which those who were answered together would queue.
+    bool is_over();
+
     Fingerprint segments;
-    State state = State::kWaiting;
-    bool has_segments_only = false;   // its tail is left to it
-    std::condition_variable changed;  // the state, other than to kTaken
+    State state = State::kWaiting;   // changed under the gatherer's lock and this one
+    bool has_segments_only = false;  // its tail is left to it
+    std::mutex mutex;
+    std::condition_variable changed;  // of who waits, or leads and waits for others
   };
   using Requests = std::list<std::shared_ptr<Request>>;
   using Clock = std::chrono::steady_clock;
-  // Searches for the same rows: one runs, the others wait.
-  struct Group {
-    std::shared_ptr<Request> leader;
-    Requests waiting = {};      // in the order in which they came
+  // Says whether the next pass is to wait for others.
+  struct Habit {
     Clock::duration took = {};  // the last pass
     std::size_t asked = 0;      // searches that were in it, or waited when it ended
     unsigned in_a_hurry = 0;    // passes that wait for nobody, since it was of no use
   };
+  // Searches for the same rows: one runs, the others wait.
+  struct Group {
+    std::shared_ptr<Request> leader;
+    Requests waiting = {};  // in the order in which they came
+    Habit habit = {};
+  };
   using Groups = std::list<Group>;
+  // What is left of a group all of whose searches were answered at once, for when they ask again.
+  struct Past {
+    Fingerprint segments;
+    Habit habit;
+    Clock::time_point ended;
+  };
   struct Batch;
   struct Turn;
 
@@ -97,11 +114,13 @@ class Gatherer {
   static Fingerprint fingerprint(std::span<const Block> blocks);
   static bool together(const Request& a, const Request& b);
   Groups::iterator find(const Request& request);
+  Habit recall(const Request& request);
+  void remember(const Group& group);
   bool wait_for_turn(Group& group, const std::shared_ptr<Request>& request,
                      std::unique_lock<std::mutex>& lock, Status& status);
   static void wait_for_others(Group& group, std::unique_lock<std::mutex>& lock);
   static Status finish(const Request& request, const Run& run);
-  Status lead(Group& group, std::unique_lock<std::mutex>& lock, const Run& run);
+  Status lead(Group& group, Requests& members, std::unique_lock<std::mutex>& lock, const Run& run);
   static void take_along(Group& group, Requests& members);
   Status run_together(Group& group, Requests& members, std::unique_lock<std::mutex>& lock,
                       const Run& run);
@@ -113,7 +132,8 @@ class Gatherer {
   const std::size_t least_bytes_;
   mutable std::mutex mutex_;
   unsigned forks_ = forks();
-  Groups groups_;  // that run
+  Groups groups_;          // that run
+  std::vector<Past> past_;  // the latest last
   std::size_t taken_along_ = 0;
 };
 

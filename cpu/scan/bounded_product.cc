@@ -14,6 +14,7 @@ constexpr double kFloor = 0x1p-40;
 constexpr std::uint32_t kLargestDim = 1u << 16;
 constexpr std::size_t kDepth = 512;  // elements multiplied between visits of the sums
 constexpr std::size_t kBlockBytes = 256 << 10;
+constexpr std::size_t kStripBytes = 32 << 10;  // the same of strips: few panels read them again
 constexpr std::size_t kBlockRows = 512;
 constexpr std::size_t kDotsBytes = 64 << 10;
 constexpr std::size_t kGroupSteps = std::size_t{1} << 26;  // multiply-adds between looks at `stop`
@@ -79,7 +80,10 @@ BoundedProduct::BoundedProduct(const GemmKernels& gemm, Distance distance, Eleme
 }
 
 void BoundedProduct::choose_blocks() {
-  const std::size_t fitting = kBlockBytes / (dim_ * sizeof(float)) / gemm_.rows * gemm_.rows;
+  constexpr std::size_t kStrip = GemmKernels::kStrip;
+  row_size_ = panel_.strips ? (dim_ + kStrip - 1) / kStrip * kStrip : dim_;
+  const std::size_t bytes = panel_.strips ? kStripBytes : kBlockBytes;
+  const std::size_t fitting = bytes / (dim_ * sizeof(float)) / gemm_.rows * gemm_.rows;
   block_rows_ = std::clamp(fitting, gemm_.rows, kBlockRows);
   const std::size_t panel_dots = block_rows_ * panel_.queries;
   panel_group_ = std::max<std::size_t>(1, std::min(kDotsBytes / (panel_dots * sizeof(float)),
@@ -128,7 +132,7 @@ void BoundedProduct::pack_queries(const MatrixView& queries, Queries* out) const
 BoundedProduct::Rows BoundedProduct::make_rows(std::size_t rows) const {
   Rows out;
   const std::size_t padded = padded_rows(rows);
-  out.packed = Bytes(padded * dim_ * sizeof(float));
+  out.packed = Bytes(padded * row_size_ * sizeof(float));
   out.halves.resize(padded);
   out.norms.resize(padded);
   out.squares.resize(gemm_.rows);
@@ -150,13 +154,14 @@ void BoundedProduct::pack_rows(std::size_t n, const RowAt& row_at, Rows* out) co
   const bool unit = distance_ == Distance::kCosine, l2 = distance_ == Distance::kL2;
   const PackSource source{type_, dim_, centre_.empty() ? nullptr : centre_.data(),
                           static_cast<float>(row_scale_), unit};
+  const GemmKernels::Pack pack = panel_.strips ? gemm_.pack_strips : gemm_.pack;
   float* packed = reinterpret_cast<float*>(out->packed.data());
   Vectors vectors(gemm_.rows);
   for (std::size_t first = 0; first < n; first += gemm_.rows) {
     for (std::size_t i = 0; i < gemm_.rows; ++i) {
       vectors[i] = first + i < n ? row_at(first + i) : nullptr;
     }
-    gemm_.pack(source, vectors.data(), gemm_.rows, packed + first * dim_, out->squares.data());
+    pack(source, vectors.data(), gemm_.rows, packed + first * row_size_, out->squares.data());
     for (std::size_t i = 0; i < gemm_.rows; ++i) {
       const double square = unit ? 1 : out->squares[i];
       const bool usable = square <= kLargestSquare;
@@ -172,18 +177,20 @@ void BoundedProduct::pack_rows(std::size_t n, const RowAt& row_at, Rows* out) co
 void BoundedProduct::multiply(const Queries& queries, std::size_t first_panel, std::size_t panels,
                               const Rows& packed, std::size_t rows, float* dots,
                               std::span<const std::byte> next) const {
-  const std::size_t width = panel_.queries;
-  const auto* panel =
-      reinterpret_cast<const float*>(queries.panels.data()) + first_panel * width * dim_;
+  const std::size_t width = panel_.queries, size = width * dim_;
+  const auto* panel = reinterpret_cast<const float*>(queries.panels.data()) + first_panel * size;
   const auto* tile = reinterpret_cast<const float*>(packed.packed.data());
-  const std::size_t used = padded_rows(rows);
-  for (std::size_t at = 0; at < dim_; at += kDepth) {
-    const std::size_t depth = std::min<std::size_t>(kDepth, dim_ - at);
+  const std::size_t used = padded_rows(rows), most = panel_.strips ? dim_ : kDepth;
+  for (std::size_t at = 0; at < dim_; at += most) {
+    const std::size_t depth = std::min<std::size_t>(most, dim_ - at);
     for (std::size_t r = 0; r < used; r += gemm_.rows) {
-      if (at == 0) ask_for(next.subspan(next.size() * r / used, next.size() * gemm_.rows / used));
+      const auto soon = next.subspan(next.size() * r / used, next.size() * gemm_.rows / used);
+      if (!panel_.strips && at == 0) ask_for(soon);
       for (std::size_t p = 0; p < panels; ++p) {
-        panel_.multiply(panel + (p * dim_ + at) * width, tile + r * dim_ + at * gemm_.rows, depth,
-                       at != 0, dots + p * width * block_rows_ + r, block_rows_);
+        panel_.multiply(panel + p * size + at * width, tile + r * row_size_ + at * gemm_.rows, depth,
+                        at != 0, dots + p * width * block_rows_ + r, block_rows_,
+                        p == 0 && !soon.empty() ? Ahead{soon.data(), bytes_per_vector(type_, 1)}
+                                                : Ahead{});
       }
     }
   }

@@ -62,7 +62,7 @@ class BoundedProduct {
     std::vector<Query> bounds;
   };
   struct Rows {
-    Bytes packed;  // [group of gemm.rows][element][row of the group]
+    Bytes packed;  // tiles of gemm.rows
     std::vector<float> halves, norms;
     std::vector<double> squares;  // of one group
   };
@@ -134,6 +134,7 @@ class BoundedProduct {
   const Distance distance_;
   const ElementType type_;
   const std::uint32_t dim_;
+  std::size_t row_size_ = 0;     // floats of a packed row
   std::size_t block_rows_ = 0;   // a multiple of gemm_.rows
   std::size_t panel_group_ = 0;
   std::vector<float> centre_;

@@ -33,14 +33,16 @@ using FloatVector = hn::VFromD<Floats>;
 // value. 32 registers hold 14 queries, 16 hold 6.
 #if HWY_TARGET == HWY_AVX3 || HWY_ARCH_ARM_A64
 constexpr std::size_t kWide = 14, kNarrow = 8;
+constexpr std::size_t kMostSums = 16;  // of strips, which need a register of each query, too
 #else
 constexpr std::size_t kWide = 6, kNarrow = 4;
+constexpr std::size_t kMostSums = 8;
 #endif
 constexpr std::size_t kRows = 2 * kLanes;
 
 template <std::size_t kQueries>
 void multiply(const float* HWY_RESTRICT panel, const float* HWY_RESTRICT tile, std::size_t depth,
-              bool accumulate, float* HWY_RESTRICT dots, std::size_t leading) {
+              bool accumulate, float* HWY_RESTRICT dots, std::size_t leading, Ahead) {
   FloatVector sums[kQueries][2];
   HWY_UNROLL(16)
   for (std::size_t q = 0; q < kQueries; ++q) {
@@ -157,7 +159,7 @@ void least_two(const float* HWY_RESTRICT dots, const float* HWY_RESTRICT halves,
 
 // Elements are converted a strip at a time, so that strips of all rows stay in the
 // first-level cache until they are transposed.
-constexpr std::size_t kStrip = 64;
+constexpr std::size_t kStrip = GemmKernels::kStrip;
 
 void ask_for(const std::byte* from, std::size_t bytes) {
   for (std::size_t at = 0; at < bytes; at += 64) __builtin_prefetch(from + at);
@@ -171,39 +173,55 @@ HWY_INLINE FloatVector first_lanes(const std::byte* from, std::size_t n) {
   return Element::load_floats(kFloats, padded);
 }
 
-// strip = (elements − centre) · scale, then zeros to the end of a pair of vectors.
+// strip = (elements − centre) · scale, then zeros to the end of a pair of vectors. Returns the sum of
+// their squares by lanes.
 template <class Element>
-HWY_INLINE void convert(const std::byte* from, const float* centre, float scale, std::size_t n,
-                        float* HWY_RESTRICT strip) {
+HWY_INLINE FloatVector convert(const std::byte* from, const float* centre, float scale,
+                               std::size_t n, float* HWY_RESTRICT strip) {
   const FloatVector factor = hn::Set(kFloats, scale);
+  FloatVector even = hn::Zero(kFloats), odd = hn::Zero(kFloats);
+  const auto write = [&](FloatVector value, std::size_t at, FloatVector& sum) HWY_ATTR {
+    value = hn::Mul(value, factor);
+    hn::StoreU(value, kFloats, strip + at);
+    sum = hn::MulAdd(value, value, sum);
+  };
+  const auto whole = [&](std::size_t at, FloatVector& sum) HWY_ATTR {
+    const FloatVector value = Element::load_floats(kFloats, from + at * Element::kBytes);
+    write(centre == nullptr ? value : hn::Sub(value, hn::LoadU(kFloats, centre + at)), at, sum);
+  };
+  const auto last = [&](std::size_t at, FloatVector& sum) HWY_ATTR {
+    if (at + kLanes <= n) return whole(at, sum);
+    if (at >= n) return hn::StoreU(hn::Zero(kFloats), kFloats, strip + at);
+    FloatVector value = first_lanes<Element>(from + at * Element::kBytes, n - at);
+    if (centre != nullptr) {
+      const auto* bytes = reinterpret_cast<const std::byte*>(centre + at);
+      value = hn::Sub(value, first_lanes<Elements<ElementType::kFloat32>>(bytes, n - at));
+    }
+    write(value, at, sum);
+  };
   std::size_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) {
-    FloatVector value = Element::load_floats(kFloats, from + i * Element::kBytes);
-    if (centre != nullptr) value = hn::Sub(value, hn::LoadU(kFloats, centre + i));
-    hn::StoreU(hn::Mul(value, factor), kFloats, strip + i);
+  for (; i + 2 * kLanes <= n; i += 2 * kLanes) {
+    whole(i, even);
+    whole(i + kLanes, odd);
   }
   if (i < n) {
-    FloatVector value = first_lanes<Element>(from + i * Element::kBytes, n - i);
-    if (centre != nullptr) {
-      const auto* bytes = reinterpret_cast<const std::byte*>(centre + i);
-      value = hn::Sub(value, first_lanes<Elements<ElementType::kFloat32>>(bytes, n - i));
-    }
-    hn::StoreU(hn::Mul(value, factor), kFloats, strip + i);
-    i += kLanes;
+    last(i, even);
+    last(i + kLanes, odd);
   }
-  if (i % (2 * kLanes) != 0) hn::StoreU(hn::Zero(kFloats), kFloats, strip + i);
+  return hn::Add(even, odd);
 }
 
-void convert(ElementType type, const std::byte* from, const float* centre, float scale,
-             std::size_t n, float* strip) {
+FloatVector convert(ElementType type, const std::byte* from, const float* centre, float scale,
+                    std::size_t n, float* strip) {
   using enum ElementType;
   switch (type) {
     case kFloat32: return convert<Elements<kFloat32>>(from, centre, scale, n, strip);
     case kFloat16: return convert<Elements<kFloat16>>(from, centre, scale, n, strip);
     case kBFloat16: return convert<Elements<kBFloat16>>(from, centre, scale, n, strip);
     case kInt8: return convert<Elements<kInt8>>(from, centre, scale, n, strip);
-    case kBit: return;
+    case kBit: break;
   }
+  return hn::Zero(kFloats);
 }
 
 // Returns the square in double, of a strip that is padded with zeros.
@@ -221,21 +239,30 @@ double exact_square(const float* strip, std::size_t n) {
   return hn::GetLane(hn::SumOfLanes(doubles, hn::Add(even, odd)));
 }
 
-// Returns the square in float32, with a relative error of at most 16 units: no lane adds more than
-// eight squares, and their sum takes a few additions.
-double rounded_square(const float* strip, std::size_t n) {
+// Sums squares of float32, a strip at a time, with a relative error of at most 16 units: no lane adds
+// more than eight squares before it adds a few other sums, or goes on in double.
+class Squares {
+ public:
+  HWY_INLINE Squares() : sums_(hn::Zero(Doubles())) {}
+  HWY_INLINE double sum() const { return hn::GetLane(hn::SumOfLanes(Doubles(), sums_)); }
+
+  // `lanes`: what convert() has returned for the strip.
+  HWY_INLINE void add([[maybe_unused]] FloatVector lanes, [[maybe_unused]] const float* strip,
+                      [[maybe_unused]] std::size_t n) {
 #if HWY_TARGET == HWY_SCALAR
-  return exact_square(strip, n);
+    sums_ = hn::Add(sums_, hn::Set(Doubles(), exact_square(strip, n)));
 #else
-  FloatVector even = hn::Zero(kFloats), odd = hn::Zero(kFloats);
-  for (std::size_t i = 0; i < n; i += 2 * kLanes) {
-    const FloatVector a = hn::LoadU(kFloats, strip + i), b = hn::LoadU(kFloats, strip + i + kLanes);
-    even = hn::MulAdd(a, a, even);
-    odd = hn::MulAdd(b, b, odd);
-  }
-  return static_cast<double>(hn::GetLane(hn::SumOfLanes(kFloats, hn::Add(even, odd))));
+    const hn::Rebind<float, Doubles> half;
+    const auto low = hn::PromoteTo(Doubles(), hn::LowerHalf(half, lanes));
+    const auto high = hn::PromoteTo(Doubles(), hn::UpperHalf(half, lanes));
+    sums_ = hn::Add(sums_, hn::Add(low, high));
 #endif
-}
+  }
+
+ private:
+  using Doubles = hn::CappedTag<double, 8>;
+  hn::VFromD<Doubles> sums_;
+};
 
 double squared_norm(const PackSource& source, const std::byte* vector) {
   double sum = 0;
@@ -256,31 +283,82 @@ void convert_to_unit(ElementType type, const std::byte* from, double inverse, st
   for (std::size_t i = 0; i < n && !fits; ++i) strip[i] = static_cast<float>(strip[i] * inverse);
 }
 
-// packed[i][v] = strips[v][i]
-void transpose(const float* strips, std::size_t n, std::size_t width, float* packed) {
+// to[i * after + v] = from[v * apart + i], i < n, v < width
+HWY_INLINE void transpose(const float* HWY_RESTRICT from, std::size_t apart, std::size_t n,
+                          std::size_t width, float* HWY_RESTRICT to, std::size_t after) {
   std::size_t v = 0;
 #if HWY_TARGET != HWY_SCALAR
   const hn::FixedTag<float, 4> d;
   for (; v + 4 <= width; v += 4) {
-    const float* from = strips + v * kStrip;
+    const float* four = from + v * apart;
     for (std::size_t i = 0; i + 4 <= n; i += 4) {
-      const auto a = hn::LoadU(d, from + i), b = hn::LoadU(d, from + i + kStrip);
-      const auto e = hn::LoadU(d, from + i + 2 * kStrip), f = hn::LoadU(d, from + i + 3 * kStrip);
+      const auto a = hn::LoadU(d, four + i), b = hn::LoadU(d, four + i + apart);
+      const auto e = hn::LoadU(d, four + i + 2 * apart), f = hn::LoadU(d, four + i + 3 * apart);
       const auto ab = hn::InterleaveLower(d, a, b), ef = hn::InterleaveLower(d, e, f);
       const auto ab2 = hn::InterleaveUpper(d, a, b), ef2 = hn::InterleaveUpper(d, e, f);
-      float* to = packed + i * width + v;
-      hn::StoreU(hn::ConcatLowerLower(d, ef, ab), d, to);
-      hn::StoreU(hn::ConcatUpperUpper(d, ef, ab), d, to + width);
-      hn::StoreU(hn::ConcatLowerLower(d, ef2, ab2), d, to + 2 * width);
-      hn::StoreU(hn::ConcatUpperUpper(d, ef2, ab2), d, to + 3 * width);
+      float* out = to + i * after + v;
+      hn::StoreU(hn::ConcatLowerLower(d, ef, ab), d, out);
+      hn::StoreU(hn::ConcatUpperUpper(d, ef, ab), d, out + after);
+      hn::StoreU(hn::ConcatLowerLower(d, ef2, ab2), d, out + 2 * after);
+      hn::StoreU(hn::ConcatUpperUpper(d, ef2, ab2), d, out + 3 * after);
     }
     for (std::size_t i = n / 4 * 4; i < n; ++i) {
-      for (std::size_t j = 0; j < 4; ++j) packed[i * width + v + j] = from[j * kStrip + i];
+      for (std::size_t j = 0; j < 4; ++j) to[i * after + v + j] = four[j * apart + i];
     }
   }
 #endif
   for (; v < width; ++v) {
-    for (std::size_t i = 0; i < n; ++i) packed[i * width + v] = strips[v * kStrip + i];
+    for (std::size_t i = 0; i < n; ++i) to[i * after + v] = from[v * apart + i];
+  }
+}
+
+// Each element of a row meets that of all queries of the panel, a vector or two: rows need no
+// transposing, their products do. A line is asked for with every element of so many rows, since memory
+// answers few questions at a time.
+template <std::size_t kVectors, std::size_t kMostRows>
+void multiply_strips(const float* HWY_RESTRICT panel, const float* HWY_RESTRICT tile,
+                     std::size_t depth, bool, float* HWY_RESTRICT dots, std::size_t leading,
+                     Ahead ahead) {
+  constexpr std::size_t kQueries = kVectors * kLanes;
+  constexpr std::size_t kAtOnce = kRows < kMostRows ? kRows : kMostRows;
+  const bool asks = ahead.bytes != nullptr;
+  const std::byte* soon = asks ? ahead.bytes : reinterpret_cast<const std::byte*>(panel);
+  const std::size_t step = asks ? ahead.each * kAtOnce : 0;
+  for (std::size_t r = 0; r < kRows; r += kAtOnce) {
+    FloatVector sums[kAtOnce][kVectors];
+    HWY_UNROLL(16)
+    for (std::size_t j = 0; j < kAtOnce; ++j) {
+      HWY_UNROLL(2)
+      for (std::size_t v = 0; v < kVectors; ++v) sums[j][v] = hn::Zero(kFloats);
+    }
+    const float* HWY_RESTRICT x = panel;
+    for (std::size_t at = 0; at < depth; at += kStrip) {
+      const float* HWY_RESTRICT row = tile + at * kRows + r * kStrip;
+      const float* const end = row + (depth - at < kStrip ? depth - at : kStrip);
+      for (; row != end; ++row, x += kQueries, soon += step) {
+        __builtin_prefetch(soon, 0, 2);
+        FloatVector queries[kVectors];
+        HWY_UNROLL(2)
+        for (std::size_t v = 0; v < kVectors; ++v) queries[v] = hn::LoadU(kFloats, x + v * kLanes);
+        HWY_UNROLL(16)
+        for (std::size_t j = 0; j < kAtOnce; ++j) {
+          const FloatVector y = hn::Set(kFloats, row[j * kStrip]);
+          HWY_UNROLL(2)
+          for (std::size_t v = 0; v < kVectors; ++v) {
+            sums[j][v] = hn::MulAdd(y, queries[v], sums[j][v]);
+          }
+        }
+      }
+    }
+    HWY_ALIGN float out[kAtOnce * kQueries];
+    HWY_UNROLL(16)
+    for (std::size_t j = 0; j < kAtOnce; ++j) {
+      HWY_UNROLL(2)
+      for (std::size_t v = 0; v < kVectors; ++v) {
+        hn::StoreU(sums[j][v], kFloats, out + j * kQueries + v * kLanes);
+      }
+    }
+    transpose(out, kQueries, kQueries, kAtOnce, dots + r, leading);
   }
 }
 
@@ -289,6 +367,7 @@ constexpr std::size_t kWidest = kRows > kWide ? kRows : kWide;
 void pack(const PackSource& source, const std::byte* const* vectors, std::size_t width,
           float* packed, double* squares) {
   HWY_ALIGN float strips[kWidest * kStrip];
+  Squares sums[kWidest];
   double inverse[kWidest] = {};
   for (std::size_t v = 0; v < width; ++v) {
     if (vectors[v] == nullptr) std::memset(strips + v * kStrip, 0, kStrip * sizeof(float));
@@ -311,19 +390,73 @@ void pack(const PackSource& source, const std::byte* const* vectors, std::size_t
         convert_to_unit(source.type, from, inverse[v], n, strip);
       } else {
         const float* centre = source.centre != nullptr ? source.centre + at : nullptr;
-        convert(source.type, from, centre, source.scale, n, strip);
-        squares[v] += rounded_square(strip, n);
+        sums[v].add(convert(source.type, from, centre, source.scale, n, strip), strip, n);
       }
     }
-    transpose(strips, n, width, packed + at * width);
+    transpose(strips, kStrip, n, width, packed + at * width, width);
+  }
+  for (std::size_t v = 0; v < width && !source.unit; ++v) squares[v] = sums[v].sum();
+}
+
+// One vector, the first strip of which is at `to`; returns its squared norm.
+template <class Element>
+HWY_INLINE double pack_strips_of(const PackSource& source, const std::byte* vector,
+                                 float* HWY_RESTRICT to) {
+  const double square = source.unit ? squared_norm(source, vector) : 0;
+  const double inverse = square > 0 ? 1 / std::sqrt(square) : 0;
+  Squares squares;
+  for (std::size_t at = 0; at < source.dim; at += kStrip, to += kRows * kStrip) {
+    const std::size_t n = source.dim - at < kStrip ? source.dim - at : kStrip;
+    const std::byte* const from = vector + at * Element::kBytes;
+    if (source.unit) {
+      convert_to_unit(source.type, from, inverse, n, to);
+    } else {
+      const float* const centre = source.centre != nullptr ? source.centre + at : nullptr;
+      squares.add(convert<Element>(from, centre, source.scale, n, to), to, n);
+    }
+  }
+  return source.unit ? square : squares.sum();
+}
+
+void pack_strips(const PackSource& source, const std::byte* const* vectors, std::size_t width,
+                 float* packed, double* squares) {
+  const auto pack_one = [&](std::size_t v, float* to) HWY_ATTR -> double {
+    using enum ElementType;
+    switch (source.type) {
+      case kFloat32: return pack_strips_of<Elements<kFloat32>>(source, vectors[v], to);
+      case kFloat16: return pack_strips_of<Elements<kFloat16>>(source, vectors[v], to);
+      case kBFloat16: return pack_strips_of<Elements<kBFloat16>>(source, vectors[v], to);
+      case kInt8: return pack_strips_of<Elements<kInt8>>(source, vectors[v], to);
+      case kBit: break;
+    }
+    return 0;
+  };
+  for (std::size_t v = 0; v < width; ++v) {
+    float* const to = packed + v * kStrip;
+    squares[v] = 0;
+    if (vectors[v] != nullptr) {
+      squares[v] = pack_one(v, to);
+      continue;
+    }
+    for (std::size_t at = 0; at < source.dim; at += kStrip) {
+      std::memset(to + at * width, 0, kStrip * sizeof(float));
+    }
   }
 }
 
 }  // namespace
 
 void fill_gemm(ScanKernels& kernels) {
-  kernels.gemm = {{kWide, multiply<kWide>}, {kNarrow, multiply<kNarrow>}, kRows, pack, survivors,
-                  least_two};
+  GemmKernels& gemm = kernels.gemm;
+  gemm.wide = {kWide, false, multiply<kWide>};
+  gemm.narrow = {kNarrow, false, multiply<kNarrow>};
+  gemm.few = {2 * kLanes, true, multiply_strips<2, kMostSums / 2>};
+  gemm.fewer = {kLanes, true, multiply_strips<1, kMostSums>};
+  gemm.rows = kRows;
+  gemm.pack = pack;
+  gemm.pack_strips = pack_strips;
+  gemm.survivors = survivors;
+  gemm.least_two = least_two;
 }
 
 }  // namespace HWY_NAMESPACE

@@ -7,7 +7,7 @@
 namespace warplite::cpu {
 namespace {
 
-constexpr std::size_t kFewestQueries = 7;        // measured: below, scanning wins
+constexpr std::size_t kFewestQueries = 6;        // measured: below, scanning wins
 constexpr std::size_t kFewestRows = 64;
 constexpr std::size_t kLargestDeferredK = 1024;  // beyond, candidates take too much memory
 constexpr std::size_t kAskedBytes = 512;         // of a row that is soon to be scored

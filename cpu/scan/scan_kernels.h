@@ -60,28 +60,48 @@ struct LeastTwo {
   std::uint32_t at = 0;
 };
 
+// Memory that is read next, asked for little by little while something else is done.
+struct Ahead {
+  const std::byte* bytes = nullptr;  // null: nothing
+  std::size_t each = 0;              // bytes of an element of a row
+};
+
 struct GemmKernels {
+  // Elements of a row that follow one another in a tile of strips.
+  static constexpr std::size_t kStrip = 64;
+
+  // So many queries, stored [element][query], and what multiplies them by the rows of a tile.
   struct Panel {
-    std::size_t queries = 0;  // stored [element][query]
-    // dots[q * leading + r] (+)= the sum over `depth` elements, q < queries, r < rows.
+    std::size_t queries = 0;
+    // A tile is stored [element / kStrip][row][element % kStrip], or else [element][row].
+    bool strips = false;
+    // dots[q * leading + r] (+)= the sum over `depth` elements, q < queries, r < rows. Strips are
+    // multiplied as a whole: nothing is accumulated.
     void (*multiply)(const float* panel, const float* tile, std::size_t depth, bool accumulate,
-                     float* dots, std::size_t leading) = nullptr;
+                     float* dots, std::size_t leading, Ahead ahead) = nullptr;
   };
-  Panel wide, narrow;    // of as many queries as registers hold sums for, or fewer
-  std::size_t rows = 0;  // of a tile: stored [element][row]
+  // Of as many queries as registers hold sums for, or fewer: many queries share what transposing the
+  // rows takes.
+  Panel wide, narrow;
+  // Of two vectors of queries, or of one, for strips.
+  Panel few, fewer;
+  std::size_t rows = 0;  // of a tile
 
   // Panels of what the queries fill best: places that no query takes are multiplied all the same.
   const Panel& panel_for(std::size_t queries) const {
+    if (queries <= fewer.queries) return fewer;
+    if (queries <= kFew) return few;
     const auto places = [queries](const Panel& panel) {
       return (queries + panel.queries - 1) / panel.queries * panel.queries;
     };
     return places(narrow) + places(narrow) / 16 < places(wide) ? narrow : wide;
   }
 
-  // Packs `width` vectors (null: zeros) as [element][vector] and writes the squared
-  // norm of each as packed (unit vectors: as given).
-  void (*pack)(const PackSource& source, const std::byte* const* vectors, std::size_t width,
-               float* packed, double* squares) = nullptr;
+  // Packs `width` vectors (null: zeros) as [element][vector], or `rows` of them as strips, and writes
+  // the squared norm of each as packed (unit vectors: as given).
+  using Pack = void (*)(const PackSource& source, const std::byte* const* vectors,
+                        std::size_t width, float* packed, double* squares);
+  Pack pack = nullptr, pack_strips = nullptr;
 
   // Writes the positions r < n where dots[r] + slack * norms[r] >= halves[r] + offset,
   // in ascending order, and returns their number. REQUIRES: n % rows == 0.
@@ -92,6 +112,9 @@ struct GemmKernels {
   // none of them is NaN.
   void (*least_two)(const float* dots, const float* halves, const float* norms, std::size_t n,
                     float slack, std::uint32_t first, LeastTwo& out) = nullptr;
+
+ private:
+  static constexpr std::size_t kFew = 64;  // queries; measured: beyond, transposing wins
 };
 
 struct ScanKernels {

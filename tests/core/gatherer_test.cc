@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstring>
 #include <initializer_list>
@@ -27,11 +28,14 @@ namespace {
 // that can be held up.
 class Machine {
  public:
+  explicit Machine(std::chrono::milliseconds each = {}) : each_(each) {}
+
   Status operator()(const Workload& work, HitTable& best) {
     std::unique_lock lock(mutex_);
     sizes_.push_back(work.queries.rows);
     changed_.notify_all();
     changed_.wait(lock, [this] { return !held_; });
+    changed_.wait_for(lock, each_, [] { return false; });
     if (failures_ > 0) {
       --failures_;
       return {ErrorKind::kInterrupted, "interrupted"};
@@ -64,6 +68,7 @@ class Machine {
   }
 
  private:
+  const std::chrono::milliseconds each_;  // what a run takes
   std::mutex mutex_;
   std::condition_variable changed_;
   bool held_ = false;
@@ -351,6 +356,26 @@ TEST_CASE("gatherer: connections that ask again and again are answered, mostly t
   CHECK(wrong == 0);
   CHECK(passes < kConnections * kAsked / 2);
   CHECK(gatherer.taken_along() + static_cast<std::size_t>(passes) == kConnections * kAsked);
+}
+
+// All of them were answered at once, so that none waits when the first of them asks again.
+TEST_CASE("gatherer: who asks again waits a moment for those it was answered with") {
+  Gatherer gatherer;
+  Machine machine(std::chrono::milliseconds(400));
+  {
+    Search first(gatherer, machine, 1);
+    machine.wait_for_runs(1);
+    Search second(gatherer, machine, 2), third(gatherer, machine, 3);
+    first.join();
+    Search fourth(gatherer, machine, 4);
+  }
+  std::vector<std::unique_ptr<Search>> again;
+  for (float value : {5.0f, 6.0f, 7.0f}) {
+    again.push_back(std::make_unique<Search>(gatherer, machine, value));
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  for (const auto& search : again) CHECK(search->right());
+  CHECK(machine.sizes() == Sizes{1, 3, 3});
 }
 
 #if !defined(_WIN32)

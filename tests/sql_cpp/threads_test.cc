@@ -3,7 +3,9 @@
 #include <doctest/doctest.h>
 #include <sqlite3.h>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <string>
 #include <thread>
@@ -61,6 +63,23 @@ void write_near_rows(const std::string& path, int commits, std::atomic<bool>& do
   done = true;
 }
 
+double milliseconds_of(const SqlSession& session, const std::string& sql) {
+  const auto begin = std::chrono::steady_clock::now();
+  session.must_run(sql);
+  const std::chrono::duration<double, std::milli> time = std::chrono::steady_clock::now() - begin;
+  return time.count();
+}
+
+// Of `n` searches, one after the other: what nine of ten take no longer than.
+double slow_search(const SqlSession& session, std::size_t n) {
+  std::vector<double> times;
+  for (std::size_t i = 0; i < n; ++i) {
+    times.push_back(milliseconds_of(session, "SELECT id FROM t WHERE e MATCH randomblob(512) AND k = 10"));
+  }
+  std::sort(times.begin(), times.end());
+  return times[n * 9 / 10];
+}
+
 // "" or how a search and a comparison of every row of one snapshot differ.
 std::string search_fault(const SqlSession& session, int k) {
   const std::string limit = std::to_string(k), query = "(SELECT e FROM t WHERE id = 5)";
@@ -103,6 +122,42 @@ TEST_CASE("threads that search at once beside a writer each find what their own 
   write_near_rows(file.path(), 150, done);
   for (std::thread& reader : readers) reader.join();
   for (const std::string& fault : faults) CHECK(fault == "");
+}
+
+// A join has all cores for as long as it takes; a search takes its share of them, and waits for no lock that
+// a join holds, and for no pass over the rows that a join makes.
+TEST_CASE("threads that join thousands of queries hold up no search beside them") {
+  const TemporaryFile file;
+  const SqlSession session(file.path());
+  session.must_run("PRAGMA journal_mode = wal; PRAGMA synchronous = off;"
+                   "CREATE VIRTUAL TABLE t USING warp(id INTEGER PRIMARY KEY, e INT8[512]);"
+                   "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 12000) "
+                   "INSERT INTO t SELECT x, randomblob(512) FROM c");
+  slow_search(session, 5);
+  // Most of it is what a busy machine and its scheduler take; sanitizers make a search itself slow.
+  const double bound = std::max(20.0, 10 * slow_search(session, 20));
+  const std::vector<std::string> joins{
+      "SELECT length(rowids) FROM warp_knn_arrays('t', 'e', randomblob(512 * 8000), 10)",
+      "SELECT count(*) FROM warp_knn_join('t', 'e', 'SELECT id, e FROM t', 10)"};
+  for (const std::string& join : joins) {
+    std::atomic<bool> begun{false}, done{false};
+    double shortest = 1e9;  // of the joins
+    std::thread other([&] {
+      const SqlSession mine(file.path());
+      while (!done) {
+        begun = true;
+        shortest = std::min(shortest, milliseconds_of(mine, join));
+      }
+    });
+    while (!begun) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    const double beside = slow_search(session, 40);
+    done = true;
+    other.join();
+    INFO(join, ": ", shortest, " ms; a search beside it: ", beside, " ms");
+    CHECK(beside < bound);
+    WARN(shortest > 2 * bound);  // or this says little
+  }
 }
 
 TEST_CASE("threads with their own connections see whole snapshots") {
