@@ -79,7 +79,7 @@ class Oracle:
         elif action < 0.75:
             self.delete(rng.choice(list(self.rows)))
         elif action < 0.8:
-            self.db.execute(f"INSERT INTO t(t) VALUES ('{rng.choice(('optimize', 'train'))}')")
+            common.rewrite(self.db, rng.choice(('optimize', 'train')), self.rows.values(), ['listed'])
         elif not self.db.in_transaction:
             self.db.execute('BEGIN')
             self.committed = dict(self.rows)

@@ -65,7 +65,7 @@ class Oracle:
             self.db.execute('DELETE FROM t WHERE id = ?', (rowid,))
             self.db.execute('DELETE FROM mirror WHERE id = ?', (rowid,))
         elif action < 0.82:
-            self.db.execute(f"INSERT INTO t(t) VALUES ('{rng.choice(('optimize', 'train'))}')")
+            common.rewrite(self.db, rng.choice(('optimize', 'train')), self.rows.values(), INDEXES)
         elif not self.db.in_transaction:
             self.db.execute('BEGIN')
             self.committed = dict(self.rows)
