@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "compute/devices/guarded.h"
+#include "compute/meanwhile.h"
 
 namespace warplite::compute {
 namespace {
@@ -128,7 +129,7 @@ Status Gatherer::nearest(const Workload& work, HitTable& best, const Run& run) {
 
 bool Gatherer::gathers(const Workload& work) const {
   if (work.queries.rows > kMostQueries || work.has_after || !work.range.unbounded() ||
-      !work.sample.empty()) {
+      !work.sample.empty() || Meanwhile::is_pending()) {
     return false;
   }
   std::size_t rows = 0;

@@ -6,6 +6,7 @@
 // share the pass over the segments, and each searches its own tail. Connections that just had an answer
 // mostly ask again: the next pass gives them a moment, as long as that is of use, since one pass for all
 // takes far less time than two that have half of them each in turn.
+// Who has something else to do meanwhile (compute/meanwhile.h) goes alone: others do not wait for that.
 // Threads: nearest() may be called from several threads at once; that is its purpose.
 #pragma once
 

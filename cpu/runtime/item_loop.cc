@@ -1,5 +1,6 @@
 #include "cpu/runtime/item_loop.h"
 
+#include "compute/meanwhile.h"
 #include "core/error.h"
 #include "cpu/runtime/thread_pool.h"
 
@@ -26,6 +27,7 @@ void ItemLoop::take_part(unsigned thread, std::size_t items,
                          const std::function<void(unsigned, std::size_t)>& body,
                          const std::function<void(unsigned)>& end) noexcept {
   try {
+    if (thread == 0 && meanwhile_) compute::Meanwhile::run_pending();
     bool any = false;
     for (std::size_t i = next_++; i < items && !stopped(thread); i = next_++) {
       body(thread, i);

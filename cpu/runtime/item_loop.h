@@ -24,6 +24,10 @@ class ItemLoop {
            const std::function<void(unsigned, std::size_t)>& body,
            const std::function<void(unsigned)>& end = {});
 
+  // From now on the caller's thread takes its first item when it has done what compute/meanwhile.h
+  // says. Other threads do not wait for it.
+  void begin_with_meanwhile() { meanwhile_ = true; }
+
   // Call this in long bodies: it throws once the search is to end early.
   void check(unsigned thread);
   bool stopped(unsigned thread);
@@ -40,6 +44,7 @@ class ItemLoop {
   Clock::time_point asked_;
   std::atomic<std::size_t> next_{0};
   std::atomic<bool> stop_{false};
+  bool meanwhile_ = false;
   std::mutex failure_mutex_;
   std::exception_ptr failure_;
 };

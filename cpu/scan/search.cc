@@ -89,6 +89,7 @@ class Search {
     spans_ = cut(work_, threads_, unit);
     threads_ = static_cast<unsigned>(std::clamp<std::size_t>(spans_.size(), 1, threads_));
     thresholds_.expect(threads_, k);
+    loop_.begin_with_meanwhile();
     if (by_threshold) threshold_.emplace(context_, *nominator_, threads_);
   }
 

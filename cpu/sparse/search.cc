@@ -115,6 +115,7 @@ void search(const SparseWork& work, SparseResults& results) {
   const auto threads = static_cast<unsigned>(std::min<std::size_t>(
       {compute::thread_count(), values / kThreadValues + 1, items.size()}));
   ItemLoop loop(work.cancellation);
+  loop.begin_with_meanwhile();
   std::vector<std::unique_ptr<Searcher>> searchers(threads);
   loop.run(threads, items.size(), [&](unsigned thread, std::size_t item) {
     auto& searcher = searchers[thread];

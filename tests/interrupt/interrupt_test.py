@@ -231,6 +231,10 @@ def texts():
                  'CREATE VIRTUAL TABLE f USING fts5(s)', 'INSERT INTO f(rowid, s) SELECT rowid, s FROM t')
     yield Long('hybrid', both, "SELECT count(*) FROM warp_hybrid_search('t', 10, 'f', 'a OR b', 's', 'a b', "
                "'{\"filter\":\"rowid % 2\"}')")
+    beside = table('e INT8[512]', 60000, 'x, randomblob(512)', 'rowid, e', 'CREATE VIRTUAL TABLE f USING fts5(s)',
+                   "INSERT INTO f(rowid, s) SELECT rowid, 'a b c ' || hex(randomblob(2)) FROM t")
+    yield Long('hybrid, FTS5 beside vectors', beside,
+               "SELECT count(*) FROM warp_hybrid_search('t', 10, 'e', randomblob(512), 'f', 'a OR b')")
     yield Long('edit_distance()', script(), 'SELECT edit_distance(?, ?)',
                (long_text[:2000000], long_text[1000000:3000000]))
     for kind in ('', 'index=list_of_clusters', 'index=sss'):

@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "compute/meanwhile.h"
 #include "core/listing.h"
 #include "engine/search/search.h"
 #include "sql/table/arguments.h"
@@ -32,7 +33,7 @@ struct Input {
 // One of the two, and what is asked of it; neither, where that is NULL.
 struct Source {
   const ColumnDefinition* column = nullptr;
-  MatchQuestion question;  // of the column
+  MatchQuestion question;  // of the column; its report is of either
   std::optional<QualifiedName> fts5;
   std::string text;  // for FTS5
 };
@@ -144,6 +145,8 @@ std::vector<Source> read_sources(Call& call, std::size_t count, const TableDefin
   return sources;
 }
 
+using Lists = std::vector<std::vector<Hit>>;
+
 // What the sources of one call search.
 class Search {
  public:
@@ -157,19 +160,47 @@ class Search {
     context_.begin_search();
   }
 
-  std::vector<Hit> best(Source source, std::size_t depth) {
+  // FTS5 stays on the connection's thread: a search that many threads share begins without it.
+  Lists best(std::vector<Source> sources, std::size_t depth) {
     depth = std::min(depth, static_cast<std::size_t>(selection_->count()));
-    if (source.column != nullptr) {
-      return column_hits(*source.column, std::move(source.question), depth);
+    Lists lists(sources.size());
+    for (Source& source : sources) add_report(source);
+    compute::Meanwhile texts([&] {
+      for (std::size_t i = 0; i < sources.size(); ++i) {
+        if (sources[i].fts5) lists[i] = text_hits(sources[i], depth);
+      }
+    });
+    for (std::size_t i = 0; i < sources.size(); ++i) {
+      if (sources[i].column == nullptr) continue;
+      try {
+        lists[i] = column_hits(std::move(sources[i]), depth);
+      } catch (const Error&) {
+        if (texts.failed()) texts.finish();  // what a device says of it says less
+        throw;
+      }
     }
-    if (!source.fts5) return {};
-    context_.add_report(source.fts5->table, "", "fts5")->queries = 1;
-    return fts5_matches(context_.db(), *source.fts5, source.text, *view_, *selection_, depth);
+    texts.finish();
+    return lists;
   }
 
  private:
-  std::vector<Hit> column_hits(const ColumnDefinition& column, MatchQuestion question,
-                               std::size_t depth) {
+  void add_report(Source& source) {
+    const ColumnDefinition* const column = source.column;
+    if (column == nullptr && !source.fts5) return;
+    source.question.report =
+        column != nullptr
+            ? context_.add_report(table_.definition.table, column->name, column->index_name())
+            : context_.add_report(source.fts5->table, "", "fts5");
+    source.question.report->queries = 1;
+  }
+
+  std::vector<Hit> text_hits(const Source& source, std::size_t depth) {
+    return fts5_matches(context_.db(), *source.fts5, source.text, *view_, *selection_, depth);
+  }
+
+  std::vector<Hit> column_hits(Source source, std::size_t depth) {
+    const ColumnDefinition& column = *source.column;
+    MatchQuestion& question = source.question;
     question.k = depth;
     question.recall = options_.recall;
     question.refine = options_.refine;
@@ -189,9 +220,6 @@ class Search {
         question.nprobe = options_.nprobe;
       }
     }
-    question.report =
-        context_.add_report(table_.definition.table, column.name, column.index_name());
-    question.report->queries = 1;
     std::vector<Hit> hits;
     MatchRows rows(std::move(question), view_, selection_, index, interrupt_);
     for (; !rows.at_end(); rows.next()) hits.push_back(rows.hit());
@@ -217,10 +245,7 @@ std::unique_ptr<Rows> run(Call& call) {
   std::vector<Source> sources = read_sources(call, count, table->definition);
   const std::size_t depth = options.depth.value_or(std::max<std::size_t>(k, 100));
   Search search(call, *table, options);
-  std::vector<std::vector<Hit>> lists;
-  for (Source& source : sources) {
-    lists.push_back(search.best(std::move(source), depth));
-  }
+  const Lists lists = search.best(std::move(sources), depth);
   return std::make_unique<HybridRows>(fuse(lists, options, k), count);
 }
 
