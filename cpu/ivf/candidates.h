@@ -20,6 +20,12 @@ class Candidates {
   // Rows with a greater score are of no use; with this one they may be.
   float limit() const { return limit_; }
 
+  std::size_t keep() const { return keep_; }
+  // Lowers limit() to the worst of those that are kept, where there are more.
+  void tighten() {
+    if (keys_.size() > keep_) cut();
+  }
+
   void push(float score, std::uint32_t ordinal) { push(key(score, ordinal)); }
   void merge(const Candidates& other) {
     if (other.bound_ < bound_) {

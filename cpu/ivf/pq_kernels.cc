@@ -216,16 +216,22 @@ struct PairSums {
   }
   // Sixteen rows, in order.
   HWY_INLINE void write(std::uint16_t* sums) const {
-    alignas(64) std::uint16_t even_words[kSpaces * 8], odd_words[kSpaces * 8];
-    hn::StoreU(hn::Sub(both, hn::ShiftLeft<8>(odd)), kWords, even_words);
-    hn::StoreU(odd, kWords, odd_words);
-    auto evens = hn::LoadU(kEight, even_words), odds = hn::LoadU(kEight, odd_words);
-    for (std::size_t space = 1; space < kSpaces; ++space) {
-      evens = hn::Add(evens, hn::LoadU(kEight, even_words + space * 8));
-      odds = hn::Add(odds, hn::LoadU(kEight, odd_words + space * 8));
-    }
+    const auto evens = of_all_spaces(kWords, hn::Sub(both, hn::ShiftLeft<8>(odd)));
+    const auto odds = of_all_spaces(kWords, odd);
     hn::StoreU(hn::InterleaveLower(kEight, evens, odds), kEight, sums);
     hn::StoreU(hn::InterleaveUpper(kEight, evens, odds), kEight, sums + 8);
+  }
+
+ private:
+  // The sum of the parts of a vector that sub-spaces have.
+  template <class D>
+  static HWY_INLINE hn::VFromD<decltype(kEight)> of_all_spaces(D, hn::VFromD<D> words) {
+    if constexpr (hn::MaxLanes(D()) == 8) {
+      return words;
+    } else {
+      const hn::Half<D> half;
+      return of_all_spaces(half, hn::Add(hn::LowerHalf(half, words), hn::UpperHalf(half, words)));
+    }
   }
 };
 

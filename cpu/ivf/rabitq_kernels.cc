@@ -33,13 +33,40 @@ using FloatVector = hn::VFromD<Floats>;
 using Ints = hn::RebindToSigned<Floats>;
 constexpr Ints kInts;
 constexpr std::uint32_t kRows = compute::RabitqGroup::kRows;
+constexpr std::size_t kPieces = kRows / kLanes;
+
+#if HWY_TARGET == HWY_SCALAR
+HWY_INLINE float fold(Floats, FloatVector sums) { return hn::GetLane(sums); }
+#else
+// Adds the upper half to the lower one, until one is left.
+template <class D>
+HWY_INLINE float fold(D, hn::VFromD<D> sums) {
+  if constexpr (hn::MaxLanes(D()) == 1) {
+    return hn::GetLane(sums);
+  } else {
+    const hn::Half<D> half;
+    return fold(half, hn::Add(hn::LowerHalf(half, sums), hn::UpperHalf(half, sums)));
+  }
+}
+#endif
 
 // Adds the sums as Σ16 does.
-HWY_INLINE float total(float* sums) {
-  for (std::size_t half = kSums / 2; half != 0; half /= 2) {
-    for (std::size_t i = 0; i < half; ++i) sums[i] += sums[i + half];
+HWY_INLINE float total(FloatVector (&sums)[kVectors]) {
+  for (std::size_t half = kVectors / 2; half != 0; half /= 2) {
+    for (std::size_t i = 0; i < half; ++i) sums[i] = hn::Add(sums[i], sums[i + half]);
   }
-  return sums[0];
+  return fold(kFloats, sums[0]);
+}
+
+// Adds term(i) of the last elements, fewer than kSums, to a sum each.
+template <class Term>
+HWY_INLINE void add_to_each(std::uint32_t first, std::uint32_t end, FloatVector (&sums)[kVectors],
+                            const Term& term) {
+  if (first == end) return;
+  float each[kSums];
+  for (std::size_t v = 0; v < kVectors; ++v) hn::StoreU(sums[v], kFloats, each + v * kLanes);
+  for (std::uint32_t i = first; i < end; ++i) each[i - first] += term(i);
+  for (std::size_t v = 0; v < kVectors; ++v) sums[v] = hn::LoadU(kFloats, each + v * kLanes);
 }
 
 // One term of D from vectors or single numbers.
@@ -71,11 +98,9 @@ HWY_INLINE void distances_of(const float* y, const float* rows, std::uint32_t di
     }
   }
   for (std::size_t r = 0; r < kRowsAtOnce; ++r) {
-    float each[kSums];
-    for (std::size_t v = 0; v < kVectors; ++v) hn::StoreU(sums[r][v], kFloats, each + v * kLanes);
     const float* row = rows + r * std::size_t{dim};
-    for (std::uint32_t i = whole; i < dim; ++i) each[i - whole] += term<kProduct>(y[i], row[i]);
-    out[r] = kProduct ? 0.0f - total(each) : total(each);
+    add_to_each(whole, dim, sums[r], [&](std::uint32_t i) { return term<kProduct>(y[i], row[i]); });
+    out[r] = kProduct ? 0.0f - total(sums[r]) : total(sums[r]);
   }
 }
 
@@ -110,8 +135,8 @@ HWY_INLINE void write_entries(const std::int8_t* w, std::uint32_t m, std::uint8_
   }
 }
 
-std::int32_t dot(const std::int8_t* elements, const std::uint8_t* planes, std::uint32_t count,
-                 std::uint32_t dim) {
+HWY_INLINE std::int32_t dot(const std::int8_t* elements, const std::uint8_t* planes,
+                            std::uint32_t count, std::uint32_t dim) {
   const std::size_t bytes = compute::plane_bytes(dim);
   std::int32_t sum = 0;
   for (std::uint32_t i = 0; i < dim; ++i) {
@@ -171,8 +196,8 @@ HWY_INLINE void write_entries(const std::int8_t* w, std::uint32_t m, std::uint8_
 }
 
 // Σ e·v, where products of pairs fit 16 bits.
-std::int32_t dot(const std::int8_t* elements, const std::uint8_t* planes, std::uint32_t count,
-                 std::uint32_t dim) {
+HWY_INLINE std::int32_t dot(const std::int8_t* elements, const std::uint8_t* planes,
+                            std::uint32_t count, std::uint32_t dim) {
   using Half = hn::Half<Octets>;
   using Products = hn::Rebind<std::int16_t, Half>;
   const Half half;
@@ -217,18 +242,14 @@ float subtract(const float* y, const float* centroid, std::uint32_t dim, float* 
       most = hn::Max(most, hn::Abs(each));
     }
   }
-  float each[kSums], mosts[kLanes];
-  for (std::size_t v = 0; v < kVectors; ++v) hn::StoreU(sums[v], kFloats, each + v * kLanes);
-  hn::StoreU(most, kFloats, mosts);
-  float greatest = 0;
-  for (std::size_t i = 0; i < kLanes; ++i) greatest = mosts[i] > greatest ? mosts[i] : greatest;
-  for (std::uint32_t i = whole; i < dim; ++i) {
+  float greatest = hn::GetLane(hn::MaxOfLanes(kFloats, most));
+  add_to_each(whole, dim, sums, [&](std::uint32_t i) {
     x[i] = y[i] - centroid[i];
-    each[i - whole] += x[i] * x[i];
     greatest = std::fabs(x[i]) > greatest ? std::fabs(x[i]) : greatest;
-  }
+    return x[i] * x[i];
+  });
   *top = greatest;
-  return total(each);
+  return total(sums);
 }
 
 // trunc(x·scale ± ½) of a vector of elements.
@@ -271,6 +292,11 @@ void tables(const float* y, const float* centroid, std::uint32_t dim, float* scr
   out.sum = hn::GetLane(hn::SumOfLanes(kInts, sum));
 }
 
+// What `low` has of a query and a list.
+struct RabitqLowTerms {
+  FloatVector unit, norm, a, most, middle;
+};
+
 HWY_INLINE FloatVector load_bfloats(const std::uint16_t* from) {
   const hn::Rebind<std::uint16_t, Floats> halves;
   const hn::RebindToUnsigned<Floats> bits;
@@ -299,35 +325,55 @@ void live(const std::uint32_t* ordinals, std::size_t count, const std::uint64_t*
   }
 }
 
+// `low` of the rows of a group; returns a bit for each that `most` does not rule out.
+template <class Sum>
+HWY_INLINE std::uint32_t lows_of_group(const Sum* sums, const std::uint8_t* biases,
+                                       const RabitqLowTerms& terms, FloatVector (&low)[kPieces]) {
+  const auto* const bias = reinterpret_cast<const std::uint16_t*>(biases);
+  const auto *const f = bias + kRows, *const g = f + kRows;
+  std::uint32_t within = 0;
+  HWY_UNROLL(2)
+  for (std::size_t p = 0; p < kPieces; ++p) {
+    const std::size_t i = p * kLanes;
+    const FloatVector product =
+        hn::Mul(terms.unit, hn::Sub(load_sums(kFloats, sums + i), terms.middle));
+    const FloatVector score =
+        hn::Add(hn::Add(terms.a, load_bfloats(bias + i)), hn::Mul(load_bfloats(f + i), product));
+    low[p] = hn::Sub(score, hn::Mul(load_bfloats(g + i), terms.norm));
+    within |= not_set(kFloats, hn::Gt(low[p], terms.most)) << i;
+  }
+  return within;
+}
+
 template <class Sum>
 std::size_t find_survivors(const RabitqScores& of, const Sum* sums, float limit, float* lows,
                            std::uint32_t* places) {
   const compute::RabitqGroup group(of.m);
-  const FloatVector unit = hn::Set(kFloats, of.unit), norm = hn::Set(kFloats, of.norm);
-  const FloatVector a = hn::Set(kFloats, of.a), most = hn::Set(kFloats, limit);
   // Sums and what is subtracted are below 2^24: the difference is exact.
-  const FloatVector middle = hn::Set(kFloats, 128.0f * static_cast<float>(of.m));
+  const RabitqLowTerms terms{hn::Set(kFloats, of.unit), hn::Set(kFloats, of.norm),
+                             hn::Set(kFloats, of.a), hn::Set(kFloats, limit),
+                             hn::Set(kFloats, 128.0f * static_cast<float>(of.m))};
+  const std::uint8_t* biases = of.groups + group.bias;
+  const std::uint32_t* const live = of.live;
+  const std::size_t count = of.count;
   std::size_t found = 0;
-  for (std::size_t g = 0; g < of.count; ++g) {
-    const std::uint32_t live = of.live == nullptr ? ~std::uint32_t{0} : of.live[g];
-    if (live == 0) continue;
-    const std::uint8_t* const at = of.groups + g * group.size;
-    const auto factor = [&](std::uint32_t array, std::size_t i) {
-      return load_bfloats(reinterpret_cast<const std::uint16_t*>(at + array) + i);
-    };
-    for (std::size_t i = 0; i < kRows; i += kLanes) {
-      const std::size_t place = g * kRows + i;
-      const FloatVector product = hn::Mul(unit, hn::Sub(load_sums(kFloats, sums + place), middle));
-      const FloatVector score =
-          hn::Add(hn::Add(a, factor(group.bias, i)), hn::Mul(factor(group.f, i), product));
-      const FloatVector low = hn::Sub(score, hn::Mul(factor(group.g, i), norm));
-      const std::uint32_t within = not_set(kFloats, hn::Gt(low, most)) & (live >> i);
-      if (within == 0) continue;
-      hn::StoreU(low, kFloats, lows + place);
-      found += write_places(within, place, places + found);
-    }
+  for (std::size_t g = 0; g < count; ++g, biases += group.size) {
+    const std::uint32_t counts = live == nullptr ? ~std::uint32_t{0} : live[g];
+    if (counts == 0) continue;
+    const std::size_t first = g * kRows;
+    FloatVector low[kPieces];
+    const std::uint32_t within = lows_of_group(sums + first, biases, terms, low) & counts;
+    if (within == 0) continue;
+    for (std::size_t p = 0; p < kPieces; ++p)
+      hn::StoreU(low[p], kFloats, lows + first + p * kLanes);
+    found += write_places(within, first, places + found);
   }
   return found;
+}
+
+void dots(const std::int8_t* elements, const std::uint8_t* const* planes, std::size_t n,
+          std::uint32_t count, std::uint32_t dim, std::int32_t* out) {
+  for (std::size_t i = 0; i < n; ++i) out[i] = dot(elements, planes[i], count, dim);
 }
 
 std::size_t survivors(const RabitqScores& of, float limit, float* lows, std::uint32_t* places) {
@@ -338,7 +384,7 @@ std::size_t survivors(const RabitqScores& of, float limit, float* lows, std::uin
 }  // namespace
 
 void fill_rabitq(RabitqKernels& kernels) {
-  kernels = {distances, tables, live, survivors, dot};
+  kernels = {distances, tables, live, survivors, dots};
 }
 
 }  // namespace HWY_NAMESPACE

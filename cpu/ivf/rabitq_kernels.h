@@ -47,10 +47,10 @@ struct RabitqKernels {
   std::size_t (*survivors)(const RabitqScores& of, float limit, float* lows,
                            std::uint32_t* places) = nullptr;
 
-  // Σ e·v over `planes`, [count][plane_bytes(dim)], the highest bit first; kPlaneSlack bytes behind
-  // them may be read.
-  std::int32_t (*dot)(const std::int8_t* elements, const std::uint8_t* planes, std::uint32_t count,
-                      std::uint32_t dim) = nullptr;
+  // out[i] = Σ e·v over planes[i], [count][plane_bytes(dim)], the highest bit first; kPlaneSlack
+  // bytes behind them may be read.
+  void (*dots)(const std::int8_t* elements, const std::uint8_t* const* planes, std::size_t n,
+               std::uint32_t count, std::uint32_t dim, std::int32_t* out) = nullptr;
 };
 
 // The table of the SIMD target in use. Valid for the life of the process.

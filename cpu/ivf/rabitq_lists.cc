@@ -3,16 +3,15 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "cpu/ivf/pq_kernels.h"
 
 namespace warplite::cpu {
 namespace {
 
-// Rows between looking at their sums and at their scores; a whole number of groups.
-constexpr std::size_t kRows = 256;
 constexpr std::uint32_t kGroupRows = compute::RabitqGroup::kRows;
-static_assert(kRows % kGroupRows == 0 && kGroupRows == compute::kFastScanRows);
+static_assert(kGroupRows == compute::kFastScanRows);
 
 std::size_t round_up(std::size_t n) {
   return (n + 63) / 64 * 64;
@@ -43,12 +42,11 @@ RabitqLists::RabitqLists(const compute::IvfShape& shape, bool product)
       record_(compute::RabitqRecord::size(shape.dim, shape.planes)),
       signs_weight_(static_cast<float>(1u << (shape.planes - 1)) / 2),
       scratch_(round_up(shape.dim)),
-      lows_(kRows),
-      sums_(kRows),
-      wide_(shape.m > kSummedSpaces ? kRows : 0),
-      places_(kRows) {
+      wide_(shape.m > kSummedSpaces ? kRows : 0) {
+  late_.reserve(kRows);
+  nearest_.reserve(kRows);
   if (shape.planes < compute::kSignsAsElements) return;
-  planes_.resize(std::size_t{shape.planes} * compute::plane_bytes(shape.dim) +
+  planes_.resize(kTogether * shape.planes * compute::plane_bytes(shape.dim) +
                  compute::kPlaneSlack);
 }
 
@@ -98,9 +96,11 @@ void RabitqLists::scan(const Span& span, Query& query) {
     scores.count = n / kGroupRows;
     if (span.live != nullptr) scores.live = span.live + (at - span.begin) / kGroupRows;
     sum(scores, tables.kernel);
-    const std::size_t found =
+    std::size_t found =
         kernels_.survivors(scores, query.candidates.limit(), lows_.data(), places_.data());
-    keep(span, at, scores.groups, found, query);
+    const Chunk chunk{span, at, scores.groups};
+    if (std::isinf(query.candidates.limit())) found = find_limit(chunk, found, query);
+    for (std::size_t i = 0; i < found; ++i) keep(chunk, places_[i], query.survivors);
     at += n;
   }
   look_closer(late_, query.tables[1 - query.turn], query.candidates);
@@ -143,63 +143,130 @@ void RabitqLists::sum_groups(const std::uint8_t* groups, std::size_t count, std:
   }
 }
 
-// Keeps the rows of the first `found` places for later.
-void RabitqLists::keep(const Span& span, std::uint32_t position, const std::uint8_t* groups,
-                       std::size_t found, Query& query) {
+// Keeps the row of a place for later, when memory has brought it.
+void RabitqLists::keep(const Chunk& chunk, std::uint32_t place, std::vector<Survivor>& out) const {
+  Survivor row;
+  row.record = chunk.span.run->records + (std::size_t{chunk.position} + place) * record_;
+  row.group = chunk.groups + std::size_t{place / kGroupRows} * group_.size;
+  row.low = lows_[place];
+  row.sum = wide_.empty() ? sums_[place] : static_cast<std::int32_t>(wide_[place]);
+  row.place = place % kGroupRows;
+  row.first = chunk.span.first;
+  prefetch(row.record, record_);
+  out.push_back(row);
+}
+
+// While nothing is known of what is wanted the signs rule out no row: those of the first `found` places
+// that look best are looked at closely at once, so that most of the others need not be. Returns how
+// many are left.
+std::size_t RabitqLists::find_limit(const Chunk& chunk, std::size_t found, Query& query) {
+  const float low = low_of_some(found, query.candidates.keep() + 1);
+  if (std::isinf(low)) return found;
+  nearest_.clear();
+  std::size_t others = 0;
   for (std::size_t i = 0; i < found; ++i) {
     const std::uint32_t place = places_[i];
-    Survivor row;
-    row.record = span.run->records + (std::size_t{position} + place) * record_;
-    row.group = groups + std::size_t{place / kGroupRows} * group_.size;
-    row.low = lows_[place];
-    row.sum = wide_.empty() ? sums_[place] : static_cast<std::int32_t>(wide_[place]);
-    row.place = place % kGroupRows;
-    row.first = span.first;
-    prefetch(row.record, record_);
-    query.survivors.push_back(row);
+    if (lows_[place] <= low) {
+      keep(chunk, place, nearest_);
+    } else {
+      places_[others++] = place;
+    }
   }
+  look_closer(nearest_, query.tables[query.turn], query.candidates);
+  query.candidates.tighten();
+  std::size_t left = 0;
+  for (std::size_t i = 0; i < others; ++i) {
+    if (!(lows_[places_[i]] > query.candidates.limit())) places_[left++] = places_[i];
+  }
+  return left;
+}
+
+// A number that `some` of the lows of the first `found` places do not exceed, and not many more of
+// them; infinity, where there is none.
+float RabitqLists::low_of_some(std::size_t found, std::size_t some) const {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  constexpr int kSteps = 10;
+  if (found < some) return kInfinity;
+  float lows[kRows], least = kInfinity, most = -kInfinity;
+  for (std::size_t i = 0; i < found; ++i) {
+    lows[i] = lows_[places_[i]];
+    least = std::min(least, lows[i]);
+    if (lows[i] < kInfinity) most = std::max(most, lows[i]);
+  }
+  const auto count = [&](float bound) {
+    std::uint32_t within = 0;
+    for (std::size_t i = 0; i < found; ++i) within += lows[i] <= bound ? 1u : 0u;
+    return std::size_t{within};
+  };
+  if (!(least > -kInfinity) || count(most) < some) return kInfinity;
+  for (int step = 0; step < kSteps; ++step) {
+    const float middle = least + (most - least) / 2;
+    const std::size_t within = count(middle);
+    (within < some ? least : most) = middle;
+    if (within >= some && within <= some + some / 8) break;
+  }
+  return most;
 }
 
 void RabitqLists::look_closer(std::span<const Survivor> survivors, const Tables& tables,
                               Candidates& candidates) {
-  for (const Survivor& row : survivors) {
-    if (row.low > candidates.limit()) continue;
-    std::uint32_t ordinal;
-    std::memcpy(&ordinal, row.record, sizeof ordinal);
-    if (ordinal == compute::kNoOrdinal) continue;
-    float score = row.low;
-    if (shape_.planes != 1) {
-      const float all = fine_score(row, tables);
-      if (!std::isnan(score) && !(score > all)) score = all;
+  const Survivor* near[kTogether];
+  float scores[kTogether];
+  for (auto row = survivors.begin(); row != survivors.end();) {
+    const float limit = candidates.limit();
+    std::size_t n = 0;
+    for (; row != survivors.end() && n < kTogether; ++row) {
+      near[n] = &*row;
+      n += row->low > limit ? 0 : 1;
     }
-    candidates.push(score, row.first + ordinal);
+    score({near, n}, tables, scores);
+    for (std::size_t i = 0; i < n; ++i) {
+      std::uint32_t ordinal;
+      std::memcpy(&ordinal, near[i]->record, sizeof ordinal);
+      if (ordinal != compute::kNoOrdinal) candidates.push(scores[i], near[i]->first + ordinal);
+    }
   }
 }
 
-float RabitqLists::fine_score(const Survivor& row, const Tables& tables) {
-  float factor, bias;
-  std::memcpy(&factor, row.record + compute::RabitqRecord::kFine, sizeof factor);
-  std::memcpy(&bias, row.record + compute::RabitqRecord::kBias, sizeof bias);
-  return (tables.a + bias) + factor * product(row, tables.kernel);
+void RabitqLists::score(std::span<const Survivor* const> rows, const Tables& tables, float* out) {
+  if (shape_.planes != 1) multiply(rows, tables.kernel, out);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const Survivor& row = *rows[i];
+    float all = row.low;
+    if (shape_.planes != 1) {
+      float factor, bias;
+      std::memcpy(&factor, row.record + compute::RabitqRecord::kFine, sizeof factor);
+      std::memcpy(&bias, row.record + compute::RabitqRecord::kBias, sizeof bias);
+      all = (tables.a + bias) + factor * out[i];
+    }
+    out[i] = std::isnan(row.low) || row.low > all ? row.low : all;
+  }
 }
 
-// ū·x
-float RabitqLists::product(const Survivor& row, const RabitqTables& tables) {
-  const std::uint8_t* const planes = row.record + compute::RabitqRecord::kPlanes;
-  const std::uint32_t others = shape_.planes - 1;
-  if (shape_.planes >= compute::kSignsAsElements) {
-    const std::size_t bytes = compute::plane_bytes(shape_.dim);
-    copy_signs(row, planes_.data());
-    std::memcpy(planes_.data() + bytes, planes, others * bytes);
-    const std::int64_t dot =
-        kernels_.dot(tables.elements, planes_.data(), shape_.planes, shape_.dim);
-    const std::int64_t twice = 2 * dot - ((std::int64_t{2} << others) - 1) * tables.sum;
-    return tables.fine * static_cast<float>(twice);
+// out[i] = ū·x of a row.
+void RabitqLists::multiply(std::span<const Survivor* const> rows, const RabitqTables& tables,
+                           float* out) {
+  const bool with_signs = shape_.planes >= compute::kSignsAsElements;
+  const std::uint32_t planes = with_signs ? shape_.planes : shape_.planes - 1;
+  const std::size_t bytes = compute::plane_bytes(shape_.dim);
+  const std::uint8_t* from[kTogether] = {};
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    from[i] = rows[i]->record + compute::RabitqRecord::kPlanes;
+    if (!with_signs) continue;
+    std::uint8_t* const all = planes_.data() + i * planes * bytes;
+    copy_signs(*rows[i], all);
+    std::memcpy(all + bytes, from[i], (planes - 1) * bytes);
+    from[i] = all;
   }
-  const std::int64_t dot = kernels_.dot(tables.elements, planes, others, shape_.dim);
-  const std::int64_t twice = 2 * dot - ((std::int64_t{1} << others) - 1) * tables.sum;
-  return signs_weight_ * signs_product(tables.unit, shape_.m, row.sum) +
-         tables.fine * static_cast<float>(twice);
+  std::int32_t dots[kTogether];
+  kernels_.dots(tables.elements, from, rows.size(), planes, shape_.dim, dots);
+  const std::int64_t middle = ((std::int64_t{1} << planes) - 1) * tables.sum;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const float fine = tables.fine * static_cast<float>(2 * std::int64_t{dots[i]} - middle);
+    out[i] = with_signs
+                 ? fine
+                 : signs_weight_ * signs_product(tables.unit, shape_.m, rows[i]->sum) + fine;
+  }
 }
 
 // The signs of one row, as the other planes are.

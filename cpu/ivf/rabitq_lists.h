@@ -3,6 +3,8 @@
 // one per thread, as are the tables.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -45,7 +47,7 @@ class RabitqLists {
   };
   // One query. Its rows are looked at closely one list late, when memory has brought them.
   struct Query {
-    explicit Query(std::size_t keep) : candidates(keep) {}
+    explicit Query(std::size_t keep) : candidates(keep) { survivors.reserve(kRows); }
 
     Candidates candidates;
     std::vector<Survivor> survivors;  // of the list that was looked at last
@@ -74,15 +76,29 @@ class RabitqLists {
   void ask_for(const Span& span, const float* centroid, bool filtered) const;
 
  private:
+  // Rows between looking at their sums and at their scores; a whole number of groups.
+  static constexpr std::size_t kRows = 256;
+  static_assert(kRows % compute::RabitqGroup::kRows == 0);
+  // That are looked at closely together.
+  static constexpr std::size_t kTogether = 16;
+
+  // Up to kRows positions of a span.
+  struct Chunk {
+    const Span& span;
+    std::uint32_t position;      // of the first
+    const std::uint8_t* groups;  // that they are in
+  };
+
   void sum(const RabitqScores& of, const RabitqTables& tables);
   void sum_groups(const std::uint8_t* groups, std::size_t count, std::size_t first,
                   const RabitqTables& tables);
-  void keep(const Span& span, std::uint32_t position, const std::uint8_t* groups, std::size_t found,
-            Query& query);
+  void keep(const Chunk& chunk, std::uint32_t place, std::vector<Survivor>& out) const;
+  std::size_t find_limit(const Chunk& chunk, std::size_t found, Query& query);
+  float low_of_some(std::size_t found, std::size_t some) const;
   void look_closer(std::span<const Survivor> survivors, const Tables& tables,
                    Candidates& candidates);
-  float fine_score(const Survivor& row, const Tables& tables);
-  float product(const Survivor& row, const RabitqTables& tables);
+  void score(std::span<const Survivor* const> rows, const Tables& tables, float* out);
+  void multiply(std::span<const Survivor* const> rows, const RabitqTables& tables, float* out);
   void copy_signs(const Survivor& row, std::uint8_t* out) const;
 
   const compute::IvfShape shape_;
@@ -91,11 +107,13 @@ class RabitqLists {
   const RabitqKernels& kernels_;
   const std::uint32_t record_;  // bytes
   const float signs_weight_;    // 2^(B−2)
-  std::vector<float> scratch_, lows_;
-  std::vector<std::uint16_t> sums_;
-  std::vector<std::uint32_t> wide_, places_;
-  std::vector<Survivor> late_;
-  std::vector<std::uint8_t> planes_;  // of one row, the signs among them
+  std::vector<float> scratch_;
+  std::array<float, kRows> lows_;
+  std::array<std::uint16_t, kRows> sums_;
+  std::array<std::uint32_t, kRows> places_;
+  std::vector<std::uint32_t> wide_;
+  std::vector<Survivor> late_, nearest_;
+  std::vector<std::uint8_t> planes_;  // of rows that are looked at together, the signs among them
 };
 
 }  // namespace warplite::cpu

@@ -175,15 +175,17 @@ constexpr Option kOptions[] = {
      }},
 };
 
-Json parse_options(const Call& call, int parameter, std::string_view text,
-                   const std::string& expected) {
+// `expected()`: what messages say.
+template <class Expected>
+Json parse_options(const Call& call, int parameter, const Expected& expected) {
+  if (sqlite3_value_type(call.value(parameter)) != SQLITE_TEXT) call.refuse(parameter, expected());
   try {
-    Json json = Json::parse(text);
+    Json json = Json::parse(cell_of(call.value(parameter)).bytes);
     if (json.is_object()) return json;
   } catch (const JsonError& error) {
-    call.refuse(parameter, expected, error.what());
+    call.refuse(parameter, expected(), error.what());
   }
-  call.refuse(parameter, expected);
+  call.refuse(parameter, expected());
 }
 
 RankingOptions read_options(const Call& call, int parameter, Takers taker) {
@@ -192,20 +194,20 @@ RankingOptions read_options(const Call& call, int parameter, Takers taker) {
   const auto taken = [&](const Option& row) {
     return (row.takers & taker) != 0 && (call.direct_only() || row.key != kFilter);
   };
-  const std::string expected =
-      std::string("a JSON object such as ") +
-      ((taker & kDevices) != 0 ? "{\"device\":\"cpu\"}" : "{\"exact\":1}") +
-      "; it takes the keys " +
-      listing(kOptions, taken, [](const Option& row) { return row.key; }, ", ");
-  const std::string text = call.text(parameter, expected.c_str());
-  const Json json = parse_options(call, parameter, text, expected);
+  const auto expected = [&] {
+    return std::string("a JSON object such as ") +
+           ((taker & kDevices) != 0 ? "{\"device\":\"cpu\"}" : "{\"exact\":1}") +
+           "; it takes the keys " +
+           listing(kOptions, taken, [](const Option& row) { return row.key; }, ", ");
+  };
+  const Json json = parse_options(call, parameter, expected);
   for (const auto& [key, value] : json.object()) {
     const auto option =
         std::find_if(std::begin(kOptions), std::end(kOptions),
                      [&](const Option& row) { return row.key == key && taken(row); });
     if (option == std::end(kOptions)) {
       const bool beside = key == kFilter && !call.direct_only();
-      call.refuse(parameter, expected,
+      call.refuse(parameter, expected(),
                   "the key \"" + key + "\"" +
                       (beside ? "; write the conditions of one query beside MATCH" : ""));
     }

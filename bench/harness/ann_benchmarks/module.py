@@ -16,7 +16,7 @@ class Warplite(BaseANN):
 
     def __init__(self, metric, index):
         self.distance = {"angular": "cosine", "euclidean": "l2", "hamming": "hamming"}[metric]
-        self.index, self.options, self.batch = index, {}, None
+        self.index, self.options, self.text, self.batch = index, {}, "{}", None
         self.name = f"Warplite {index}"
 
     def fit(self, X):
@@ -44,9 +44,9 @@ class Warplite(BaseANN):
         self.name = f"Warplite {self.index} {self.text}"
 
     def query(self, v, n):
-        vector = v.astype(np.float32) if self.distance != "hamming" else np.packbits(v.astype(bool), bitorder="little")
+        vector = v.astype(np.float32, copy=False) if self.distance != "hamming" else np.packbits(v.astype(bool), bitorder="little")
         rows = self.db.execute(
-            "SELECT rowid FROM warp_knn_search('t', 'e', ?, ?, ?)", (vector.tobytes(), n, json.dumps(self.options))
+            "SELECT rowid FROM warp_knn_search('t', 'e', ?, ?, ?)", (vector.tobytes(), n, self.text)
         )
         return [row[0] for row in rows]
 
