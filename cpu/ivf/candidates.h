@@ -15,7 +15,9 @@ namespace warplite::cpu {
 class Candidates {
  public:
   explicit Candidates(std::size_t keep)
-      : keep_(keep), most_(keep + std::max<std::size_t>(keep, 32)) {}
+      : keep_(keep), most_(keep + std::max<std::size_t>(keep, 32)) {
+    keys_.reserve(std::min(most_, kReserved));
+  }
 
   // Rows with a greater score are of no use; with this one they may be.
   float limit() const { return limit_; }
@@ -70,6 +72,7 @@ class Candidates {
   }
 
  private:
+  static constexpr std::size_t kReserved = 1 << 10;  // all of them may be many
   static constexpr std::uint32_t kSign = 0x80000000u;
 
   // Integers in the order of the floats. REQUIRES: not NaN; −0 comes before 0.

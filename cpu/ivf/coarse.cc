@@ -64,7 +64,9 @@ class CodedLists {
       } else {
         look_at_groups(y);
       }
-      for (const std::uint64_t key : query_.candidates.by_score()) {
+      const std::vector<std::uint64_t>& best = query_.candidates.by_score();
+      out.reserve(best.size());
+      for (const std::uint64_t key : best) {
         out.push_back({Candidates::score_of(key), Candidates::ordinal_of(key)});
       }
     }
@@ -74,6 +76,7 @@ class CodedLists {
     void look_at_groups(const float* y) {
       compare(y, all_.shape_.lists, all_.shape_.groups);
       groups_.clear();
+      groups_.reserve(distances_.size());
       lists_->begin(query_);
       for (std::uint32_t i = 0; i < distances_.size(); ++i) {
         groups_.push_back(Candidates::key(distances_[i], i));

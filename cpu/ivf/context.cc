@@ -50,6 +50,7 @@ IvfContext::IvfContext(const compute::IvfWork& work, std::size_t k)
       rows_(work.runs),
       queries_(flat_, kernels_) {
   if (Screen::suits(flat_, kernels_)) screen_.emplace(flat_, kernels_);
+  runs_.reserve(work.runs.size());
   for (const compute::IvfRun& run : work.runs) {
     runs_.push_back(IvfRunView::of(shape(), bytes_of(run.bytes), run.positions));
   }

@@ -26,6 +26,11 @@ HWY_INLINE void ask_for_row(const RowPlace& place, std::size_t stride) {
 
 RowMap::RowMap(std::span<const compute::IvfRun> runs) {
   std::uint64_t rows = 0;
+  std::size_t blocks = 0;
+  for (const compute::IvfRun& run : runs) blocks += run.blocks.size();
+  firsts_.reserve(runs.size());
+  starts_.reserve(blocks + 1);
+  blocks_.reserve(blocks);
   for (const compute::IvfRun& run : runs) {
     firsts_.push_back(static_cast<std::uint32_t>(rows));
     for (const compute::Block& block : run.blocks) {
@@ -42,6 +47,7 @@ RowMap::RowMap(std::span<const compute::IvfRun> runs) {
   rows_ = static_cast<std::uint32_t>(rows);
   starts_.push_back(rows_);
   while ((std::size_t{rows_} >> shift_) > 2 * blocks_.size()) ++shift_;
+  guesses_.reserve((std::size_t{rows_} >> shift_) + 1);
   std::uint32_t block = 0;
   for (std::uint64_t ordinal = 0; ordinal < rows; ordinal += std::uint64_t{1} << shift_) {
     while (ordinal >= starts_[block + 1]) ++block;

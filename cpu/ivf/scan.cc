@@ -172,6 +172,7 @@ void Refiner::finish(std::size_t number, Candidates& candidates, TopK& best) {
   }
   const std::vector<std::uint64_t>& keys = candidates.by_ordinal();
   rows_.clear();
+  rows_.reserve(keys.size());
   for (const std::uint64_t key : keys) {
     rows_.push_back(context_.rows().at(Candidates::ordinal_of(key)));
   }

@@ -137,9 +137,13 @@ Expected::Expected(const Found& lists, const Found& codes) {
   error = std::hypot(static_cast<double>(lists.error) * b, static_cast<double>(codes.error) * a);
 }
 
-Found Calibration::by_codes(double share, std::size_t refine) const {
-  const double most = codes.shares.empty() ? 0 : static_cast<double>(codes.shares.back());
-  return codes.at(std::min(share, most), static_cast<double>(std::max<std::size_t>(refine, 1)));
+Found Calibration::by_codes(double share, std::size_t k, std::size_t refine) const {
+  if (codes.shares.empty()) return {};
+  // The least share that was measured is that of one row.
+  const double of_k = static_cast<double>(k) * static_cast<double>(codes.shares.front());
+  const double most = static_cast<double>(codes.shares.back());
+  return codes.at(std::min(std::max(share, of_k), most),
+                  static_cast<double>(std::max<std::size_t>(refine, 1)));
 }
 
 bool Calibration::fell() const {

@@ -69,9 +69,11 @@ class Calibration {
   // The table when it was measured; a next segment of 0: not known.
   TableMoment table;
 
-  // What codes find of such a share of the rows, at refine times as many candidates. Of a larger share
-  // than was measured what is lost is about as much.
-  Found by_codes(double share, std::size_t refine) const;
+  // What codes find of the nearest k rows, such a share of all, among refine times as many candidates. To
+  // have ten among twenty is easier than one among two, so that what was measured of k rows counts, where
+  // the share is smaller: 640,000 x 128, k = 10, refine = 2: 0.995 is found, 0.996 was measured of ten rows,
+  // and 0.976 of one. Of a larger share than was measured what is lost is about as much.
+  Found by_codes(double share, std::size_t k, std::size_t refine) const;
   // Says whether rows are so unlike those that the model has learnt from that it is worth while to train
   // again.
   bool fell() const;

@@ -130,12 +130,12 @@ class IvfIndex : public InvertedIndex {
   Found usual(const InvertedModel& model, const Calibration& calibration,
               std::uint64_t rows) const {
     if (calibration.lists.shares.empty()) return {0, 1};
-    constexpr double kNearest = 10;
+    constexpr std::size_t kNearest = 10;
     const double most = static_cast<double>(calibration.lists.shares.back());
-    const double share = std::min(kNearest / static_cast<double>(rows), most);
+    const double share = std::min(static_cast<double>(kNearest) / static_cast<double>(rows), most);
     const Found lists = calibration.lists.at(share, calibration.usual_nprobe);
     if (model.shape().m == 0) return lists;
-    const Expected both(lists, calibration.by_codes(share, options_.refine));
+    const Expected both(lists, calibration.by_codes(share, kNearest, options_.refine));
     return {static_cast<float>(both.recall), static_cast<float>(both.error)};
   }
 

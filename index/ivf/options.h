@@ -1,6 +1,7 @@
 // IvfOptions are what `index=ivfflat(…)`, `index=ivfpq(…)` and `index=ivfrabitq(…)` say, and what
 // holds where they do not.
-//   lists   1 … 1,048,576; chosen when training: about 4·√rows, at most a 32nd of the rows
+//   lists   1 … 1,048,576; chosen when training: about 4·√rows, with RaBitQ codes 2.5·√rows, and at
+//           most a 32nd of the rows
 //   nprobe  1 … lists; max(8, 1.2·√lists)
 //   recall  above 0, up to 1: what a query is to find that does not say; none
 // of ivfrabitq:

@@ -127,9 +127,7 @@ TEST_CASE("ivf calibration: other queries find what it says") {
           const double share = static_cast<double>(k) / kRows;
           double expected = static_cast<double>(calibration.lists.at(share, nprobe).part);
           if (learnt.model->shape().m != 0) {
-            const double most = static_cast<double>(calibration.codes.shares.back());
-            expected *= static_cast<double>(
-                calibration.codes.at(std::min(share, most), static_cast<double>(refine)).part);
+            expected *= static_cast<double>(calibration.by_codes(share, k, refine).part);
           }
           const double found = world.recall(learnt, k, distance, nprobe, refine);
           CAPTURE(text);
@@ -145,6 +143,17 @@ TEST_CASE("ivf calibration: other queries find what it says") {
       }
     }
   }
+}
+
+TEST_CASE("ivf calibration: what codes find is that of as many rows, where the share is smaller") {
+  Calibration calibration;
+  calibration.codes = {{0.001f, 0.01f}, {1, 2}, {{0.5f, 0}, {0.75f, 0}, {0.9f, 0}, {0.99f, 0}}};
+  CHECK(calibration.by_codes(1e-6, 1, 1).part == 0.5f);
+  CHECK(calibration.by_codes(1e-6, 10, 1).part == 0.9f);
+  CHECK(calibration.by_codes(1e-6, 10, 2).part == 0.99f);
+  CHECK(calibration.by_codes(0.01, 1, 2).part == 0.99f);
+  CHECK(calibration.by_codes(0.5, 1000, 2).part == 0.99f);
+  CHECK(Calibration().by_codes(0.5, 10, 2).part == 0);
 }
 
 TEST_CASE("ivf calibration: the same with any number of threads") {

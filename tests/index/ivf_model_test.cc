@@ -91,6 +91,9 @@ TEST_CASE("ivf: lists follow the table where they are not given") {
   CHECK(lists_for(unasked, 10000) == 312);
   CHECK(lists_for(unasked, 1000000) == 4000);
   CHECK(lists_for(unasked, 100000000) == 40000);
+  const index::IvfOptions coded{.recall = {}, .planes = 4};
+  CHECK(lists_for(coded, 10000) == 250);
+  CHECK(lists_for(coded, 1000000) == 2500);
   CHECK(lists_for(given, 10) == 1000);
   CHECK(lists_for(given, 100000000) == 1000);
 

@@ -44,7 +44,8 @@ class Warplite(BaseANN):
         self.name = f"Warplite {self.index} {self.text}"
 
     def query(self, v, n):
-        vector = v.astype(np.float32, copy=False) if self.distance != "hamming" else np.packbits(v.astype(bool), bitorder="little")
+        bits = self.distance == "hamming"
+        vector = np.packbits(v.astype(bool), bitorder="little") if bits else v.astype(np.float32, copy=False)
         rows = self.db.execute(
             "SELECT rowid FROM warp_knn_search('t', 'e', ?, ?, ?)", (vector.tobytes(), n, self.text)
         )
