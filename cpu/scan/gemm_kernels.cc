@@ -224,21 +224,6 @@ FloatVector convert(ElementType type, const std::byte* from, const float* centre
   return hn::Zero(kFloats);
 }
 
-// Returns the square in double, of a strip that is padded with zeros.
-double exact_square(const float* strip, std::size_t n) {
-  const hn::CappedTag<double, 8> doubles;
-  const hn::Rebind<float, decltype(doubles)> floats;
-  constexpr std::size_t kStep = hn::MaxLanes(doubles);
-  auto even = hn::Zero(doubles), odd = hn::Zero(doubles);
-  for (std::size_t i = 0; i < n; i += 2 * kStep) {
-    const auto a = hn::PromoteTo(doubles, hn::LoadU(floats, strip + i));
-    const auto b = hn::PromoteTo(doubles, hn::LoadU(floats, strip + i + kStep));
-    even = hn::MulAdd(a, a, even);
-    odd = hn::MulAdd(b, b, odd);
-  }
-  return hn::GetLane(hn::SumOfLanes(doubles, hn::Add(even, odd)));
-}
-
 // Sums squares of float32, a strip at a time, with a relative error of at most 16 units: no lane adds
 // more than eight squares before it adds a few other sums, or goes on in double.
 class Squares {
@@ -250,7 +235,10 @@ class Squares {
   HWY_INLINE void add([[maybe_unused]] FloatVector lanes, [[maybe_unused]] const float* strip,
                       [[maybe_unused]] std::size_t n) {
 #if HWY_TARGET == HWY_SCALAR
-    sums_ = hn::Add(sums_, hn::Set(Doubles(), exact_square(strip, n)));
+    for (std::size_t i = 0; i < n; ++i) {
+      const auto value = hn::Set(Doubles(), static_cast<double>(strip[i]));
+      sums_ = hn::MulAdd(value, value, sums_);
+    }
 #else
     const hn::Rebind<float, Doubles> half;
     const auto low = hn::PromoteTo(Doubles(), hn::LowerHalf(half, lanes));
@@ -264,22 +252,47 @@ class Squares {
   hn::VFromD<Doubles> sums_;
 };
 
-double squared_norm(const PackSource& source, const std::byte* vector) {
-  double sum = 0;
-  for (std::size_t at = 0; at < source.dim; at += kStrip) {
-    HWY_ALIGN float strip[kStrip] = {};
-    const std::size_t n = source.dim - at < kStrip ? source.dim - at : kStrip;
-    convert(source.type, vector + bytes_per_vector(source.type, at), nullptr, 1, n, strip);
-    sum += exact_square(strip, n);
+// The squared norm of a vector, in double.
+template <class Element>
+HWY_INLINE double squared_norm(const std::byte* vector, std::size_t dim) {
+  const hn::CappedTag<double, 8> doubles;
+  const hn::Rebind<float, decltype(doubles)> floats;
+  constexpr std::size_t kStep = hn::MaxLanes(doubles), kBytes = Element::kBytes;
+  auto even = hn::Zero(doubles), odd = hn::Zero(doubles);
+  const auto add = [&](const std::byte* from) HWY_ATTR {
+    const auto a = hn::PromoteTo(doubles, Element::load_floats(floats, from));
+    const auto b = hn::PromoteTo(doubles, Element::load_floats(floats, from + kStep * kBytes));
+    even = hn::MulAdd(a, a, even);
+    odd = hn::MulAdd(b, b, odd);
+  };
+  const std::size_t whole = dim / (2 * kStep) * (2 * kStep);
+  for (std::size_t i = 0; i < whole; i += 2 * kStep) add(vector + i * kBytes);
+  if (whole != dim) {
+    std::byte rest[2 * kStep * kBytes] = {};
+    std::memcpy(rest, vector + whole * kBytes, (dim - whole) * kBytes);
+    add(rest);
   }
-  return sum;
+  return hn::GetLane(hn::SumOfLanes(doubles, hn::Add(even, odd)));
+}
+
+double squared_norm(const PackSource& source, const std::byte* vector) {
+  using enum ElementType;
+  switch (source.type) {
+    case kFloat32: return squared_norm<Elements<kFloat32>>(vector, source.dim);
+    case kFloat16: return squared_norm<Elements<kFloat16>>(vector, source.dim);
+    case kBFloat16: return squared_norm<Elements<kBFloat16>>(vector, source.dim);
+    case kInt8: return squared_norm<Elements<kInt8>>(vector, source.dim);
+    case kBit: break;
+  }
+  return 0;
 }
 
 // A factor that float32 holds to its full precision is applied there, another in double.
-void convert_to_unit(ElementType type, const std::byte* from, double inverse, std::size_t n,
-                     float* strip) {
+template <class Convert>
+HWY_INLINE void convert_to_unit(const Convert& convert, double inverse, std::size_t n,
+                                float* strip) {
   const bool fits = inverse > 0x1p-100 && inverse < 0x1p100;
-  convert(type, from, nullptr, fits ? static_cast<float>(inverse) : 1.0f, n, strip);
+  convert(fits ? static_cast<float>(inverse) : 1.0f);
   for (std::size_t i = 0; i < n && !fits; ++i) strip[i] = static_cast<float>(strip[i] * inverse);
 }
 
@@ -387,7 +400,8 @@ void pack(const PackSource& source, const std::byte* const* vectors, std::size_t
       const std::byte* from = vectors[v] + bytes_per_vector(source.type, at);
       ask_for(from + ahead, strip_bytes);
       if (source.unit) {
-        convert_to_unit(source.type, from, inverse[v], n, strip);
+        const auto scaled = [&](float scale) { convert(source.type, from, nullptr, scale, n, strip); };
+        convert_to_unit(scaled, inverse[v], n, strip);
       } else {
         const float* centre = source.centre != nullptr ? source.centre + at : nullptr;
         sums[v].add(convert(source.type, from, centre, source.scale, n, strip), strip, n);
@@ -402,14 +416,15 @@ void pack(const PackSource& source, const std::byte* const* vectors, std::size_t
 template <class Element>
 HWY_INLINE double pack_strips_of(const PackSource& source, const std::byte* vector,
                                  float* HWY_RESTRICT to) {
-  const double square = source.unit ? squared_norm(source, vector) : 0;
+  const double square = source.unit ? squared_norm<Element>(vector, source.dim) : 0;
   const double inverse = square > 0 ? 1 / std::sqrt(square) : 0;
   Squares squares;
   for (std::size_t at = 0; at < source.dim; at += kStrip, to += kRows * kStrip) {
     const std::size_t n = source.dim - at < kStrip ? source.dim - at : kStrip;
     const std::byte* const from = vector + at * Element::kBytes;
     if (source.unit) {
-      convert_to_unit(source.type, from, inverse, n, to);
+      const auto scaled = [&](float scale) HWY_ATTR { convert<Element>(from, nullptr, scale, n, to); };
+      convert_to_unit(scaled, inverse, n, to);
     } else {
       const float* const centre = source.centre != nullptr ? source.centre + at : nullptr;
       squares.add(convert<Element>(from, centre, source.scale, n, to), to, n);

@@ -91,7 +91,7 @@ class GroupScan {
         if (row == work_.ends[group]) ++group;
       }
       pack();
-      multiply();
+      multiply(next_rows(row));
       pieces_.clear();
       rows_.clear();
     }
@@ -130,12 +130,20 @@ class GroupScan {
     }
   }
 
-  void multiply() {
+  // What is packed next, as far as rows follow one another there, as those of a document do.
+  std::span<const std::byte> next_rows(std::uint32_t row) const {
+    const std::size_t left = std::min(work_.rows.size() - row, product_.block_rows());
+    if (left == 0) return {};
+    return {work_.rows[row], left * work_.queries.stride()};
+  }
+
+  void multiply(std::span<const std::byte> next) {
     const std::size_t queries = work_.queries.rows, panels = product_.panels_of(queries);
     float* const dots = reinterpret_cast<float*>(dots_.data());
     for (std::size_t panel = 0; panel < panels; panel += product_.panel_group()) {
       const std::size_t group = std::min(product_.panel_group(), panels - panel);
-      product_.multiply(queries_, panel, group, packed_, rows_.size(), dots);
+      product_.multiply(queries_, panel, group, packed_, rows_.size(), dots,
+                        panel == 0 ? next : std::span<const std::byte>());
       const std::size_t first = panel * product_.panel_queries();
       const std::size_t end = std::min(queries, first + group * product_.panel_queries());
       for (std::size_t q = first; q < end; ++q) {
