@@ -32,14 +32,21 @@ class SparseQuery {
   double distance(const char* bytes) const;
 
  private:
+  // Two places of a hash table; the second is taken after the first, and what finds both taken goes to
+  // the next pair. Free ones have an index that no entry has.
+  struct Pair {
+    std::uint32_t index[2];
+    float value[2];
+  };
+
   std::size_t home(std::uint32_t index) const {
     return static_cast<std::size_t>(index * std::uint32_t{0x9e3779b1} >> shift_);
   }
 
   std::vector<SparseEntry> entries_;
   const char* end_;
-  std::vector<SparseEntry> slots_;  // a hash table; free ones have an index that no entry has
-  unsigned shift_;                  // 32 less the bits of a slot's place
+  std::vector<Pair> pairs_;
+  unsigned shift_;  // 32 less the bits of a pair's place
 };
 
 // Everything is host memory but `postings`, and outlives the call.
