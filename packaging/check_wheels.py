@@ -74,7 +74,7 @@ def inspect(wheel: Path, name: str, target: Target, library: Path) -> None:
     names = exported(library)
     if not names or names - ENTRY_POINTS:
         raise Problem(f"exports {sorted(names)}, expected {sorted(ENTRY_POINTS)}")
-    if name.startswith("linux"):  # of musl wheels it says, where it runs on glibc, that they bundle no libc.so
+    if name.startswith(("linux", "musl")):
         tag = target.platform.split(".")[0]
         shown = " ".join(output_of(sys.executable, "-m", "auditwheel", "show", wheel).split())
         if f'platform tag: "{tag}"' not in shown:
