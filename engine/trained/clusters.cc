@@ -4,6 +4,7 @@
 #include <cstring>
 #include <limits>
 #include <random>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -18,6 +19,7 @@
 namespace warplite::engine {
 namespace {
 
+constexpr std::size_t kPartsAtOnce = 16;  // in memory
 constexpr std::size_t kMostSampleRows = std::size_t{1} << 20;
 // Few clusters begin far apart, since chance may put two of them where there should be one.
 constexpr std::uint32_t kSpread = 256;
@@ -124,6 +126,12 @@ class Spreader {
   std::mt19937_64 random_;
 };
 
+// Rows of a part, and the cluster of each.
+struct PartRows {
+  std::vector<float> rows;
+  std::vector<index::Nearest> nearest;
+};
+
 // What one pass learns of the rows of each cluster.
 class Tally {
  public:
@@ -131,19 +139,19 @@ class Tally {
       : dim_(dim), counts_(clusters), sums_(clusters * dim), farthest_(clusters, -1.0),
         far_rows_(clusters * dim) {}
 
-  void add(const std::vector<float>& rows, const std::vector<index::Nearest>& nearest,
-           const index::Poll& poll) {
-    for (const index::Nearest& one : nearest) squares_ += one.distance * one.distance;
+  void add(std::span<const PartRows> parts, const index::Poll& poll) {
+    std::size_t elements = 0;
+    for (const PartRows& part : parts) {
+      elements += part.rows.size();
+      for (const index::Nearest& one : part.nearest) squares_ += one.distance * one.distance;
+    }
     // Each thread looks at every row, and adds those of its own clusters, in their order.
     constexpr std::size_t kThreads = 16;
     compute::in_parallel(counts_.size(), (counts_.size() + kThreads - 1) / kThreads,
-                         rows.size() >> 16, [&](std::size_t first, std::size_t end) {
-                           poll();
-                           for (std::size_t i = 0; i < nearest.size(); ++i) {
-                             const std::size_t c = nearest[i].list;
-                             if (c >= first && c < end) {
-                               add_row(c, rows.data() + i * dim_, nearest[i].distance);
-                             }
+                         elements >> 16, [&](std::size_t first, std::size_t end) {
+                           for (const PartRows& part : parts) {
+                             poll();
+                             add_rows(part, first, end);
                            }
                          });
   }
@@ -176,6 +184,14 @@ class Tally {
   }
 
  private:
+  // Those of clusters first … end − 1.
+  void add_rows(const PartRows& part, std::size_t first, std::size_t end) {
+    for (std::size_t i = 0; i < part.nearest.size(); ++i) {
+      const std::size_t c = part.nearest[i].list;
+      if (c >= first && c < end) add_row(c, part.rows.data() + i * dim_, part.nearest[i].distance);
+    }
+  }
+
   void add_row(std::size_t c, const float* row, double distance) {
     ++counts_[c];
     double* sum = sums_.data() + c * dim_;
@@ -264,19 +280,36 @@ class Clusterer {
     if (centroids_.empty()) return tally;
     const index::NearestList lists(task_.device(), centroids_.data(),
                                    static_cast<std::uint32_t>(clusters()), dim_);
-    for (std::size_t i = 0; i < view_.parts(); ++i) {
-      const Part& part = view_.part(i);
-      if (part.live_rows() == 0) continue;
-      task_.poll()();
-      const Part::Vectors vectors = part.vectors(request_.column);
-      const std::vector<std::uint32_t> found = rows_of(part, vectors);
-      if (found.empty()) continue;
-      const std::vector<float> rows = gather(vectors, found, request_.distance);
-      std::vector<index::Nearest> nearest(found.size());
-      lists.find(rows.data(), found.size(), request_.cancellation, nearest.data());
-      tally.add(rows, nearest, task_.poll());
+    std::vector<PartRows> some(kPartsAtOnce);
+    for (std::size_t first = 0; first < view_.parts(); first += kPartsAtOnce) {
+      const std::size_t count = std::min(kPartsAtOnce, view_.parts() - first);
+      find_nearest(first, lists, std::span(some).first(count));
+      tally.add(std::span(some).first(count), task_.poll());
     }
     return tally;
+  }
+
+  // The parts from `first` on: read here, and given to a GPU by several threads.
+  void find_nearest(std::size_t first, const index::NearestList& lists,
+                    std::span<PartRows> out) const {
+    std::vector<Part::Vectors> vectors(out.size());
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      task_.poll()();
+      const Part& part = view_.part(first + i);
+      if (part.live_rows() != 0) vectors[i] = part.vectors(request_.column);
+    }
+    const std::size_t threads = task_.device().own_memory() ? out.size() : 1;
+    compute::in_parallel(out.size(), 1, threads, [&](std::size_t begin, std::size_t end) {
+      for (std::size_t i = begin; i < end; ++i) {
+        task_.poll()();
+        const Part& part = view_.part(first + i);
+        const auto found = part.live_rows() == 0 ? std::vector<std::uint32_t>()
+                                                 : rows_of(part, vectors[i]);
+        out[i].rows = gather(vectors[i], found, request_.distance);
+        out[i].nearest.resize(found.size());
+        lists.find(out[i].rows.data(), found.size(), task_.cancellation(), out[i].nearest.data());
+      }
+    });
   }
 
   Clusters result(const Tally& tally) const {

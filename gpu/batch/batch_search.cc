@@ -94,12 +94,15 @@ struct GroupPieces {
 
 }  // namespace
 
+bool BatchSearch::serves(const Gpu& gpu, const compute::Workload& work, std::size_t k) {
+  return info(work.distance).product && k <= kMostK && !work.has_after && work.range.unbounded() &&
+         can_nominate(gpu.capability(), gpu.shared_memory(), work.queries.dim);
+}
+
 bool BatchSearch::suits(const Gpu& gpu, const compute::Workload& work, std::size_t k,
                         std::uint32_t rows) {
-  return info(work.distance).product && k <= kMostK &&
-         work.queries.rows >= (rows < kManyRows ? kLeastQueries : kLeastOfMany) &&
-         rows >= kLeastRows && !work.has_after &&
-         work.range.unbounded() && can_nominate(gpu.capability(), gpu.shared_memory(), work.queries.dim);
+  return serves(gpu, work, k) && rows >= kLeastRows &&
+         work.queries.rows >= (rows < kManyRows ? kLeastQueries : kLeastOfMany);
 }
 
 std::vector<std::uint32_t> BatchSearch::nearest(compute::HitTable& best) {

@@ -20,7 +20,8 @@ namespace warplite::gpu {
 
 class BatchSearch {
  public:
-  // Says whether it serves this work at all.
+  // Says whether it serves this work at all, and whether that takes less time than passes over the rows.
+  static bool serves(const Gpu& gpu, const compute::Workload& work, std::size_t k);
   static bool suits(const Gpu& gpu, const compute::Workload& work, std::size_t k,
                     std::uint32_t rows);
 
