@@ -117,8 +117,7 @@ struct IvfRun {
 struct IvfModelBuffers {
   IvfShape shape;
   const Buffer* centroids = nullptr;  // float32 [lists][dim], then those of groups: [groups][dim]
-  // With groups: host bytes of a run of shape.coarse() whose rows are the lists.
-  const std::byte* coarse = nullptr;
+  const Buffer* coarse = nullptr;     // a run of shape.coarse() whose rows are the lists; null without groups
   std::uint32_t coarse_positions = 0;
   const Buffer* codebooks = nullptr;  // float32 [m][codewords][sub_dim], or null
   const float* mean = nullptr;        // host [dim], or null without codebooks

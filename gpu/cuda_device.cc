@@ -12,6 +12,7 @@
 #include "gpu/edit_search.h"
 #include "gpu/ivf/assign.h"
 #include "gpu/ivf/pq_assign.h"
+#include "gpu/ivf/rabitq_search.h"
 #include "gpu/ivf/search.h"
 #include "gpu/match/codes_search.h"
 #include "gpu/match/search.h"
@@ -78,13 +79,15 @@ class CudaDevice : public compute::Device {
   }
 
   bool supports_ivf(const compute::IvfShape& shape) const override {
-    return IvfSearch::supports(gpu_, shape);
+    return shape.planes != 0 ? RabitqSearch::supports(gpu_, shape)
+                             : IvfSearch::supports(gpu_, shape);
   }
 
   Status ivf_nearest(const compute::IvfWork& work, compute::HitTable& best) override {
     if (best.k() == 0) return {};
     return guarded([&] {
       const Gpu::Borrowed lane = gpu_.lane(work.cancellation);
+      if (work.model.shape.planes != 0) return RabitqSearch(gpu_, *lane, work).nearest(best);
       IvfSearch(gpu_, *lane, work).nearest(best);
     });
   }

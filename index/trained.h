@@ -109,7 +109,7 @@ class InvertedModel : public Model {
 
   virtual const compute::IvfShape& shape() const = 0;
   virtual const float* centroids() const = 0;  // of lists, then of shape().groups groups
-  virtual const Run* coarse() const = 0;        // IvfModelBuffers::coarse; null when there is none
+  virtual const Run* coarse() const = 0;       // IvfModelBuffers::coarse; null when there is none
   virtual const float* codebooks() const = 0;  // null without codebooks
   virtual const float* mean() const = 0;       // the same
 
@@ -119,7 +119,7 @@ class InvertedModel : public Model {
   // `out`: [vectors.rows][dim], in model space (compute/ivf.h).
   virtual void to_model_space(const MatrixView& vectors, float* out) const = 0;
 
-  // What it says to a device, without the bytes that are to be resident: centroids and codebooks. It
+  // What it says to a device, without the bytes that are to be resident: centroids, codebooks and the run of lists. It
   // lives as long as the model.
   compute::IvfModelBuffers buffers() const;
 
@@ -131,10 +131,7 @@ inline compute::IvfModelBuffers InvertedModel::buffers() const {
   compute::IvfModelBuffers buffers;
   buffers.shape = shape();
   buffers.mean = mean();
-  if (const Run* lists = coarse(); lists != nullptr) {
-    buffers.coarse = lists->bytes.data();
-    buffers.coarse_positions = lists->positions;
-  }
+  if (const Run* lists = coarse(); lists != nullptr) buffers.coarse_positions = lists->positions;
   return buffers;
 }
 

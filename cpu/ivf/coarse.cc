@@ -25,7 +25,8 @@ class CodedLists {
         product_(work.distance == Distance::kInnerProduct),
         centroids_(reinterpret_cast<const float*>(CpuBuffer::of(work.model.centroids).data())) {
     if (shape_.groups == 0) return;
-    run_ = IvfRunView::of(shape_.coarse(), work.model.coarse, work.model.coarse_positions);
+    run_ = IvfRunView::of(shape_.coarse(), CpuBuffer::of(work.model.coarse).data(),
+                          work.model.coarse_positions);
   }
 
   std::vector<std::vector<Probe>> run() {

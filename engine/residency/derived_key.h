@@ -15,6 +15,7 @@ enum class Derived : std::uint8_t {
   kRun,
   kCentroids,
   kCodebooks,
+  kCoarse,
   kDecoded,
   kPieces,
   kTextTile,

@@ -10,6 +10,7 @@ namespace warplite::engine {
 std::vector<Uploader::Item> IvfBlocks::items() const {
   std::vector<Uploader::Item> items = {{model.centroids_key, model.centroids}};
   if (model.codebooks != nullptr) items.push_back({model.codebooks_key, model.codebooks});
+  if (model.coarse != nullptr) items.push_back({model.coarse_key, model.coarse});
   for (std::size_t i = 0; i < runs.size(); ++i) {
     if (runs[i].bytes != nullptr) items.push_back({coded->runs[i].key, runs[i].bytes});
   }
@@ -96,6 +97,7 @@ Status IvfSet::fill(compute::Cancellation* cancellation) {
   model_ = model.model->buffers();
   Status status = place(model.centroids_key, model.centroids, model_.centroids);
   if (status.ok()) status = place(model.codebooks_key, model.codebooks, model_.codebooks);
+  if (status.ok()) status = place(model.coarse_key, model.coarse, model_.coarse);
   runs_.resize(blocks_->runs.size());
   for (std::size_t i = 0; status.ok() && i < runs_.size(); ++i) {
     ask(cancellation);
@@ -110,18 +112,20 @@ Status IvfSet::fill(compute::Cancellation* cancellation) {
   return status;
 }
 
-// Blocks of which the selected rows take part; `none` is of bits that are not set.
-std::vector<compute::Block> IvfSet::cut_down(const Selection& rows,
-                                             const std::vector<std::uint64_t>& none) const {
+// Blocks of which the selected rows take part.
+void IvfSet::cut_down(const Selection& rows, Told& out) const {
   const auto some = std::find_if(vectors_.begin(), vectors_.end(),
                                  [](const compute::Buffer* buffer) { return buffer != nullptr; });
-  std::vector<compute::Block> blocks = blocks_->blocks;
-  for (std::size_t i = 0; i < blocks.size(); ++i) {
-    compute::Block& block = blocks[i];
+  std::uint32_t longest = 0;
+  for (const compute::Block& block : blocks_->blocks) longest = std::max(longest, block.rows);
+  out.none.assign(longest / 64 + 1, 0);
+  out.blocks = blocks_->blocks;
+  for (std::size_t i = 0; i < out.blocks.size(); ++i) {
+    compute::Block& block = out.blocks[i];
     const Selection::Rows& selected = rows.part(block.id);
     block.live_rows = blocks_->wanted[i] ? selected.count : 0;
     if (block.live_rows == 0) {
-      block.live = none.data();
+      block.live = out.none.data();
     } else if (!selected.all) {
       block.live = selected.bits.words();
     }
@@ -129,27 +133,34 @@ std::vector<compute::Block> IvfSet::cut_down(const Selection& rows,
     block.vectors = vectors_[i];
     if (block.vectors == nullptr && some != vectors_.end()) block.vectors = *some;
   }
-  return blocks;
+}
+
+std::shared_ptr<const IvfSet::Told> IvfSet::told_of(const Selection& rows) const {
+  {
+    const std::lock_guard lock(mutex_);
+    if (told_ != nullptr && told_->rows == rows.number()) return told_;
+  }
+  auto told = std::make_shared<Told>();
+  told->rows = rows.number();
+  cut_down(rows, *told);
+  for (std::size_t i = 0; i < runs_.size(); ++i) {
+    const CodedParts::Run& run = blocks_->coded->runs[i];
+    const auto of_run = std::span(told->blocks).subspan(run.first, run.count);
+    const bool any = std::any_of(of_run.begin(), of_run.end(),
+                                 [](const compute::Block& block) { return block.live_rows != 0; });
+    if (runs_[i] == nullptr || !any) continue;
+    told->runs.push_back({runs_[i], blocks_->runs[i].positions, blocks_->runs[i].longest, of_run});
+  }
+  const std::lock_guard lock(mutex_);
+  return told_ = std::move(told);
 }
 
 Status IvfSet::search(const Selection& rows, compute::IvfWork work,
                       compute::HitTable& best) const {
-  std::uint32_t longest = 0;
-  for (const compute::Block& block : blocks_->blocks) longest = std::max(longest, block.rows);
-  const std::vector<std::uint64_t> none(longest / 64 + 1);
-  const std::vector<compute::Block> blocks = cut_down(rows, none);
-  std::vector<compute::IvfRun> runs;
-  for (std::size_t i = 0; i < runs_.size(); ++i) {
-    const CodedParts::Run& run = blocks_->coded->runs[i];
-    const auto of_run = std::span(blocks).subspan(run.first, run.count);
-    const bool any = std::any_of(of_run.begin(), of_run.end(),
-                                 [](const compute::Block& block) { return block.live_rows != 0; });
-    if (runs_[i] == nullptr || !any) continue;
-    runs.push_back({runs_[i], blocks_->runs[i].positions, blocks_->runs[i].longest, of_run});
-  }
-  if (runs.empty()) return {};
+  const std::shared_ptr<const Told> told = told_of(rows);
+  if (told->runs.empty()) return {};
   work.model = model_;
-  work.runs = runs;
+  work.runs = told->runs;
   return device().ivf_nearest(work, best);
 }
 

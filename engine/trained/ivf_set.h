@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "compute/device.h"
@@ -69,8 +70,15 @@ class IvfSet : public HeldSet {
                   compute::ProbedList& seen, const Visit& visit) const;
   IvfSet(compute::Device& device, std::shared_ptr<const IvfBlocks> blocks);
   Status fill(compute::Cancellation* cancellation);
-  std::vector<compute::Block> cut_down(const Selection& rows,
-                                       const std::vector<std::uint64_t>& none) const;
+  // What a device is told of the selected rows. It is kept for the next search of the same.
+  struct Told {
+    std::uint64_t rows;  // Selection::number()
+    std::vector<std::uint64_t> none;
+    std::vector<compute::Block> blocks;
+    std::vector<compute::IvfRun> runs;
+  };
+  std::shared_ptr<const Told> told_of(const Selection& rows) const;
+  void cut_down(const Selection& rows, Told& out) const;
   Status place(const CacheKey& key, const std::shared_ptr<const ResidentVectors>& bytes,
                const compute::Buffer*& out);
 
@@ -78,6 +86,8 @@ class IvfSet : public HeldSet {
   compute::IvfModelBuffers model_;
   std::vector<const compute::Buffer*> runs_;     // parallel to blocks_->runs; null: left out
   std::vector<const compute::Buffer*> vectors_;  // parallel to coded parts; null: left out
+  mutable std::mutex mutex_;
+  mutable std::shared_ptr<const Told> told_;  // last
 };
 
 // What else is known of coded segments. It belongs to them, as views share them.

@@ -10,16 +10,26 @@
 namespace warplite::engine {
 namespace {
 
-// Returns where the run ends that contains segment `id`, when `end` follows the last segment: runs are
-// complete ranges of so many numbers that they hold about 262,144 rows, and what is left makes one.
-// A list of few rows costs a search as much as one of many, so that runs are few; a new segment has
-// those rows sorted again that the last run holds. For the search after 8,192 new rows of a million x 128
+// Segments of the least complete run: they hold about 262,144 rows.
+std::int64_t least_run(std::size_t stride) {
+  constexpr std::size_t kBytesOfRow = 16;  // in a segment of 4 MB, if so many are to hold them
+  return static_cast<std::int64_t>(
+      std::clamp<std::size_t>(std::bit_ceil(stride / kBytesOfRow), 32, 512));
+}
+
+// Returns where the run ends that begins with segment `id`, when `end` follows the last segment: runs are
+// complete ranges of segments, each as large as its beginning is a multiple of, and what is left makes
+// one. A list of few rows costs a search as much as one of many, and its last group of rows is half
+// empty, so that runs are few: ten million rows make six. A new segment has those rows sorted again that
+// the last run holds, of which most searches sort few: two runs become one when the second is complete,
+// and none has more than some eight million rows. For the search after 8,192 new rows of a million x 128
 // (16,000 lists) that is 18 to 60 ms with RaBitQ codes, 1 to 10 ms with those of PQ, beside 250 and 75 ms that
 // it takes to insert and code the rows (one core of Sapphire Rapids).
 std::int64_t end_of_run(std::int64_t id, std::int64_t end, std::size_t stride) {
-  constexpr std::size_t kBytesOfRow = 16;  // in a segment of 4 MB, if so many are to hold them
-  const auto size = static_cast<std::int64_t>(
-      std::clamp<std::size_t>(std::bit_ceil(stride / kBytesOfRow), 32, 512));
+  constexpr std::int64_t kMost = 32;  // least runs
+  const std::int64_t least = least_run(stride);
+  std::int64_t size = least;
+  while (size < kMost * least && id % (2 * size) == 0 && id + 2 * size <= end) size *= 2;
   return std::min(end, (id / size + 1) * size);
 }
 
@@ -56,9 +66,25 @@ CacheKey key_of_run(const CodedParts& coded, std::size_t first, std::size_t coun
 
 // Lets go of what was this run before segments were added, unless somebody searches it still: else each
 // segment would leave a run behind, and memory that was never used takes several times as long to fill.
-void forget_former(const CodedParts& coded, const CodedParts::Run& run) {
+void forget_former(const View& view, std::size_t column, const CodedParts& coded,
+                   const CodedParts::Run& run) {
   std::vector<CacheKey> former;
-  for (std::size_t n = run.count; --n > 0;) former.push_back(key_of_run(coded, run.first, n));
+  const std::int64_t least = least_run(view.layout().vectors[column].stride());
+  const auto segment = [&](std::size_t i) { return view.part(coded.parts[i]).segment(); };
+  const std::size_t end = run.first + run.count;
+  // Complete runs, and beginnings of the least.
+  for (std::int64_t size = least; size <= segment(end - 1) - segment(run.first) + least; size *= 2) {
+    for (std::size_t first = run.first; first < end;) {
+      std::size_t next = first;
+      while (next < end && segment(next) / size == segment(first) / size) {
+        ++next;
+        if (size == least) former.push_back(key_of_run(coded, first, next - first));
+      }
+      if (size != least) former.push_back(key_of_run(coded, first, next - first));
+      first = next;
+    }
+  }
+  std::erase(former, run.key);
   Residency::instance().forget(former);
 }
 
@@ -130,7 +156,7 @@ LoadedRun load_run(const View& view, std::size_t column, const CodedParts& coded
   LoadedRun loaded;
   loaded.bytes = Residency::instance().bytes(
       run.key, name, run_bytes(model.shape(), run.rows), [&] {
-        forget_former(coded, run);
+        forget_former(view, column, coded, run);
         index::Run made = make_run(view, column, coded, run, model);
         ResidentVectors out{{std::move(made.bytes), {}, {}}, nullptr};
         out.block.vectors = {out.block.memory.data(), out.block.memory.size(), 1,
@@ -163,6 +189,11 @@ LoadedModel load_model_bytes(const View& view, std::size_t column, const index::
       share(loaded.model, loaded.centroids_key, name_of(view, column, "centroids"),
             floats(loaded.model->centroids(),
                    (std::size_t{shape.lists} + shape.groups) * shape.dim));
+  if (const index::Run* lists = loaded.model->coarse(); lists != nullptr) {
+    loaded.coarse_key = derived_key(Derived::kCoarse, model);
+    loaded.coarse = share(loaded.model, loaded.coarse_key, name_of(view, column, "run of lists"),
+                          {lists->bytes.data(), lists->bytes.size(), 1, ElementType::kInt8});
+  }
   if (!shape.has_codebooks()) return loaded;
   loaded.codebooks_key = derived_key(Derived::kCodebooks, model);
   loaded.codebooks = share(loaded.model, loaded.codebooks_key,

@@ -55,8 +55,8 @@ LoadedRun load_run(const View& view, std::size_t column, const CodedParts& coded
 // The same, under the keys that it returns: bytes of the model.
 struct LoadedModel {
   std::shared_ptr<const index::InvertedModel> model;
-  CacheKey centroids_key, codebooks_key;
-  std::shared_ptr<const ResidentVectors> centroids, codebooks;  // codebooks: null without
+  CacheKey centroids_key, codebooks_key, coarse_key;
+  std::shared_ptr<const ResidentVectors> centroids, codebooks, coarse;  // the latter: null without
 };
 LoadedModel load_model_bytes(const View& view, std::size_t column, const index::Trained& index);
 

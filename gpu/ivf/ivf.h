@@ -29,6 +29,7 @@ struct IvfRunView {
   const std::uint32_t* ordinals;
   const float* bias;
   const std::uint8_t* codes;
+  const std::uint8_t* records;  // RaBitQ codes
   std::uint32_t first_ordinal;
   std::uint32_t reserved;
 };
@@ -48,7 +49,7 @@ struct IvfProbes {
   std::uint32_t* first_groups;  // [queries][count + 1], groups of the probes before; last: of all
 };
 
-// The same, by list: what one thread block scans is a unit of up to kUnitQueries pairs.
+// The same, by list: what one thread block scans is a unit of up to so many pairs.
 inline constexpr std::uint32_t kUnitQueries = 16;
 struct IvfPairs {
   std::uint32_t* counts;       // [lists], zero before; afterwards where the next pair would go
@@ -56,6 +57,16 @@ struct IvfPairs {
   std::uint32_t* first_units;  // [lists + 1]
   uint2* pairs;                // (query, probe), [queries · nprobe]
 };
+
+// Pairs of the probes from `first` on.
+struct IvfPairWork {
+  const std::uint32_t* lists;  // [queries][nprobe]; kNoList: none
+  std::uint32_t queries, nprobe, first;
+  std::uint32_t list_count;
+  std::uint32_t unit_queries;
+  IvfPairs pairs;
+};
+void launch_ivf_pairs(const IvfPairWork& work, cudaStream_t stream);
 
 struct IvfSearchView {
   compute::IvfShape shape;

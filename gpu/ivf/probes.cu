@@ -42,10 +42,7 @@ __global__ void __launch_bounds__(kThreads)
       probes.lists[at] = list;
       probes.distances[at] = __double2float_rn(product ? d : __dmul_rn(d, d));
       if (search.direct) search.pairs.pairs[at] = {query, probe};
-      if (list != kNoList) {
-        groups = groups_of(search, list);
-        if (!search.direct) atomicAdd(&search.pairs.counts[list], 1u);
-      }
+      if (list != kNoList) groups = groups_of(search, list);
     }
     const unsigned sum = exclusive_sum<kThreads>(groups, sums, total);
     if (probe < count) first_groups[probe] = before + sum;
@@ -55,7 +52,8 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 // One thread block: where the pairs and the units of each list begin.
-__global__ void __launch_bounds__(kSumThreads) begins_kernel(IvfPairs pairs, std::uint32_t lists) {
+__global__ void __launch_bounds__(kSumThreads)
+    begins_kernel(IvfPairs pairs, std::uint32_t lists, std::uint32_t unit_queries) {
   __shared__ BlockSums<kSumThreads> sums;
   unsigned pairs_before = 0, units_before = 0;
   for (std::uint32_t base = 0; base < lists; base += kSumThreads) {
@@ -64,7 +62,7 @@ __global__ void __launch_bounds__(kSumThreads) begins_kernel(IvfPairs pairs, std
     unsigned total_pairs = 0, total_units = 0;
     const unsigned pair = exclusive_sum<kSumThreads>(count, sums, total_pairs);
     const unsigned unit =
-        exclusive_sum<kSumThreads>((count + kUnitQueries - 1) / kUnitQueries, sums, total_units);
+        exclusive_sum<kSumThreads>((count + unit_queries - 1) / unit_queries, sums, total_units);
     if (list < lists) {
       pairs.first_pairs[list] = pairs_before + pair;
       pairs.first_units[list] = units_before + unit;
@@ -79,15 +77,28 @@ __global__ void __launch_bounds__(kSumThreads) begins_kernel(IvfPairs pairs, std
   }
 }
 
-__global__ void __launch_bounds__(kThreads) pairs_kernel(IvfSearchView search) {
+// Calls visit(query, probe, list) for this thread's pair, if there is one.
+template <typename Visit>
+__device__ void for_pair(const IvfPairWork& work, const Visit& visit) {
   const std::uint64_t at = std::uint64_t{blockIdx.x} * kThreads + threadIdx.x;
-  const std::uint32_t count = search.probes.count;
-  if (at >= std::uint64_t{search.queries} * count) return;
-  const std::uint32_t list = search.probes.lists[at];
-  if (list == kNoList) return;
-  const std::uint32_t slot = atomicAdd(&search.pairs.counts[list], 1u);
-  search.pairs.pairs[slot] = {static_cast<unsigned>(at / count),
-                              static_cast<unsigned>(at % count)};
+  const std::uint32_t each = work.nprobe - work.first;
+  if (at >= std::uint64_t{work.queries} * each) return;
+  const auto query = static_cast<std::uint32_t>(at / each);
+  const std::uint32_t probe = work.first + static_cast<std::uint32_t>(at % each);
+  const std::uint32_t list = work.lists[std::size_t{query} * work.nprobe + probe];
+  if (list != kNoList) visit(query, probe, list);
+}
+
+__global__ void __launch_bounds__(kThreads) count_pairs_kernel(IvfPairWork work) {
+  for_pair(work, [&](std::uint32_t, std::uint32_t, std::uint32_t list) {
+    atomicAdd(&work.pairs.counts[list], 1u);
+  });
+}
+
+__global__ void __launch_bounds__(kThreads) pairs_kernel(IvfPairWork work) {
+  for_pair(work, [&](std::uint32_t query, std::uint32_t probe, std::uint32_t list) {
+    work.pairs.pairs[atomicAdd(&work.pairs.counts[list], 1u)] = {query, probe};
+  });
 }
 
 constexpr std::uint32_t kSortedRoom = 2 * kMostSorted;
@@ -143,18 +154,22 @@ std::uint32_t most_units(const IvfSearchView& search) {
 
 void launch_ivf_probes(const IvfSearchView& search, const Candidate* nearest, std::uint32_t room,
                        cudaStream_t stream) {
-  if (!search.direct) {
-    check(cudaMemsetAsync(search.pairs.counts, 0, search.shape.lists * sizeof(std::uint32_t),
-                          stream),
-          "ordering probes by list");
-  }
   probes_kernel<<<search.queries, kThreads, 0, stream>>>(search, nearest, room);
-  if (!search.direct) {
-    begins_kernel<<<1, kSumThreads, 0, stream>>>(search.pairs, search.shape.lists);
-    const std::uint64_t pairs = std::uint64_t{search.queries} * search.probes.count;
-    pairs_kernel<<<static_cast<unsigned>((pairs + kThreads - 1) / kThreads), kThreads, 0,
-                   stream>>>(search);
-  }
+  check_launch("ordering probes by list");
+  if (search.direct) return;
+  launch_ivf_pairs({search.probes.lists, search.queries, search.probes.count, 0,
+                    search.shape.lists, kUnitQueries, search.pairs},
+                   stream);
+}
+
+void launch_ivf_pairs(const IvfPairWork& work, cudaStream_t stream) {
+  check(cudaMemsetAsync(work.pairs.counts, 0, work.list_count * sizeof(std::uint32_t), stream),
+        "ordering probes by list");
+  const std::uint64_t pairs = std::uint64_t{work.queries} * (work.nprobe - work.first);
+  const auto blocks = static_cast<unsigned>((pairs + kThreads - 1) / kThreads);
+  count_pairs_kernel<<<blocks, kThreads, 0, stream>>>(work);
+  begins_kernel<<<1, kSumThreads, 0, stream>>>(work.pairs, work.list_count, work.unit_queries);
+  pairs_kernel<<<blocks, kThreads, 0, stream>>>(work);
   check_launch("ordering probes by list");
 }
 

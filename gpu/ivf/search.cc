@@ -108,7 +108,7 @@ struct IvfSearch::Scratch {
 
 bool IvfSearch::supports(const Gpu& gpu, const compute::IvfShape& shape) {
   constexpr std::uint32_t kMostSubSpaces = 257;  // sums fit 16 bits
-  if (shape.dim == 0 || shape.lists == 0 || shape.planes != 0 || shape.listwise) return false;
+  if (shape.dim == 0 || shape.lists == 0 || shape.listwise) return false;
   if (shape.m == 0) return true;
   return shape.dim % shape.m == 0 && shape.m <= kMostSubSpaces &&
          (shape.bits == 8 || shape.bits == 4) &&
@@ -237,7 +237,7 @@ bool IvfSearch::search_group(std::size_t first, std::size_t count, bool few,
   const Results results{count, this->room()};
   Scratch scratch{RowSet(rows_work_), {}, std::move(nearest), room, few, results,
                   lane_.incoming(results.plan)};
-  scratch.table = scratch.rows.upload(lane_);
+  scratch.table = scratch.rows.upload_once(gpu_, lane_);
   const IvfSearchView search = prepare(first, count, scratch);
   std::uint32_t* const lost = scratch.incoming[results.lost];
   *lost = 0;
@@ -265,7 +265,7 @@ void IvfSearch::send(std::size_t first, const Pieces& at, const Arena& arena) {
     const compute::IvfLayout layout = compute::IvfLayout::of(shape, run.positions);
     const CudaBuffer& buffer = CudaBuffer::of(run.bytes);
     runs[r] = {buffer.at<std::uint32_t>(layout.begins), buffer.at<std::uint32_t>(layout.ordinals),
-               buffer.at<float>(layout.bias), buffer.at<std::uint8_t>(layout.codes), ordinals, 0};
+               buffer.at<float>(layout.bias), buffer.at<std::uint8_t>(layout.codes), nullptr, ordinals, 0};
     for (const compute::Block& block : run.blocks) ordinals += block.rows;
   }
   host[at.centroids].front() = {address(work_.model.centroids), nullptr, shape.lists, 0, 0, 0};

@@ -1,5 +1,6 @@
 #include "gpu/runtime/lane.h"
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 
@@ -7,8 +8,10 @@ namespace warplite::gpu {
 namespace {
 
 constexpr unsigned kMostLanes = 4;
-constexpr std::size_t kKeptByPool = std::size_t{256} << 20;
-constexpr std::size_t kKeptByLane = std::size_t{256} << 20;
+// Of a GPU's memory, what its pool keeps, and each lane: ten thousand queries of inverted files take some
+// 400 MB, and to ask for them anew takes as long as to search.
+constexpr std::size_t kKeptPart = 128;
+constexpr std::size_t kLeastKept = std::size_t{256} << 20, kMostKept = std::size_t{1} << 30;
 // A lone query takes some hundred microseconds: until then waiting keeps the processor.
 constexpr std::chrono::microseconds kSpin{2000};
 constexpr std::chrono::microseconds kNap{200};
@@ -17,6 +20,16 @@ int attribute(cudaDeviceAttr name, int ordinal) {
   int value = 0;
   check(cudaDeviceGetAttribute(&value, name, ordinal), "asking the GPU for its properties");
   return value;
+}
+
+cudaDeviceProp properties_of(int ordinal) {
+  cudaDeviceProp properties{};
+  check(cudaGetDeviceProperties(&properties, ordinal), "asking the GPU for its properties");
+  return properties;
+}
+
+std::size_t kept_of(std::size_t memory) {
+  return std::clamp(memory / kKeptPart, kLeastKept, kMostKept);
 }
 
 }  // namespace
@@ -61,18 +74,20 @@ std::byte* Lane::grow(PinnedBytes& bytes, std::size_t size) {
 }
 
 void Lane::trim() {
-  if (scratch_.size() > kKeptByLane) scratch_ = DeviceBytes();
-  if (table_.size() > kKeptByLane) table_ = DeviceBytes();
-  if (outgoing_table_.size() > kKeptByLane) outgoing_table_ = PinnedBytes();
-  if (outgoing_.size() > kKeptByLane) outgoing_ = PinnedBytes();
-  if (incoming_.size() > kKeptByLane) incoming_ = PinnedBytes();
+  if (scratch_.size() > kept_) scratch_ = DeviceBytes();
+  if (table_.size() > kept_) table_ = DeviceBytes();
+  if (outgoing_table_.size() > kept_) outgoing_table_ = PinnedBytes();
+  if (outgoing_.size() > kept_) outgoing_ = PinnedBytes();
+  if (incoming_.size() > kept_) incoming_ = PinnedBytes();
 }
 
-Gpu::Gpu(int ordinal) : ordinal_(ordinal), pool_(ordinal, kKeptByPool) {
-  cudaDeviceProp properties{};
-  check(cudaGetDeviceProperties(&properties, ordinal), "asking the GPU for its properties");
+Gpu::Gpu(int ordinal) : Gpu(ordinal, properties_of(ordinal)) {}
+
+Gpu::Gpu(int ordinal, const cudaDeviceProp& properties)
+    : ordinal_(ordinal),
+      memory_total_(properties.totalGlobalMem),
+      pool_(ordinal, kept_of(properties.totalGlobalMem)) {
   model_ = properties.name;
-  memory_total_ = properties.totalGlobalMem;
   multiprocessors_ = static_cast<unsigned>(properties.multiProcessorCount);
   capability_ = 10 * properties.major + properties.minor;
   shared_memory_ =
@@ -84,7 +99,7 @@ Gpu::Borrowed Gpu::lane(compute::Cancellation* cancellation) {
   if (free_.empty() && made_ < kMostLanes) {
     ++made_;
     try {
-      return Borrowed(std::make_unique<Lane>(pool_).release(), Return(this));
+      return Borrowed(std::make_unique<Lane>(pool_, kept_of(memory_total_)).release(), Return(this));
     } catch (...) {
       --made_;
       throw;

@@ -22,7 +22,8 @@ void ask(compute::Cancellation* cancellation);
 
 class Lane {
  public:
-  explicit Lane(cudaMemPool_t pool) : pool_(pool) {}
+  // `kept`: bytes of each piece of memory that are not given back after a search.
+  Lane(cudaMemPool_t pool, std::size_t kept) : pool_(pool), kept_(kept) {}
 
   cudaStream_t stream() const { return stream_; }
   cudaMemPool_t pool() const { return pool_; }
@@ -56,6 +57,7 @@ class Lane {
   std::byte* grow(PinnedBytes& bytes, std::size_t size);
 
   cudaMemPool_t pool_;
+  const std::size_t kept_;
   Stream stream_;
   DeviceBytes scratch_, table_;
   PinnedBytes outgoing_table_, outgoing_, incoming_;
@@ -84,6 +86,7 @@ class Gpu {
   Borrowed lane(compute::Cancellation* cancellation);
 
  private:
+  Gpu(int ordinal, const cudaDeviceProp& properties);
   void give_back(Lane* lane);
 
   const int ordinal_;

@@ -1,7 +1,10 @@
 #include "gpu/runtime/row_set.h"
 
 #include <algorithm>
+#include <mutex>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "compute/ivf.h"
 
@@ -16,6 +19,51 @@ std::uint32_t choose_group_rows(const std::vector<const compute::Block*>& blocks
     if (groups <= kMostGroups || groups == blocks.size()) return rows;
   }
 }
+
+const std::byte* vectors_at(const compute::Block& block) {
+  const auto* buffer = static_cast<const CudaBuffer*>(block.vectors);  // null: codes alone
+  return buffer == nullptr ? nullptr : buffer->data();
+}
+
+}  // namespace
+
+// It says where rows lie and how many there are, and is right for whatever lies there.
+struct KeptRowTable {
+  struct Key {
+    std::uint32_t dim;
+    std::size_t stride;
+    std::vector<std::pair<const std::byte*, std::uint32_t>> blocks;
+    friend bool operator==(const Key&, const Key&) = default;
+  };
+  Key key;
+  RowTable table{};
+  DeviceBytes memory;
+};
+
+namespace {
+
+// The last few. Threads: any.
+class KeptRowTables {
+ public:
+  std::shared_ptr<const KeptRowTable> find(const KeptRowTable::Key& key) {
+    const std::lock_guard lock(mutex_);
+    const auto known = std::find_if(known_.begin(), known_.end(),
+                                    [&](const auto& one) { return one->key == key; });
+    if (known == known_.end()) return nullptr;
+    std::rotate(known, known + 1, known_.end());
+    return known_.back();
+  }
+  std::shared_ptr<const KeptRowTable> add(std::shared_ptr<const KeptRowTable> table) {
+    const std::lock_guard lock(mutex_);
+    if (known_.size() == kMost) known_.erase(known_.begin());
+    return known_.emplace_back(std::move(table));
+  }
+
+ private:
+  static constexpr std::size_t kMost = 8;
+  std::mutex mutex_;
+  std::vector<std::shared_ptr<const KeptRowTable>> known_;  // that was used last comes last
+};
 
 }  // namespace
 
@@ -47,6 +95,25 @@ void RowSet::add(const compute::Block& block) {
   mapped_ |= buffer != nullptr && buffer->mapped();
 }
 
+// Everything but where the descriptors lie. REQUIRES: live_ is known.
+RowTable RowSet::describe(std::span<RowBlock> out) const {
+  RowTable table{};
+  table.dim = work_.queries.dim;
+  table.stride = static_cast<std::uint32_t>(work_.queries.stride());
+  table.group_rows = choose_group_rows(blocks_);
+  table.aligned = table.stride % 16 == 0;
+  for (std::size_t i = 0; i < blocks_.size(); ++i) {
+    const compute::Block& block = *blocks_[i];
+    const std::byte* const vectors = vectors_at(block);
+    out[i] = {vectors, live_[i], block.rows, first_ordinals_[i], table.groups, 0};
+    table.aligned &= reinterpret_cast<std::uintptr_t>(vectors) % 16 == 0;
+    table.groups += (block.rows + table.group_rows - 1) / table.group_rows;
+  }
+  table.block_count = static_cast<std::uint32_t>(blocks_.size());
+  table.rows = rows_;
+  return table;
+}
+
 RowTable RowSet::upload(Lane& lane) {
   Plan plan;
   const Slot<RowBlock> descriptors(plan, blocks_.size());
@@ -56,31 +123,41 @@ RowTable RowSet::upload(Lane& lane) {
   }
   const Arena device = lane.table(plan);
   const Staging host = lane.outgoing_table(plan);
-
-  RowTable table{};
-  table.dim = work_.queries.dim;
-  table.stride = static_cast<std::uint32_t>(work_.queries.stride());
-  table.group_rows = choose_group_rows(blocks_);
-  table.aligned = table.stride % 16 == 0;
-  const std::span<RowBlock> out = host[descriptors];
   live_.assign(blocks_.size(), nullptr);
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
-    const compute::Block& block = *blocks_[i];
-    const auto* buffer = static_cast<const CudaBuffer*>(block.vectors);  // null: codes alone
-    const std::byte* vectors = buffer == nullptr ? nullptr : buffer->data();
-    if (block.live != nullptr) {
-      std::copy_n(block.live, bits[i].count(), host[bits[i]].begin());
-      live_[i] = device[bits[i]];
-    }
-    out[i] = {vectors, live_[i], block.rows, first_ordinals_[i], table.groups, 0};
-    table.aligned &= reinterpret_cast<std::uintptr_t>(vectors) % 16 == 0;
-    table.groups += (block.rows + table.group_rows - 1) / table.group_rows;
+    if (blocks_[i]->live == nullptr) continue;
+    std::copy_n(blocks_[i]->live, bits[i].count(), host[bits[i]].begin());
+    live_[i] = device[bits[i]];
   }
+  RowTable table = describe(host[descriptors]);
   table.blocks = device[descriptors];
-  table.block_count = static_cast<std::uint32_t>(blocks_.size());
-  table.rows = rows_;
   host.send(plan, device, lane.stream(), "sending the table of rows");
   return table;
+}
+
+RowTable RowSet::upload_once(const Gpu& gpu, Lane& lane) {
+  if (!all_live()) return upload(lane);
+  live_.assign(blocks_.size(), nullptr);
+  KeptRowTable::Key key{work_.queries.dim, work_.queries.stride(), {}};
+  key.blocks.reserve(blocks_.size());
+  for (const compute::Block* block : blocks_) key.blocks.emplace_back(vectors_at(*block), block->rows);
+  KeptRowTables& all = gpu.derived().of<KeptRowTables>();
+  kept_ = all.find(key);
+  if (kept_ == nullptr) {
+    auto made = std::make_shared<KeptRowTable>();
+    std::vector<RowBlock> blocks(blocks_.size());
+    made->table = describe(blocks);
+    made->memory = DeviceBytes(blocks.size() * sizeof(RowBlock), lane.pool(), lane.stream());
+    made->table.blocks = made->memory.as<RowBlock>();
+    check(cudaMemcpyAsync(made->memory.data(), blocks.data(), made->memory.size(),
+                          cudaMemcpyHostToDevice, lane.stream()),
+          "sending the table of rows");
+    // Searches on other streams are to find it there.
+    check(cudaStreamSynchronize(lane.stream()), "sending the table of rows");
+    made->key = std::move(key);
+    kept_ = all.add(std::move(made));
+  }
+  return kept_->table;
 }
 
 }  // namespace warplite::gpu

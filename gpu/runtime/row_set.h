@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -17,6 +18,8 @@ namespace warplite::gpu {
 inline std::size_t live_words(const std::uint64_t* live, std::uint32_t rows) {
   return live == nullptr ? 0 : (std::size_t{rows} + 63) / 64;
 }
+
+struct KeptRowTable;
 
 class RowSet {
  public:
@@ -39,6 +42,9 @@ class RowSet {
 
   // Sends the table on its way; usable by what is launched on the lane's stream from now on.
   RowTable upload(Lane& lane);
+  // The same, of which the GPU keeps the table for the next search of the same rows where all of them
+  // live: to send that of a thousand blocks takes longer than to look into lists of rows.
+  RowTable upload_once(const Gpu& gpu, Lane& lane);
   // Returns, by block, the device address of its live bits; null where all rows live. Call it after
   // upload().
   const std::vector<const std::uint64_t*>& live() const { return live_; }
@@ -50,8 +56,10 @@ class RowSet {
 
  private:
   void add(const compute::Block& block);
+  RowTable describe(std::span<RowBlock> out) const;
 
   const compute::Workload& work_;
+  std::shared_ptr<const KeptRowTable> kept_;
   std::vector<const compute::Block*> blocks_;
   std::vector<std::uint32_t> first_ordinals_;
   std::vector<const std::uint64_t*> live_;

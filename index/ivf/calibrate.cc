@@ -295,6 +295,9 @@ class Measurement {
     const auto codebooks = shape.has_codebooks()
                                ? resident(model_.codebooks(), shape.codewords() * vector)
                                : nullptr;
+    const Run* const lists = model_.coarse();
+    const auto coarse =
+        lists == nullptr ? nullptr : resident(lists->bytes.data(), lists->bytes.size());
     compute::Block block;
     block.rows = block.live_rows = static_cast<std::uint32_t>(rows);
     const compute::IvfRun given{bytes.get(), run.positions, run.longest, {&block, 1}};
@@ -305,6 +308,7 @@ class Measurement {
     work.model = model_.buffers();
     work.model.centroids = centroids.get();
     work.model.codebooks = codebooks.get();
+    work.model.coarse = coarse.get();
     work.runs = {&given, 1};
     work.nprobe = shape.lists;
     work.cancellation = task_.cancellation();

@@ -112,6 +112,34 @@ TEST_CASE("ivf: RaBitQ codes of long lists, of many queries, with every distance
   }
 }
 
+// Where the nearest lists are empty, they tell a device nothing of how far to look.
+TEST_CASE("ivf: RaBitQ codes of lists that many queries share") {
+  const Restore restore;
+  std::uint64_t n = 9000;
+  for (const std::uint32_t dim : {8u, 35u, 61u, 128u, 300u}) {
+    for (const std::uint32_t planes : {1u, 2u, 4u, 5u, 8u}) {
+      Case c = make_case({(dim + 3) / 4, 4, 4}, n++);
+      c.shape.dim = dim;
+      c.shape.planes = planes;
+      c.shape.lists = 300;
+      c.shape.groups = n % 2 == 0 ? 40 : 0;
+      c.list_rows = {40, 0, 33, 70};
+      if (n % 3 == 0) {
+        c.list_rows.assign(29, 0);
+        c.list_rows.push_back(900);
+      }
+      c.nprobe = 60;
+      c.queries = 70;
+      c.runs = turn<std::size_t>({2, 1}, n / 2);
+      c.filter = turn({0, 3, 0}, n);
+      c.k = turn<std::size_t>({10, 1, 3}, n / 2);
+      c.refine = turn<std::size_t>({0, 1, 4}, n);
+      c.vectors = true;
+      check_everywhere(c);
+    }
+  }
+}
+
 TEST_CASE("ivf: every distance, element type and refinement") {
   const Restore restore;
   std::uint64_t n = 1000;

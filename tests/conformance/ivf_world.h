@@ -129,6 +129,8 @@ class World {
     work_.model.centroids = centroids_.buffer.get();
     if (case_.shape.has_codebooks()) codebooks_.load(device);
     work_.model.codebooks = codebooks_.buffer.get();
+    if (case_.shape.groups != 0) coarse_.bytes.load(device);
+    work_.model.coarse = coarse_.bytes.buffer.get();
     for (std::size_t r = 0; r < runs_.size(); ++r) {
       RunData& data = runs_[r];
       data.bytes.load(device);
@@ -187,7 +189,6 @@ class World {
       group = static_cast<std::uint32_t>(random_() % case_.shape.groups);
     }
     write_run(case_.shape.coarse(), coarse_, groups);
-    work_.model.coarse = coarse_.bytes.bytes->data();
     work_.model.coarse_positions = coarse_.positions;
   }
 
@@ -381,11 +382,12 @@ class World {
     expected_left_.assign(case_.queries, std::numeric_limits<float>::infinity());
     work.probed = expected_probed_.data();
     work.left = expected_left_.data();
-    reference_ivf_nearest(work, reinterpret_cast<const float*>(centroids_.bytes->data()),
-                          case_.shape.has_codebooks()
-                              ? reinterpret_cast<const float*>(codebooks_.bytes->data())
-                              : nullptr,
-                          host_runs_, best);
+    IvfHostModel model{reinterpret_cast<const float*>(centroids_.bytes->data())};
+    if (case_.shape.has_codebooks()) {
+      model.codebooks = reinterpret_cast<const float*>(codebooks_.bytes->data());
+    }
+    if (case_.shape.groups != 0) model.coarse = coarse_.bytes.bytes->data();
+    reference_ivf_nearest(work, model, host_runs_, best);
     for (std::size_t q = 0; q < case_.queries; ++q) expected_.push_back(best.sorted(q));
   }
 

@@ -70,6 +70,10 @@ struct World {
     const auto codebooks = shape.has_codebooks()
                                ? resident(model.codebooks(), shape.codewords() * kDim * 4)
                                : nullptr;
+    const auto coarse =
+        model.coarse() == nullptr
+            ? nullptr
+            : resident(model.coarse()->bytes.data(), model.coarse()->bytes.size());
     std::vector<float> space(queries.rows() * kDim);
     model.to_model_space(queries.view(), space.data());
     const compute::IvfRun given{bytes.get(), run.positions, run.longest, {&block, 1}};
@@ -80,6 +84,7 @@ struct World {
     work.model = model.buffers();
     work.model.centroids = centroids.get();
     work.model.codebooks = codebooks.get();
+    work.model.coarse = coarse.get();
     work.runs = {&given, 1};
     work.nprobe = nprobe;
     work.refine = refine;

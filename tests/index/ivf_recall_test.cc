@@ -113,7 +113,11 @@ class Table {
     const std::byte* vectors = rows_.view().data;
     const compute::IvfHostRun host{run.bytes.data(), {&vectors, 1}};
     compute::HitTable best(kQueries, kK);
-    compute::reference_ivf_nearest(work, model.centroids(), model.codebooks(), {&host, 1}, best);
+    const index::Run* coarse = model.coarse();
+    compute::reference_ivf_nearest(
+        work,
+        {model.centroids(), model.codebooks(), coarse == nullptr ? nullptr : coarse->bytes.data()},
+        {&host, 1}, best);
     return common(truth(setting.distance), best);
   }
 

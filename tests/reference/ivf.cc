@@ -178,17 +178,17 @@ void collect(const IvfWork& work, std::size_t run_index, std::uint64_t first_ord
 
 // The same for RaBitQ codes.
 void collect_rabitq(const IvfWork& work, std::size_t run_index, std::uint64_t first_ordinal,
-                    const std::byte* bytes, std::size_t number, const float* centroids,
+                    const std::byte* bytes, std::size_t number, const IvfHostModel& model,
                     std::vector<Candidate>& out) {
   const IvfShape& shape = work.model.shape;
   const IvfRun& run = work.runs[run_index];
   const IvfLayout at = IvfLayout::of(shape, run.positions);
   const auto* begins = reinterpret_cast<const std::uint32_t*>(bytes + at.begins);
   const float* query = work.model_queries + number * shape.dim;
-  const std::vector<RabitqProbe> probes = rabitq_probes(work, query, centroids);
+  const std::vector<RabitqProbe> probes = rabitq_probes(work, query, model);
   for (const RabitqProbe& probe : probes) {
     const RabitqPair pair(shape, work.distance, query,
-                          centroids + std::size_t{probe.list} * shape.dim);
+                          model.centroids + std::size_t{probe.list} * shape.dim);
     for (std::uint32_t p = begins[probe.list]; p < begins[probe.list + 1]; ++p) {
       Candidate candidate;
       std::uint32_t ordinal;
@@ -225,27 +225,28 @@ void keep_best(const IvfWork& work, std::size_t query, std::size_t k,
 
 }  // namespace
 
-void reference_ivf_nearest(const IvfWork& work, const float* centroids, const float* codebooks,
+void reference_ivf_nearest(const IvfWork& work, const IvfHostModel& model,
                            std::span<const IvfHostRun> runs, HitTable& best) {
   const IvfShape& shape = work.model.shape;
   for (std::size_t q = 0; q < work.queries.rows; ++q) {
     const float* query = work.model_queries + q * shape.dim;
     const bool rabitq = shape.planes != 0;
     const std::vector<Probe> probes =
-        rabitq ? std::vector<Probe>() : nearest_lists(work, query, centroids);
+        rabitq ? std::vector<Probe>() : nearest_lists(work, query, model.centroids);
     Tables shared;
     if (shape.has_codebooks() && !shape.listwise) {
-      shared = make_tables(work, query, work.model.mean, codebooks);
+      shared = make_tables(work, query, work.model.mean, model.codebooks);
     }
     const TablesOf tables = [&](std::uint32_t list) {
       if (!shape.listwise) return shared;
-      return make_tables(work, query, centroids + std::size_t{list} * shape.dim, codebooks);
+      return make_tables(work, query, model.centroids + std::size_t{list} * shape.dim,
+                         model.codebooks);
     };
     std::vector<Candidate> candidates;
     std::uint64_t first_ordinal = 0;
     for (std::size_t r = 0; r < runs.size(); ++r) {
       if (rabitq) {
-        collect_rabitq(work, r, first_ordinal, runs[r].bytes, q, centroids, candidates);
+        collect_rabitq(work, r, first_ordinal, runs[r].bytes, q, model, candidates);
       } else {
         collect(work, r, first_ordinal, runs[r].bytes, q, probes, tables, candidates);
       }

@@ -129,23 +129,23 @@ namespace {
 
 // Every centroid by its D, where there are no groups; else by its code in its group.
 std::vector<RabitqProbe> all_probes(const IvfWork& work, const float* query,
-                                    const float* centroids) {
+                                    const IvfHostModel& model) {
   const IvfShape& shape = work.model.shape;
   std::vector<RabitqProbe> probes;
   for (std::uint32_t list = 0; list < shape.lists && shape.groups == 0; ++list) {
     probes.push_back(
-        {known(distance_of(work.distance, query, centroids + list * shape.dim, shape.dim)), list});
+        {known(distance_of(work.distance, query, model.centroids + list * shape.dim, shape.dim)), list});
   }
   const IvfShape coarse = shape.coarse();
   const IvfLayout at = IvfLayout::of(coarse, work.model.coarse_positions);
   for (std::uint32_t group = 0; group < shape.groups; ++group) {
     const RabitqPair pair(coarse, work.distance, query,
-                          centroids + (std::size_t{shape.lists} + group) * shape.dim);
-    const auto begin = load<std::uint32_t>(work.model.coarse + at.begins + group * 4);
-    const auto end = load<std::uint32_t>(work.model.coarse + at.begins + (group + 1) * 4);
+                          model.centroids + (std::size_t{shape.lists} + group) * shape.dim);
+    const auto begin = load<std::uint32_t>(model.coarse + at.begins + group * 4);
+    const auto end = load<std::uint32_t>(model.coarse + at.begins + (group + 1) * 4);
     for (std::uint32_t p = begin; p < end; ++p) {
       std::uint32_t list;
-      const float score = pair.score(work.model.coarse, at, p, &list);
+      const float score = pair.score(model.coarse, at, p, &list);
       if (list != kNoOrdinal) probes.push_back({score, list});
     }
   }
@@ -155,8 +155,8 @@ std::vector<RabitqProbe> all_probes(const IvfWork& work, const float* query,
 }  // namespace
 
 std::vector<RabitqProbe> rabitq_probes(const IvfWork& work, const float* query,
-                                       const float* centroids) {
-  std::vector<RabitqProbe> probes = all_probes(work, query, centroids);
+                                       const IvfHostModel& model) {
+  std::vector<RabitqProbe> probes = all_probes(work, query, model);
   std::sort(probes.begin(), probes.end(), [](const RabitqProbe& a, const RabitqProbe& b) {
     return a.score != b.score ? a.score < b.score : a.list < b.list;
   });

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "compute/ivf.h"
+#include "tests/reference/reference.h"
 
 namespace warplite::compute {
 
@@ -37,6 +38,6 @@ struct RabitqProbe {
 };
 // The lists that a query probes, best first.
 std::vector<RabitqProbe> rabitq_probes(const IvfWork& work, const float* query,
-                                       const float* centroids);
+                                       const IvfHostModel& model);
 
 }  // namespace warplite::compute

@@ -20,11 +20,16 @@ void reference_nearest(const Workload& work, std::span<const HostBlock> blocks, 
 void reference_within(const Workload& work, std::span<const HostBlock> blocks, HitLists& out);
 
 // A run's bytes and the model's buffers in host memory, in the order of the work's own.
+struct IvfHostModel {
+  const float* centroids = nullptr;
+  const float* codebooks = nullptr;   // null without
+  const std::byte* coarse = nullptr;  // the same
+};
 struct IvfHostRun {
   const std::byte* bytes;
   std::span<const std::byte* const> vectors;  // per block
 };
-void reference_ivf_nearest(const IvfWork& work, const float* centroids, const float* codebooks,
+void reference_ivf_nearest(const IvfWork& work, const IvfHostModel& model,
                            std::span<const IvfHostRun> runs, HitTable& best);
 
 // This has a counter for every row. `tiles`: the bytes of the work's tiles in host memory.

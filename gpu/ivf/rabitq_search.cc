@@ -1,0 +1,319 @@
+#include "gpu/ivf/rabitq_search.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "gpu/ivf/ivf.h"
+#include "gpu/runtime/candidates.h"
+#include "gpu/runtime/cuda_buffer.h"
+#include "gpu/runtime/groups.h"
+
+namespace warplite::gpu {
+namespace {
+
+constexpr std::size_t kGroupMemory = std::size_t{1} << 30;
+constexpr std::size_t kMostGroup = 16384;  // queries
+// Rows whose signs one launch looks at: some ten milliseconds of an H200.
+constexpr double kRowsAtOnce = 2e9;
+// Queries that share a list, on average, so that tensor cores are worth the tables.
+constexpr std::size_t kLeastSharing = 8;
+constexpr std::uint32_t kLeastFirst = 8;
+// What is dealt out to a slice so that it is worth its block: a list for each warp.
+constexpr std::uint32_t kSliceLists = 8, kMostSlices = 64;
+
+std::vector<compute::Block> blocks_of(const compute::IvfWork& work) {
+  std::vector<compute::Block> blocks;
+  for (const compute::IvfRun& run : work.runs) {
+    blocks.insert(blocks.end(), run.blocks.begin(), run.blocks.end());
+  }
+  return blocks;
+}
+
+compute::Workload rows_of(const compute::IvfWork& work, std::span<const compute::Block> blocks) {
+  compute::Workload rows;
+  rows.distance = work.distance;
+  rows.queries = work.queries;
+  rows.blocks = blocks;
+  rows.cancellation = work.cancellation;
+  return rows;
+}
+
+IvfRunView view_of(const compute::IvfShape& shape, const compute::Buffer* bytes,
+                   std::uint32_t positions, std::uint32_t first_ordinal) {
+  const compute::IvfLayout at = compute::IvfLayout::of(shape, positions);
+  const CudaBuffer& buffer = CudaBuffer::of(bytes);
+  return {buffer.at<std::uint32_t>(at.begins), buffer.at<std::uint32_t>(at.ordinals), nullptr,
+          buffer.at<std::uint8_t>(at.codes), buffer.at<std::uint8_t>(at.records), first_ordinal, 0};
+}
+
+}  // namespace
+
+// How lists are found, or rows.
+struct RabitqSearch::Level {
+  std::uint32_t slices;
+  std::uint32_t first;   // first_lists()
+  std::uint32_t wanted;
+  std::size_t keys() const {  // of a query
+    return first == 0 ? std::size_t{slices} * wanted : std::size_t{4} * wanted + 512;
+  }
+};
+
+// Says what lies in scratch memory; pieces up to `sent` come from the host.
+struct RabitqSearch::Pieces {
+  const compute::IvfWork& work;
+  std::size_t count;
+  Level lists_level, rows_level;
+  const MatrixView& queries = work.queries;
+  const compute::IvfShape& shape = work.model.shape;
+  // Pairs of queries and lists that are looked at list by list.
+  std::size_t list_pairs = lists_level.first == 0 ? 0 : count * (shape.groups - lists_level.first);
+  std::size_t row_pairs = rows_level.first == 0 ? 0 : count * (work.nprobe - rows_level.first);
+  std::size_t most_pairs = std::max(list_pairs, row_pairs);
+  std::size_t pair_lists = most_pairs == 0 ? 0 : std::max(shape.lists, shape.groups) + 1;
+  Plan plan{};
+  Slot<std::byte> raw{plan, count * queries.stride()};
+  Slot<float> model{plan, count * shape.dim};
+  Slot<IvfRunView> runs{plan, work.runs.size() + 1};  // the last: of lists
+  Plan sent = plan;
+  Slot<std::uint64_t> limits{plan, count};
+  Slot<std::uint32_t> counts{plan, count};
+  Slot<std::uint64_t> keys{plan, count * std::max({lists_level.keys(), rows_level.keys(),
+                                                   lists_without_order()})};
+  Slot<std::uint32_t> lists{plan, count * work.nprobe};
+  Slot<double> real{plan, count * padded_query(queries.type, queries.dim)};
+  Slot<double> squares{plan, count};
+  Slot<std::uint32_t> nominees{plan, count * kMostNominated};
+  Slot<std::uint32_t> nominee_counts{plan, count};
+
+  Slot<std::uint32_t> groups{plan, lists_level.first == 0 ? 0 : count * shape.groups};
+  Slot<std::uint32_t> pair_counts{plan, pair_lists};
+  Slot<std::uint32_t> first_pairs{plan, pair_lists};
+  Slot<std::uint32_t> first_units{plan, pair_lists};
+  Slot<uint2> pairs{plan, most_pairs};
+  Slot<RabitqPairTables> tables{plan, most_pairs};
+  Slot<std::uint32_t> words{plan, most_pairs * pair_words(shape.m)};
+  Slot<std::uint32_t> elements{plan, most_pairs * pair_words(shape.m)};
+
+  // Keys of a query where all of something are compared, to put it in order.
+  std::size_t lists_without_order() const {
+    if (shape.groups == 0) return shape.lists;
+    return lists_level.first == 0 ? 0 : shape.groups;
+  }
+  RabitqPairs pairs_of(const Arena& arena, std::uint32_t first, std::size_t most) const {
+    return {{arena[pair_counts], arena[first_pairs], arena[first_units], arena[pairs]},
+            static_cast<std::uint32_t>(most),
+            first,
+            arena[tables],
+            arena[words],
+            arena[elements]};
+  }
+  RabitqBest best(const Arena& arena, std::size_t stride) const {
+    return {arena[keys], static_cast<std::uint32_t>(stride), arena[counts], arena[limits]};
+  }
+};
+
+bool RabitqSearch::supports(const Gpu& gpu, const compute::IvfShape& shape) {
+  return shape.dim != 0 && shape.lists != 0 && shape.planes != 0 &&
+         rabitq_fits(shape, kMostNominated, gpu.shared_memory());
+}
+
+RabitqSearch::RabitqSearch(const Gpu& gpu, Lane& lane, const compute::IvfWork& work)
+    : gpu_(gpu),
+      lane_(lane),
+      work_(work),
+      shape_(work.model.shape),
+      blocks_(blocks_of(work)),
+      rows_work_(rows_of(work, blocks_)),
+      rows_(rows_work_),
+      table_(rows_.upload_once(gpu, lane)) {}
+
+std::uint32_t RabitqSearch::slices(std::size_t queries, std::uint32_t lists) const {
+  const auto wanted = static_cast<std::uint32_t>(2 * gpu_.multiprocessors() / queries);
+  return std::clamp(wanted, 1u, std::clamp(lists / kSliceLists, 1u, kMostSlices));
+}
+
+std::size_t RabitqSearch::queries_at_once() const {
+  const double part = std::min(1.0, static_cast<double>(work_.nprobe) / shape_.lists);
+  const double rows = std::max(1.0, part * table_.rows);
+  const std::size_t lists = std::max<std::size_t>(
+      shape_.groups == 0 ? shape_.lists : 0, 4 * (std::size_t{work_.nprobe} + nominated_) + 512);
+  const std::size_t pair = sizeof(RabitqPairTables) + sizeof(uint2) +
+                           2 * sizeof(std::uint32_t) * pair_words(shape_.m);
+  const std::size_t bytes = lists * (sizeof(std::uint64_t) + sizeof(std::uint32_t)) +
+                            std::max(shape_.groups, work_.nprobe) * pair +
+                            work_.queries.dim * std::size_t{16} +
+                            kMostNominated * (sizeof(std::uint32_t) + sizeof(Candidate));
+  return static_cast<std::size_t>(
+      std::clamp(std::min(kRowsAtOnce / rows, static_cast<double>(kGroupMemory / bytes)), 1.0,
+                 static_cast<double>(kMostGroup)));
+}
+
+void RabitqSearch::nearest(compute::HitTable& best) {
+  const std::size_t refine = std::max<std::size_t>(work_.refine, 1);
+  if (best.k() > kMostNominated || best.k() * refine > kMostNominated ||
+      (!every_list() && !rabitq_fits(shape_, work_.nprobe, gpu_.shared_memory()))) {
+    throw Error(ErrorKind::kUnsupported,
+                "more than " + std::to_string(kMostNominated) + " nominees, or " +
+                    std::to_string(work_.nprobe) + " lists, a query");
+  }
+  nominated_ = static_cast<std::uint32_t>(best.k() * refine);
+  in_groups(work_.queries.rows, queries_at_once(), 1,
+            [&](std::size_t first, std::size_t count) { search_group(first, count, best); });
+}
+
+void RabitqSearch::search_group(std::size_t first, std::size_t count, compute::HitTable& best) {
+  const std::uint32_t groups = every_list() ? 0 : shape_.groups;
+  const Pieces at{
+      work_, count,
+      {slices(count, groups),
+       first_lists(shape_.coarse(), count, groups, work_.nprobe, shape_.lists),
+       every_list() ? 0 : work_.nprobe},
+      {slices(count, static_cast<std::uint32_t>(work_.nprobe * work_.runs.size())),
+       every_list() ? 0 : first_lists(shape_, count, work_.nprobe, nominated_, table_.rows),
+       nominated_}};
+  const Arena arena = lane_.scratch(at.plan);
+  send(first, at, arena);
+  if (!every_list()) find_lists(at, arena);
+  find_rows(at, arena);
+  finish(at, arena, first, best);
+}
+
+void RabitqSearch::send(std::size_t first, const Pieces& at, const Arena& arena) {
+  const Staging host = lane_.outgoing(at.sent);
+  std::memcpy(host[at.raw].data(), work_.queries.row(first), at.raw.bytes());
+  std::copy_n(work_.model_queries + first * shape_.dim, at.model.count(), host[at.model].begin());
+  std::uint32_t ordinals = 0;
+  std::size_t r = 0;
+  for (const compute::IvfRun& run : work_.runs) {
+    host[at.runs][r++] = view_of(shape_, run.bytes, run.positions, ordinals);
+    for (const compute::Block& block : run.blocks) ordinals += block.rows;
+  }
+  host[at.runs][r] = shape_.groups == 0 ? IvfRunView{}
+                                        : view_of(shape_.coarse(), work_.model.coarse,
+                                                  work_.model.coarse_positions, 0);
+  host.send(at.sent, arena, lane_.stream(), "sending queries");
+}
+
+RabitqScan RabitqSearch::scan_of(const Pieces& at, const Arena& arena) const {
+  RabitqScan scan{};
+  scan.shape = shape_;
+  scan.product = work_.distance == Distance::kInnerProduct;
+  scan.queries = arena[at.model];
+  scan.count = static_cast<std::uint32_t>(at.count);
+  scan.centroids = CudaBuffer::of(work_.model.centroids).at<float>(0);
+  return scan;
+}
+
+std::uint32_t RabitqSearch::first_lists(const compute::IvfShape& shape, std::size_t queries,
+                                        std::uint32_t nprobe, std::uint32_t wanted,
+                                        std::uint32_t rows) const {
+  const std::uint32_t each = rows / std::max(shape.lists, 1u) + 1;
+  const std::uint32_t first = std::max(kLeastFirst, 4 * wanted / each);
+  const bool shared = nprobe > 2 * first && queries * nprobe / shape.lists >= kLeastSharing;
+  return shared && rabitq_lists_fit(shape, gpu_.capability(), gpu_.shared_memory()) ? first : 0;
+}
+
+void RabitqSearch::search_lists(RabitqScan scan, const Level& level, const Pieces& at,
+                                const Arena& arena) {
+  scan.wanted = level.wanted;
+  scan.best = at.best(arena, level.keys());
+  scan.slices = level.slices;
+  check(cudaMemsetAsync(scan.best.limits, 0xff, scan.count * sizeof *scan.best.limits,
+                        lane_.stream()),
+        "beginning a search");
+  check(cudaMemsetAsync(scan.best.counts, 0, scan.count * sizeof *scan.best.counts, lane_.stream()),
+        "beginning a search");
+  if (level.first == 0) return launch_rabitq(scan, gpu_.shared_memory(), lane_.stream());
+  const std::uint32_t nprobe = scan.nprobe;
+  scan.slices = 1;
+  scan.nprobe = level.first;
+  launch_rabitq(scan, gpu_.shared_memory(), lane_.stream());
+  const std::size_t pairs = scan.count * std::size_t{nprobe - level.first};
+  launch_rabitq_lists(scan, at.pairs_of(arena, level.first, pairs), lane_.stream());
+  scan.nprobe = nprobe;
+  scan.lost_only = true;
+  launch_rabitq(scan, gpu_.shared_memory(), lane_.stream());
+}
+
+void RabitqSearch::find_lists(const Pieces& at, const Arena& arena) {
+  RabitqScan scan = scan_of(at, arena);
+  const RabitqBest compared = at.best(arena, at.lists_without_order());
+  scan.best = compared;
+  if (shape_.groups == 0) {
+    launch_list_distances(scan, lane_.stream());
+  } else {
+    scan.shape = shape_.coarse();
+    scan.centroids += std::size_t{shape_.lists} * shape_.dim;
+    scan.runs = arena[at.runs] + work_.runs.size();
+    scan.run_count = 1;
+    scan.nprobe = scan.list_stride = shape_.groups;
+    scan.all_live = true;
+    if (at.lists_level.first != 0) {
+      launch_list_distances(scan, lane_.stream());
+      launch_order_lists(compared, scan.count, shape_.groups, arena[at.groups], lane_.stream());
+      scan.lists = arena[at.groups];
+    }
+    scan.best = at.best(arena, at.lists_level.keys());
+    search_lists(scan, at.lists_level, at, arena);
+  }
+  launch_order_lists(scan.best, scan.count, work_.nprobe, arena[at.lists], lane_.stream());
+}
+
+void RabitqSearch::find_rows(const Pieces& at, const Arena& arena) {
+  RabitqScan scan = scan_of(at, arena);
+  scan.runs = arena[at.runs];
+  scan.run_count = static_cast<std::uint32_t>(work_.runs.size());
+  scan.lists = every_list() ? nullptr : arena[at.lists];
+  scan.list_stride = work_.nprobe;
+  scan.nprobe = work_.nprobe;
+  scan.table = table_;
+  scan.all_live = rows_.all_live();
+  scan.by_runs = at.rows_level.slices != 1;
+  search_lists(scan, at.rows_level, at, arena);
+}
+
+void RabitqSearch::finish(const Pieces& at, const Arena& arena, std::size_t first,
+                          compute::HitTable& best) {
+  const MatrixView& queries = work_.queries;
+  Plan plan;
+  const Slot<Candidate> candidates(plan, at.count * nominated_);
+  const Slot<std::uint32_t> found(plan, at.count);
+  const Arena incoming = lane_.incoming(plan);
+  IvfSearchView found_rows{};
+  found_rows.shape = shape_;
+  found_rows.distance = work_.distance;
+  found_rows.type = queries.type;
+  found_rows.table = table_;
+  found_rows.queries = static_cast<std::uint32_t>(at.count);
+  found_rows.nominated = nominated_;
+  found_rows.collected = arena[at.keys];
+  found_rows.collect_stride = static_cast<std::uint32_t>(at.rows_level.keys());
+  found_rows.collected_counts = arena[at.counts];
+  if (canonical()) {
+    PreparedQueries prepared{};
+    prepared.real = arena[at.real];
+    prepared.bytes = arena.bytes(at.real);
+    prepared.squares = arena[at.squares];
+    launch_prepare({queries.type, work_.distance, queries.dim, found_rows.queries, 0, 0},
+                   arena[at.raw], prepared, lane_.stream());
+    Nominees nominees{};
+    nominees.queries = found_rows.queries;
+    nominees.k = static_cast<std::uint32_t>(best.k());
+    nominees.capacity = kMostNominated;
+    nominees.ordinals = arena[at.nominees];
+    nominees.counts = arena[at.nominee_counts];
+    launch_ivf_nominate(found_rows, nominees, lane_.stream());
+    launch_rescore({table_, queries.type, work_.distance, prepared, nominees, nullptr, nominated_,
+                    incoming[candidates], incoming[found]},
+                   lane_.stream());
+  } else {
+    launch_ivf_emit(found_rows, incoming[candidates], incoming[found], lane_.stream());
+  }
+  lane_.wait(work_.cancellation);
+  std::vector<std::uint32_t> lost;  // none: there is room for all
+  take_candidates(rows_, {incoming[candidates], incoming[found], at.count, nominated_}, first, best,
+                  lost);
+}
+
+}  // namespace warplite::gpu

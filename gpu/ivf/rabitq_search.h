@@ -1,0 +1,58 @@
+// Searches inverted files of RaBitQ codes on a GPU (rabitq.h): lists, rows and canonical distances without
+// the host in between, a few thousand queries at a time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "compute/ivf.h"
+#include "gpu/ivf/rabitq.h"
+#include "gpu/runtime/lane.h"
+#include "gpu/runtime/row_set.h"
+
+namespace warplite::gpu {
+
+class RabitqSearch {
+ public:
+  static bool supports(const Gpu& gpu, const compute::IvfShape& shape);
+
+  RabitqSearch(const Gpu& gpu, Lane& lane, const compute::IvfWork& work);
+
+  // Adds the nearest rows of every query. Throws Error{kUnsupported} for more nominees than
+  // kMostNominated, and for more lists than a thread block can hold, unless they are all there are.
+  void nearest(compute::HitTable& best);
+
+ private:
+  struct Level;
+  struct Pieces;
+
+  std::size_t queries_at_once() const;
+  void search_group(std::size_t first, std::size_t count, compute::HitTable& best);
+  void send(std::size_t first, const Pieces& at, const Arena& arena);
+  void find_lists(const Pieces& at, const Arena& arena);
+  void find_rows(const Pieces& at, const Arena& arena);
+  void finish(const Pieces& at, const Arena& arena, std::size_t first, compute::HitTable& best);
+  RabitqScan scan_of(const Pieces& at, const Arena& arena) const;
+  void search_lists(RabitqScan scan, const Level& level, const Pieces& at, const Arena& arena);
+  // Of a query's lists, those that are searched before tensor cores have limits for the rest; 0: all of
+  // them are searched query by query. `rows`: in all lists.
+  std::uint32_t first_lists(const compute::IvfShape& shape, std::size_t queries, std::uint32_t nprobe,
+                            std::uint32_t wanted, std::uint32_t rows) const;
+  // Thread blocks that share a query, which looks into so many lists or parts of them.
+  std::uint32_t slices(std::size_t queries, std::uint32_t lists) const;
+  bool canonical() const { return work_.refine != 0; }
+  bool every_list() const { return work_.nprobe >= shape_.lists; }
+
+  const Gpu& gpu_;
+  Lane& lane_;
+  const compute::IvfWork& work_;
+  const compute::IvfShape& shape_;
+  std::vector<compute::Block> blocks_;  // of all runs
+  compute::Workload rows_work_;         // names them
+  RowSet rows_;
+  RowTable table_;
+  std::uint32_t nominated_ = 0;
+};
+
+}  // namespace warplite::gpu
