@@ -10,6 +10,7 @@
 #include "compute/device.h"
 #include "engine/residency/attempt.h"
 #include "engine/residency/residency.h"
+#include "engine/residency/together.h"
 #include "engine/residency/uploader.h"
 #include "engine/search/device_set.h"
 #include "engine/search/multi_device.h"

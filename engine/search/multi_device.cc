@@ -4,6 +4,7 @@
 
 #include "engine/residency/readiness.h"
 #include "engine/residency/residency.h"
+#include "engine/residency/together.h"
 
 namespace warplite::engine {
 namespace {

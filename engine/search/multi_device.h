@@ -16,9 +16,6 @@
 
 namespace warplite::engine {
 
-// Queries that keep more than one device busy.
-inline constexpr std::size_t kManyQueries = 1024;
-
 struct Share {
   compute::Device* device = nullptr;
   std::vector<const SearchBlock*> blocks = {};

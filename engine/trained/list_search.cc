@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "engine/residency/readiness.h"
+#include "engine/residency/together.h"
 
 namespace warplite::engine {
 
@@ -74,21 +75,22 @@ Attempt ListSearch::attempt(std::size_t queries) {
   const Demand demand{request_.device,
                       Ability::lists(request_.queries.type, request_.distance, shape_),
                       bytes() * static_cast<double>(queries), request_.cancellation};
-  return {demand, Attempt::Use::kFirst,
-          [this](Attempt::Devices devices) { return ready(*devices.front()); }};
+  const auto use = queries < kManyQueries ? Attempt::Use::kFirst : Attempt::Use::kAll;
+  return {demand, use, [this, queries](Attempt::Devices devices) {
+            return ready(*answering(devices, queries).front());
+          }};
 }
 
 compute::HitTable ListSearch::nearest(Attempt& attempt, const Queries& queries, const Reach& reach,
                                       Sights& sights) {
   compute::HitTable best(0, 0);
-  attempt.search([&](compute::Device& device) {
+  attempt.run([&](Attempt::Devices devices, compute::Device*& failed) {
     best = compute::HitTable(queries.given.rows, k_);
     const std::size_t watched = watches_filter() ? queries.given.rows : 0;
     sights.lists.assign(watched * reach.nprobe, {});
     sights.left.assign(watched, std::numeric_limits<float>::infinity());
-    Status status = search(device, queries, reach, watched == 0 ? nullptr : &sights, best);
-    if (!status.ok()) set_ = nullptr;
-    return status;
+    return search(answering(devices, queries.given.rows), queries, reach,
+                  watched == 0 ? nullptr : &sights, best, failed);
   });
   return best;
 }
@@ -185,39 +187,82 @@ bool ListSearch::ready(compute::Device& device) {
   return engine::ready(device, loaded_->items());
 }
 
-Status ListSearch::search(compute::Device& device, const Queries& queries, const Reach& reach,
-                          Sights* sights, compute::HitTable& best) {
-  compute::IvfWork work;
-  work.distance = request_.distance;
-  work.queries = queries.given;
-  work.model_queries = queries.in_model_space;
-  work.nprobe = reach.nprobe;
-  work.refine = reach.refine;
-  if (sights != nullptr) {
-    work.probed = sights->lists.data();
-    work.left = sights->left.data();
+std::vector<compute::Device*> ListSearch::answering(Attempt::Devices devices,
+                                                    std::size_t queries) {
+  std::vector<compute::Device*> answering;
+  if (queries >= kManyQueries && devices.size() > 1 && fits_ && !rescorer_) {
+    for (compute::Device* device : devices) {
+      if (ready(*device)) answering.push_back(device);
+    }
   }
-  work.cancellation = request_.cancellation;
-  if (!fits_) return search_groups(device, work, best);
-  return use_set(device, work, best);
+  if (answering.empty()) answering = {devices.front()};
+  return answering;
 }
 
-Status ListSearch::use_set(compute::Device& device, compute::IvfWork& work,
-                           compute::HitTable& best) {
-  set_ = known_set(device);
-  if (set_ == nullptr) {
-    load_all();
+Status ListSearch::search(Attempt::Devices devices, const Queries& queries, const Reach& reach,
+                          Sights* sights, compute::HitTable& best, compute::Device*& failed) {
+  std::vector<std::shared_ptr<IvfSet>> sets;  // none: groups of runs, one after the other
+  for (std::size_t i = 0; fits_ && i < devices.size(); ++i) {
+    failed = devices[i];
     Status status;
-    set_ = IvfSet::create(device, loaded_, request_.cancellation, status);
-    if (!status.ok()) return status;
-    if (everywhere_) memo_of_lists().crowding(request_.column) = set_->crowding();
-    if (everywhere_ && set_->lasting()) sets().add(request_.column, set_);
+    sets.push_back(use_set(*devices[i], status));
+    if (sets.back() == nullptr) return status;
   }
-  Residency::instance().use(*set_);
-  work.filter = rows_.number();
-  const Status status = search_set(*set_, work, best);
-  const bool counted = !device.own_memory() || (rescorer_ && shape_.m == 0);
-  return status.ok() && work.probed != nullptr && !counted ? count(work) : status;
+  const auto first_of = [&](std::size_t part) { return queries.given.rows * part / devices.size(); };
+  const auto search_part = [&](std::size_t i, compute::Cancellation* cancellation) {
+    const std::size_t first = first_of(i);
+    compute::IvfWork work;
+    work.distance = request_.distance;
+    work.queries = queries.given;
+    work.queries.data = queries.given.row(first);
+    work.queries.rows = first_of(i + 1) - first;
+    work.model_queries = queries.in_model_space + first * shape_.dim;
+    work.nprobe = reach.nprobe;
+    work.refine = reach.refine;
+    if (sights != nullptr) {
+      work.probed = sights->lists.data() + first * reach.nprobe;
+      work.left = sights->left.data() + first;
+    }
+    work.cancellation = cancellation;
+    if (sets.empty()) return search_groups(*devices[i], work, best);
+    if (devices.size() == 1) return search_on(*sets[i], work, best);
+    compute::HitTable found(work.queries.rows, best.k());
+    const Status status = search_on(*sets[i], work, found);
+    for (std::size_t q = 0; status.ok() && q < found.queries(); ++q) {
+      best.row(first + q).merge(std::move(found.row(q)));
+    }
+    return status;
+  };
+  std::size_t number = 0;
+  const Status status =
+      run_together(devices.size(), request_.cancellation, search_part, number);
+  failed = devices[number];
+  for (compute::Device* device : devices) {
+    if (status.ok()) device->count_search();
+  }
+  return status;
+}
+
+Status ListSearch::search_on(const IvfSet& set, const compute::IvfWork& work,
+                             compute::HitTable& best) {
+  compute::IvfWork own = work;
+  own.filter = rows_.number();
+  const Status status = search_set(set, own, best);
+  const bool counted = !set.device().own_memory() || (rescorer_ && shape_.m == 0);
+  return status.ok() && work.probed != nullptr && !counted ? count(set, own) : status;
+}
+
+std::shared_ptr<IvfSet> ListSearch::use_set(compute::Device& device, Status& status) {
+  std::shared_ptr<IvfSet> set = known_set(device);
+  if (set == nullptr) {
+    load_all();
+    set = IvfSet::create(device, loaded_, request_.cancellation, status);
+    if (set == nullptr) return set;
+    if (everywhere_) memo_of_lists().crowding(request_.column) = set->crowding();
+    if (everywhere_ && set->lasting()) sets().add(request_.column, set);
+  }
+  Residency::instance().use(*set);
+  return set;
 }
 
 Status ListSearch::search_set(const IvfSet& set, const compute::IvfWork& work,
@@ -263,10 +308,9 @@ Status ListSearch::nominate(const IvfSet& set, compute::IvfWork work, std::size_
   return status;
 }
 
-Status ListSearch::count(const compute::IvfWork& work) const {
+Status ListSearch::count(const IvfSet& set, const compute::IvfWork& work) const {
   Status status;
-  const auto on_host =
-      set_->on(compute::Registry::instance().host(), request_.cancellation, status);
+  const auto on_host = set.on(compute::Registry::instance().host(), work.cancellation, status);
   compute::HitTable none(work.queries.rows, 0);
   return status.ok() ? on_host->search(rows_, work, none) : status;
 }

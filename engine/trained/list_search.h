@@ -145,10 +145,16 @@ class ListSearch {
     return load_ivf_blocks(view_, request_.column, index_, coded_, wanted, with_vectors_);
   }
 
-  Status search(compute::Device& device, const Queries& queries, const Reach& reach, Sights* sights,
-                compute::HitTable& best);
+  // Those of the devices that answer: the first, and where many queries make it worth while each other
+  // one that holds everything. What those lack that do not is copied in the background.
+  std::vector<compute::Device*> answering(Attempt::Devices devices, std::size_t queries);
+  Status search(Attempt::Devices devices, const Queries& queries, const Reach& reach,
+                Sights* sights, compute::HitTable& best, compute::Device*& failed);
+  // May be called on any thread, where no rows are read from the file.
+  Status search_on(const IvfSet& set, const compute::IvfWork& work, compute::HitTable& best);
 
-  Status use_set(compute::Device& device, compute::IvfWork& work, compute::HitTable& best);
+  // The device's set, made where there is none. Null, and an error, where it cannot be.
+  std::shared_ptr<IvfSet> use_set(compute::Device& device, Status& status);
 
   Status search_set(const IvfSet& set, const compute::IvfWork& work, compute::HitTable& best);
 
@@ -159,7 +165,7 @@ class ListSearch {
   Status nominate(const IvfSet& set, compute::IvfWork work, std::size_t each);
 
   // The host counts rows of lists for a device that does not.
-  Status count(const compute::IvfWork& work) const;
+  Status count(const IvfSet& set, const compute::IvfWork& work) const;
 
   // Runs that fit into half of the memory budget, then the next ones.
   Status search_groups(compute::Device& device, const compute::IvfWork& work,
@@ -187,7 +193,6 @@ class ListSearch {
   bool fits_;
   std::optional<Rescorer> rescorer_;         // when vectors do not fit
   std::shared_ptr<const IvfBlocks> loaded_;  // when it fits, and was not found loaded
-  std::shared_ptr<IvfSet> set_;              // in use
 };
 
 }  // namespace warplite::engine

@@ -1,6 +1,9 @@
 // Searches by codes on devices with memory of their own: what is copied, and who answers when a
 // device cannot. GPUs are fakes.
+#include <algorithm>
+#include <numeric>
 #include <string>
+#include <vector>
 
 #include "engine/residency/residency.h"
 #include "engine/residency/uploader.h"
@@ -103,6 +106,56 @@ TEST_CASE("the CPU searches by codes when a device fails, is full or does not kn
   CHECK(table.found("") == expected);
   CHECK(gpus[0].lost);
   CHECK(table.found("") == expected);
+}
+
+TEST_CASE("many queries through codes are divided among the devices that hold the table") {
+  constexpr std::size_t kGpus = 8;
+  FakeGpus gpus(kGpus);
+  gpus.start();
+  Table table;
+  const auto view = table.session.table().view();
+  const auto found = [&](const std::string& device, std::size_t column, std::size_t queries) {
+    return ask(*view, table.session.table(),
+               {.column = column, .k = 20, .queries = queries, .nprobe = 2, .device = device});
+  };
+  // How many queries each answers of those that `search` asks.
+  const auto shares = [&](const auto& search) {
+    std::vector<std::size_t> before, after;
+    for (std::size_t i = 0; i < kGpus; ++i) before.push_back(gpus[i].queries);
+    search();
+    for (std::size_t i = 0; i < kGpus; ++i) after.push_back(gpus[i].queries - before[i]);
+    return after;
+  };
+  for (const std::size_t column : {0u, 1u}) {
+    const Hits expected = found("cpu", column, 1600);
+    for (const std::string device : {"", "gpu"}) {
+      const auto all = shares([&] { CHECK(found(device, column, 1600) == expected); });
+      for (const std::size_t share : all) CHECK(share >= 200);
+    }
+    const auto few = shares([&] { found("", column, 1000); });
+    CHECK(few[0] >= 1000);
+    CHECK(std::accumulate(few.begin() + 1, few.end(), std::size_t{0}) == 0);
+
+    // One that is lost in the middle is left out, and so is one that has no room.
+    gpus[3].failure = ErrorKind::kDevice;
+    gpus[3].fail_searches = 1;
+    CHECK(found("", column, 1600) == expected);
+    gpus[5].maps = false;
+    gpus[5].memory = 1000;
+    Residency::instance().clear();
+    const auto some = shares([&] { CHECK(found("", column, 1600) == expected); });
+    CHECK(some[5] == 0);
+    CHECK(some[4] >= 1600 / 7);
+    gpus[5].maps = true;
+    gpus[5].memory = std::size_t{1} << 40;
+    Residency::instance().clear();
+  }
+  for (std::size_t i = 0; i < kGpus; ++i) {
+    gpus[i].failure = ErrorKind::kDevice;
+    gpus[i].dies = true;
+    gpus[i].fail_searches = 1;
+  }
+  CHECK(found("", 1, 1600) == found("cpu", 1, 1600));
 }
 
 TEST_CASE("training and coding go on without a device that fails") {

@@ -145,6 +145,7 @@ Status FakeGpu::ivf_nearest(const compute::IvfWork& work, compute::HitTable& bes
   translated.left = nullptr;
   translate(translated.model.centroids);
   translate(translated.model.codebooks);
+  translate(translated.model.coarse);
   std::vector<compute::IvfRun> runs(work.runs.begin(), work.runs.end());
   std::vector<std::vector<compute::Block>> blocks;
   for (compute::IvfRun& run : runs) {
