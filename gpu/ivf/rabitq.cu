@@ -22,8 +22,8 @@ constexpr std::uint32_t kPackedSpaces = 257;  // whose entries' sum fits 16 bits
 // A lane adds an eighth of a row's entries.
 constexpr std::uint32_t kMostSpaces = 8 * kPackedSpaces;
 
-// What a warp has in shared memory, in this order: T, v, the queue, groups that come, and records that
-// are looked at.
+// What a warp has in shared memory, in this order: T, v, the queue, groups that come, and records
+// that are looked at.
 struct WarpPlan {
   RecordPlan record;
   std::uint32_t elements, queue, groups, ahead, records, size;
@@ -64,8 +64,9 @@ struct Kept {
   std::uint32_t probe;  // that is next
 };
 
-// Sums of entries of a group's rows; `place` receives which row this lane has. A lane reads the codes of
-// eight rows of every eighth sub-space; then sums change hands until each lane has one row's.
+// Sums of entries of a group's rows; `place` receives which row this lane has. A lane reads the
+// codes of eight rows of every eighth sub-space; then sums change hands until each lane has one
+// row's.
 __device__ std::uint32_t sum_entries(const std::uint8_t* group, std::uint32_t m,
                                      const std::byte* entries, std::uint32_t& place) {
   const unsigned lane = threadIdx.x % kWarpLanes, quad = lane % 4;
@@ -77,7 +78,8 @@ __device__ std::uint32_t sum_entries(const std::uint8_t* group, std::uint32_t m,
     const std::uint8_t* table = tables + s * 16;
 #pragma unroll
     for (unsigned j = 0; j < 4; ++j) {
-      const std::uint32_t low = table[word >> (8 * j) & 15u], high = table[word >> (8 * j + 4) & 15u];
+      const std::uint32_t low = table[word >> (8 * j) & 15u],
+                          high = table[word >> (8 * j + 4) & 15u];
       sums[j] += low | high << 16;
     }
   }
@@ -145,7 +147,8 @@ class Warp {
       added_ = false;
       __pipeline_wait_prior(plan_.ahead - 1);
       __syncwarp();
-      scan_group(reinterpret_cast<const std::uint8_t*>(memory_ + plan_.groups + slot_ * group_.size));
+      scan_group(
+          reinterpret_cast<const std::uint8_t*>(memory_ + plan_.groups + slot_ * group_.size));
       __syncwarp();
       fetch(position_ + (plan_.ahead - 1) * RabitqGroup::kRows, slot_);
       slot_ = slot_ + 1 == plan_.ahead ? 0 : slot_ + 1;
@@ -201,15 +204,14 @@ class Warp {
         probe /= scan_.run_count;
       }
       if (probe >= scan_.nprobe) return false;
-      list_ = scan_.lists == nullptr
-                  ? probe
-                  : scan_.lists[std::size_t{query_} * scan_.list_stride + probe];
+      list_ = scan_.lists == nullptr ? probe
+                                     : scan_.lists[std::size_t{query_} * scan_.list_stride + probe];
     } while (list_ == kNoList);
     auto* const entries = reinterpret_cast<uint4*>(memory_);
     tables_ = make_tables(scan_.shape, scan_.product,
                           scan_.queries + std::size_t{query_} * scan_.shape.dim,
                           scan_.centroids + std::size_t{list_} * scan_.shape.dim,
-                          [&](std::uint32_t s, const int (&w)[4], const int (&v)[4]) {
+                          [&](std::uint32_t s, const int(&w)[4], const int(&v)[4]) {
                             put_elements(s, v, memory_ + plan_.elements);
                             if (s < scan_.shape.m) entries[s] = entries_of(w);
                           });
@@ -219,8 +221,9 @@ class Warp {
 
   __device__ SignedRow row_of(const std::uint8_t* group, std::uint32_t place,
                               std::uint32_t sum) const {
-    return {group, place,
-            signs_product(tables_.unit, static_cast<int>(sum) - 128 * static_cast<int>(scan_.shape.m))};
+    return {
+        group, place,
+        signs_product(tables_.unit, static_cast<int>(sum) - 128 * static_cast<int>(scan_.shape.m))};
   }
 
   __device__ void scan_group(const std::uint8_t* group) {
@@ -232,16 +235,15 @@ class Warp {
     const unsigned votes = __ballot_sync(kWholeWarp, within);
     if (votes != 0) {
       const unsigned lane = threadIdx.x % kWarpLanes;
-      if (within) queue()[pending_ + __popc(votes & ((1u << lane) - 1))] = {position_ + place, low, sum};
+      if (within)
+        queue()[pending_ + __popc(votes & ((1u << lane) - 1))] = {position_ + place, low, sum};
       pending_ += __popc(votes);
       __syncwarp();
     }
     position_ += RabitqGroup::kRows;
   }
 
-  __device__ Survivor* queue() const {
-    return reinterpret_cast<Survivor*>(memory_ + plan_.queue);
-  }
+  __device__ Survivor* queue() const { return reinterpret_cast<Survivor*>(memory_ + plan_.queue); }
 
   // Looks closely at those that wait.
   __device__ void flush() {
@@ -275,10 +277,11 @@ class Warp {
     const SignedRow signs =
         row_of(view_->codes + std::size_t{row.position / RabitqGroup::kRows} * group_.size,
                row.position % RabitqGroup::kRows, row.sum);
-    return make_key(score_of_record(scan_.shape, tables_,
-                                    reinterpret_cast<const std::uint32_t*>(memory_ + plan_.elements),
-                                    signs, row.low, reinterpret_cast<const std::uint8_t*>(record)),
-                    ordinal);
+    return make_key(
+        score_of_record(scan_.shape, tables_,
+                        reinterpret_cast<const std::uint32_t*>(memory_ + plan_.elements), signs,
+                        row.low, reinterpret_cast<const std::uint8_t*>(record)),
+        ordinal);
   }
 
   const RabitqScan& scan_;

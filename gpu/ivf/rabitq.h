@@ -1,12 +1,13 @@
-// Searches of RaBitQ codes (compute/rabitq.h) as kernels see them. Plain data, the same for host and
-// device code; pointers are device addresses.
+// Searches of RaBitQ codes (compute/rabitq.h) as kernels see them. Plain data, the same for host
+// and device code; pointers are device addresses.
 //
-// The lists that a query probes are dealt out to the warps of a few thread blocks, its slices. A warp
-// makes a list's tables, and goes through the signs of its rows, 32 at a time; rows that the signs do not
-// rule out are looked at closely 32 at a time as well, a lane each. A slice keeps the best rows it has
-// seen in shared memory, and their worst is the limit by which rows are ruled out, of all slices of the
-// query. What is kept are the best by (score, ordinal), whatever the order of lists, warps and slices.
-// Lists in groups are found by the same search: groups are its lists, and lists its rows.
+// The lists that a query probes are dealt out to the warps of a few thread blocks, its slices. A
+// warp makes a list's tables, and goes through the signs of its rows, 32 at a time; rows that the
+// signs do not rule out are looked at closely 32 at a time as well, a lane each. A slice keeps the
+// best rows it has seen in shared memory, and their worst is the limit by which rows are ruled out,
+// of all slices of the query. What is kept are the best by (score, ordinal), whatever the order of
+// lists, warps and slices. Lists in groups are found by the same search: groups are its lists, and
+// lists its rows.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -32,22 +33,22 @@ struct RabitqBest {
 
 struct RabitqScan {
   compute::IvfShape shape;
-  bool product;                // ip
-  const float* queries;        // [count][dim], in model space
+  bool product;          // ip
+  const float* queries;  // [count][dim], in model space
   std::uint32_t count;
-  const float* centroids;      // [lists][dim]
+  const float* centroids;  // [lists][dim]
   const IvfRunView* runs;
   std::uint32_t run_count;
   // [count][list_stride], nearest first, kNoList: none; null: 0 … nprobe − 1
   const std::uint32_t* lists;
   std::uint32_t list_stride;
-  std::uint32_t nprobe;        // the first of them
-  RowTable table;              // of all rows of all runs, where not all live
+  std::uint32_t nprobe;  // the first of them
+  RowTable table;        // of all rows of all runs, where not all live
   bool all_live;
-  std::uint32_t wanted;        // at most kMostWanted
+  std::uint32_t wanted;  // at most kMostWanted
   std::uint32_t slices;
-  bool by_runs;                // what is dealt out is the part of a list that is in one run
-  bool lost_only;              // only queries of which more was found than there was room for, anew
+  bool by_runs;    // what is dealt out is the part of a list that is in one run
+  bool lost_only;  // only queries of which more was found than there was room for, anew
   RabitqBest best;
 };
 
@@ -58,10 +59,10 @@ void launch_rabitq(const RabitqScan& scan, std::size_t shared_memory, cudaStream
 // The same of whole centroids: lists are rows, and their D is the score. REQUIRES: stride ≥ lists.
 void launch_list_distances(const RabitqScan& scan, cudaStream_t stream);
 
-// The same list by list: codes are multiplied with many queries at once on tensor cores (signs are bytes,
-// w too, so that sums are exact), by limits that a search of the first few lists has left in
-// scan.best, to which this adds. Queries of which it finds more than there is room for are lost, as their
-// counts say.
+// The same list by list: codes are multiplied with many queries at once on tensor cores (signs are
+// bytes, w too, so that sums are exact), by limits that a search of the first few lists has left in
+// scan.best, to which this adds. Queries of which it finds more than there is room for are lost, as
+// their counts say.
 inline constexpr std::uint32_t kListQueries = 32;
 struct RabitqPairTables {
   float a, norm, unit, fine;
@@ -76,7 +77,9 @@ struct RabitqPairs {
   std::uint32_t* words;      // w, as bytes: [most][pair_words()]
   std::uint32_t* elements;   // v: the same
 };
-constexpr std::uint32_t pair_words(std::uint32_t m) { return (m + 7) / 8 * 8; }
+constexpr std::uint32_t pair_words(std::uint32_t m) {
+  return (m + 7) / 8 * 8;
+}
 // `capability`: as Gpu::capability() has it.
 bool rabitq_lists_fit(const compute::IvfShape& shape, int capability, std::size_t shared_memory);
 void launch_rabitq_lists(const RabitqScan& scan, const RabitqPairs& pairs, cudaStream_t stream);

@@ -1,9 +1,9 @@
-// The arithmetic of RaBitQ codes, with the bits of compute/rabitq.h: nothing is fused. A warp makes the
-// tables of a query and a list, and looks at records of rows, a lane each.
+// The arithmetic of RaBitQ codes, with the bits of compute/rabitq.h: nothing is fused. A warp makes
+// the tables of a query and a list, and looks at records of rows, a lane each.
 #pragma once
 
-#include <cstdint>
 #include <cuda_pipeline.h>
+#include <cstdint>
 
 #include "gpu/ivf/rabitq.h"
 #include "gpu/ivf/score.cuh"
@@ -21,7 +21,9 @@ __device__ inline std::uint32_t known_key(float score) {
   return ordered_key(score != score ? __int_as_float(0x7f800000) : score + 0.0f);
 }
 
-__device__ inline float from_bfloat(std::uint16_t bits) { return __uint_as_float(std::uint32_t{bits} << 16); }
+__device__ inline float from_bfloat(std::uint16_t bits) {
+  return __uint_as_float(std::uint32_t{bits} << 16);
+}
 
 // Adds products of unsigned and signed bytes.
 __device__ inline int add_products(std::uint32_t codes, std::uint32_t elements, int sum) {
@@ -93,14 +95,14 @@ __device__ inline uint4 entries_of(const int (&w)[4]) {
   return {words[0], words[1], words[2], words[3]};
 }
 
-// Where v_i lies: eight words take the elements of a word of a plane, each those of every eighth bit, so
-// that a shift makes bytes of bits.
+// Where v_i lies: eight words take the elements of a word of a plane, each those of every eighth
+// bit, so that a shift makes bytes of bits.
 __device__ inline std::uint32_t place_of_element(std::uint32_t i) {
   return i / 32 * 32 + i % 8 * 4 + i / 8 % 4;
 }
 
-// What the query and the list make of each other; calls write(s, w, v) for the elements of each sub-space,
-// zeros behind the last up to a multiple of eight sub-spaces.
+// What the query and the list make of each other; calls write(s, w, v) for the elements of each
+// sub-space, zeros behind the last up to a multiple of eight sub-spaces.
 template <typename Write>
 __device__ Tables make_tables(const compute::IvfShape& shape, bool product, const float* y,
                               const float* centroid, const Write& write) {
@@ -155,7 +157,7 @@ __device__ inline int add_bits(std::uint32_t word, const std::uint32_t* elements
 
 // Σ of one plane's bits times v. `plane` lies on four bytes when `aligned`.
 __device__ inline int plane_product(const std::uint8_t* plane, bool aligned, std::uint32_t m,
-                             const std::uint32_t* elements) {
+                                    const std::uint32_t* elements) {
   int sum = 0;
   for (std::uint32_t s = 0; s < m; s += 8) {
     const std::uint8_t* from = plane + s / 2;
@@ -169,7 +171,7 @@ __device__ inline int plane_product(const std::uint8_t* plane, bool aligned, std
 
 // The same of the signs of a row.
 __device__ inline int signs_of_row(const std::uint8_t* group, std::uint32_t place, std::uint32_t m,
-                            const std::uint32_t* elements) {
+                                   const std::uint32_t* elements) {
   const std::uint8_t* codes = group + place % 16;
   const unsigned shift = place / 16 * 4;
   int sum = 0;
@@ -195,8 +197,7 @@ struct SignedRow {
   // Before +∞ is made of what is no number.
   __device__ float low(const compute::IvfShape& shape, float a, float norm) const {
     const RabitqGroup at(shape.m);
-    const float score =
-        __fadd_rn(__fadd_rn(a, factor(at.bias)), __fmul_rn(factor(at.f), product));
+    const float score = __fadd_rn(__fadd_rn(a, factor(at.bias)), __fmul_rn(factor(at.f), product));
     return __fsub_rn(score, __fmul_rn(factor(at.g), shape.planes == 1 ? 0.0f : norm));
   }
 };
@@ -221,8 +222,7 @@ __device__ inline float fine_product(const compute::IvfShape& shape, const Table
 
 // The key of a row's score, `low` being the one that its signs have.
 __device__ inline std::uint32_t score_of_record(const compute::IvfShape& shape,
-                                                const Tables& tables,
-                                                const std::uint32_t* elements,
+                                                const Tables& tables, const std::uint32_t* elements,
                                                 const SignedRow& row, std::uint32_t low,
                                                 const std::uint8_t* record) {
   if (shape.planes == 1) return low;

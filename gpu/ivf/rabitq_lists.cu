@@ -13,8 +13,8 @@ constexpr unsigned kTiles = kListQueries / 8;  // of queries, in a product
 constexpr unsigned kAhead = 2;                 // groups that a warp has on their way
 constexpr std::uint32_t kQueue = RabitqGroup::kRows * kListQueries;
 
-// What a thread block has in shared memory, in this order: tables and limits of the queries, w, v, and of
-// each warp survivors, groups that come, and records.
+// What a thread block has in shared memory, in this order: tables and limits of the queries, w, v,
+// and of each warp survivors, groups that come, and records.
 struct BlockPlan {
   RecordPlan record;
   std::uint32_t word_stride, element_stride;  // words, from one query to the next
@@ -46,21 +46,24 @@ __global__ void __launch_bounds__(kThreads)
   const std::uint32_t count = pair_words(scan.shape.m);
   std::uint32_t* const words = pairs.words + std::size_t{slot} * count;
   auto* const elements = reinterpret_cast<std::byte*>(pairs.elements + std::size_t{slot} * count);
-  const Tables made = make_tables(
-      scan.shape, scan.product, scan.queries + std::size_t{pair.x} * scan.shape.dim,
-      scan.centroids + std::size_t{list} * scan.shape.dim,
-      [&](std::uint32_t s, const int (&w)[4], const int (&v)[4]) {
-        put_elements(s, v, elements);
-        std::uint32_t word = 0;
-        for (unsigned b = 0; b < 4; ++b) word |= (static_cast<std::uint32_t>(w[b]) & 255u) << (8 * b);
-        words[s] = word;
-      });
+  const Tables made =
+      make_tables(scan.shape, scan.product, scan.queries + std::size_t{pair.x} * scan.shape.dim,
+                  scan.centroids + std::size_t{list} * scan.shape.dim,
+                  [&](std::uint32_t s, const int(&w)[4], const int(&v)[4]) {
+                    put_elements(s, v, elements);
+                    std::uint32_t word = 0;
+                    for (unsigned b = 0; b < 4; ++b)
+                      word |= (static_cast<std::uint32_t>(w[b]) & 255u) << (8 * b);
+                    words[s] = word;
+                  });
   if (threadIdx.x % kWarpLanes != 0) return;
   pairs.tables[slot] = {made.a, made.norm, made.unit, made.fine, made.sum, made.signs, pair.x, 0};
 }
 
 // Four bits as four bytes, 0 or 1.
-__device__ std::uint32_t spread(std::uint32_t four) { return four * 0x00204081u & 0x01010101u; }
+__device__ std::uint32_t spread(std::uint32_t four) {
+  return four * 0x00204081u & 0x01010101u;
+}
 
 // c += a · b, of 16 × 32 and 32 × 8 bytes.
 __device__ void multiply_add(int (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0,
@@ -73,7 +76,8 @@ __device__ void multiply_add(int (&c)[4], const std::uint32_t (&a)[4], std::uint
 #endif
 }
 
-// What a warp does of one list and up to kListQueries queries. A lane has the rows `line`, + 8, + 16 and
+// What a warp does of one list and up to kListQueries queries. A lane has the rows `line`, + 8, +
+// 16 and
 // + 24 of a group, line = lane / 4, and of each eight queries two, 2 · (lane % 4) and the next.
 class Warp {
  public:
@@ -227,10 +231,10 @@ class Warp {
     const SignedRow signs = row_of(group, place, of, static_cast<int>(row) >> 10);
     const auto* elements = reinterpret_cast<const std::uint32_t*>(block_ + plan_.elements) +
                            number * plan_.element_stride;
-    const std::uint32_t score = score_of_record(
-        scan_.shape, {of.a, of.norm, of.unit, of.fine, of.sum, of.signs}, elements, signs,
-        known_key(signs.low(scan_.shape, of.a, of.norm)),
-        reinterpret_cast<const std::uint8_t*>(record));
+    const std::uint32_t score =
+        score_of_record(scan_.shape, {of.a, of.norm, of.unit, of.fine, of.sum, of.signs}, elements,
+                        signs, known_key(signs.low(scan_.shape, of.a, of.norm)),
+                        reinterpret_cast<const std::uint8_t*>(record));
     const std::uint64_t key = make_key(score, ordinal);
     if (key > limit(number)) return;
     const std::uint32_t slot = atomicAdd(&scan_.best.counts[of.query], 1u);

@@ -43,8 +43,13 @@ IvfRunView view_of(const compute::IvfShape& shape, const compute::Buffer* bytes,
                    std::uint32_t positions, std::uint32_t first_ordinal) {
   const compute::IvfLayout at = compute::IvfLayout::of(shape, positions);
   const CudaBuffer& buffer = CudaBuffer::of(bytes);
-  return {buffer.at<std::uint32_t>(at.begins), buffer.at<std::uint32_t>(at.ordinals), nullptr,
-          buffer.at<std::uint8_t>(at.codes), buffer.at<std::uint8_t>(at.records), first_ordinal, 0};
+  return {buffer.at<std::uint32_t>(at.begins),
+          buffer.at<std::uint32_t>(at.ordinals),
+          nullptr,
+          buffer.at<std::uint8_t>(at.codes),
+          buffer.at<std::uint8_t>(at.records),
+          first_ordinal,
+          0};
 }
 
 }  // namespace
@@ -52,7 +57,7 @@ IvfRunView view_of(const compute::IvfShape& shape, const compute::Buffer* bytes,
 // How lists are found, or rows.
 struct RabitqSearch::Level {
   std::uint32_t slices;
-  std::uint32_t first;   // first_lists()
+  std::uint32_t first;  // first_lists()
   std::uint32_t wanted;
   std::size_t keys() const {  // of a query
     return first == 0 ? std::size_t{slices} * wanted : std::size_t{4} * wanted + 512;
@@ -72,28 +77,28 @@ struct RabitqSearch::Pieces {
   std::size_t most_pairs = std::max(list_pairs, row_pairs);
   std::size_t pair_lists = most_pairs == 0 ? 0 : std::max(shape.lists, shape.groups) + 1;
   Plan plan{};
-  Slot<std::byte> raw{plan, count * queries.stride()};
-  Slot<float> model{plan, count * shape.dim};
+  Slot<std::byte> raw{plan, count* queries.stride()};
+  Slot<float> model{plan, count* shape.dim};
   Slot<IvfRunView> runs{plan, work.runs.size() + 1};  // the last: of lists
   Plan sent = plan;
   Slot<std::uint64_t> limits{plan, count};
   Slot<std::uint32_t> counts{plan, count};
-  Slot<std::uint64_t> keys{plan, count * std::max({lists_level.keys(), rows_level.keys(),
-                                                   lists_without_order()})};
-  Slot<std::uint32_t> lists{plan, count * work.nprobe};
-  Slot<double> real{plan, count * padded_query(queries.type, queries.dim)};
+  Slot<std::uint64_t> keys{
+      plan, count* std::max({lists_level.keys(), rows_level.keys(), lists_without_order()})};
+  Slot<std::uint32_t> lists{plan, count* work.nprobe};
+  Slot<double> real{plan, count* padded_query(queries.type, queries.dim)};
   Slot<double> squares{plan, count};
-  Slot<std::uint32_t> nominees{plan, count * kMostNominated};
+  Slot<std::uint32_t> nominees{plan, count* kMostNominated};
   Slot<std::uint32_t> nominee_counts{plan, count};
 
-  Slot<std::uint32_t> groups{plan, lists_level.first == 0 ? 0 : count * shape.groups};
+  Slot<std::uint32_t> groups{plan, lists_level.first == 0 ? 0 : count* shape.groups};
   Slot<std::uint32_t> pair_counts{plan, pair_lists};
   Slot<std::uint32_t> first_pairs{plan, pair_lists};
   Slot<std::uint32_t> first_units{plan, pair_lists};
   Slot<uint2> pairs{plan, most_pairs};
   Slot<RabitqPairTables> tables{plan, most_pairs};
-  Slot<std::uint32_t> words{plan, most_pairs * pair_words(shape.m)};
-  Slot<std::uint32_t> elements{plan, most_pairs * pair_words(shape.m)};
+  Slot<std::uint32_t> words{plan, most_pairs* pair_words(shape.m)};
+  Slot<std::uint32_t> elements{plan, most_pairs* pair_words(shape.m)};
 
   // Keys of a query where all of something are compared, to put it in order.
   std::size_t lists_without_order() const {
@@ -138,8 +143,8 @@ std::size_t RabitqSearch::queries_at_once() const {
   const double rows = std::max(1.0, part * table_.rows);
   const std::size_t lists = std::max<std::size_t>(
       shape_.groups == 0 ? shape_.lists : 0, 4 * (std::size_t{work_.nprobe} + nominated_) + 512);
-  const std::size_t pair = sizeof(RabitqPairTables) + sizeof(uint2) +
-                           2 * sizeof(std::uint32_t) * pair_words(shape_.m);
+  const std::size_t pair =
+      sizeof(RabitqPairTables) + sizeof(uint2) + 2 * sizeof(std::uint32_t) * pair_words(shape_.m);
   const std::size_t bytes = lists * (sizeof(std::uint64_t) + sizeof(std::uint32_t)) +
                             std::max(shape_.groups, work_.nprobe) * pair +
                             work_.queries.dim * std::size_t{16} +
@@ -153,9 +158,9 @@ void RabitqSearch::nearest(compute::HitTable& best) {
   const std::size_t refine = std::max<std::size_t>(work_.refine, 1);
   if (best.k() > kMostNominated || best.k() * refine > kMostNominated ||
       (!every_list() && !rabitq_fits(shape_, work_.nprobe, gpu_.shared_memory()))) {
-    throw Error(ErrorKind::kUnsupported,
-                "more than " + std::to_string(kMostNominated) + " nominees, or " +
-                    std::to_string(work_.nprobe) + " lists, a query");
+    throw Error(ErrorKind::kUnsupported, "more than " + std::to_string(kMostNominated) +
+                                             " nominees, or " + std::to_string(work_.nprobe) +
+                                             " lists, a query");
   }
   nominated_ = static_cast<std::uint32_t>(best.k() * refine);
   in_groups(work_.queries.rows, queries_at_once(), 1,
@@ -165,7 +170,8 @@ void RabitqSearch::nearest(compute::HitTable& best) {
 void RabitqSearch::search_group(std::size_t first, std::size_t count, compute::HitTable& best) {
   const std::uint32_t groups = every_list() ? 0 : shape_.groups;
   const Pieces at{
-      work_, count,
+      work_,
+      count,
       {slices(count, groups),
        first_lists(shape_.coarse(), count, groups, work_.nprobe, shape_.lists),
        every_list() ? 0 : work_.nprobe},

@@ -1,5 +1,5 @@
-// Searches inverted files of RaBitQ codes on a GPU (rabitq.h): lists, rows and canonical distances without
-// the host in between, a few thousand queries at a time.
+// Searches inverted files of RaBitQ codes on a GPU (rabitq.h): lists, rows and canonical distances
+// without the host in between, a few thousand queries at a time.
 #pragma once
 
 #include <cstddef>
@@ -35,10 +35,10 @@ class RabitqSearch {
   void finish(const Pieces& at, const Arena& arena, std::size_t first, compute::HitTable& best);
   RabitqScan scan_of(const Pieces& at, const Arena& arena) const;
   void search_lists(RabitqScan scan, const Level& level, const Pieces& at, const Arena& arena);
-  // Of a query's lists, those that are searched before tensor cores have limits for the rest; 0: all of
-  // them are searched query by query. `rows`: in all lists.
-  std::uint32_t first_lists(const compute::IvfShape& shape, std::size_t queries, std::uint32_t nprobe,
-                            std::uint32_t wanted, std::uint32_t rows) const;
+  // Of a query's lists, those that are searched before tensor cores have limits for the rest; 0:
+  // all of them are searched query by query. `rows`: in all lists.
+  std::uint32_t first_lists(const compute::IvfShape& shape, std::size_t queries,
+                            std::uint32_t nprobe, std::uint32_t wanted, std::uint32_t rows) const;
   // Thread blocks that share a query, which looks into so many lists or parts of them.
   std::uint32_t slices(std::size_t queries, std::uint32_t lists) const;
   bool canonical() const { return work_.refine != 0; }
