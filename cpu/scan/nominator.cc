@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "cpu/runtime/ask_for.h"
+
 namespace warplite::cpu {
 namespace {
 
@@ -12,6 +14,14 @@ constexpr std::size_t kFewestRows = 64;
 constexpr std::size_t kLargestDeferredK = 1024;  // beyond, candidates take too much memory
 constexpr std::size_t kAskedBytes = 512;         // of a row that is soon to be scored
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+HWY_INLINE void ask_for_candidates(const compute::Workload& work, const Nominator::Pending& pending) {
+  const std::size_t stride = work.queries.stride();
+  for (const Nominator::Candidate& candidate : pending.candidates) {
+    const std::byte* row = vectors_of(work.blocks[candidate.block]) + candidate.row * stride;
+    ask_for_lines(row, row + std::min(stride, kAskedBytes));
+  }
+}
 
 BoundedProduct::Vectors sample_rows(const compute::Workload& work) {
   constexpr std::size_t kRows = BoundedProduct::kSampleRows;
@@ -207,17 +217,6 @@ void Nominator::score(Worker& worker, std::size_t query, Tile& tile) const {
   candidates.clear();
 }
 
-void Nominator::ask_for_candidates(const Pending& pending) const {
-  const std::size_t stride = context_.work.queries.stride();
-  for (const Candidate& candidate : pending.candidates) {
-    const std::byte* row =
-        vectors_of(context_.work.blocks[candidate.block]) + candidate.row * stride;
-    for (std::size_t at = 0; at < std::min(stride, kAskedBytes); at += 64) {
-      __builtin_prefetch(row + at);
-    }
-  }
-}
-
 void Nominator::drop_distant(Worker& worker, std::size_t query, Pending& pending) const {
   update_offset(worker, query, pending);
   drop_distant(pending);
@@ -227,7 +226,7 @@ void Nominator::finish(Worker& worker, Tile& tile) const {
   for (std::size_t q = 0; q < queries_.bounds.size(); ++q) {
     if (worker.stopped()) return;
     drop_distant(worker, q, tile.pending[q]);
-    if (q + 1 < queries_.bounds.size()) ask_for_candidates(tile.pending[q + 1]);
+    if (q + 1 < queries_.bounds.size()) ask_for_candidates(context_.work, tile.pending[q + 1]);
     score(worker, q, tile);
   }
 }

@@ -87,7 +87,6 @@ class Nominator {
   void update_offset(Worker& worker, std::size_t query, Pending& pending) const;
   void drop_distant(Pending& pending) const;
   void score(Worker& worker, std::size_t query, Tile& tile) const;
-  void ask_for_candidates(const Pending& pending) const;
 
   const SearchContext& context_;
   const GemmKernels& gemm_;

@@ -110,15 +110,17 @@ void add_columns(const SparseColumn* columns, std::size_t n, std::size_t first, 
 
 #endif
 
-std::int16_t largest(const std::int16_t* counters, std::size_t count) {
-  auto most = hn::Set(kCounters, std::numeric_limits<std::int16_t>::min());
+bool reaches(const std::int16_t* counters, std::size_t count, int floor) {
+  constexpr int kLeast = std::numeric_limits<std::int16_t>::min();
+  constexpr int kMost = std::numeric_limits<std::int16_t>::max();
+  if (floor <= kLeast || floor > kMost) return floor <= kLeast;
+  const auto below = hn::Set(kCounters, static_cast<std::int16_t>(floor - 1));
+  auto most = below;
   const std::size_t lanes = hn::Lanes(kCounters);
   for (std::size_t i = 0; i < count; i += lanes) {
     most = hn::Max(most, hn::LoadU(kCounters, counters + i));
   }
-  HWY_ALIGN std::int16_t each[hn::MaxLanes(kCounters)];
-  hn::Store(most, kCounters, each);
-  return *std::max_element(each, each + lanes);
+  return !hn::AllFalse(kCounters, hn::Gt(most, below));
 }
 
 std::size_t collect(const std::int16_t* counters, std::size_t count, std::int16_t floor,
@@ -144,7 +146,7 @@ std::size_t collect(const std::int16_t* counters, std::size_t count, std::int16_
 
 void fill_sparse(SparseKernels& kernels) {
   kernels.add_columns = add_columns;
-  kernels.largest = largest;
+  kernels.reaches = reaches;
   kernels.collect = collect;
 }
 

@@ -23,7 +23,8 @@ struct SparseKernels {
   // within what a counter holds.
   void (*add_columns)(const SparseColumn* columns, std::size_t n, std::size_t first,
                       std::size_t count, std::int16_t* counters) = nullptr;
-  std::int16_t (*largest)(const std::int16_t* counters, std::size_t count) = nullptr;
+  // Says whether there is one of at least `floor`.
+  bool (*reaches)(const std::int16_t* counters, std::size_t count, int floor) = nullptr;
   // Writes the places of counters that are at least `floor`, which is above the least that there is,
   // and returns how many there are.
   std::size_t (*collect)(const std::int16_t* counters, std::size_t count, std::int16_t floor,

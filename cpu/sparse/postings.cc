@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "compute/metric.h"
+#include "cpu/runtime/ask_for.h"
 #include "cpu/runtime/cpu_buffer.h"
 
 namespace warplite::cpu {
@@ -20,6 +21,8 @@ constexpr std::size_t kMostLists = 512;
 constexpr double kMostMargin = 8000;
 // 254/256 of it is what a counter holds.
 constexpr double kMostWeight = 33000;
+// Columns that are added between looks at whether a range can still hold a hit.
+constexpr std::size_t kColumnsAtOnce = 3;
 // Candidates that are worth a look at which of them can be dropped.
 constexpr std::size_t kLeastCut = 128;
 
@@ -33,17 +36,24 @@ void set(std::vector<std::uint64_t>& bits, std::uint32_t row) {
 
 }  // namespace
 
+PostingSearch::Postings PostingSearch::postings_of(const SparseTile& tile) {
+  return Postings(CpuBuffer::of(tile.postings).data());
+}
+
 PostingSearch::PostingSearch(const compute::SparseWork& work, SparseResults& results,
                              ItemLoop& loop, unsigned thread)
     : work_(work), results_(results), loop_(loop), thread_(thread), kernels_(sparse_kernels()),
       places_(kSparseRange) {}
 
-bool PostingSearch::search(const SparseTile& tile, std::size_t q) {
+bool PostingSearch::search(const SparseTile& tile, std::size_t q,
+                           std::span<const Upcoming> upcoming) {
   loop_.check(thread_);
   query_ = q;
-  const Postings postings(CpuBuffer::of(tile.postings).data());
-  find_lists(postings, work_.queries[q]);
-  if (lists_.size() + columns_list_.size() > kMostLists || !set_unit()) return false;
+  const Postings postings = postings_of(tile);
+  std::swap(plan_, next_);
+  if (plan_.tile != &tile || plan_.query != q) find_lists(tile, q, plan_);
+  look_ahead(upcoming);
+  if (plan_.lists.size() + plan_.columns.size() > kMostLists || !set_unit()) return false;
   compared_.assign(words(tile.rows), 0);
   hits_.clear();
   const double floor = std::max(1.0, floor_of(results_.limit(q)));
@@ -62,45 +72,68 @@ bool PostingSearch::search(const SparseTile& tile, std::size_t q) {
   return true;
 }
 
-void PostingSearch::find_lists(const Postings& postings, const compute::SparseQuery& query) {
-  columns_list_.clear();
-  lists_.clear();
-  fetch(postings, query);
-  for (const SparseEntry& entry : query.entries()) {
+void PostingSearch::find_lists(const SparseTile& tile, std::size_t q, Plan& plan) const {
+  plan.tile = &tile;
+  plan.query = q;
+  plan.columns.clear();
+  plan.lists.clear();
+  const Postings postings = postings_of(tile);
+  for (const SparseEntry& entry : work_.queries[q].entries()) {
     if (entry.value == 0) continue;
     const double weight = std::abs(static_cast<double>(entry.value));
     const bool negative = entry.value < 0;
-    find_list(postings, 2 * entry.index, weight, negative);
+    find_list(postings, 2 * entry.index, weight, negative, plan);
     if (postings.shape().negative != 0) {
-      find_list(postings, 2 * entry.index + 1, weight, !negative);
+      find_list(postings, 2 * entry.index + 1, weight, !negative, plan);
+    }
+  }
+  std::sort(plan.columns.begin(), plan.columns.end(), [](const List& a, const List& b) {
+    return a.taken_off != b.taken_off ? b.taken_off : a.each > b.each;
+  });
+}
+
+// What a search reads is all over its tile: where to look for lists, what is there, and then they.
+void PostingSearch::look_ahead(std::span<const Upcoming> upcoming) {
+  const auto bucket_of = [](const Postings& postings, const SparseEntry& entry) {
+    const std::uint32_t bucket = 2 * entry.index >> postings.shape().shift;
+    return postings.buckets() + std::min(bucket, compute::kSparseBuckets);
+  };
+  if (upcoming.size() > 2) {
+    const Postings postings = postings_of(*upcoming[2].tile);
+    for (const SparseEntry& entry : work_.queries[upcoming[2].query].entries()) {
+      __builtin_prefetch(bucket_of(postings, entry));
+    }
+  }
+  if (upcoming.size() > 1) {
+    const Postings postings = postings_of(*upcoming[1].tile);
+    for (const SparseEntry& entry : work_.queries[upcoming[1].query].entries()) {
+      const std::uint32_t list = *bucket_of(postings, entry);
+      __builtin_prefetch(postings.list_keys().data() + list);
+      __builtin_prefetch(postings.list_steps() + list);
+      __builtin_prefetch(postings.begins() + list);
+    }
+  }
+  if (!upcoming.empty()) {
+    find_lists(*upcoming[0].tile, upcoming[0].query, next_);
+    const Postings postings = postings_of(*next_.tile);
+    for (const List& list : next_.lists) {
+      ask_for_lines(postings.places() + list.begin, postings.places() + list.end);
+      ask_for_lines(postings.impacts() + list.begin, postings.impacts() + list.end);
+    }
+    for (const List& list : next_.columns) {
+      ask_for_lines(postings.column(list.begin), postings.column(list.begin) + kSparseRange);
     }
   }
 }
 
-// What the search for lists reads is all over the tile: first where to look, then what is there.
-void PostingSearch::fetch(const Postings& postings, const compute::SparseQuery& query) {
-  const auto bucket_of = [&](const SparseEntry& entry) {
-    return std::min(2 * entry.index >> postings.shape().shift, compute::kSparseBuckets);
-  };
-  for (const SparseEntry& entry : query.entries()) {
-    __builtin_prefetch(postings.buckets() + bucket_of(entry));
-  }
-  for (const SparseEntry& entry : query.entries()) {
-    const std::uint32_t list = postings.buckets()[bucket_of(entry)];
-    __builtin_prefetch(postings.list_keys().data() + list);
-    __builtin_prefetch(postings.list_steps() + list);
-    __builtin_prefetch(postings.begins() + list);
-  }
-}
-
 void PostingSearch::find_list(const Postings& postings, std::uint32_t key, double weight,
-                              bool taken_off) {
+                              bool taken_off, Plan& plan) {
   const auto columns = postings.column_keys(), lists = postings.list_keys();
   const auto column = std::lower_bound(columns.begin(), columns.end(), key);
   if (column != columns.end() && *column == key) {
     const auto i = static_cast<std::uint32_t>(column - columns.begin());
     const double each = weight * static_cast<double>(postings.column_steps()[i]);
-    columns_list_.push_back({i, 0, each, 0, taken_off});
+    plan.columns.push_back({i, 0, each, 0, taken_off});
     return;
   }
   const std::uint32_t bucket = key >> postings.shape().shift;
@@ -111,7 +144,7 @@ void PostingSearch::find_list(const Postings& postings, std::uint32_t key, doubl
   if (list == end || *list != key) return;
   const auto i = static_cast<std::size_t>(list - lists.begin());
   const double each = weight * static_cast<double>(postings.list_steps()[i]);
-  lists_.push_back({postings.begins()[i], postings.begins()[i + 1], each, 0, taken_off});
+  plan.lists.push_back({postings.begins()[i], postings.begins()[i + 1], each, 0, taken_off});
 }
 
 // Says whether counters can tell rows apart.
@@ -119,8 +152,8 @@ bool PostingSearch::set_unit() {
   double most = 0, least = 0;
   std::size_t added = 0;
   const auto each_list = [this](const auto& visit) {
-    for (List& list : columns_list_) visit(list);
-    for (List& list : lists_) visit(list);
+    for (List& list : plan_.columns) visit(list);
+    for (List& list : plan_.lists) visit(list);
   };
   each_list([&](const List& list) {
     (list.taken_off ? least : most) += 255 * list.each;
@@ -130,7 +163,7 @@ bool PostingSearch::set_unit() {
   margin_ = 0;
   if (most == 0) return true;  // nothing adds: no row is nearer than one that has nothing in common
   // Each product is rounded down; the sum S itself is rounded, too.
-  const double rounding = static_cast<double>(lists_.size() + columns_list_.size()) *
+  const double rounding = static_cast<double>(plan_.lists.size() + plan_.columns.size()) *
                           std::numeric_limits<double>::epsilon() * (most + least);
   margin_ = static_cast<double>(added) + 2 + rounding / unit_;
   spread_ = 0;
@@ -157,7 +190,7 @@ void PostingSearch::add_lists(const Postings& postings) {
   std::int16_t* const counters = counters_.data();
   const std::uint16_t* const places = postings.places();
   const std::uint8_t* const impacts = postings.impacts();
-  for (const List& list : lists_) {
+  for (const List& list : plan_.lists) {
     loop_.check(thread_);
     const std::uint32_t weight = list.weight;
     if (!list.taken_off) {
@@ -176,29 +209,51 @@ void PostingSearch::add_lists(const Postings& postings) {
   }
   columns_.clear();
   maxima_.clear();
-  for (const List& list : columns_list_) {
+  for (const List& list : plan_.columns) {
     columns_.push_back({postings.column(list.begin), list.weight, list.taken_off});
     if (!list.taken_off) maxima_.push_back({postings.maxima(list.begin), list.weight, false});
   }
 }
 
-// What columns can add to a counter of each range.
+// What columns can add to a counter of each range, from each group of them on.
 void PostingSearch::bound_ranges(std::size_t ranges) {
-  bounds_.assign(ranges, 0);
-  kernels_.add_columns(maxima_.data(), maxima_.size(), 0, ranges, bounds_.data());
+  const std::size_t groups = (maxima_.size() + kColumnsAtOnce - 1) / kColumnsAtOnce;
+  bounds_.assign((groups + 1) * ranges, 0);
+  for (std::size_t g = groups; g-- > 0;) {
+    std::int16_t* const bounds = bounds_.data() + g * ranges;
+    std::copy_n(bounds + ranges, ranges, bounds);
+    const std::size_t first = g * kColumnsAtOnce;
+    kernels_.add_columns(maxima_.data() + first, std::min(kColumnsAtOnce, maxima_.size() - first), 0,
+                         ranges, bounds);
+  }
+}
+
+// Adds columns to the counters of a range for as long as one of them can reach the floor; says
+// whether that is so in the end.
+bool PostingSearch::add_columns(std::uint32_t range) {
+  const std::size_t ranges = bounds_.size() / ((maxima_.size() + kColumnsAtOnce - 1) / kColumnsAtOnce + 1);
+  const std::size_t first = std::size_t{range} * kSparseRange;
+  const std::int16_t* bound = bounds_.data() + compute::sparse_place(range);
+  for (std::size_t c = 0;; c += kColumnsAtOnce, bound += ranges) {
+    const bool adds = c < maxima_.size();  // the others take off
+    if (!kernels_.reaches(counters_.data() + first, kSparseRange, floor_ - (adds ? *bound : 0))) {
+      return false;
+    }
+    if (c >= columns_.size()) return true;
+    kernels_.add_columns(columns_.data() + c, std::min(kColumnsAtOnce, columns_.size() - c), first,
+                         kSparseRange, counters_.data());
+  }
 }
 
 void PostingSearch::search_ranges(const SparseTile& tile, const Postings& postings) {
   const std::size_t rows = postings.shape().padded_rows();
   for (std::size_t first = 0; first < rows; first += kSparseRange) {
     const auto range = static_cast<std::uint32_t>(first / kSparseRange);
-    std::int16_t* const counters = counters_.data() + first;
-    const int listed = kernels_.largest(counters, kSparseRange);
-    if (listed + bounds_[compute::sparse_place(range)] < floor_) continue;
-    kernels_.add_columns(columns_.data(), columns_.size(), first, kSparseRange, counters_.data());
-    const std::size_t n = kernels_.collect(counters, kSparseRange, floor_, places_.data());
-    if (n != 0) take(tile, places_.data(), n, first);
     if (range % 16 == 0) loop_.check(thread_);
+    if (!add_columns(range)) continue;
+    const std::size_t n =
+        kernels_.collect(counters_.data() + first, kSparseRange, floor_, places_.data());
+    if (n != 0) take(tile, places_.data(), n, first);
   }
 }
 
@@ -229,15 +284,6 @@ void PostingSearch::raise_floor() {
   cut_at_ = 2 * candidates_.size() + kLeastCut;
 }
 
-// Values are far apart, and the next one is known.
-void PostingSearch::fetch(const SparseTile& tile, std::uint32_t row) {
-  constexpr std::size_t kLine = 64, kMost = 16 * kLine;
-  const std::string_view bytes = tile.values->text(row);
-  for (std::size_t at = 0; at < std::min(bytes.size(), kMost); at += kLine) {
-    __builtin_prefetch(bytes.data() + at);
-  }
-}
-
 void PostingSearch::compare(const SparseTile& tile, std::uint32_t row) {
   const double distance = work_.queries[query_].distance(tile.values->text(row).data());
   if (distance <= results_.limit(query_)) {
@@ -266,7 +312,11 @@ void PostingSearch::compare_candidates(const SparseTile& tile) {
       loop_.check(thread_);
       if (results_.k() != 0 && candidates_[i].counter < floor_of(results_.limit(query_))) break;
     }
-    if (i + 1 < candidates_.size()) fetch(tile, candidates_[i + 1].row);
+    if (i + 1 < candidates_.size()) {  // values are far apart
+      constexpr std::size_t kMost = 1024;
+      const std::string_view next = tile.values->text(candidates_[i + 1].row);
+      ask_for_lines(next.data(), next.data() + std::min(next.size(), kMost));
+    }
     compare(tile, candidates_[i].row);
     set(compared_, candidates_[i].row);
   }
@@ -299,13 +349,13 @@ void PostingSearch::compare_others(const SparseTile& tile, const Postings& posti
 
 void PostingSearch::mark_rows(const Postings& postings) {
   marked_.assign(words(postings.shape().rows), 0);
-  for (const List& list : columns_list_) {
+  for (const List& list : plan_.columns) {
     const std::uint8_t* const impacts = postings.column(list.begin);
     for (std::uint32_t row = 0; row < postings.shape().rows; ++row) {
       if (impacts[row] != 0) set(marked_, row);
     }
   }
-  for (const List& list : lists_) {
+  for (const List& list : plan_.lists) {
     for (std::uint32_t i = list.begin; i < list.end; ++i) {
       set(marked_, compute::sparse_row(postings.places()[i]));
     }

@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "compute/sparse.h"
@@ -26,9 +27,16 @@ class PostingSearch {
   PostingSearch(const compute::SparseWork& work, SparseResults& results, ItemLoop& loop,
                 unsigned thread);
 
+  struct Upcoming {
+    const compute::SparseTile* tile;
+    std::size_t query;
+  };
+  static constexpr std::size_t kAhead = 3;
+
   // Adds the hits of query `q` in the tile. False: this is no way to search it for the query, and
-  // nothing was added. REQUIRES: the tile has postings.
-  bool search(const compute::SparseTile& tile, std::size_t q);
+  // nothing was added. Of the searches that follow, the memory is asked for that they read: one that
+  // waited for each list in turn would take half as long again. REQUIRES: the tiles have postings.
+  bool search(const compute::SparseTile& tile, std::size_t q, std::span<const Upcoming> upcoming);
 
  private:
   using Postings = compute::SparsePostings<const std::byte>;
@@ -43,19 +51,29 @@ class PostingSearch {
     std::int16_t counter;
   };
 
-  void find_lists(const Postings& postings, const compute::SparseQuery& query);
-  static void fetch(const Postings& postings, const compute::SparseQuery& query);
-  void find_list(const Postings& postings, std::uint32_t key, double weight, bool taken_off);
+  // The lists of a tile that a query asks for.
+  struct Plan {
+    const compute::SparseTile* tile = nullptr;
+    std::size_t query = 0;
+    std::vector<List> columns;  // `begin` is the column
+    std::vector<List> lists;
+  };
+
+  void look_ahead(std::span<const Upcoming> upcoming);
+  static Postings postings_of(const compute::SparseTile& tile);
+  void find_lists(const compute::SparseTile& tile, std::size_t q, Plan& plan) const;
+  static void find_list(const Postings& postings, std::uint32_t key, double weight, bool taken_off,
+                        Plan& plan);
   bool set_unit();
   void add_lists(const Postings& postings);
   void bound_ranges(std::size_t ranges);
+  bool add_columns(std::uint32_t range);
   void search_ranges(const compute::SparseTile& tile, const Postings& postings);
   void take(const compute::SparseTile& tile, const std::uint32_t* places, std::size_t n,
             std::size_t first);
   void raise_floor();
   double floor_of(double distance) const;
   void compare_candidates(const compute::SparseTile& tile);
-  static void fetch(const compute::SparseTile& tile, std::uint32_t row);
   void compare(const compute::SparseTile& tile, std::uint32_t row);
   void add_hits();
   bool is_done() const;
@@ -69,13 +87,14 @@ class PostingSearch {
   const SparseKernels& kernels_;
   // Of the query and the tile at hand.
   std::size_t query_ = 0;
-  std::vector<List> columns_list_;  // of columns: `begin` is the column
-  std::vector<List> lists_;
+  Plan plan_, next_;
+  // Those that add come first, by what they add at most; maxima are of these.
   std::vector<SparseColumn> columns_, maxima_;
   double unit_ = 0, margin_ = 0;  // a unit of counters, and units
   double spread_ = 0;             // a counter is at most so many units above S
   std::int16_t floor_ = 1;
-  std::vector<std::int16_t> counters_, bounds_;
+  std::vector<std::int16_t> counters_;
+  std::vector<std::int16_t> bounds_;  // [group][range]: what this and the later groups of columns add
   std::vector<std::uint32_t> places_;
   std::vector<Candidate> candidates_;
   std::size_t cut_at_ = 0;  // candidates

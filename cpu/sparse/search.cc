@@ -1,7 +1,9 @@
 #include "cpu/sparse/search.h"
 
 #include <algorithm>
+#include <array>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "compute/device.h"
@@ -37,9 +39,10 @@ class Searcher {
       : work_(work), results_(results), loop_(loop), thread_(thread),
         postings_(work, results, loop, thread) {}
 
-  void search(const Item& item) {
+  // `next`: items that whoever takes them searches after it.
+  void search(const Item& item, std::span<const Item> next) {
     if (item.begin == item.end) {
-      if (postings_.search(*item.tile, item.query)) return;
+      if (search_postings(item, next)) return;
       select(*item.tile, 0, item.tile->rows);
       return compare(*item.tile, item.query);
     }
@@ -48,6 +51,15 @@ class Searcher {
   }
 
  private:
+  bool search_postings(const Item& item, std::span<const Item> next) {
+    std::array<PostingSearch::Upcoming, PostingSearch::kAhead> upcoming;
+    std::size_t n = 0;
+    for (const Item& item : next.first(std::min(next.size(), upcoming.size()))) {
+      if (item.begin == item.end) upcoming[n++] = {item.tile, item.query};
+    }
+    return postings_.search(*item.tile, item.query, std::span(upcoming).first(n));
+  }
+
   void select(const SparseTile& tile, std::uint32_t begin, std::uint32_t end) {
     rows_.clear();
     for (std::uint32_t row = begin; row < end; ++row) {
@@ -120,7 +132,7 @@ void search(const SparseWork& work, SparseResults& results) {
   loop.run(threads, items.size(), [&](unsigned thread, std::size_t item) {
     auto& searcher = searchers[thread];
     if (searcher == nullptr) searcher = std::make_unique<Searcher>(work, results, loop, thread);
-    searcher->search(items[item]);
+    searcher->search(items[item], std::span(items).subspan(item + 1));
   });
 }
 

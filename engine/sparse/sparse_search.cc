@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -21,6 +22,15 @@ namespace {
 // Comparing so many values takes as long as making the postings of as many rows takes for a few
 // searches.
 constexpr std::size_t kWorthPostings = 1024;
+// Making those of rows that are not sealed takes as long as comparing them with so many queries; they
+// last as long as the view.
+constexpr std::uint64_t kWorthPostingsOfView = 3;
+constexpr std::size_t kFewestRows = 256;
+
+// Queries with which rows that are not sealed were compared, by part and column.
+struct Compared {
+  std::map<std::pair<std::uint32_t, std::size_t>, std::uint64_t> queries;
+};
 
 class SparseTileMaker : public TileMaker {
  public:
@@ -78,24 +88,24 @@ class SparseSearch {
     compute::SparseTile& tile = tiles_.emplace_back();
     tile.values = values.get();
     rows_.describe(view_, number, tile);
+    const bool by_postings = wants_postings(number);
+    if (by_postings) with_postings_.push_back(number);
     constexpr std::size_t kBytes = 2;  // of a tile, for one of what it is made of
-    return (has_postings(number) ? kBytes + 1 : 1) * held_.emplace_back(std::move(values))->memory();
+    return (by_postings ? kBytes + 1 : 1) * held_.emplace_back(std::move(values))->memory();
   }
 
-  bool has_postings(std::uint32_t number) const {
-    const CacheKey key = maker_.key(view_.part(number));
-    if (request_.exact || key.is_null()) return false;
-    return rows_.part(number).count * queries_.size() >= kWorthPostings ||
-           Residency::instance().find(key) != nullptr;
-  }
-
-  // Of those parts that are searched by them.
-  std::vector<Tile> load_postings() const {
-    std::vector<std::uint32_t> parts;
-    for (const compute::SparseTile& tile : tiles_) {
-      if (has_postings(tile.id)) parts.push_back(tile.id);
+  bool wants_postings(std::uint32_t number) const {
+    if (request_.exact) return false;
+    const Part& part = view_.part(number);
+    const std::size_t rows = rows_.part(number).count;
+    if (const CacheKey key = maker_.key(part); !key.is_null()) {
+      return rows * queries_.size() >= kWorthPostings || Residency::instance().find(key) != nullptr;
     }
-    return load_tiles(view_, maker_, parts, request_.cancellation);
+    if (part.segment() != 0 || rows < kFewestRows) return false;
+    std::uint64_t& queries =
+        view_.derived().of<Compared>().queries[{number, request_.column}];
+    queries += queries_.size();
+    return queries > kWorthPostingsOfView;
   }
 
   // Has the device hold them.
@@ -115,7 +125,8 @@ class SparseSearch {
 
   void search(const Ask& ask_device) {
     if (tiles_.empty()) return;
-    const std::vector<Tile> postings = load_postings();
+    const std::vector<Tile> postings =
+        load_tiles(view_, maker_, with_postings_, request_.cancellation);
     compute::SparseWork work;
     work.tiles = tiles_;
     work.queries = queries_;
@@ -129,6 +140,7 @@ class SparseSearch {
       return status.ok() ? ask_device(device, work) : status;
     });
     tiles_.clear();
+    with_postings_.clear();
     held_.clear();
     buffers_.clear();
   }
@@ -140,6 +152,7 @@ class SparseSearch {
   const SparseTileMaker maker_;
   // Of parts that are searched together:
   std::vector<compute::SparseTile> tiles_;
+  std::vector<std::uint32_t> with_postings_;         // parts whose postings are searched
   std::vector<std::shared_ptr<const Column>> held_;  // of each tile
   std::vector<std::shared_ptr<const compute::Buffer>> buffers_;
 };
