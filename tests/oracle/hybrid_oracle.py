@@ -4,7 +4,8 @@
 usage: hybrid_oracle.py path/to/warplite.so [seed [steps]]
 
 Each source's list is made here, of every row that passes the filter: distances of vectors, edit
-distances, words in common; of FTS5 by its own ranking. The lists are fused here, too.
+distances, words in common, products of sparse vectors; of FTS5 by its own ranking. The lists are
+fused here, too.
 """
 import json
 import math
@@ -30,12 +31,18 @@ class Oracle:
         db.execute('CREATE VIRTUAL TABLE t USING warp(id INTEGER PRIMARY KEY, flat FLOAT[3], '
                    'listed FLOAT[4] distance=cosine index=ivfflat(lists=2), '
                    'inner FLOAT[2] distance=ip, words TEXT index=words, '
-                   'name TEXT index=ngram(n=2), plain TEXT distance=edit, year INTEGER, +note)')
+                   'name TEXT index=ngram(n=2), plain TEXT distance=edit, sparse SPARSE[40], '
+                   'year INTEGER, +note)')
         db.execute('CREATE VIRTUAL TABLE texts USING fts5(body, title)')
         db.execute('CREATE TABLE mirror(id INTEGER PRIMARY KEY, words TEXT, year INTEGER, note)')
 
     def phrase(self, most=5):
         return ' '.join(self.random.choice(WORDS) for _ in range(self.random.randint(0, most)))
+
+    def terms(self, most):
+        """A sparse vector as JSON; products of its values and their sums are exact."""
+        chosen = sorted(self.random.sample(range(40), self.random.randint(0, most)))
+        return json.dumps([(index, self.random.choice((1, 2, 0.5, 0.25, 3, 0, -1.5))) for index in chosen])
 
     def maybe(self, value):
         return None if self.random.random() < 0.1 else value
@@ -44,6 +51,7 @@ class Oracle:
         row = {name: self.maybe(vectors.random_blob(self.random, 'FLOAT', dim))
                for name, (_, dim) in VECTORS.items()}
         row |= {name: self.maybe(self.phrase()) for name in ('words', 'name', 'plain')}
+        row['sparse'] = self.maybe(self.terms(6))
         return row | {'year': self.maybe(self.random.randrange(9)), 'note': self.random.choice('xy')}
 
     def insert(self):
@@ -111,6 +119,15 @@ class Oracle:
         return query, sorted((float(text_oracle.edit_distance(query, text)), rowid)
                              for rowid, text in texts)
 
+    def sparse_list(self, passing):
+        """Rows whose product with the query is above 0."""
+        query = self.terms(4)
+        mine, found = dict(json.loads(query)), []
+        for rowid in passing:
+            if (value := self.rows[rowid]['sparse']) is not None:
+                found.append((-sum(mine.get(index, 0) * x for index, x in json.loads(value)), rowid))
+        return query, sorted((float(distance), rowid) for distance, rowid in found if distance < 0)
+
     def match_list(self, passing):
         query = ' OR '.join(self.random.sample(WORDS, self.random.randint(1, 3)))
         query = self.random.choice((query, f'title : ({query})', f'"{query}"'))
@@ -119,10 +136,12 @@ class Oracle:
 
     def any_list(self, passing):
         """(source, query, list); some queries are NULL."""
-        source = self.random.choice((*VECTORS, 'words', 'name', 'plain', 'texts', 'texts',
+        source = self.random.choice((*VECTORS, 'words', 'name', 'plain', 'sparse', 'texts', 'texts',
                                      'main.texts'))
         if source in VECTORS:
             query, found = self.vector_list(source, passing)
+        elif source == 'sparse':
+            query, found = self.sparse_list(passing)
         elif 'texts' in source:
             query, found = self.match_list(passing)
         else:
