@@ -51,21 +51,21 @@ class CodedLists {
         : all_(all),
           loop_(loop),
           number_(number),
-          query_(std::min(all.work_.nprobe, all.shape_.lists)) {
+          candidates_(std::min(all.work_.nprobe, all.shape_.lists)) {
       if (all.shape_.groups != 0) lists_.emplace(all.shape_.coarse(), all.product_);
     }
 
     void search(std::size_t query, std::vector<Probe>& out) {
       const float* y = all_.work_.model_queries + query * all_.shape_.dim;
-      query_.candidates.clear();
+      candidates_.clear();
       if (all_.shape_.groups == 0) {
         compare(y, 0, all_.shape_.lists);
         for (std::uint32_t i = 0; i < distances_.size(); ++i)
-          query_.candidates.push(distances_[i], i);
+          candidates_.push(distances_[i], i);
       } else {
         look_at_groups(y);
       }
-      const std::vector<std::uint64_t>& best = query_.candidates.by_score();
+      const std::vector<std::uint64_t>& best = candidates_.by_score();
       out.reserve(best.size());
       for (const std::uint64_t key : best) {
         out.push_back({Candidates::score_of(key), Candidates::ordinal_of(key)});
@@ -78,7 +78,6 @@ class CodedLists {
       compare(y, all_.shape_.lists, all_.shape_.groups);
       groups_.clear();
       groups_.reserve(distances_.size());
-      lists_->begin(query_);
       for (std::uint32_t i = 0; i < distances_.size(); ++i) {
         groups_.push_back(Candidates::key(distances_[i], i));
       }
@@ -86,11 +85,10 @@ class CodedLists {
       for (std::size_t i = 0; i < groups_.size(); ++i) {
         if (i % kGroupsBetweenChecks == kGroupsBetweenChecks - 1) loop_.check(number_);
         const std::uint32_t group = Candidates::ordinal_of(groups_[i]);
-        lists_->enter(y, all_.centroid(all_.shape_.lists + group), query_);
-        lists_->scan({&all_.run_, all_.run_.begins[group], all_.run_.begins[group + 1], nullptr, 0},
-                     query_);
+        lists_->enter(y, all_.centroid(all_.shape_.lists + group), candidates_);
+        lists_->scan({&all_.run_, all_.run_.begins[group], all_.run_.begins[group + 1], nullptr, 0});
       }
-      lists_->end(query_);
+      lists_->end();
     }
 
     // D of some centroids, by number.
@@ -106,7 +104,7 @@ class CodedLists {
     std::optional<RabitqLists> lists_;
     std::vector<float> distances_;
     std::vector<std::uint64_t> groups_;
-    RabitqLists::Query query_;
+    Candidates candidates_;
   };
 
   const float* centroid(std::uint32_t number) const {

@@ -41,24 +41,21 @@ RabitqLists::RabitqLists(const compute::IvfShape& shape, bool product)
       kernels_(rabitq_kernels()),
       record_(compute::RabitqRecord::size(shape.dim, shape.planes)),
       signs_weight_(static_cast<float>(1u << (shape.planes - 1)) / 2),
-      scratch_(round_up(shape.dim)),
+      scratch_(round_up(shape.dim) * sizeof(float)),
       wide_(shape.m > kSummedSpaces ? kRows : 0) {
-  late_.reserve(kRows);
+  for (Entered& entered : entered_) entered.survivors.reserve(kRows);
   nearest_.reserve(kRows);
   if (shape.planes < compute::kSignsAsElements) return;
   planes_.resize(kTogether * shape.planes * compute::plane_bytes(shape.dim) +
                  compute::kPlaneSlack);
 }
 
-void RabitqLists::begin(Query& query) {
-  late_.clear();
-  query.candidates.clear();
-  query.survivors.clear();
-}
-
-void RabitqLists::enter(const float* y, const float* centroid, Query& query) {
-  query.turn = 1 - query.turn;
-  Tables& tables = query.tables[query.turn];
+void RabitqLists::enter(const float* y, const float* centroid, Candidates& candidates) {
+  turn_ = 1 - turn_;
+  Entered& entered = entered_[turn_];
+  look_closer(entered);
+  entered.candidates = &candidates;
+  Tables& tables = entered.tables;
   if (tables.memory.size() == 0) {
     const std::size_t entries = round_up(std::size_t{shape_.m} * 16);
     tables.memory = Bytes(entries + round_up(shape_.dim));
@@ -66,11 +63,10 @@ void RabitqLists::enter(const float* y, const float* centroid, Query& query) {
     tables.kernel.entries = reinterpret_cast<std::uint8_t*>(tables.memory.data());
     tables.kernel.elements = reinterpret_cast<std::int8_t*>(tables.memory.data() + entries);
   }
-  kernels_.tables(y, centroid, shape_.dim, scratch_.data(), tables.kernel);
+  kernels_.tables(y, centroid, shape_.dim, reinterpret_cast<float*>(scratch_.data()),
+                  tables.kernel);
   tables.a = tables.kernel.square;
   if (product_) kernels_.distances(y, centroid, 1, shape_.dim, true, &tables.a);
-  late_.swap(query.survivors);
-  query.survivors.clear();
 }
 
 void RabitqLists::ask_for(const Span& span, const float* centroid, bool filtered) const {
@@ -81,8 +77,9 @@ void RabitqLists::ask_for(const Span& span, const float* centroid, bool filtered
   if (filtered) prefetch(span.run->ordinals + span.begin, (span.end - span.begin) * 4);
 }
 
-void RabitqLists::scan(const Span& span, Query& query) {
-  const Tables& tables = query.tables[query.turn];
+void RabitqLists::scan(const Span& span) {
+  Entered& entered = entered_[turn_];
+  const Tables& tables = entered.tables;
   RabitqScores scores;
   scores.sums = sums_.data();
   scores.wide = wide_.empty() ? nullptr : wide_.data();
@@ -96,22 +93,19 @@ void RabitqLists::scan(const Span& span, Query& query) {
     scores.count = n / kGroupRows;
     if (span.live != nullptr) scores.live = span.live + (at - span.begin) / kGroupRows;
     sum(scores, tables.kernel);
-    std::size_t found =
-        kernels_.survivors(scores, query.candidates.limit(), lows_.data(), places_.data());
+    const float limit = entered.candidates->limit();
+    std::size_t found = kernels_.survivors(scores, limit, lows_.data(), places_.data());
     const Chunk chunk{span, at, scores.groups};
-    if (std::isinf(query.candidates.limit())) found = find_limit(chunk, found, query);
-    for (std::size_t i = 0; i < found; ++i) keep(chunk, places_[i], query.survivors);
+    if (std::isinf(limit)) found = find_limit(chunk, found, entered);
+    for (std::size_t i = 0; i < found; ++i) keep(chunk, places_[i], entered.survivors);
     at += n;
   }
-  look_closer(late_, query.tables[1 - query.turn], query.candidates);
-  late_.clear();
+  look_closer(entered_[1 - turn_]);
 }
 
-void RabitqLists::end(Query& query) {
-  look_closer(late_, query.tables[1 - query.turn], query.candidates);
-  look_closer(query.survivors, query.tables[query.turn], query.candidates);
-  late_.clear();
-  query.survivors.clear();
+void RabitqLists::end() {
+  look_closer(entered_[1 - turn_]);
+  look_closer(entered_[turn_]);
 }
 
 // Adds the entries of groups with rows that count, those that follow one another at once.
@@ -159,8 +153,10 @@ void RabitqLists::keep(const Chunk& chunk, std::uint32_t place, std::vector<Surv
 // While nothing is known of what is wanted the signs rule out no row: those of the first `found` places
 // that look best are looked at closely at once, so that most of the others need not be. Returns how
 // many are left.
-std::size_t RabitqLists::find_limit(const Chunk& chunk, std::size_t found, Query& query) {
-  const float low = low_of_some(found, query.candidates.keep() + 1);
+std::size_t RabitqLists::find_limit(const Chunk& chunk, std::size_t found,
+                                    const Entered& entered) {
+  Candidates& candidates = *entered.candidates;
+  const float low = low_of_some(found, candidates.keep() + 1);
   if (std::isinf(low)) return found;
   nearest_.clear();
   std::size_t others = 0;
@@ -172,11 +168,11 @@ std::size_t RabitqLists::find_limit(const Chunk& chunk, std::size_t found, Query
       places_[others++] = place;
     }
   }
-  look_closer(nearest_, query.tables[query.turn], query.candidates);
-  query.candidates.tighten();
+  look_closer(nearest_, entered.tables, candidates);
+  candidates.tighten();
   std::size_t left = 0;
   for (std::size_t i = 0; i < others; ++i) {
-    if (!(lows_[places_[i]] > query.candidates.limit())) places_[left++] = places_[i];
+    if (!(lows_[places_[i]] > candidates.limit())) places_[left++] = places_[i];
   }
   return left;
 }
@@ -206,6 +202,12 @@ float RabitqLists::low_of_some(std::size_t found, std::size_t some) const {
     if (within >= some && within <= some + some / 8) break;
   }
   return most;
+}
+
+void RabitqLists::look_closer(Entered& entered) {
+  if (entered.survivors.empty()) return;
+  look_closer(entered.survivors, entered.tables, *entered.candidates);
+  entered.survivors.clear();
 }
 
 void RabitqLists::look_closer(std::span<const Survivor> survivors, const Tables& tables,

@@ -30,6 +30,33 @@ struct IvfRunView {
 
 class RabitqLists {
  public:
+  // Consecutive positions of one list of a run, whole groups of them.
+  struct Span {
+    const IvfRunView* run;
+    std::uint32_t begin, end;
+    const std::uint32_t* live;  // a bit for each row of a group that counts; null: all do
+    std::uint32_t first;        // added to ordinals
+  };
+
+  explicit RabitqLists(const compute::IvfShape& shape, bool product);
+
+  // Goes on to a list, for the candidates of a query.
+  void enter(const float* y, const float* centroid, Candidates& candidates);
+  // Adds rows of that list.
+  void scan(const Span& span);
+  // All candidates are complete after this.
+  void end();
+  // Asks memory for what enter() reads, and scan() of each row; of rows that may not count, for
+  // ordinals too.
+  void ask_for(const Span& span, const float* centroid, bool filtered) const;
+
+ private:
+  // Rows between looking at their sums and at their scores; a whole number of groups.
+  static constexpr std::size_t kRows = 256;
+  static_assert(kRows % compute::RabitqGroup::kRows == 0);
+  // That are looked at closely together.
+  static constexpr std::size_t kTogether = 16;
+
   // What a query makes of one list.
   struct Tables {
     RabitqTables kernel;
@@ -45,43 +72,12 @@ class RabitqLists {
     std::uint32_t place;  // in the group
     std::uint32_t first;  // added to the ordinal
   };
-  // One query. Its rows are looked at closely one list late, when memory has brought them.
-  struct Query {
-    explicit Query(std::size_t keep) : candidates(keep) { survivors.reserve(kRows); }
-
-    Candidates candidates;
-    std::vector<Survivor> survivors;  // of the list that was looked at last
-    Tables tables[2];                 // of that list, and of the one before
-    int turn = 0;                     // which of them is that list's
+  // A list that was entered. Its rows are looked at closely one list late, when memory has brought them.
+  struct Entered {
+    Tables tables;
+    Candidates* candidates = nullptr;
+    std::vector<Survivor> survivors;
   };
-  // Consecutive positions of one list of a run, whole groups of them.
-  struct Span {
-    const IvfRunView* run;
-    std::uint32_t begin, end;
-    const std::uint32_t* live;  // a bit for each row of a group that counts; null: all do
-    std::uint32_t first;        // added to ordinals
-  };
-
-  explicit RabitqLists(const compute::IvfShape& shape, bool product);
-
-  void begin(Query& query);
-  // Goes on to a list. REQUIRES: queries are used with this shape only.
-  void enter(const float* y, const float* centroid, Query& query);
-  // Adds rows of that list.
-  void scan(const Span& span, Query& query);
-  // The candidates are complete after this.
-  void end(Query& query);
-  // Asks memory for what enter() reads, and scan() of each row; of rows that may not count, for
-  // ordinals too.
-  void ask_for(const Span& span, const float* centroid, bool filtered) const;
-
- private:
-  // Rows between looking at their sums and at their scores; a whole number of groups.
-  static constexpr std::size_t kRows = 256;
-  static_assert(kRows % compute::RabitqGroup::kRows == 0);
-  // That are looked at closely together.
-  static constexpr std::size_t kTogether = 16;
-
   // Up to kRows positions of a span.
   struct Chunk {
     const Span& span;
@@ -93,10 +89,11 @@ class RabitqLists {
   void sum_groups(const std::uint8_t* groups, std::size_t count, std::size_t first,
                   const RabitqTables& tables);
   void keep(const Chunk& chunk, std::uint32_t place, std::vector<Survivor>& out) const;
-  std::size_t find_limit(const Chunk& chunk, std::size_t found, Query& query);
+  std::size_t find_limit(const Chunk& chunk, std::size_t found, const Entered& entered);
   float low_of_some(std::size_t found, std::size_t some) const;
   void look_closer(std::span<const Survivor> survivors, const Tables& tables,
                    Candidates& candidates);
+  void look_closer(Entered& entered);
   void score(std::span<const Survivor* const> rows, const Tables& tables, float* out);
   void multiply(std::span<const Survivor* const> rows, const RabitqTables& tables, float* out);
   void copy_signs(const Survivor& row, std::uint8_t* out) const;
@@ -107,12 +104,14 @@ class RabitqLists {
   const RabitqKernels& kernels_;
   const std::uint32_t record_;  // bytes
   const float signs_weight_;    // 2^(B−2)
-  std::vector<float> scratch_;
+  Bytes scratch_;  // of tables
   std::array<float, kRows> lows_;
   std::array<std::uint16_t, kRows> sums_;
   std::array<std::uint32_t, kRows> places_;
   std::vector<std::uint32_t> wide_;
-  std::vector<Survivor> late_, nearest_;
+  Entered entered_[2];  // the list that was entered last, and the one before
+  int turn_ = 0;        // which of them is the last
+  std::vector<Survivor> nearest_;
   std::vector<std::uint8_t> planes_;  // of rows that are looked at together, the signs among them
 };
 

@@ -15,12 +15,11 @@ namespace warplite::cpu {
 class RabitqScan {
  public:
   struct Query {
-    explicit Query(const IvfContext& context) : rows(context.keep()) {}
-    void absorb(const Query& other) { rows.candidates.merge(other.rows.candidates); }
+    explicit Query(const IvfContext& context) : candidates(context.keep()) {}
+    void absorb(const Query& other) { candidates.merge(other.candidates); }
 
     std::size_t number = 0;
-    std::uint32_t list = kNoList;  // that was entered last
-    RabitqLists::Query rows;
+    Candidates candidates;
   };
   struct Visit {
     Query* query;
@@ -35,8 +34,8 @@ class RabitqScan {
 
   void begin(std::size_t number, Query& query) {
     query.number = number;
-    query.list = kNoList;
-    lists_.begin(query.rows);
+    query.candidates.clear();
+    entered_ = nullptr;
   }
   void join(const Query& first, Query& query) { begin(first.number, query); }
   // Asks memory for what scan() will read.
@@ -44,50 +43,64 @@ class RabitqScan {
     lists_.ask_for(of(span), context_.centroid(list),
                    filtered_ && context_.live(span.run) == nullptr);
   }
-  void scan(const IvfSpan& span, std::span<const Visit> visits) {
-    RabitqLists::Span rows = of(span);
-    if (filtered_) {
-      rows.live = find_live(span, rows);
-      if (rows.live == nullptr) return;
+  // Spans of one list, query by query, since tables are a query's.
+  void scan(std::span<const IvfSpan> spans, std::span<const Visit> visits) {
+    rows_.clear();
+    if (filtered_) live_.resize(std::max(live_.size(), groups_of(spans)));
+    std::uint32_t* live = live_.data();
+    for (const IvfSpan& span : spans) {
+      RabitqLists::Span rows = of(span);
+      if (filtered_) {
+        rows.live = find_live(span, rows, live);
+        live += groups_of({&span, 1});
+        if (rows.live == nullptr) continue;
+      }
+      rows_.push_back(rows);
     }
     for (const Visit& visit : visits) {
-      Query& query = *visit.query;
-      if (query.list != visit.probe.list) {
-        lists_.enter(context_.model_query(query.number), context_.centroid(visit.probe.list),
-                     query.rows);
-        query.list = visit.probe.list;
+      for (const RabitqLists::Span& rows : rows_) {
+        enter(visit.probe.list, *visit.query);
+        lists_.scan(rows);
       }
-      lists_.scan(rows, query.rows);
     }
   }
-  void end(Query& query) { lists_.end(query.rows); }
+  void end(Query&) { lists_.end(); }
   void finish(Query& query, TopK& best) {
     end(query);
-    refiner_.finish(query.number, query.rows.candidates, best);
+    refiner_.finish(query.number, query.candidates, best);
   }
   // Tables are a list's, so that queries share its bytes alone: 1,000 of a million rows take a
   // sixth less.
   static bool together(const IvfContext&) { return true; }
 
  private:
-  static constexpr std::uint32_t kNoList = 0xffffffffu;
+  void enter(std::uint32_t list, Query& query) {
+    if (entered_ == &query && list_ == list) return;
+    lists_.enter(context_.model_query(query.number), context_.centroid(list), query.candidates);
+    entered_ = &query;
+    list_ = list;
+  }
 
   RabitqLists::Span of(const IvfSpan& span) const {
     return {&context_.run(span.run), span.begin, span.end, nullptr,
             context_.rows().first_of(span.run)};
   }
-  // A bit for each row of a group that takes part; null: none does.
-  const std::uint32_t* find_live(const IvfSpan& span, const RabitqLists::Span& rows) {
-    constexpr std::uint32_t kRows = compute::RabitqGroup::kRows;
-    const std::size_t groups = (span.end - span.begin) / kRows;
+  static std::size_t groups_of(std::span<const IvfSpan> spans) {
+    std::size_t rows = 0;
+    for (const IvfSpan& span : spans) rows += span.end - span.begin;
+    return rows / compute::RabitqGroup::kRows;
+  }
+  // A bit for each row of a group that takes part, perhaps written to `memory`; null: none does.
+  const std::uint32_t* find_live(const IvfSpan& span, const RabitqLists::Span& rows,
+                                 std::uint32_t* memory) const {
+    const std::size_t groups = groups_of({&span, 1});
     const std::uint32_t* live = context_.live(span.run);
     if (live != nullptr) {
-      live += span.begin / kRows;
+      live += span.begin / compute::RabitqGroup::kRows;
     } else {
-      live_.resize(std::max(live_.size(), groups));
       rabitq_kernels().live(rows.run->ordinals + span.begin, groups, context_.rows().live(),
-                            rows.first, live_.data());
-      live = live_.data();
+                            rows.first, memory);
+      live = memory;
     }
     const bool none =
         std::all_of(live, live + groups, [](std::uint32_t bits) { return bits == 0; });
@@ -98,7 +111,10 @@ class RabitqScan {
   const bool filtered_;
   RabitqLists lists_;
   Refiner refiner_;
-  std::vector<std::uint32_t> live_;
+  std::vector<RabitqLists::Span> rows_;  // of the list that is scanned
+  std::vector<std::uint32_t> live_;      // of these
+  const Query* entered_ = nullptr;  // for whom a list was entered last
+  std::uint32_t list_ = 0;
 };
 
 }  // namespace warplite::cpu

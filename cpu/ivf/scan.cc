@@ -19,7 +19,11 @@ double distance_of_code(Distance distance, double score) {
 
 }  // namespace
 
-void FlatScan::scan(const IvfSpan& span, std::span<const Visit> visits) {
+void FlatScan::scan(std::span<const IvfSpan> spans, std::span<const Visit> visits) {
+  for (const IvfSpan& span : spans) scan_span(span, visits);
+}
+
+void FlatScan::scan_span(const IvfSpan& span, std::span<const Visit> visits) {
   const IvfRunView& run = context_.run(span.run);
   const std::uint32_t first = context_.rows().first_of(span.run);
   rows_.clear();
@@ -93,7 +97,11 @@ void CodeScan::join(const Query& first, Query& query) {
   query.candidates.clear();
 }
 
-void CodeScan::scan(const IvfSpan& span, std::span<const Visit> visits) {
+void CodeScan::scan(std::span<const IvfSpan> spans, std::span<const Visit> visits) {
+  for (const IvfSpan& span : spans) scan_span(span, visits);
+}
+
+void CodeScan::scan_span(const IvfSpan& span, std::span<const Visit> visits) {
   for (const Visit& visit : visits) {
     if (!context_.shape().listwise || visit.query->list == visit.probe.list) continue;
     make_tables(context_.centroid(visit.probe.list), *visit.query);

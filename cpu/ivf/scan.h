@@ -2,7 +2,7 @@
 // as they are (FlatScan), or by their codes (CodeScan). Both are used alike, by ivf_search.cc:
 //   begin(query, of)   a query's state before its first span
 //   join(first, of)    the same, to help another thread that began it
-//   scan(span, visits) for all queries that probe the list
+//   scan(spans, visits) spans of one list, for all queries that probe it
 //   finish(of, best)   after the last span
 // and where the next spans are to be known, or some rows are looked at late:
 //   ask_for(list, span) before the span is looked at
@@ -41,12 +41,14 @@ class FlatScan {
     query.best = TopK(context_.k());
   }
   void join(const Query& first, Query& query) { begin(first.number, query); }
-  void scan(const IvfSpan& span, std::span<const Visit> visits);
+  void scan(std::span<const IvfSpan> spans, std::span<const Visit> visits);
   void finish(Query& query, TopK& best) { best.merge(query.best); }
   // Says whether queries that probe a list had better do so together.
   static bool together(const IvfContext&) { return true; }
 
  private:
+  void scan_span(const IvfSpan& span, std::span<const Visit> visits);
+
   const IvfContext& context_;
   RowScorer scorer_;
   std::vector<RowPlace> rows_;
@@ -90,12 +92,13 @@ class CodeScan {
 
   void begin(std::size_t number, Query& query);
   void join(const Query& first, Query& query);
-  void scan(const IvfSpan& span, std::span<const Visit> visits);
+  void scan(std::span<const IvfSpan> spans, std::span<const Visit> visits);
   void finish(Query& query, TopK& best) { refiner_.finish(query.number, query.candidates, best); }
   static bool together(const IvfContext& context);
 
  private:
   struct Part;
+  void scan_span(const IvfSpan& span, std::span<const Visit> visits);
   void make_tables(const float* origin, Query& query);
   void scan_one(const Part& part, const Visit& visit);
   void scan_two(const Part& part, const Visit* visits);

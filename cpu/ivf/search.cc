@@ -18,9 +18,10 @@ constexpr std::size_t kQueryGroup = 1024;
 // Waking a thread costs about as much as reading this many bytes of lists.
 constexpr std::size_t kThreadBytes = std::size_t{1} << 18;
 constexpr std::size_t kBytesBetweenChecks = std::size_t{1} << 15;
+constexpr std::size_t kBytesTogether = std::size_t{1} << 18;  // of one list, in several runs
 constexpr std::size_t kCountsAhead = 16;  // lists that memory is asked for before they are counted
 // Lists that each query reads by itself, to know what is near before lists come in any order.
-constexpr std::size_t kFirstLists = 2;
+constexpr std::size_t kFirstLists = 1;
 
 // Consecutive queries, by one thread.
 template <class Scan>
@@ -83,14 +84,19 @@ class Slice {
   void scan_list(std::uint32_t list, std::span<const Visit> visits) {
     spans_.clear();
     context_.add_spans(list, spans_);
-    for (const IvfSpan& span : spans_) {
+    const std::span<const IvfSpan> all = spans_;
+    for (std::size_t first = 0, end = 0; first < all.size(); first = end) {
+      std::size_t bytes = 0;
+      for (; end < all.size() && bytes < kBytesTogether; ++end) {
+        bytes += (all[end].end - all[end].begin) * visits.size() * context_.row_bytes();
+      }
       // Asking what the time is takes as long as reading the few rows of a short list.
-      unchecked_ += (span.end - span.begin) * visits.size() * context_.row_bytes();
+      unchecked_ += bytes;
       if (unchecked_ >= kBytesBetweenChecks) {
         loop_.check(thread_);
         unchecked_ = 0;
       }
-      scan_.scan(span, visits);
+      scan_.scan(all.subspan(first, end - first), visits);
     }
   }
 
@@ -163,7 +169,7 @@ class SharedQuery {
         if (i + 1 < spans.size()) scan.ask_for(probes[i + 1].list, spans[i + 1]);
       }
       const Visit visit{&*queries_[thread], probes[i]};
-      scan.scan(spans[i], {&visit, 1});
+      scan.scan({&spans[i], 1}, {&visit, 1});
     });
     for (std::size_t t = 1; t < queries_.size(); ++t) {
       if (!queries_[t]) continue;

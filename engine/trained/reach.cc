@@ -176,9 +176,9 @@ const Reach& ReachMemo::of(const ReachQuestion& question) {
 }
 
 // Measured on a Zen 3 core, rows of 400 to 3,072 bytes: 0.04 ns a byte in a row, twice as much one
-// row here and one there. Where a filter leaves gaps: on a Zen 5 core, rows of 512 bytes. RaBitQ codes: on
-// a Granite Rapids core, of 128 elements: 3.2 ns for a row of a list, and 550 for a candidate, of which more
-// are looked at closely before some are chosen.
+// row here and one there. Where a filter leaves gaps: on a Zen 5 core, rows of 512 bytes. RaBitQ codes
+// without a filter: on a Granite Rapids core, of 128 elements: 3.2 ns for a row of a list, and 550 for a
+// candidate, of which more are looked at closely before some are chosen.
 double exact_cost(const ReachQuestion& question) {
   const double bytes = kByte * static_cast<double>(question.request.queries.stride());
   const double each = question.selected == question.rows ? bytes : 1.1 * bytes + 5;
@@ -206,7 +206,9 @@ double reach_cost(const ReachQuestion& question, const Reach& reach) {
     const double prepared = reach.nprobe * any_of(each_list) * (30 + 0.3 * dim);
     const double summed = looked_at * any_of(compute::RabitqGroup::kRows);
     const double chosen = std::min(wanted, passing) * 350;
-    return coarse + prepared + summed * (1.7 + 0.09 * shape.code_stride()) + refined + chosen;
+    const double stride = shape.code_stride();
+    const double row = question.selected == question.rows ? 1.7 + 0.09 * stride : 5 + 0.17 * stride;
+    return coarse + prepared + summed * row + refined + chosen;
   }
   const double tables = shape.codewords() * dim * 0.7 * (shape.listwise ? reach.nprobe : 1);
   const double codes = looked_at * (0.2 * shape.code_stride() + 4 + filter);
