@@ -191,8 +191,13 @@ LoadedModel load_model_bytes(const View& view, std::size_t column, const index::
                    (std::size_t{shape.lists} + shape.groups) * shape.dim));
   if (const index::Run* lists = loaded.model->coarse(); lists != nullptr) {
     loaded.coarse_key = derived_key(Derived::kCoarse, model);
-    loaded.coarse = share(loaded.model, loaded.coarse_key, name_of(view, column, "run of lists"),
+    const std::string name = name_of(view, column, "run of lists");
+    loaded.coarse = share(loaded.model, loaded.coarse_key, name,
                           {lists->bytes.data(), lists->bytes.size(), 1, ElementType::kInt8});
+    // What it says indexes the lists.
+    const std::byte* const found = loaded.coarse->block.vectors.data;
+    const std::byte* const own = lists->bytes.data();
+    if (found != own && std::memcmp(found, own, lists->bytes.size()) != 0) of_another_model(name);
   }
   if (!shape.has_codebooks()) return loaded;
   loaded.codebooks_key = derived_key(Derived::kCodebooks, model);
