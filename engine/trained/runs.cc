@@ -10,6 +10,8 @@
 namespace warplite::engine {
 namespace {
 
+constexpr std::int64_t kFirstSegment = 1;  // whose number is the least
+
 // Segments of the least complete run: they hold about 262,144 rows.
 std::int64_t least_run(std::size_t stride) {
   constexpr std::size_t kBytesOfRow = 16;  // in a segment of 4 MB, if so many are to hold them
@@ -28,9 +30,10 @@ std::int64_t least_run(std::size_t stride) {
 std::int64_t end_of_run(std::int64_t id, std::int64_t end, std::size_t stride) {
   constexpr std::int64_t kMost = 32;  // least runs
   const std::int64_t least = least_run(stride);
+  const std::int64_t first = id - kFirstSegment, last = end - kFirstSegment;
   std::int64_t size = least;
-  while (size < kMost * least && id % (2 * size) == 0 && id + 2 * size <= end) size *= 2;
-  return std::min(end, (id / size + 1) * size);
+  while (size < kMost * least && first % (2 * size) == 0 && first + 2 * size <= last) size *= 2;
+  return std::min(end, (first / size + 1) * size + kFirstSegment);
 }
 
 MatrixView floats(const float* data, std::size_t count) {
@@ -70,7 +73,9 @@ void forget_former(const View& view, std::size_t column, const CodedParts& coded
                    const CodedParts::Run& run) {
   std::vector<CacheKey> former;
   const std::int64_t least = least_run(view.layout().vectors[column].stride());
-  const auto segment = [&](std::size_t i) { return view.part(coded.parts[i]).segment(); };
+  const auto segment = [&](std::size_t i) {
+    return view.part(coded.parts[i]).segment() - kFirstSegment;
+  };
   const std::size_t end = run.first + run.count;
   // Complete runs, and beginnings of the least.
   for (std::int64_t size = least; size <= segment(end - 1) - segment(run.first) + least; size *= 2) {
