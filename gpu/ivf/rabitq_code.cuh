@@ -76,25 +76,6 @@ __device__ inline Tables subtract(std::uint32_t dim, bool product, const float* 
   return {product ? __fsub_rn(0.0f, products) : square, __fsqrt_rn(square), 0, 0, 0, 0};
 }
 
-// Four elements of w as the sixteen entries of their sub-space.
-__device__ inline uint4 entries_of(const int (&w)[4]) {
-  std::uint32_t words[4];
-  const int base = 128 - w[0] - w[1] - w[2] - w[3];
-#pragma unroll
-  for (unsigned i = 0; i < 4; ++i) {
-    words[i] = 0;
-#pragma unroll
-    for (unsigned j = 0; j < 4; ++j) {
-      const unsigned code = i * 4 + j;
-      int entry = base;
-#pragma unroll
-      for (unsigned b = 0; b < 4; ++b) entry += (code >> b & 1) != 0 ? 2 * w[b] : 0;
-      words[i] |= static_cast<std::uint32_t>(entry) << (8 * j);
-    }
-  }
-  return {words[0], words[1], words[2], words[3]};
-}
-
 // Where v_i lies: eight words take the elements of a word of a plane, each those of every eighth
 // bit, so that a shift makes bytes of bits.
 __device__ inline std::uint32_t place_of_element(std::uint32_t i) {
