@@ -22,7 +22,7 @@ std::int64_t least_run(std::size_t stride) {
 // Returns where the run ends that begins with segment `id`, when `end` follows the last segment: runs are
 // complete ranges of segments, each as large as its beginning is a multiple of, and what is left makes
 // one. A list of few rows costs a search as much as one of many, and its last group of rows is half
-// empty, so that runs are few: ten million rows make six. A new segment has those rows sorted again that
+// empty, so that runs are few: ten million rows make four. A new segment has those rows sorted again that
 // the last run holds, of which most searches sort few: two runs become one when the second is complete,
 // and none has more than some eight million rows. For the search after 8,192 new rows of a million x 128
 // (16,000 lists) that is 18 to 60 ms with RaBitQ codes, 1 to 10 ms with those of PQ, beside 250 and 75 ms that
