@@ -14,9 +14,9 @@ def connect(extensions, path=':memory:', by_sql=False):
     return db
 
 
-def answer(db, sql):
+def answer(db, sql, values=()):
     """The rows, or the error's text."""
     try:
-        return db.execute(sql).fetchall()
+        return db.execute(sql, values).fetchall()
     except sqlite3.Error as error:
         return str(error)
