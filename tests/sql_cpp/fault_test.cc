@@ -152,6 +152,7 @@ void run_world(const World& world) {
 TEST_CASE("failed allocations leave tables whole: rows") { run_world(rows_world()); }
 TEST_CASE("failed allocations leave tables whole: vectors") { run_world(vectors_world()); }
 TEST_CASE("failed allocations leave tables whole: texts") { run_world(texts_world()); }
+TEST_CASE("failed allocations leave tables whole: rankings") { run_world(rankings_world()); }
 TEST_CASE("failed allocations leave tables whole: content=") { run_world(content_world()); }
 TEST_CASE("failed allocations leave tables whole: imports") { run_world(imports_world()); }
 

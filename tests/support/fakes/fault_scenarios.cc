@@ -229,6 +229,58 @@ const std::vector<Scenario> kContent{
     {"follow", {"INSERT INTO x(rowid) VALUES (3)", "INSERT INTO hand(rowid) VALUES (500)"}},
 };
 
+const std::vector<Scenario> kRankings{
+    {"sparse",
+     {"SELECT id, distance FROM t WHERE z MATCH '{\"3\":1, \"20\":0.5}' AND k = 5",
+      "SELECT id, distance FROM t WHERE z MATCH '{\"3\":1}' AND n IN (1, 2) ORDER BY distance LIMIT 4",
+      "SELECT count(*), sum(distance) FROM t WHERE z MATCH '{\"3\":1}' AND distance < -2",
+      "SELECT vec_to_json(z), vec_length(z) FROM t WHERE id = 7"}},
+    {"sparse joins",
+     {"SELECT * FROM warp_knn_join('t', 'z', 'SELECT id, z FROM t WHERE id < 40', 2)",
+      "SELECT count(*) FROM warp_range_join('t', 'z', 'SELECT id, z FROM t WHERE id < 9', -3)",
+      "SELECT hex(rowids) FROM warp_knn_arrays('t', 'z', warp_csr(x'000000000000000001000000000000000200000000000000', "
+      "x'0300000005000000', x'0000803f0000803f'), 3)"}},
+    {"hybrid",
+     {"SELECT rowid, score, rank, ranks FROM warp_hybrid_search('t', 4, 'e', '[9,1,0,0]', 'z', "
+      "'{\"3\":1}', 'w', 'number 7 and', 'g', 'grams 12', 'f', 'alpha OR beta', "
+      "'{\"filter\":\"n > 1\", \"weights\":[1,2,3,4,5], \"depth\":20}')"}},
+    {"hybrid, linear",
+     {"SELECT rowid, score FROM warp_hybrid_search('t', 4, 'f', 'alpha', 'l', '[9,1,0,0]', "
+      "'{\"fusion\":\"linear\", \"recall\":0.9}')"}},
+    {"fused by hand",
+     {"SELECT rowid, warp_rrf(rank, weight) AS score FROM (SELECT rowid, rank, 1 AS weight FROM "
+      "warp_knn_search('t', 'e', '[9,1,0,0]', 9) UNION ALL SELECT rowid, rank, 0.5 FROM "
+      "warp_document_search('t', 'w', 'number 7', 9)) GROUP BY rowid ORDER BY score DESC, rowid"}},
+    {"documents of several vectors",
+     {"SELECT * FROM warp_maxsim_search('t', 'e', 'p', '[[9,1,0,0],[1,2,3,4]]', 3)",
+      "SELECT * FROM warp_maxsim_search('t', 'l', 'n', '[[9,1,0,0],[1,2,3,4]]', 3, "
+      "'{\"candidates\":5, \"filter\":\"id > 9\"}')",
+      "SELECT * FROM warp_maxsim_search('t', 'e', 'p', zeroblob(32), 3, "
+      "'{\"documents\":[\"p3\", \"p5\", \"p9\"]}')"}},
+    {"recall",
+     {"SELECT id, distance FROM t WHERE l MATCH '[9,1,0,0]' AND recall = 1 AND k = 5",
+      "SELECT count(*) FROM t WHERE l MATCH '[9,1,0,0]' AND recall = 0.9"}},
+    {"models",
+     {"SELECT length(warp_model('t', 'l')) > 0", "SELECT warp_use_model('unlearnt', 'l', warp_model('t', 'l'))",
+      "SELECT rowid FROM unlearnt WHERE l MATCH '[9,1,0,0]' AND k = 3"}},
+    {"change",
+     {"UPDATE t SET z = '{\"4\":2}', w = 'other' WHERE id % 40 = 3", "DELETE FROM t WHERE n = 3",
+      "INSERT INTO t(id, e, z) VALUES (900, NULL, NULL), (901, '[1,1,1,1]', '{}')"}},
+    {"changed before searches",
+     {"BEGIN", "UPDATE t SET z = '{\"3\":99}' WHERE n = 2", "SAVEPOINT s", "DELETE FROM t WHERE id > 50",
+      "SELECT rowid, score FROM warp_hybrid_search('t', 4, 'z', '{\"3\":1}', 'f', 'alpha')",
+      "SELECT document, score FROM warp_maxsim_search('t', 'e', 'p', '[[9,1,0,0]]', 3)", "ROLLBACK TO s",
+      "SELECT id, distance FROM t WHERE z MATCH '{\"3\":1}' AND k = 5", "COMMIT"}},
+    {"optimize", {"INSERT INTO t(t) VALUES ('optimize')"}},
+    {"rebuild", {"INSERT INTO t(t) VALUES ('rebuild')"}},
+    {"check", {"INSERT INTO t(t) VALUES ('integrity-check')"}},
+    {"vacuum", {"VACUUM", "SELECT id FROM t WHERE z MATCH '{\"3\":1}' AND k = 5"}},
+    {"other modules",
+     {"CREATE VIRTUAL TABLE v USING vec0(a float[2], b text partition key, +c text, chunk_size=8)",
+      "INSERT INTO v(rowid, a, b, c) VALUES (1, '[1,2]', 'x', 'y')", "SELECT * FROM v",
+      "SELECT rowid, distance FROM v WHERE a MATCH '[1,2]' AND k = 1", "DROP TABLE v"}},
+};
+
 }  // namespace
 
 World rows_world() {
@@ -331,6 +383,35 @@ World texts_world() {
       "AND k = 2;"
       "SELECT rowid FROM m WHERE m MATCH '{\"year\":2000}' AND k = 2",
       kTexts};
+}
+
+World rankings_world() {
+  const std::string columns =
+      "(id INTEGER PRIMARY KEY, e FLOAT[4], l FLOAT[4] index=ivfrabitq(lists=4), z SPARSE[50], w TEXT "
+      "index=words, g TEXT index=ngram(n=2), p TEXT PARTITION KEY, n INTEGER);";
+  return {
+      "rankings",
+      "CREATE VIRTUAL TABLE t USING warp" + columns + counting(160) +
+          "INSERT INTO t SELECT x, '[' || x || ',1,' || (x % 9) || ',1]', '[' || x || ',1,' || (x % 9) || "
+          "',1]', '[[' || (x % 7) || ',' || x || '],[' || (7 + x % 40) || ',-0.5]]', 'words number ' || x || "
+          "' and ' || (x % 7), 'Grams of ' || (x * 4099 % 1009), 'p' || (x % 12), x % 5 FROM c;"
+          "INSERT INTO t(t) VALUES ('train'); DELETE FROM t WHERE id % 20 = 0;"
+          "INSERT INTO t(id, e, z) VALUES (500, '[1,1,1,1]', '{\"3\":7}');"
+          "CREATE VIRTUAL TABLE unlearnt USING warp(l FLOAT[4] index=ivfrabitq(lists=4));"
+          "INSERT INTO unlearnt SELECT l FROM t WHERE l IS NOT NULL;"
+          "INSERT INTO unlearnt(unlearnt) VALUES ('optimize');"
+          "CREATE VIRTUAL TABLE f USING fts5(s, content='');" +
+          counting(160) +
+          "INSERT INTO f(rowid, s) SELECT x, iif(x % 3, 'alpha ', 'beta ') || hex(x) FROM c",
+      "SELECT count(*), sum(n), group_concat(w) FROM t;"
+      "SELECT id, hex(e), hex(l), vec_to_json(z), p FROM t WHERE id % 31 = 1 OR id > 490;"
+      "SELECT id, distance FROM t WHERE z MATCH '{\"3\":1}' AND k = 7;"
+      "SELECT warp_model('unlearnt', 'l') IS NULL, count(*) FROM unlearnt",
+      "BEGIN; INSERT INTO t(id, e, z, p) VALUES (1000, '[1,1,1,1]', '{\"3\":1}', 'next');"
+      "UPDATE t SET z = '{}' WHERE id = 1000; DELETE FROM t WHERE id = 1000; COMMIT;"
+      "INSERT INTO t(t) VALUES ('integrity-check'); INSERT INTO unlearnt(unlearnt) VALUES ('integrity-check');"
+      "SELECT rowid FROM warp_hybrid_search('t', 4, 'z', '{\"3\":1}', 'l', '[9,1,0,0]', 'f', 'alpha')",
+      kRankings};
 }
 
 World content_world() {

@@ -24,6 +24,7 @@ struct World {
 World rows_world();     // columns of every type, a text key, segments, a tail
 World vectors_world();  // every type of vector and kind of index, trained; store=codes
 World texts_world();    // every index of texts, and match counts
+World rankings_world();  // sparse vectors, lists, texts and FTS5, which are searched together
 World content_world();  // content=, with triggers and by hand
 World imports_world();  // tables of sqlite-vec, a file of vectors
 
