@@ -43,6 +43,10 @@ bool Collection::Impl::present() {
 
 // Makes base the snapshot of the host's transaction.
 void Collection::Impl::refresh() {
+  if (busy) {  // a progress handler asks, while the tables are written
+    throw Error(ErrorKind::kHost, kHostLocked,
+                store.schema() + "." + store.table() + " is being written by this connection");
+  }
   transaction.check_readable();
   if (!transaction.active()) store.settle_name();
   const std::shared_ptr<const Snapshot> known = transaction.base();

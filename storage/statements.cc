@@ -187,7 +187,7 @@ std::string Statements::expand(std::string_view pattern, std::size_t column) con
   return sql;
 }
 
-sqlite3_stmt* Statements::prepare(Sql sql, std::size_t column) {
+sqlite3_stmt* Statements::prepare(Sql sql, std::size_t column) const {
   const std::string text = expand(kSql[static_cast<std::size_t>(sql)], column);
   sqlite3_stmt* statement = nullptr;
   // NO_VTAB: a shadow table replaced by a virtual one must not run foreign code.
@@ -195,7 +195,7 @@ sqlite3_stmt* Statements::prepare(Sql sql, std::size_t column) {
       sqlite3_prepare_v3(db_, text.c_str(), static_cast<int>(text.size() + 1),
                          SQLITE_PREPARE_PERSISTENT | SQLITE_PREPARE_NO_VTAB, &statement, nullptr);
   if (code != SQLITE_OK) throw_host(db_, table_);
-  return cached_[static_cast<std::size_t>(sql) + column] = statement;
+  return statement;
 }
 
 void Statements::execute(std::string_view pattern) {

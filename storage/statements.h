@@ -55,9 +55,15 @@ enum class Sql : std::uint8_t {
 // borrowed until then.
 class Execution {
  public:
-  Execution(sqlite3* db, const std::string& table, sqlite3_stmt* statement)
-      : db_(db), table_(&table), statement_(statement) {}
+  enum class Ends { kReset, kFinalized };
+
+  Execution(sqlite3* db, const std::string& table, sqlite3_stmt* statement, Ends ends)
+      : db_(db), table_(&table), statement_(statement), ends_(ends) {}
   ~Execution() {
+    if (ends_ == Ends::kFinalized) {
+      sqlite3_finalize(statement_);
+      return;
+    }
     sqlite3_reset(statement_);
     if (bound_ > 0) sqlite3_clear_bindings(statement_);
   }
@@ -96,6 +102,7 @@ class Execution {
   sqlite3* db_;
   const std::string* table_;
   sqlite3_stmt* statement_;
+  const Ends ends_;
   int bound_ = 0;
 };
 
@@ -108,10 +115,13 @@ class Statements {
   Statements(const Statements&) = delete;
   Statements& operator=(const Statements&) = delete;
 
-  // REQUIRES: no other use of the same statement is going on.
+  // A progress handler may run statements of its own while one of these runs: what is in use then gets
+  // a second statement.
   Execution use(Sql sql, std::size_t column = 0) {
-    const std::size_t at = static_cast<std::size_t>(sql) + column;
-    return Execution(db_, table_, cached_[at] != nullptr ? cached_[at] : prepare(sql, column));
+    sqlite3_stmt*& kept = cached_[static_cast<std::size_t>(sql) + column];
+    if (kept == nullptr) kept = prepare(sql, column);
+    if (!sqlite3_stmt_busy(kept)) return {db_, table_, kept, Execution::Ends::kReset};
+    return {db_, table_, prepare(sql, column), Execution::Ends::kFinalized};
   }
   // Ends all statements: tables are about to be dropped or renamed.
   void finalize();
@@ -121,7 +131,7 @@ class Statements {
   std::string expand(std::string_view pattern, std::size_t column = 0) const;
 
  private:
-  sqlite3_stmt* prepare(Sql sql, std::size_t column);
+  sqlite3_stmt* prepare(Sql sql, std::size_t column) const;
 
   sqlite3* db_;
   const std::string& schema_;
