@@ -140,6 +140,9 @@ struct IvfWork {
   // and are returned. k is that of the table, rows those of all runs of the call.
   // m == 0: every row of a probed list is compared canonically, whatever this says.
   std::size_t refine = 0;
+  // Where few rows of the lists take part, a device may compare all of them canonically, whatever refine
+  // says but 0: what it returns is then at least as near.
+  bool may_compare_all = false;
   // Host [queries.rows][nprobe], nearest list first, to which a device adds those lists that
   // counts_list() names; null: nobody asks.
   ProbedList* probed = nullptr;

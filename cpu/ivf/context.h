@@ -56,8 +56,16 @@ class IvfContext {
   // Of a run with RaBitQ codes: which rows of each group of positions take part. Null: it is not
   // known by position; or all do.
   const std::uint32_t* live(std::size_t run) const {
-    return masks_.empty() || masks_[run] == nullptr ? nullptr : masks_[run]->data();
+    return masks_.empty() || masks_[run] == nullptr ? nullptr : masks_[run]->groups.data();
   }
+  // The same, of the groups of a span.
+  const std::uint32_t* live(const IvfSpan& span) const {
+    const std::uint32_t* const groups = live(span.run);
+    return groups == nullptr ? groups : groups + span.begin / compute::kFastScanRows;
+  }
+  // Says whether so few rows of the lists take part that to compare all of them takes no longer than to
+  // look at codes.
+  bool compares_all() const;
   // Adds its rows, and those of them that take part.
   void count_list(std::uint32_t list, compute::ProbedList& out) const;
   // Asks memory for what that reads.
@@ -68,6 +76,9 @@ class IvfContext {
 
  private:
   void find_live();
+  LiveMasks::Masks masks_of(std::uint32_t run) const;
+  compute::ProbedList count_list(std::uint32_t run, std::uint32_t list,
+                                 const std::uint32_t* live) const;
 
   const compute::IvfWork& work_;
   const ScanKernels& kernels_;

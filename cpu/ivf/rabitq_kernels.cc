@@ -353,16 +353,15 @@ std::size_t find_survivors(const RabitqScores& of, const Sum* sums, float limit,
   const RabitqLowTerms terms{hn::Set(kFloats, of.unit), hn::Set(kFloats, of.norm),
                              hn::Set(kFloats, of.a), hn::Set(kFloats, limit),
                              hn::Set(kFloats, 128.0f * static_cast<float>(of.m))};
-  const std::uint8_t* biases = of.groups + group.bias;
+  const std::uint8_t* const biases = of.groups + group.bias;
   const std::uint32_t* const live = of.live;
-  const std::size_t count = of.count;
   std::size_t found = 0;
-  for (std::size_t g = 0; g < count; ++g, biases += group.size) {
+  for (std::uint32_t which = of.which; which != 0; which &= which - 1) {
+    const auto g = static_cast<std::size_t>(std::countr_zero(which));
     const std::uint32_t counts = live == nullptr ? ~std::uint32_t{0} : live[g];
-    if (counts == 0) continue;
     const std::size_t first = g * kRows;
     FloatVector low[kPieces];
-    const std::uint32_t within = lows_of_group(sums + first, biases, terms, low) & counts;
+    const std::uint32_t within = lows_of_group(sums + first, biases + g * group.size, terms, low) & counts;
     if (within == 0) continue;
     for (std::size_t p = 0; p < kPieces; ++p)
       hn::StoreU(low[p], kFloats, lows + first + p * kLanes);

@@ -24,7 +24,7 @@ struct RabitqScores {
   const std::uint8_t* groups = nullptr;  // RabitqGroup of the first
   const std::uint32_t* live = nullptr;   // a bit for each row of a group that counts; null: all do
   std::uint32_t m = 0;
-  std::size_t count = 0;            // of groups
+  std::uint32_t which = 0;          // a bit for each group with rows that count, at most 32 groups
   float unit = 0, norm = 0, a = 0;  // norm 0: low is the score of the signs
 };
 
@@ -43,7 +43,7 @@ struct RabitqKernels {
                std::uint32_t first, std::uint32_t* out) = nullptr;
 
   // Writes the places in ascending order where `low` does not exceed `limit` or is NaN, with
-  // lows[place], and returns their number. The sums of groups of which no row counts are not read.
+  // lows[place], and returns their number.
   std::size_t (*survivors)(const RabitqScores& of, float limit, float* lows,
                            std::uint32_t* places) = nullptr;
 

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <limits>
 
-#include "cpu/ivf/pq_kernels.h"
+#include "cpu/ivf/live_masks.h"
 
 namespace warplite::cpu {
 namespace {
@@ -39,6 +39,7 @@ RabitqLists::RabitqLists(const compute::IvfShape& shape, bool product)
       group_(shape.m),
       product_(product),
       kernels_(rabitq_kernels()),
+      sums_kernels_(pq_kernels()),
       record_(compute::RabitqRecord::size(shape.dim, shape.planes)),
       signs_weight_(static_cast<float>(1u << (shape.planes - 1)) / 2),
       scratch_(round_up(shape.dim) * sizeof(float)),
@@ -71,9 +72,15 @@ void RabitqLists::enter(const float* y, const float* centroid, Candidates& candi
 
 void RabitqLists::ask_for(const Span& span, const float* centroid, bool filtered) const {
   prefetch(centroid, shape_.dim * sizeof(float));
-  const std::size_t first = span.begin / kGroupRows;
+  const std::uint8_t* const codes = span.run->codes + std::size_t{span.begin / kGroupRows} * group_.size;
   const std::size_t count = (span.end - span.begin) / kGroupRows;
-  prefetch(span.run->codes + first * group_.size, count * group_.size);
+  if (span.live != nullptr) {
+    for (const std::size_t g : LiveGroups(span.live, count)) {
+      prefetch(codes + g * group_.size, group_.size);
+    }
+    return;
+  }
+  prefetch(codes, count * group_.size);
   if (filtered) prefetch(span.run->ordinals + span.begin, (span.end - span.begin) * 4);
 }
 
@@ -90,9 +97,11 @@ void RabitqLists::scan(const Span& span) {
   for (std::uint32_t at = span.begin; at < span.end;) {
     const auto n = std::min<std::uint32_t>(kRows, span.end - at);
     scores.groups = span.run->codes + std::size_t{at / kGroupRows} * group_.size;
-    scores.count = n / kGroupRows;
+    const std::size_t groups = n / kGroupRows;
     if (span.live != nullptr) scores.live = span.live + (at - span.begin) / kGroupRows;
-    sum(scores, tables.kernel);
+    scores.which = scores.live == nullptr ? ~std::uint32_t{0} >> (32 - groups)
+                                          : LiveGroups::bits(scores.live, groups);
+    sum(scores, groups, tables.kernel);
     const float limit = entered.candidates->limit();
     std::size_t found = kernels_.survivors(scores, limit, lows_.data(), places_.data());
     const Chunk chunk{span, at, scores.groups};
@@ -108,15 +117,11 @@ void RabitqLists::end() {
   look_closer(entered_[turn_]);
 }
 
-// Adds the entries of groups with rows that count, those that follow one another at once.
-void RabitqLists::sum(const RabitqScores& of, const RabitqTables& tables) {
-  const auto counts = [&](std::size_t g) { return of.live == nullptr || of.live[g] != 0; };
-  for (std::size_t first = 0; first < of.count; ++first) {
-    if (!counts(first)) continue;
-    std::size_t end = first + 1;
-    while (end < of.count && counts(end)) ++end;
-    sum_groups(of.groups + first * group_.size, end - first, first * kGroupRows, tables);
-    first = end;
+// Adds the entries of groups with rows that count.
+void RabitqLists::sum(const RabitqScores& of, std::size_t count, const RabitqTables& tables) {
+  if (of.live == nullptr) return sum_groups(of.groups, count, 0, tables);
+  for (const std::size_t g : LiveGroups(of.live, count)) {
+    sum_groups(of.groups + g * group_.size, 1, g * kGroupRows, tables);
   }
 }
 
@@ -125,13 +130,13 @@ void RabitqLists::sum_groups(const std::uint8_t* groups, std::size_t count, std:
                              const RabitqTables& tables) {
   std::uint16_t* const sums = sums_.data() + first;
   if (wide_.empty()) {
-    return pq_kernels().sum_nibbles(tables.entries, groups, group_.size, shape_.m, count, sums);
+    return sums_kernels_.sum_nibbles(tables.entries, groups, group_.size, shape_.m, count, sums);
   }
   std::uint32_t* const wide = wide_.data() + first;
   const std::size_t n = count * kGroupRows;
   std::fill_n(wide, n, 0u);
   for (std::uint32_t s = 0; s < shape_.m; s += kSummedSpaces) {
-    pq_kernels().sum_nibbles(tables.entries + s * 16, groups + s * 16, group_.size,
+    sums_kernels_.sum_nibbles(tables.entries + s * 16, groups + s * 16, group_.size,
                              std::min(kSummedSpaces, shape_.m - s), count, sums);
     for (std::size_t i = 0; i < n; ++i) wide[i] += sums[i];
   }

@@ -12,6 +12,7 @@
 #include "compute/ivf.h"
 #include "core/bytes.h"
 #include "cpu/ivf/candidates.h"
+#include "cpu/ivf/pq_kernels.h"
 #include "cpu/ivf/rabitq_kernels.h"
 
 namespace warplite::cpu {
@@ -53,7 +54,8 @@ class RabitqLists {
  private:
   // Rows between looking at their sums and at their scores; a whole number of groups.
   static constexpr std::size_t kRows = 256;
-  static_assert(kRows % compute::RabitqGroup::kRows == 0);
+  static_assert(kRows % compute::RabitqGroup::kRows == 0 &&
+                kRows <= 32 * compute::RabitqGroup::kRows);
   // That are looked at closely together.
   static constexpr std::size_t kTogether = 16;
 
@@ -85,7 +87,7 @@ class RabitqLists {
     const std::uint8_t* groups;  // that they are in
   };
 
-  void sum(const RabitqScores& of, const RabitqTables& tables);
+  void sum(const RabitqScores& of, std::size_t count, const RabitqTables& tables);
   void sum_groups(const std::uint8_t* groups, std::size_t count, std::size_t first,
                   const RabitqTables& tables);
   void keep(const Chunk& chunk, std::uint32_t place, std::vector<Survivor>& out) const;
@@ -102,6 +104,7 @@ class RabitqLists {
   const compute::RabitqGroup group_;
   const bool product_;
   const RabitqKernels& kernels_;
+  const PqKernels& sums_kernels_;
   const std::uint32_t record_;  // bytes
   const float signs_weight_;    // 2^(B−2)
   Bytes scratch_;  // of tables

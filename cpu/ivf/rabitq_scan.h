@@ -40,8 +40,9 @@ class RabitqScan {
   void join(const Query& first, Query& query) { begin(first.number, query); }
   // Asks memory for what scan() will read.
   void ask_for(std::uint32_t list, const IvfSpan& span) {
-    lists_.ask_for(of(span), context_.centroid(list),
-                   filtered_ && context_.live(span.run) == nullptr);
+    RabitqLists::Span rows = of(span);
+    rows.live = context_.live(span);
+    lists_.ask_for(rows, context_.centroid(list), filtered_);
   }
   // Spans of one list, query by query, since tables are a query's.
   void scan(std::span<const IvfSpan> spans, std::span<const Visit> visits) {
@@ -94,10 +95,8 @@ class RabitqScan {
   const std::uint32_t* find_live(const IvfSpan& span, const RabitqLists::Span& rows,
                                  std::uint32_t* memory) const {
     const std::size_t groups = groups_of({&span, 1});
-    const std::uint32_t* live = context_.live(span.run);
-    if (live != nullptr) {
-      live += span.begin / compute::RabitqGroup::kRows;
-    } else {
+    const std::uint32_t* live = context_.live(span);
+    if (live == nullptr) {
       rabitq_kernels().live(rows.run->ordinals + span.begin, groups, context_.rows().live(),
                             rows.first, memory);
       live = memory;

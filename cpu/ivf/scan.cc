@@ -1,7 +1,10 @@
 #include "cpu/ivf/scan.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+
+#include "cpu/ivf/live_masks.h"
 #include "cpu/ivf/pq_kernels.h"
 
 namespace warplite::cpu {
@@ -11,6 +14,10 @@ namespace {
 constexpr std::size_t kRows = 256;
 
 static_assert(products_are({Distance::kL2, Distance::kCosine, Distance::kInnerProduct}));
+
+std::size_t groups_of(const IvfSpan& span) {
+  return (span.end - span.begin) / compute::kFastScanRows;
+}
 
 double distance_of_code(Distance distance, double score) {
   if (distance == Distance::kInnerProduct) return score;
@@ -23,18 +30,47 @@ void FlatScan::scan(std::span<const IvfSpan> spans, std::span<const Visit> visit
   for (const IvfSpan& span : spans) scan_span(span, visits);
 }
 
+// Few rows of a list may take part: those of several lists are compared together.
 void FlatScan::scan_span(const IvfSpan& span, std::span<const Visit> visits) {
-  const IvfRunView& run = context_.run(span.run);
-  const std::uint32_t first = context_.rows().first_of(span.run);
-  rows_.clear();
-  for (std::uint32_t p = span.begin; p < span.end; ++p) {
-    if (run.ordinals[p] == compute::kNoOrdinal) continue;
-    const std::uint32_t ordinal = first + run.ordinals[p];
-    if (context_.rows().lives(ordinal)) rows_.push_back(context_.rows().at(ordinal));
+  if (visits.size() != 1 || visits[0].query != waiting_) compare_waiting();
+  add_rows(span);
+  if (visits.size() == 1) {
+    waiting_ = visits[0].query;
+    if (rows_.size() >= kTogether) compare_waiting();
+    return;
   }
   targets_.clear();
   for (const Visit& visit : visits) targets_.push_back({visit.query->number, &visit.query->best});
   scorer_.add(rows_, targets_);
+  rows_.clear();
+}
+
+void FlatScan::add_rows(const IvfSpan& span) {
+  const IvfRunView& run = context_.run(span.run);
+  const RowMap& rows = context_.rows();
+  const std::uint32_t first = rows.first_of(span.run);
+  if (const std::uint32_t* const live = context_.live(span)) {
+    for (const std::size_t g : LiveGroups(live, groups_of(span))) {
+      const std::uint32_t* const ordinals = run.ordinals + span.begin + g * compute::kFastScanRows;
+      for (std::uint32_t bits = live[g]; bits != 0; bits &= bits - 1) {
+        rows_.push_back(rows.at(first + ordinals[std::countr_zero(bits)]));
+      }
+    }
+    return;
+  }
+  for (std::uint32_t p = span.begin; p < span.end; ++p) {
+    if (run.ordinals[p] == compute::kNoOrdinal) continue;
+    const std::uint32_t ordinal = first + run.ordinals[p];
+    if (rows.lives(ordinal)) rows_.push_back(rows.at(ordinal));
+  }
+}
+
+void FlatScan::compare_waiting() {
+  if (waiting_ == nullptr) return;
+  const RowScorer::Target target{waiting_->number, &waiting_->best};
+  scorer_.add(rows_, {&target, 1});
+  rows_.clear();
+  waiting_ = nullptr;
 }
 
 // A Part is up to kRows positions of a run.

@@ -42,17 +42,27 @@ class FlatScan {
   }
   void join(const Query& first, Query& query) { begin(first.number, query); }
   void scan(std::span<const IvfSpan> spans, std::span<const Visit> visits);
-  void finish(Query& query, TopK& best) { best.merge(query.best); }
+  void end(Query&) { compare_waiting(); }
+  void finish(Query& query, TopK& best) {
+    compare_waiting();
+    best.merge(query.best);
+  }
   // Says whether queries that probe a list had better do so together.
   static bool together(const IvfContext&) { return true; }
 
  private:
+  // That are compared together, at least: memory is asked for some rows ahead.
+  static constexpr std::size_t kTogether = 64;
+
   void scan_span(const IvfSpan& span, std::span<const Visit> visits);
+  void add_rows(const IvfSpan& span);
+  void compare_waiting();
 
   const IvfContext& context_;
   RowScorer scorer_;
   std::vector<RowPlace> rows_;
   std::vector<RowScorer::Target> targets_;
+  Query* waiting_ = nullptr;  // whom rows_ are to be compared with
 };
 
 // A Refiner turns candidates into hits: by their canonical distances, or those of their codes.

@@ -243,7 +243,7 @@ void search_ivf_nearest(const compute::IvfWork& work, compute::HitTable& best) {
     if (context.rows().rows() == 0) return;
     if (best.k() == 0) {
       // To count is all.
-    } else if (work.model.shape.m == 0) {
+    } else if (work.model.shape.m == 0 || context.compares_all()) {
       search_group<FlatScan>(context, &best.row(first));
     } else if (work.model.shape.planes != 0) {
       search_group<RabitqScan>(context, &best.row(first));

@@ -16,7 +16,10 @@ std::size_t next_live_rows(const compute::Block& block, std::uint32_t& at, std::
   while (n < limit && at < end) {
     const std::uint64_t word = block.live[at / 64] >> (at % 64);
     if (word == 0) {
-      at = (at / 64 + 1) * 64;
+      std::uint32_t next = at / 64 + 1;
+      const std::uint32_t words = (end + 63) / 64;
+      while (next < words && block.live[next] == 0) ++next;
+      at = next * 64;
       continue;
     }
     at += static_cast<std::uint32_t>(std::countr_zero(word));

@@ -220,6 +220,7 @@ Status ListSearch::search(Attempt::Devices devices, const Queries& queries, cons
     work.nprobe = reach.nprobe;
     work.refine = reach.refine;
     if (sights != nullptr) {
+      work.may_compare_all = true;
       work.probed = sights->lists.data() + first * reach.nprobe;
       work.left = sights->left.data() + first;
     }

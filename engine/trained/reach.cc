@@ -176,13 +176,14 @@ const Reach& ReachMemo::of(const ReachQuestion& question) {
 }
 
 // Measured on a Zen 3 core, rows of 400 to 3,072 bytes: 0.04 ns a byte in a row, twice as much one
-// row here and one there. Where a filter leaves gaps: on a Zen 5 core, rows of 512 bytes. RaBitQ codes
-// without a filter: on a Granite Rapids core, of 128 elements: 3.2 ns for a row of a list, and 550 for a
-// candidate, of which more are looked at closely before some are chosen.
+// row here and one there. On a Granite Rapids core, rows of 512 bytes: where a filter leaves gaps; RaBitQ
+// codes, of 128 elements: 3.2 ns for a row of a list, and 550 for a candidate, of which more are looked
+// at closely before some are chosen; under a filter as cpu/ivf/context.cc has it.
 double exact_cost(const ReachQuestion& question) {
   const double bytes = kByte * static_cast<double>(question.request.queries.stride());
-  const double each = question.selected == question.rows ? bytes : 1.1 * bytes + 5;
-  return static_cast<double>(question.selected) * each;
+  const auto rows = static_cast<double>(question.rows);
+  if (question.selected == question.rows) return rows * bytes;
+  return rows * 0.03 + static_cast<double>(question.selected) * (1.1 * bytes + 15);
 }
 
 double reach_cost(const ReachQuestion& question, const Reach& reach) {
@@ -203,12 +204,19 @@ double reach_cost(const ReachQuestion& question, const Reach& reach) {
     const auto any_of = [rate](double rows) { return 1 - std::pow(1 - rate, rows); };
     const double coarse = lists * (1 + 0.02 * shape.code_stride());
     const double each_list = static_cast<double>(question.rows) / lists;
-    const double prepared = reach.nprobe * any_of(each_list) * (30 + 0.3 * dim);
+    const bool filtered = question.selected != question.rows;
+    const double prepared =
+        reach.nprobe * any_of(each_list) * (filtered ? 180 + dim : 30 + 0.3 * dim);
     const double summed = looked_at * any_of(compute::RabitqGroup::kRows);
     const double chosen = std::min(wanted, passing) * 350;
     const double stride = shape.code_stride();
-    const double row = question.selected == question.rows ? 1.7 + 0.09 * stride : 5 + 0.17 * stride;
-    return coarse + prepared + summed * row + refined + chosen;
+    const double row = filtered ? 1.5 + 0.1 * stride : 1.7 + 0.09 * stride;
+    const double by_codes = prepared + summed * row + refined + chosen;
+    if (!filtered || question.codes_only || !asked_recall(question.index, question.request)) {
+      return coarse + by_codes;
+    }
+    const double compared = reach.nprobe * 200.0 + passing * (20 + 4 * bytes);
+    return coarse + std::min(by_codes, compared);
   }
   const double tables = shape.codewords() * dim * 0.7 * (shape.listwise ? reach.nprobe : 1);
   const double codes = looked_at * (0.2 * shape.code_stride() + 4 + filter);
