@@ -12,6 +12,7 @@
 #include "compute/parallel.h"
 #include "core/process/interruption.h"
 #include "engine/filter/content_hits.h"
+#include "engine/residency/residency.h"
 
 namespace warplite::engine {
 namespace {
@@ -90,8 +91,7 @@ class Batch {
     parts_.push_back(part.vectors(column));
     const MatrixView& vectors = parts_.back().data;
     for (const Entry& entry : entries) rows_.push_back({entry.document, vectors.row(entry.row)});
-    constexpr std::size_t kMostRows = 1 << 16, kMostAdded = std::size_t{64} << 20;
-    if (rows_.size() >= kMostRows || added_ >= kMostAdded) run();
+    if (rows_.size() >= kMostRows || added_ >= most_added_) run();
   }
 
   // leasts[document * queries.rows + q] becomes the least of itself and of these rows' distances.
@@ -150,12 +150,17 @@ class Batch {
     }
   }
 
+  static constexpr std::size_t kMostRows = 1 << 16;
+
   const Distance distance_;
   const MatrixView queries_;
   double* const leasts_;
   std::vector<Row> rows_;
   std::vector<Part::Vectors> parts_;
-  std::size_t added_ = 0;  // bytes that were not in memory before
+  std::size_t added_ = 0;  // bytes that may not have been in memory before
+  // Rows of many parts are few batches: threads share each.
+  const std::size_t most_added_ =
+      std::max<std::size_t>(std::size_t{64} << 20, Residency::instance().limit() / 4);
 };
 
 class Search {

@@ -433,8 +433,8 @@ TEST_CASE("edit metric: every radius and every k gives the reference's hits") {
 TEST_CASE("edit metric: an index is made once, and by nobody who is cancelled") {
   const Restore restore;
   Random random(3);
+  const auto cpu = cpu::make_cpu_device();  // outlives what is resident on it
   Tile tile(some_texts(random, 3000, 14, 26));
-  const auto cpu = cpu::make_cpu_device();
   tile.place(*cpu);
   const CountingBuilder builder(index::make_text_clusters(16));
   const Queries queries({tile.texts[5]});
