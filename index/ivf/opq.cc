@@ -83,7 +83,7 @@ class Turns {
              rotated_.data(), poll());
   }
   void learn_codebooks() {
-    for (std::size_t i = 0; i < kStepsPerTurn; ++i) improve(task_, rotated(), &codebooks_);
+    for (std::size_t i = 0; i < kStepsPerTurn; ++i) improve(task_, rotated(), 1, &codebooks_);
     const std::vector<std::uint8_t> codes = assign(task_, rotated(), codebooks_);
     const std::uint32_t m = codebooks_.m, dim = sample_.dim;
     for (std::size_t i = 0; i < sample_.rows; ++i) {

@@ -35,11 +35,11 @@ std::vector<std::uint8_t> assign(const TrainingTask& task, const SampleView& sam
 
 // Codewords are different slices of the first rows; fewer slices than codewords leave zeros.
 Codebooks begin_codebooks(const SampleView& sample, std::uint32_t m, std::uint32_t codewords);
-// One iteration of k-means.
-void improve(const TrainingTask& task, const SampleView& sample, Codebooks* codebooks);
+// One iteration of k-means: codewords go to the means of their slices, with `reach` < 1 less, > 1 farther.
+void improve(const TrainingTask& task, const SampleView& sample, double reach,
+             Codebooks* codebooks);
 
-// Rows that are of use; more are not looked at. Ten iterations on a quarter of them, then twenty on
-// all: with four on all recall is half a point lower (kmeans.h names the data).
+// Rows that are of use; more are not looked at.
 inline constexpr std::size_t kCodebookRows = 65536;
 
 // REQUIRES: m divides sample.dim; sample.rows > 0.

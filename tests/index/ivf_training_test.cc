@@ -232,19 +232,23 @@ TEST_CASE("codebooks: training lowers the loss, as more bytes do") {
   const Trainer trainer;
   const Floats rows = clustered(4000, 32, 30, 1, 2);
   const SampleView sample = sample_of(rows);
-  Codebooks codebooks = begin_codebooks(sample, 8, 16);
-  double before = loss_of(trainer, sample, codebooks);
-  for (int i = 0; i < 5; ++i) {
-    improve(trainer.task, sample, &codebooks);
-    const double after = loss_of(trainer, sample, codebooks);
-    CHECK(after < before);
-    before = after;
+  double least = 0;
+  for (const double reach : {1.0, 1.9}) {
+    Codebooks codebooks = begin_codebooks(sample, 8, 16);
+    double before = loss_of(trainer, sample, codebooks);
+    for (int i = 0; i < 20; ++i) {
+      improve(trainer.task, sample, reach, &codebooks);
+      const double after = loss_of(trainer, sample, codebooks);
+      CHECK(after < before);
+      before = after;
+    }
+    least = before;
   }
   const auto loss = [&](std::uint32_t m, std::uint32_t codewords) {
     return loss_of(trainer, sample, train_codebooks(trainer.task, sample, m, codewords));
   };
   const double trained = loss(8, 16);
-  CHECK(trained <= before);
+  CHECK(trained < 1.005 * least);
   CHECK(loss(8, 256) < 0.5 * trained);
   CHECK(loss(16, 16) < 0.6 * trained);
 }
@@ -405,7 +409,7 @@ TEST_CASE("ivf training: tells how far it is, and stops when asked") {
   index->trained()->train(*device, rows.view(), 2000, nullptr, progress);
   CHECK(told.front() == "training: k-means 1 of 14");
   CHECK(std::ranges::count(told, "training: rotation 12 of 12") == 1);
-  CHECK(std::ranges::count(told, "training: codebooks 30 of 30") == 1);
+  CHECK(std::ranges::count(told, "training: codebooks 18 of 18") == 1);
   CHECK(told.back() == "training: what codes tell 4 of 4");
 
   const auto grouped =
