@@ -35,48 +35,76 @@ void each_posting(const Column& values, const std::function<void()>& poll, Visit
   }
 }
 
-// The keys that there are, and a number for each in their order.
-class Numbering {
+// What the entries of a key come to.
+struct List {
+  std::uint32_t count = 0;
+  float largest = 0;     // without its sign; then the step
+  std::uint32_t at = 0;  // number of the column, or where the next posting goes
+  bool column = false;
+
+  void add(float value) {
+    ++count;
+    largest = std::max(largest, std::abs(value));
+  }
+};
+
+// The lists of the keys that there are, in their order.
+class Lists {
  public:
-  Numbering(const Column& values, const std::function<void()>& poll) {
-    std::uint32_t largest = 0;
-    std::size_t entries = 0;
-    each_posting(values, poll, [&](std::uint32_t, const SparseEntry& entry) {
-      largest = std::max(largest, key_of(entry));
-      ++entries;
-    });
-    if (entries > std::numeric_limits<std::uint32_t>::max()) {
+  Lists(const Column& values, const std::function<void()>& poll) {
+    if (!fill_table(values, poll)) fill_sorted(values, poll);
+    if (entries_ > std::numeric_limits<std::uint32_t>::max()) {
       throw Error(ErrorKind::kLimit, "more than 4294967295 entries of sparse vectors in a segment");
-    }
-    // A table of all keys, unless few of them are there.
-    if (largest / 4 <= entries + (1u << 18)) {
-      table_.resize(std::size_t{largest} + 1);
-      each_posting(values, poll,
-                   [&](std::uint32_t, const SparseEntry& entry) { table_[key_of(entry)] = 1; });
-      for (std::size_t key = 0; key < table_.size(); ++key) {
-        if (table_[key] == 0) continue;
-        table_[key] = static_cast<std::uint32_t>(keys_.size());
-        keys_.push_back(static_cast<std::uint32_t>(key));
-      }
-    } else {
-      keys_.reserve(entries);
-      each_posting(values, poll, [&](std::uint32_t, const SparseEntry& entry) {
-        keys_.push_back(key_of(entry));
-      });
-      std::sort(keys_.begin(), keys_.end());
-      keys_.erase(std::unique(keys_.begin(), keys_.end()), keys_.end());
     }
   }
 
   const std::vector<std::uint32_t>& keys() const { return keys_; }
-  std::uint32_t number(std::uint32_t key) const {
-    if (!table_.empty()) return table_[key];
-    return static_cast<std::uint32_t>(std::lower_bound(keys_.begin(), keys_.end(), key) -
-                                      keys_.begin());
+  List& operator[](std::size_t i) { return table_[sorted_ ? i : keys_[i]]; }
+  const List& operator[](std::size_t i) const { return table_[sorted_ ? i : keys_[i]]; }
+  List& of(std::uint32_t key) {
+    if (!sorted_) return table_[key];
+    return table_[static_cast<std::size_t>(std::lower_bound(keys_.begin(), keys_.end(), key) -
+                                           keys_.begin())];
   }
 
  private:
-  std::vector<std::uint32_t> keys_, table_;
+  // By key, which takes no search. False: keys are too large for that.
+  bool fill_table(const Column& values, const std::function<void()>& poll) {
+    constexpr std::uint32_t kMostKeys = 1u << 20;
+    bool fits = true;
+    each_posting(values, poll, [&](std::uint32_t, const SparseEntry& entry) {
+      const std::uint32_t key = key_of(entry);
+      fits = fits && key < kMostKeys;
+      if (!fits) return;
+      if (key >= table_.size()) table_.resize(std::max<std::size_t>(key + 1, table_.size() * 2));
+      table_[key].add(entry.value);
+      ++entries_;
+    });
+    if (!fits) return false;
+    for (std::size_t key = 0; key < table_.size(); ++key) {
+      if (table_[key].count != 0) keys_.push_back(static_cast<std::uint32_t>(key));
+    }
+    return true;
+  }
+
+  void fill_sorted(const Column& values, const std::function<void()>& poll) {
+    sorted_ = true;
+    each_posting(values, poll, [&](std::uint32_t, const SparseEntry& entry) {
+      keys_.push_back(key_of(entry));
+    });
+    entries_ = keys_.size();
+    std::sort(keys_.begin(), keys_.end());
+    keys_.erase(std::unique(keys_.begin(), keys_.end()), keys_.end());
+    table_.assign(keys_.size(), {});
+    each_posting(values, poll, [&](std::uint32_t, const SparseEntry& entry) {
+      of(key_of(entry)).add(entry.value);
+    });
+  }
+
+  std::vector<std::uint32_t> keys_;
+  std::vector<List> table_;  // by key; or, sorted_, in the order of keys_
+  std::size_t entries_ = 0;
+  bool sorted_ = false;
 };
 
 // A step of which 255 reach `largest`.
@@ -91,7 +119,7 @@ float step_for(float largest) {
 // Products of a step and an impact are exact.
 std::uint8_t impact_of(float value, float step) {
   const double size = std::abs(static_cast<double>(value)), unit = static_cast<double>(step);
-  double impact = std::ceil(size / unit);
+  int impact = static_cast<int>(size / unit);
   while (impact * unit < size) ++impact;
   while ((impact - 1) * unit >= size) --impact;
   return static_cast<std::uint8_t>(impact);
@@ -100,10 +128,9 @@ std::uint8_t impact_of(float value, float step) {
 class Maker {
  public:
   Maker(const Column& values, const std::function<void()>& poll)
-      : values_(values), poll_(poll), numbers_(values, poll), lists_(numbers_.keys().size()) {}
+      : values_(values), poll_(poll), lists_(values, poll) {}
 
   Bytes make() {
-    count();
     const SparseShape shape = place_lists();
     Bytes bytes(SparsePostings<std::byte>::size_of(shape));
     std::memset(bytes.data(), 0, bytes.size());
@@ -116,29 +143,14 @@ class Maker {
   }
 
  private:
-  struct List {
-    std::uint32_t count = 0;
-    float largest = 0;      // without its sign; then the step
-    std::uint32_t at = 0;   // number of the column, or where the next posting goes
-    bool column = false;
-  };
-
-  void count() {
-    each_posting(values_, poll_, [&](std::uint32_t, const SparseEntry& entry) {
-      List& list = lists_[numbers_.number(key_of(entry))];
-      ++list.count;
-      list.largest = std::max(list.largest, std::abs(entry.value));
-    });
-  }
-
   SparseShape place_lists() {
     SparseShape shape;
     shape.rows = static_cast<std::uint32_t>(values_.size());
-    for (const std::uint32_t key : numbers_.keys()) {
+    for (std::size_t i = 0; i < lists_.keys().size(); ++i) {
+      const std::uint32_t key = lists_.keys()[i];
       shape.negative |= key & 1;
       while (key >> shape.shift >= compute::kSparseBuckets) ++shape.shift;
-    }
-    for (List& list : lists_) {
+      List& list = lists_[i];
       list.largest = step_for(list.largest);
       list.column = std::uint64_t{list.count} * kColumnShare >= shape.rows;
       if (list.column) {
@@ -154,8 +166,8 @@ class Maker {
 
   void write_keys(const SparsePostings<std::byte>& to) const {
     std::size_t columns = 0, lists = 0;
-    for (std::size_t i = 0; i < lists_.size(); ++i) {
-      const std::uint32_t key = numbers_.keys()[i];
+    for (std::size_t i = 0; i < lists_.keys().size(); ++i) {
+      const std::uint32_t key = lists_.keys()[i];
       if (lists_[i].column) {
         to.column_keys()[columns] = key;
         to.column_steps()[columns++] = lists_[i].largest;
@@ -175,7 +187,7 @@ class Maker {
 
   void write_postings(const SparsePostings<std::byte>& to) {
     each_posting(values_, poll_, [&](std::uint32_t row, const SparseEntry& entry) {
-      List& list = lists_[numbers_.number(key_of(entry))];
+      List& list = lists_.of(key_of(entry));
       const std::uint8_t impact = impact_of(entry.value, list.largest);
       if (list.column) {
         to.column(list.at)[row] = impact;
@@ -198,8 +210,7 @@ class Maker {
 
   const Column& values_;
   const std::function<void()>& poll_;
-  const Numbering numbers_;
-  std::vector<List> lists_;
+  Lists lists_;
 };
 
 }  // namespace
