@@ -37,7 +37,8 @@ enum class Values { kWeights, kSigned, kWhole, kWide, kTiny, kCount };
 struct Case {
   Values values = Values::kWeights;
   std::vector<std::uint32_t> tile_rows = {700};
-  std::uint32_t terms = 60;         // rare ones are as many again
+  std::uint32_t terms = 60;
+  bool far = true;                  // as many rare ones, of large indexes
   std::size_t row_entries = 20, query_entries = 8;
   int filter = 0;                   // as TileRows takes it
   int without_postings = 0;         // 0: no tile; n: every n-th
@@ -49,7 +50,7 @@ struct Case {
 std::string describe(const Case& c) {
   std::ostringstream text;
   text << "values " << static_cast<int>(c.values) << " tiles " << c.tile_rows.size() << " of "
-       << c.tile_rows.front() << "… rows, terms " << c.terms << " of a row " << c.row_entries
+       << c.tile_rows.front() << "… rows, terms " << c.terms << " far " << c.far << " of a row " << c.row_entries
        << " of a query " << c.query_entries << " filter " << c.filter << " without postings "
        << c.without_postings << " queries " << c.queries << " k " << c.k << " low " << c.low
        << " seed " << c.seed;
@@ -116,7 +117,7 @@ class World {
 
  private:
   std::uint32_t some_index() {
-    if (random_() % 4 == 0) return 1000000 + static_cast<std::uint32_t>(random_() % case_.terms) * 2000;
+    if (case_.far && random_() % 4 == 0) return 1000000 + static_cast<std::uint32_t>(random_() % case_.terms) * 2000;
     const double skewed = std::pow(static_cast<double>(random_() % 1000) / 1000, 3);
     return static_cast<std::uint32_t>(skewed * case_.terms);
   }
@@ -256,6 +257,7 @@ Case random_case(std::uint64_t seed) {
   c.queries = turn<std::size_t>({1, 2, 7}, random());
   c.k = turn<std::size_t>({1, 3, 10, 100, 5000}, random());
   if (random() % 6 == 0) c.low = -2;
+  c.far = random() % 2 == 0;
   return c;
 }
 
