@@ -1,6 +1,7 @@
 #include "index/ivf/pq.h"
 
 #include <algorithm>
+#include <limits>
 #include <string_view>
 #include <unordered_set>
 
@@ -21,6 +22,7 @@ struct Stage {
 constexpr Stage kStages[] = {
     {kCodebookRows / 4, 10, 1.9}, {kCodebookRows, 7, 1.9}, {kCodebookRows, 1, 1}};
 constexpr std::size_t kIterations = 18;  // of all stages
+constexpr double kLargest = std::numeric_limits<float>::max();  // beyond which a codeword may not go
 
 void begin_space(const SampleView& sample, std::uint32_t space, Codebooks* codebooks) {
   const std::uint32_t sub_dim = codebooks->sub_dim();
@@ -51,7 +53,8 @@ void move_space(const SampleView& sample, const std::uint8_t* codes, std::uint32
     float* const word = codebooks->word(space, j);
     for (std::uint32_t d = 0; d < sub_dim && counts[j] != 0; ++d) {
       const double mean = sums[std::size_t{j} * sub_dim + d] / counts[j];
-      word[d] = static_cast<float>(mean + (reach - 1) * (mean - static_cast<double>(word[d])));
+      const double beyond = mean + (reach - 1) * (mean - static_cast<double>(word[d]));
+      word[d] = static_cast<float>(std::clamp(beyond, -kLargest, kLargest));
     }
   }
   for (const Reseed& reseed : reseed_empty(std::move(counts))) {

@@ -1,6 +1,9 @@
 // k-means, codebooks and rotations, against cases whose answer is known.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
 #include <set>
 
 #include "index/ivf/kmeans.h"
@@ -251,6 +254,18 @@ TEST_CASE("codebooks: training lowers the loss, as more bytes do") {
   CHECK(trained < 1.005 * least);
   CHECK(loss(8, 256) < 0.5 * trained);
   CHECK(loss(16, 16) < 0.6 * trained);
+}
+
+// Codewords go farther than the mean of their slices, but not beyond what float32 holds.
+TEST_CASE("codebooks: of the largest numbers are finite") {
+  const Trainer trainer;
+  Floats rows = clustered(2000, 16, 20, 1, 2);
+  for (float& value : rows.values) value *= 1e38f;
+  for (float& value : rows.values) {
+    value = std::clamp(value, -std::numeric_limits<float>::max(), std::numeric_limits<float>::max());
+  }
+  const Codebooks codebooks = train_codebooks(trainer.task, sample_of(rows), 4, 16);
+  CHECK(std::ranges::all_of(codebooks.values, [](float x) { return std::isfinite(x); }));
 }
 
 TEST_CASE("codebooks: a row far from all others does not stretch them") {
