@@ -57,6 +57,16 @@ def looked_at():
     yield 'SELECT "papers" AS "name", \'table\' AS "type", COUNT(*) AS "rows" FROM "main"."papers"'
 
 
+def undone():
+    """Each change has a savepoint, all of one name; the last is taken back, and those before it are kept."""
+    for title in ('first', 'second'):
+        yield 'SAVEPOINT "UNDOPOINT";'
+        yield 'UPDATE "main"."papers" SET "title"=? WHERE "_rowid_"=\'6\'', title
+    for end in ('ROLLBACK TO SAVEPOINT "UNDOPOINT";', 'RELEASE "UNDOPOINT";', 'RELEASE "UNDOPOINT";'):
+        yield end
+        yield 'SELECT * FROM "main"."papers" WHERE "_rowid_"=\'6\''
+
+
 def edited():
     yield 'SAVEPOINT "db4s_edit_1";'
     yield 'INSERT INTO "main"."papers"("id","embedding","title","year","score") VALUES (NULL,NULL,NULL,NULL,NULL);'
@@ -69,6 +79,7 @@ def edited():
         yield f'UPDATE "main"."papers" SET "{column}"=? WHERE "_rowid_"=\'299\'', value
         yield 'SELECT * FROM "main"."papers" WHERE "_rowid_"=\'299\''
     yield 'SELECT * FROM "main"."papers" WHERE "_rowid_"=\'1000\''
+    yield from undone()
     yield 'SAVEPOINT "db4s_edit_2";'
     yield 'DELETE FROM "main"."papers" WHERE _rowid_ IN (\'1\', \'2\', \'1000\');'
     yield 'SELECT COUNT(*), SUM("id") FROM "main"."papers" '
