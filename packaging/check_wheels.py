@@ -6,8 +6,9 @@
 A wheel runs in SQLite's shell, compiled for its platform from the amalgamation (sqlite3.c and shell.c) by zig, which
 executes check.sql: the output has to be check.expected to the last bit. What the platforms run on, where it is not
 this machine: qemu-aarch64 with --arm-root (a folder with Debian's arm64 packages libc6 and musl unpacked), musl's
-loader, wine64. A wheel for this machine is also installed in a clean environment. Wheels for macOS are inspected and
-not run. --conformance builds the C++ conformance tests for each wheel's platform as well, and runs them.
+loader, wine64. A wheel for this machine is also installed in a clean environment; the GPU plug-in's with the one beside
+it, where `warplite doctor` has to find it, and to say what it found. Wheels for macOS are inspected and not run.
+--conformance builds the C++ conformance tests for each wheel's platform as well, and runs them.
 """
 
 from __future__ import annotations
@@ -22,12 +23,20 @@ import sys
 import tempfile
 import zipfile
 from pathlib import Path
+from typing import NamedTuple
 
-from build_wheels import ROOT, TARGETS, Target, configure, find_zig
+from build_wheels import PLUGIN, ROOT, TARGETS, Target, configure, find_zig
 
 HERE = Path(__file__).resolve().parent
-MOST_BYTES = 3 << 20
-ENTRY_POINTS = {"sqlite3_warplite_init", "sqlite3_extension_init"}
+
+
+class Contents(NamedTuple):
+    most_bytes: int  # of the wheel
+    names: set[str]  # that its library exports
+
+
+EXTENSION_CONTENTS = Contents(3 << 20, {"sqlite3_warplite_init", "sqlite3_extension_init"})
+PLUGIN_CONTENTS = Contents(100 << 20, {"warplite_plugin_abi", "warplite_plugin_open"})  # what registries take
 SCRIPT = """
 import sqlite3, warplite, numpy
 db = warplite.connect(":memory:")
@@ -67,14 +76,14 @@ def exported(library: Path) -> set[str]:
     return set(re.findall(r"(?:GLOBAL|WEAK)\s+DEFAULT\s+\d+ (\w+)$", listing, re.M))
 
 
-def inspect(wheel: Path, name: str, target: Target, library: Path) -> None:
+def inspect(wheel: Path, target: Target, library: Path, contents: Contents) -> None:
     size = wheel.stat().st_size
-    if size > MOST_BYTES:
-        raise Problem(f"{size} bytes, where {MOST_BYTES} are the most")
+    if size > contents.most_bytes:
+        raise Problem(f"{size} bytes, where {contents.most_bytes} are the most")
     names = exported(library)
-    if not names or names - ENTRY_POINTS:
-        raise Problem(f"exports {sorted(names)}, expected {sorted(ENTRY_POINTS)}")
-    if name.startswith(("linux", "musl")):
+    if not names or names - contents.names:
+        raise Problem(f"exports {sorted(names)}, expected {sorted(contents.names)}")
+    if "linux" in target.platform:
         tag = target.platform.split(".")[0]
         shown = " ".join(output_of(sys.executable, "-m", "auditwheel", "show", wheel).split())
         if f'platform tag: "{tag}"' not in shown:
@@ -112,12 +121,13 @@ def run_in_shell(name: str, target: Target, library: Path, options: argparse.Nam
         raise Problem(f"printed\n{got}\nexpected\n{expected}")
 
 
-def install(wheel: Path, interpreter: str) -> None:
+def install(interpreter: str, wheels: list[object], *arguments: str) -> str:
+    """Installs wheels in a clean environment, and returns what its Python prints."""
     with tempfile.TemporaryDirectory() as folder:
         output_of(interpreter, "-m", "venv", folder)
         python = Path(folder) / "bin/python"
-        output_of(python, "-m", "pip", "install", "--quiet", wheel)
-        output_of(python, "-c", SCRIPT, cwd=folder)
+        output_of(python, "-m", "pip", "install", "--quiet", *wheels)
+        return output_of(python, *arguments, cwd=folder)
 
 
 def conform(name: str, target: Target, options: argparse.Namespace) -> str:
@@ -132,18 +142,35 @@ def conform(name: str, target: Target, options: argparse.Namespace) -> str:
     return " ".join(re.search(r"test cases:(.*)", report)[1].split())  # type: ignore[index]
 
 
+def check_plugin(wheel: Path, options: argparse.Namespace) -> str:
+    with tempfile.TemporaryDirectory() as folder:
+        zipfile.ZipFile(wheel).extractall(folder)
+        inspect(wheel, PLUGIN, Path(folder) / "warplite_cuda" / PLUGIN.library, PLUGIN_CONTENTS)
+    extension = next(wheel.parent.glob(f"warplite-*-{PLUGIN.platform}.whl"), None)
+    if extension is None or platform.machine() != "x86_64":
+        return "inspected, not run"
+    said = install(options.python, [extension, wheel], "-m", "warplite", "doctor")
+    found = re.search(r"^plug-in +\S*/warplite_cuda/warplite_cuda\.so$", said, re.M)
+    gpus = re.search(r"^(?:gpu|cuda)\S* +(.+)$", said, re.M)
+    if not found or not gpus:
+        raise Problem(f"`warplite doctor` says\n{said}")
+    return f"inspected, installed; GPUs here: {gpus[1]}"
+
+
 def check(wheel: Path, options: argparse.Namespace) -> str:
+    if wheel.name.startswith("warplite_cuda"):
+        return check_plugin(wheel, options)
     name, target = next(item for item in TARGETS.items() if wheel.stem.endswith(item[1].platform))
     with tempfile.TemporaryDirectory() as folder:
         zipfile.ZipFile(wheel).extractall(folder)
         library = Path(folder) / "warplite" / target.library
-        inspect(wheel, name, target, library)
+        inspect(wheel, target, library, EXTENSION_CONTENTS)
         if name.startswith("macos"):
             return "inspected, not run"
         run_in_shell(name, target, library, options)
     done = "inspected, run"
     if name == f"linux-{platform.machine()}":
-        install(wheel, options.python)
+        install(options.python, [wheel], "-c", SCRIPT)
         done += ", installed"
     if options.conformance:
         done += f", conformance tests: {conform(name, target, options)}"
@@ -152,7 +179,7 @@ def check(wheel: Path, options: argparse.Namespace) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("wheels", nargs="*", type=Path, help="default: all of warplite in dist/")
+    parser.add_argument("wheels", nargs="*", type=Path, help="default: all in dist/")
     parser.add_argument("--amalgamation", type=Path, required=True, help="the folder of sqlite3.c and shell.c")
     parser.add_argument("--arm-root", type=Path, default=Path("/opt/arm64"))
     parser.add_argument("--doctest", type=Path, default=Path("/usr/include/doctest"), help="the folder of doctest.h")
@@ -166,7 +193,7 @@ def main() -> None:
     options.work = options.work.resolve()
     options.work.mkdir(parents=True, exist_ok=True)
     failed = False
-    for wheel in options.wheels or sorted((ROOT / "dist").glob("warplite-*.whl")):
+    for wheel in options.wheels or sorted((ROOT / "dist").glob("warplite*.whl")):
         try:
             print(f"{wheel.name} ({wheel.stat().st_size:,} bytes): {check(wheel, options)}", flush=True)
         except Problem as problem:
