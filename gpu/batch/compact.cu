@@ -10,7 +10,6 @@ namespace warplite::gpu {
 namespace {
 
 constexpr unsigned kThreads = 256;
-constexpr unsigned kWarp = 32;
 constexpr std::uint32_t kChunkElements = 8;  // 16 bytes
 
 __device__ std::uint64_t live_word(const RowBlock& block, std::uint32_t word) {
