@@ -281,9 +281,10 @@ void tables(const float* y, const float* centroid, std::uint32_t dim, float* scr
   std::int8_t* const w = reinterpret_cast<std::int8_t*>(scratch);
   for (std::uint32_t i = 0; i < padded; i += kLanes) {
     const FloatVector element = hn::LoadU(kFloats, x + i);
-    const auto v = rounded(element, fine);
-    sum = hn::Add(sum, v);
-    hn::StoreU(hn::DemoteTo(narrow, v), narrow, out.elements + i);
+    // What NaN becomes is narrow before it is added, since sums of it would not fit.
+    const auto v = hn::DemoteTo(narrow, rounded(element, fine));
+    sum = hn::Add(sum, hn::PromoteTo(kInts, v));
+    hn::StoreU(v, narrow, out.elements + i);
     hn::StoreU(hn::DemoteTo(narrow, rounded(element, coarse)), narrow, w + i);
   }
   write_entries(w, m, out.entries);
