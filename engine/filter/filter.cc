@@ -167,6 +167,15 @@ Selection::Selection(const View& view, const Filter& filter)
   add_up();
 }
 
+Selection::Selection(std::span<const std::shared_ptr<const Selection>> selections)
+    : number_(new_number()), everything_(true) {
+  for (const auto& some : selections) {
+    parts_.insert(parts_.end(), some->parts_.begin(), some->parts_.end());
+    everything_ = everything_ && some->everything_;
+  }
+  add_up();
+}
+
 void Selection::add_up() {
   count_ = 0;
   for (const Rows& part : parts_) count_ += part.count;

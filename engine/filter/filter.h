@@ -71,6 +71,8 @@ class Selection {
   };
   // Segments whose zone maps or rowid range exclude every row are not read.
   Selection(const View& view, const Filter& filter);
+  // Those of a view that was made of views, from their selections.
+  explicit Selection(std::span<const std::shared_ptr<const Selection>> selections);
 
   const Rows& part(std::size_t i) const { return parts_[i]; }
   std::uint64_t count() const { return count_; }

@@ -36,6 +36,14 @@ View::View(const View& rows, std::vector<std::shared_ptr<const Part>> parts)
   WARP_CHECK(parts_.size() == rows.parts_.size());
 }
 
+View::View(std::span<const std::shared_ptr<const View>> views)
+    : View(*views[0]->layout_, *views[0]->store_, {}) {
+  for (const auto& view : views) {
+    WARP_CHECK(view->content_ == nullptr);
+    parts_.insert(parts_.end(), view->parts_.begin(), view->parts_.end());
+  }
+}
+
 std::string View::name() const { return store_->schema() + "." + store_->table(); }
 
 Stamp View::model(std::size_t column) const {

@@ -124,6 +124,9 @@ class View {
        SharedSegments segments = {});
   // The same rows, held by other parts: as many, each with as many rows. It has no models.
   View(const View& rows, std::vector<std::shared_ptr<const Part>> parts);
+  // The rows of all of these, whose tables have the same vector columns; it has no models. REQUIRES:
+  // there is one, they outlive this, and none has content().
+  explicit View(std::span<const std::shared_ptr<const View>> views);
 
   const Layout& layout() const { return *layout_; }
   std::size_t parts() const { return parts_.size(); }

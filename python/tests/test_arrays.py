@@ -231,3 +231,46 @@ def test_pandas(db):
     result = warplite.to_pandas(*hits)
     assert result.rowid.tolist() == [7, 8, 8, 7]
     assert list(result.columns) == ["query", "rank", "rowid", "distance"]
+
+
+@pytest.mark.parametrize("index", ["", "index=ivfflat(lists=4)", "index=list_of_clusters(size=16)"])
+def test_several_tables_as_one(db, index):
+    """Tables in files beside each other, with rows deleted and rows not written yet, against one with all rows."""
+    random = np.random.default_rng(4)
+    base = random.integers(-2, 3, (3000, 8)).astype("f4")  # many are equally far
+    years = np.arange(3000) % 11
+    names = ["main.t", "b.t", "c.t", "d.t"]
+    for schema in "bcd":
+        db.execute(f"ATTACH ':memory:' AS {schema}")
+    for name in ["one", *names]:
+        db.execute(f"CREATE VIRTUAL TABLE {name} USING warp(id INTEGER PRIMARY KEY, e FLOAT[8] {index}, year INTEGER)")
+    queries = random.standard_normal((40, 8)).astype("f4")
+
+    def compare(k, **options):
+        expected = warplite.search(db, "one", "e", queries, k, exact=True, **options)
+        for _ in range(2):  # what the first search made of the tables serves the second
+            found = warplite.search(db, names[0], "e", queries, k, exact=True, also=names[1:], **options)
+            np.testing.assert_array_equal(found[0], expected[0])
+            np.testing.assert_array_equal(found[1], expected[1])
+
+    for part, name in enumerate(names):
+        some = np.arange(part, 3000, 4)
+        for table in ("one", name):
+            warplite.add(db, table, some, e=base[some], year=years[some])
+    db.commit()
+    compare(10)
+    compare(4000)
+    compare(7, filter="year > 5")
+    compare(7, filter="year = 99")
+    for table in ("one", "c.t"):
+        db.execute(f"DELETE FROM {table} WHERE id % 4 = 2 AND id < 1000")
+    compare(10)
+    for table in ("one", "b.t"):  # not committed
+        db.execute(f"INSERT INTO {table}(id, e, year) VALUES (9001, ?, 3)", (queries[0].tobytes(),))
+    compare(10)
+    compare(7, filter="year = 3")
+    db.rollback()
+    compare(10)
+    found, _ = warplite.search(db, "main.t", "e", queries, 10, also=names[1:], recall=0.9)
+    true, _ = warplite.search(db, "one", "e", queries, 10, exact=True)
+    assert np.mean([len(np.intersect1d(a, b)) / 10 for a, b in zip(found, true)]) > 0.8

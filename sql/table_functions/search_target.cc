@@ -83,6 +83,16 @@ bool read_names(const Json& value, std::vector<Value>& names) {
   return true;
 }
 
+// False: not a list of texts.
+bool read_texts(const Json& value, std::vector<std::string>& texts) {
+  if (!value.is_list()) return false;
+  for (const Json& member : value.list()) {
+    if (!member.is_text()) return false;
+    texts.emplace_back(member.text());
+  }
+  return true;
+}
+
 // False: no name of a fusion.
 bool read_fusion(const Json& value, bool& linear) {
   linear = value.is_text() && value.text() == "linear";
@@ -151,6 +161,8 @@ constexpr Option kOptions[] = {
      [](const Json& value, RankingOptions& options) { return read_select(value, options.select); }},
     {"type", "a type's name, as \"float32\"", kArray | kInteraction,
      [](const Json& value, RankingOptions& options) { return read_type(value, options.type); }},
+    {"also", "a list of names of tables", kArray,
+     [](const Json& value, RankingOptions& options) { return read_texts(value, options.also); }},
     {"fusion", "\"rrf\" or \"linear\"", kFusion,
      [](const Json& value, RankingOptions& options) { return read_fusion(value, options.linear); }},
     {"weights", "a list of numbers from 0 to 1000000", kFusion,

@@ -41,6 +41,7 @@ struct SearchOptions : DocumentOptions {
   bool exact = false;
   compute::Select select = compute::Select::kAuto;
   std::optional<ElementType> type;  // of queries that come as an array
+  std::vector<std::string> also;    // further tables whose rows are searched
 };
 // One ranking of what several searches find.
 struct RankingOptions : SearchOptions {

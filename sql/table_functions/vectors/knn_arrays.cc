@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <limits>
 #include <utility>
+#include <vector>
 
 #include "sql/host/shared_blob.h"
 #include "sql/table_functions/functions.h"
 #include "sql/table_functions/hit_order.h"
+#include "sql/table_functions/joint_search.h"
 #include "sql/table_functions/query_array.h"
 #include "sql/table_functions/search_target.h"
 
@@ -79,15 +81,17 @@ void check_length(const Call& call, std::size_t queries, std::size_t k) {
 }
 
 std::unique_ptr<Rows> run(Call& call) {
-  const SearchTarget target = search_target(call, Input::kTable, Input::kColumn, VectorColumns::kAll);
   const std::size_t k = static_cast<std::size_t>(call.count(Input::kK));
   const SearchOptions options = array_options(call, Input::kOptions);
+  const std::vector<SearchTarget> targets =
+      search_targets(call, Input::kTable, Input::kColumn, options.also);
+  const SearchTarget& target = targets.front();
   if (call.is_null(Input::kQueries)) return nullptr;
   const QueryArray queries = read_query_array(call, Input::kQueries, target, options.type);
   check_length(call, queries.count, k);
   if (queries.count == 0) return std::make_unique<Arrays>(compute::HitTable(0, 0), k);
   return std::make_unique<Arrays>(
-      run_nearest(call, target, queries.vectors, queries.count, k, options), k);
+      run_nearest_of_all(call, targets, queries.vectors, queries.count, k, options), k);
 }
 
 }  // namespace
