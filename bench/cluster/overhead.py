@@ -4,8 +4,8 @@
     bench/cluster/overhead.py --build build/release --work /tmp/cluster [--rows 1000000] [--dim 96] [--shards 4]
                               [--index "index=ivfrabitq"] [--batches 1,32,256] [--turns 41]
 
-Prints lines of JSON. `overhead`: for each batch of queries the median time of the file and of the cluster, and the
-median of their differences, turn by turn, in milliseconds; answers of exact searches are compared. `call`: the same for
+Prints lines of JSON. `overhead`: for each batch of queries the median time of the file and of the cluster, and their
+difference, in milliseconds, with the quartiles of the differences turn by turn; answers of exact searches are compared. `call`: the same for
 shards of ten rows each, which is what asking costs. `shard`: times of one file of so many rows, and `merge`: of merging
 answers, for simulate.py.
 Needs Ray and NumPy.
@@ -62,7 +62,7 @@ def compare(what, db, cluster, queries, turns, exact, **fields):
     mine, theirs = zip(*times)
     difference = [b - a for a, b in times]
     note(what=what, queries=len(queries), file_ms=round(statistics.median(mine), 3),
-         cluster_ms=round(statistics.median(theirs), 3), overhead_ms=round(statistics.median(difference), 3),
+         cluster_ms=round(statistics.median(theirs), 3), overhead_ms=round(statistics.median(theirs) - statistics.median(mine), 3),
          quartiles_ms=[round(q, 3) for q in statistics.quantiles(difference, n=4)], **fields)  # fmt: skip
 
 
@@ -110,12 +110,13 @@ def main():
 
     options.work.mkdir(parents=True, exist_ok=True)
     random = np.random.default_rng(1)
-    vectors = random.standard_normal((options.rows, options.dim), dtype=np.float32)
+    sizes = [int(size) for size in filter(None, options.sizes.split(","))]
+    vectors = random.standard_normal((max(options.rows, *sizes, 0), options.dim), dtype=np.float32)
     queries = random.standard_normal((256, options.dim), dtype=np.float32)
     schema = f"CREATE VIRTUAL TABLE t USING warp(e FLOAT[{options.dim}] {options.index})"
     note(what="machine", cores=os.cpu_count(), rows=options.rows, dim=options.dim, index=options.index or "flat")
-    for size in filter(None, options.sizes.split(",")):
-        measure_shard(options.work, schema, vectors[: int(size)], queries, options.turns)
+    for size in sizes:
+        measure_shard(options.work, schema, vectors[:size], queries, options.turns)
     for parts in (4, 16, 256):
         measure_merge(32, parts)
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
@@ -126,11 +127,10 @@ def main():
             f, schema, source={"e": vectors[:r]}, shards=options.shards))  # fmt: skip
         note(what="create", rows=rows, seconds=round(took / 1000, 1))
         db = one_file(options.work / "one.db", schema, vectors[:rows])
-        for actors, threads in ((1, 2), (2, 1), *[(options.shards, 1)] * (what == "call")):
-            with warplite.cluster.open(folder, actors=actors, settings={"threads": threads}) as cluster:
+        for actors in (1, 2, *[options.shards] * (what == "call")):  # 1 is what open() chooses on one machine
+            with warplite.cluster.open(folder, actors=actors) as cluster:
                 for count in map(int, options.batches.split(",")):
-                    compare(what, db, cluster, queries[:count], options.turns, not options.index, actors=actors,
-                            threads=threads)  # fmt: skip
+                    compare(what, db, cluster, queries[:count], options.turns, not options.index, actors=actors)
         db.close()
 
 

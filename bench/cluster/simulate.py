@@ -37,7 +37,9 @@ class Shard:
         (self.fixed, self.slope), *_ = np.linalg.lstsq(weights, np.ones_like(medians), rcond=None)
         self.fixed = max(self.fixed, 0.0)
         self.error = float(np.max(np.abs(self.fixed + self.slope * sizes**grows - medians) / medians))
-        self.scatter = np.concatenate([np.array(line["times_ms"]) / np.median(line["times_ms"]) for line in rows])
+        # Of the largest shard: what delays a short search for a moment does not delay a long one as many times.
+        largest = max(rows, key=lambda line: line["rows"])["times_ms"]
+        self.scatter = np.array(largest) / np.median(largest)
         self.grows, self.speed = grows, speed
 
     def median(self, rows):

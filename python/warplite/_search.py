@@ -65,7 +65,7 @@ class _Queries:
         if type_.kind == "sparse":
             rows = CompressedRows(queries, type_, where)
             self.count, self.bytes, self.sql = len(rows), 8 * rows.longest, "warp_csr(?, ?, ?)"
-            self.parameters = lambda some: rows.matrix(some.start, some.stop)
+            self.parameters = lambda some: rows[some.start : some.stop].matrix()
             return
         array = as_array(queries)
         if array.ndim == 1 and array.dtype != object:

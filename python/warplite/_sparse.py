@@ -34,17 +34,24 @@ class CompressedRows:
     def __len__(self) -> int:
         return len(self._ends) - 1
 
+    def __getitem__(self, some: slice) -> CompressedRows:
+        """Returns consecutive rows."""
+        first, last, _ = some.indices(len(self))
+        ends = self._ends[first : max(first, last) + 1]
+        part = object.__new__(CompressedRows)
+        part._ends = ends - ends[0]
+        part._indices, part._values = self._indices[ends[0] : ends[-1]], self._values[ends[0] : ends[-1]]
+        return part
+
     @property
     def longest(self) -> int:
         """Entries of the longest row."""
         lengths = self._ends[1:] - self._ends[:-1]
         return int(lengths.max()) if len(lengths) else 0
 
-    def matrix(self, first: int, last: int) -> tuple[bytes, bytes, bytes]:
-        """Returns some of the rows as warp_csr() takes them."""
-        ends = self._ends[first : last + 1]
-        entries = slice(ends[0], ends[-1])
-        return (ends - ends[0]).tobytes(), self._indices[entries].tobytes(), self._values[entries].tobytes()
+    def matrix(self) -> tuple[bytes, bytes, bytes]:
+        """Returns the rows as warp_csr() takes them."""
+        return self._ends.tobytes(), self._indices.tobytes(), self._values.tobytes()
 
     def cells(self) -> list[bytes]:
         """Returns each row as a BLOB of pairs."""

@@ -193,3 +193,59 @@ def test_routing(distance, tmp_path):
             found = made.search("e", vectors[:300], 10, probe=probe)
             shares.append(np.mean([len(np.intersect1d(a, b)) / 10 for a, b in zip(true, found.ids)]))
         assert 0.8 < shares[0] <= shares[1] <= 1
+
+
+class Matrix:
+    """What SciPy's sparse matrices are asked for; SciPy itself is not needed."""
+
+    has_canonical_format = True
+
+    def __init__(self, rows, dim):
+        self.shape = (len(rows), dim)
+        self.indptr = np.cumsum([0, *(len(row) for row in rows)])
+        self.indices = np.array([index for row in rows for index in sorted(row)])
+        self.data = np.array([row[index] for row in rows for index in sorted(row)], "f4")
+
+    def tocsr(self):
+        return self
+
+
+def test_sparse_vectors(tmp_path, monkeypatch):
+    """Searches, ranges and rankings by a SPARSE column, with ties, empty vectors and rows without one."""
+    random = np.random.default_rng(8)
+    schema = "CREATE VIRTUAL TABLE papers USING warp(id INTEGER PRIMARY KEY, e FLOAT[4], s SPARSE[60], year INTEGER)"
+
+    def drawn(count, entries):
+        some = [random.choice(60, random.integers(0, entries), replace=False) for _ in range(count)]
+        return [{int(index): float(random.integers(1, 5)) / 2 for index in sorted(indexes)} for indexes in some]
+
+    texts = [None if n % 50 == 7 else json.dumps(row) for n, row in enumerate(drawn(3000, 9))]
+    rows = {"e": random.integers(-2, 3, (3000, 4)).astype("f4"), "s": texts, "year": np.arange(3000) % 13}
+    queries = Matrix(drawn(30, 20), 60)
+    one = table_of(rows, np.arange(3000), schema)
+    with warplite.cluster.create(tmp_path / "c", schema, source=rows, shards=4) as made:
+        for where in (None, "year > 4", "year > 99"):
+            options = {} if where is None else {"filter": where}
+            ids, distances = warplite.search(one, "papers", "s", queries, 15, **options)
+            found = made.search("s", queries, 15, filter=where)
+            np.testing.assert_array_equal(found.ids, ids)
+            np.testing.assert_array_equal(found.distances, distances)
+        monkeypatch.setattr("warplite.cluster._searching._ANSWER_BYTES", 2000)  # several batches
+        ids, _ = warplite.search(one, "papers", "s", queries, 15)
+        np.testing.assert_array_equal(made.search("s", queries, 15).ids, ids)
+
+        query = Matrix([{3: 1.0, 17: 2.0, 40: 0.5}], 60)
+        near = made.range("s", query, -2.0)
+        expected = one.execute(
+            'SELECT rowid, distance FROM papers WHERE s MATCH \'{"3":1,"17":2,"40":0.5}\' AND distance <= -2 '
+            "ORDER BY distance, rowid"
+        ).fetchall()
+        assert list(zip(near.ids.tolist(), near.distances.tolist())) == expected and len(expected) > 20
+        ranking = made.hybrid([("s", query), ("e", rows["e"][3])], 25)
+        expected = one.execute(
+            "SELECT rowid, score FROM warp_hybrid_search('papers', 25, 's', '{\"3\":1,\"17\":2,\"40\":0.5}', 'e', ?)",
+            (rows["e"][3].tobytes(),),
+        ).fetchall()
+        assert list(zip(ranking.ids.tolist(), ranking.scores.tolist())) == expected
+        with pytest.raises(ValueError, match=r"papers\.s takes a SciPy sparse matrix"):
+            made.search("s", rows["e"][:2], 3)

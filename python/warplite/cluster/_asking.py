@@ -1,104 +1,35 @@
-"""Actors that hold shards, and how a question gets its answer from them whatever happens to some.
+"""How a question gets its answer from the actors that hold shards, whatever happens to some.
 
-An actor has a group of shards, and opens whatever files of theirs a question names. A group has one actor for each
-replica. What fails is asked again: of the next replica where there is one, of the same actor, once Ray has started it
-again, where there is none.
+A group of shards has one actor for each replica. What fails is asked again: of the next replica where there is one, of
+the same actor, once Ray has started it again, where there is none.
 """
 
 from __future__ import annotations
 
 import itertools
 import os
+import pickle
 import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from multiprocessing import connection
 from typing import Any
 
 import ray
 from ray.exceptions import RayError, RayTaskError
 
-from .._loading import connect
+from ._actor import ShardActor
 from ._answers import Columns
 from ._errors import ShardError
+from ._lines import MOST_BYTES, Line, answer_of, open_line
 from ._manifest import Shard
-from ._reading import Question, Reader, UnreadableError, merge
+from ._reading import Question
 
+_INLINE_BYTES = 100_000  # of a call's arguments; Ray's limit is 102,400
+_STALL = 5.0  # seconds that bytes of an answer may keep those waiting that follow them
+_NO_LINE_SECONDS = 5.0  # until a line is tried again, where there was none
 _GRACE = 2.0  # seconds that an actor gets to end a search whose time is over
-
-
-class ShardActor:
-    """Runs in a process of its own, one question at a time."""
-
-    def __init__(self, settings: dict[str, Any]) -> None:
-        db = connect(":memory:")
-        for name, value in {"external_access": 0, **settings}.items():
-            db.execute("SELECT warp_config(?, ?)", (name, value)).fetchall()
-        db.close()
-        self._readers: dict[str, Reader] = {}
-        self._generation = 0
-
-    def answer(
-        self, generation: int, shards: list[list[str]], question: Question, seconds: float
-    ) -> tuple[Columns | None, dict[int, str]]:
-        """Returns what the shards answer together, and why some did not, by their places in the list.
-
-        shards: of each, the file and its copies, the first to be read first. Raises TimeoutError after so many seconds.
-        """
-        self._forget_files(generation, shards)
-        parts, failed = [], {}
-        end = time.monotonic() + seconds
-        for place, copies in enumerate(shards):
-            try:
-                parts.append(self._ask_copies(copies, question, end))
-            except UnreadableError as error:
-                failed[place] = str(error)
-        return (merge(question, parts) if parts else None), failed
-
-    def ready(self) -> int:
-        """Returns the number of its process."""
-        return os.getpid()
-
-    def _ask_copies(self, copies: list[str], question: Question, end: float) -> Columns:
-        errors = []
-        for path in copies:
-            try:
-                return self._ask(path, question, end)
-            except UnreadableError as error:
-                errors.append(str(error))
-                self._close(path)
-        raise UnreadableError("; ".join(errors))
-
-    def _ask(self, path: str, question: Question, end: float) -> Columns:
-        reader = self._reader(path)
-        left = end - time.monotonic()
-        if left <= 0:
-            raise TimeoutError(f"{path}: no time was left for it")
-        timer = threading.Timer(left, reader.interrupt)
-        timer.start()
-        try:
-            return reader.answer(question)
-        finally:
-            timer.cancel()
-
-    def _reader(self, path: str) -> Reader:
-        if path not in self._readers:
-            self._readers[path] = Reader(path)
-        return self._readers[path]
-
-    def _close(self, path: str) -> None:
-        reader = self._readers.pop(path, None)
-        if reader is not None:
-            reader.close()
-
-    def _forget_files(self, generation: int, shards: list[list[str]]) -> None:
-        """Closes what a newer generation does not name. A question that is still of an older one opens it again."""
-        if generation <= self._generation:
-            return
-        self._generation = generation
-        named = {path for copies in shards for path in copies}
-        for path in self._readers.keys() - named:
-            self._close(path)
 
 
 @dataclass
@@ -135,18 +66,71 @@ class Policy:
         return self.ahead * (self.timeout + _GRACE)
 
 
+class _LostError(Exception):
+    """An actor, or the way to it, is no more."""
+
+
+class _Lines:
+    """Lines to one actor that nobody uses just now. Threads: any."""
+
+    def __init__(self, actor: Any, secret: bytes) -> None:
+        self._actor, self._secret = actor, secret
+        self._lock = threading.Lock()
+        self._idle: list[Line] = []
+        self._address: Any = actor.address.remote()
+        self._not_before = 0.0
+        self._closed = False
+
+    def take(self) -> Line | None:
+        """Returns None where there is none for now. It does not wait for an actor that is not there yet."""
+        with self._lock:
+            if self._idle:
+                return self._idle.pop()
+            address = self._address
+            if self._closed or time.monotonic() < self._not_before or not ray.wait([address], timeout=0)[0]:
+                return None
+        try:
+            return open_line(ray.get(address), self._secret)
+        except (RayError, OSError):
+            with self._lock:
+                self._not_before = time.monotonic() + _NO_LINE_SECONDS
+                self._address = self._actor.address.remote()  # it may have moved
+            return None
+
+    def give(self, line: Line) -> None:
+        with self._lock:
+            if self._closed:
+                line.close()
+            else:
+                self._idle.append(line)
+
+    def close(self) -> None:
+        with self._lock:
+            for line in self._idle:
+                line.close()
+            self._idle, self._closed = [], True
+
+
 class Actors:
     """The actors of a cluster. Threads: any."""
 
-    def __init__(self, groups: int, replicas: int, settings: dict[str, Any], options: dict[str, Any]) -> None:
+    def __init__(
+        self, groups: int, replicas: int, shares: int, settings: dict[str, Any], options: dict[str, Any]
+    ) -> None:
+        """shares: of how many groups a machine has actors."""
         remote: Any = ray.remote(ShardActor)
         # Without a replica, Ray asks an actor again that it has started again.
         retries = 0 if replicas > 1 else 3
         options = {"max_restarts": -1, "max_task_retries": retries, "scheduling_strategy": "SPREAD", **options}
-        self.groups = [[remote.options(**options).remote(settings) for _ in range(replicas)] for _ in range(groups)]
+        secret = os.urandom(32)
+        arguments = (settings, shares, secret)
+        self.groups = [[remote.options(**options).remote(*arguments) for _ in range(replicas)] for _ in range(groups)]
+        self.lines = [[_Lines(actor, secret) for actor in actors] for actors in self.groups]
         self._turn = itertools.count()
 
     def close(self) -> None:
+        for lines in itertools.chain(*self.lines):
+            lines.close()
         for actor in itertools.chain(*self.groups):
             ray.kill(actor)
 
@@ -169,46 +153,98 @@ class _Round:
     turn: int
     answers: list[Columns] = field(default_factory=list)
     failed: dict[Shard, str] = field(default_factory=dict)
-    errands: dict[Any, tuple[_Errand, Any]] = field(default_factory=dict)  # by what Ray is to return; and of whom
+    errands: dict[Any, tuple[_Errand, int]] = field(default_factory=dict)  # by line or Ray's reference; which replica
+
+    packed: bytes = b""  # the question
+    shared: Any = None  # the same as Ray carries it, once it has to
 
     def run(self, shards: Sequence[Shard]) -> tuple[list[Columns], dict[Shard, str]]:
         groups = self.actors.groups
-        self.shared = ray.put(self.question)
-        for group, actors in enumerate(groups):
-            mine = [shard for shard in shards if shard.number % len(groups) == group]
-            if mine:
-                self._send(_Errand(group, mine, self.turn % len(actors)))
-        while any(not errand.done for errand, _ in self.errands.values()):
-            done, _ = ray.wait(list(self.errands), timeout=self._seconds_to_wait())
-            for reference in done:
-                errand, _actor = self.errands.pop(reference)
-                errand.waiting -= 1
-                if not errand.done:
-                    self._take(errand, reference)
-            if not done:
-                self._look_at_the_clock()
+        self.packed = pickle.dumps(self.question)
+        try:
+            for group, actors in enumerate(groups):
+                mine = [shard for shard in shards if shard.number % len(groups) == group]
+                if mine:
+                    self._send(_Errand(group, mine, self.turn % len(actors)))
+            while any(not errand.done for errand, _ in self.errands.values()):
+                done = self._wait(self._seconds_to_wait())
+                for way in done:
+                    errand, replica = self.errands.pop(way)
+                    errand.waiting -= 1
+                    if not errand.done:
+                        self._take(errand, replica, way)
+                    else:
+                        self._drop(way)
+                if not done:
+                    self._look_at_the_clock()
+        finally:
+            for way in self.errands:
+                self._drop(way)
         return self.answers, self.failed
+
+    def _wait(self, seconds: float) -> list[Any]:
+        """Returns those of the ways by which something has come."""
+        lines: list[Any] = [way for way in self.errands if isinstance(way, Line)]
+        references = [way for way in self.errands if not isinstance(way, Line)]
+        if not references:
+            return list(connection.wait(lines, seconds))
+        if not lines:
+            return list(ray.wait(references, timeout=seconds)[0])
+        # Both at once are rare: something was lost.
+        return list(connection.wait(lines, 0)) or list(ray.wait(references, timeout=min(seconds, 0.005))[0])
+
+    def _drop(self, way: Any) -> None:
+        """Forgets a way by which an answer may still come."""
+        if isinstance(way, Line):
+            way.close()
 
     def _send(self, errand: _Errand) -> None:
         actors = self.actors.groups[errand.group]
         replica = errand.replica % len(actors)
         folders = [*self.folders[replica % len(self.folders) :], *self.folders[: replica % len(self.folders)]]
         files = [[os.path.join(folder, shard.file) for folder in folders] for shard in errand.shards]
-        actor = actors[replica]
-        reference = actor.answer.remote(self.generation, files, self.shared, self.policy.timeout)
-        self.errands[reference] = (errand, actor)
+        request = pickle.dumps((self.generation, files, self.policy.timeout))
+        self.errands[self._way(errand.group, replica, request)] = (errand, replica)
         errand.tries, errand.replica, errand.waiting = errand.tries + 1, errand.replica + 1, errand.waiting + 1
         errand.asked = time.monotonic()
 
-    def _take(self, errand: _Errand, reference: Any) -> None:
+    def _way(self, group: int, replica: int, request: bytes) -> Any:
+        """Sends the question by a line, or else through Ray, and returns by what the answer comes."""
+        line = self.actors.lines[group][replica].take() if len(self.packed) <= MOST_BYTES else None
+        if line is not None:
+            try:
+                line.send(request, self.packed, self.policy.patience)
+                return line
+            except OSError:
+                line.close()
+        if self.shared is None:  # one copy for all actors of a machine, where it is large
+            self.shared = self.packed if len(self.packed) < _INLINE_BYTES else ray.put(self.packed)
+        return self.actors.groups[group][replica].answer.remote(request, self.shared)
+
+    def _answer(self, group: int, replica: int, way: Any) -> Any:
+        """Raises what the actor raised, or _LostError."""
+        if isinstance(way, Line):
+            try:
+                message = way.receive(_STALL)
+            except (OSError, EOFError) as error:
+                way.close()
+                raise _LostError(f"{type(error).__name__}: {error}") from None
+            self.actors.lines[group][replica].give(way)
+            return answer_of(*message)
         try:
-            columns, broken = ray.get(reference)
+            return pickle.loads(ray.get(way))
         except RayTaskError as error:
-            if not isinstance(error.cause, TimeoutError):
-                raise error.cause from None  # the question is wrong
-            self._again(errand, str(error.cause), other_actor=True)
+            raise error.cause from None
         except RayError as error:
-            self._after_loss(errand, f"{type(error).__name__}: {str(error).splitlines()[0]}")
+            raise _LostError(f"{type(error).__name__}: {str(error).splitlines()[0]}") from None
+
+    def _take(self, errand: _Errand, replica: int, way: Any) -> None:
+        try:
+            columns, broken = self._answer(errand.group, replica, way)
+        except TimeoutError as error:
+            self._again(errand, str(error), other_actor=True)
+        except _LostError as error:
+            self._after_loss(errand, str(error))
         else:
             errand.done = True
             if columns is not None:
@@ -258,17 +294,19 @@ class _Round:
 
     def _look_at_the_clock(self) -> None:
         now = time.monotonic()
-        for reference, (errand, actor) in list(self.errands.items()):
+        for way, (errand, replica) in list(self.errands.items()):
             if errand.done:  # another replica answered it
-                del self.errands[reference]
+                del self.errands[way]
+                self._drop(way)
             elif now < self._patience(errand):
                 continue
             elif self._may_ask(errand):
                 self._send(errand)
             else:
                 # It does not even end: whatever it hangs in, Ray starts another.
-                ray.kill(actor, no_restart=False)
-                del self.errands[reference]
+                ray.kill(self.actors.groups[errand.group][replica], no_restart=False)
+                del self.errands[way]
+                self._drop(way)
                 errand.waiting -= 1
                 self._again(errand, f"no answer within {self.policy.hangs:g} s")
 

@@ -1,4 +1,4 @@
-"""A shard's file as it is searched: an ordinary SQLite file with the cluster's table, which never changes.
+"""Shards' files as they are searched: ordinary SQLite files with the cluster's table, which never change.
 
 No Ray here. Threads: a Reader's methods are called one at a time; interrupt() at any time.
 """
@@ -17,6 +17,7 @@ import numpy as np
 
 from .._loading import connect
 from .._rows import transaction
+from .._sparse import CompressedRows
 from .._vectors import fetch
 from ._answers import Columns, by_query, merge_all, merge_best, rows_with
 from ._errors import ClusterError
@@ -24,7 +25,10 @@ from ._errors import ClusterError
 
 @dataclass(frozen=True)
 class Question:
-    """What every shard is asked. queries: encoded vectors, uint8 [q, bytes]; texts; or JSON of match counts."""
+    """What every shard is asked.
+
+    queries: encoded vectors, uint8 [q, bytes] or sparse rows; texts; or JSON of match counts.
+    """
 
     operation: str  # a key of _OPERATIONS
     table: str
@@ -41,22 +45,32 @@ class UnreadableError(ClusterError):
 
 
 class Reader:
-    """A connection to a shard's file, which never changes. Raises UnreadableError where there is none."""
+    """A connection to files of shards, at most MOST_FILES. Raises UnreadableError where one is not there.
 
-    def __init__(self, path: str) -> None:
-        if not os.path.exists(path):
-            raise UnreadableError(f"{path}: no such file")
-        with _reading(path):
-            uri = f"file:{quote(path)}?mode=ro&immutable=1"
-            self._db = connect(uri, uri=True, isolation_level=None, check_same_thread=False)
+    Their nearest rows are searched as those of one table, so that several files take as long as one with their rows.
+    """
+
+    MOST_FILES = 10  # SQLite attaches so many
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        self._paths = ", ".join(paths)
+        for path in paths:
+            if not os.path.exists(path):
+                raise UnreadableError(f"{path}: no such file")
+        uris = [f"file:{quote(path)}?mode=ro&immutable=1" for path in paths]
+        with _reading(self._paths):
+            self._db = connect(uris[0], uri=True, isolation_level=None, check_same_thread=False)
             self._db.execute("CREATE TEMP TABLE queries(id INTEGER PRIMARY KEY, query)")
-        self._path = path
+            for number, uri in enumerate(uris[1:], 1):
+                self._db.execute(f"ATTACH ? AS shard{number}", (uri,))
+        self._schemas = ["main", *(f"shard{number}" for number in range(1, len(paths)))]
 
     def answer(self, question: Question) -> Columns:
         """Raises UnreadableError for a damaged file, TimeoutError after interrupt(), the SQLite module's own error for
         what the extension refuses."""
-        with _reading(self._path):
-            return _OPERATIONS[question.operation](self._db, question)
+        tables = [f"{schema}.{question.table}" for schema in self._schemas]
+        with _reading(self._paths):
+            return _OPERATIONS[question.operation](self._db, question, tables)
 
     def interrupt(self) -> None:
         self._db.interrupt()
@@ -81,56 +95,67 @@ def _reading(path: str) -> Iterator[None]:
         raise
 
 
-def _nearest(db: Any, question: Question) -> Columns:
-    blobs, options = question.queries, json.dumps(question.options)
+def _nearest(db: Any, question: Question, tables: Sequence[str]) -> Columns:
+    queries = question.queries
+    is_sparse = isinstance(queries, CompressedRows)
+    given = queries.matrix() if is_sparse else (queries.tobytes(),)
+    options = json.dumps({**question.options, "also": tables[1:]} if len(tables) > 1 else question.options)
     [(ids, distances)] = fetch(
         db,
-        "SELECT rowids, distances FROM warp_knn_arrays(?, ?, ?, ?, ?)",
-        (question.table, question.column, blobs.tobytes(), question.k, options),
+        f"SELECT rowids, distances FROM warp_knn_arrays(?, ?, {'warp_csr(?, ?, ?)' if is_sparse else '?'}, ?, ?)",
+        (tables[0], question.column, *given, question.k, options),
     )
-    shape = (len(blobs), question.k)
+    shape = (len(queries), question.k)
     return {"id": np.frombuffer(ids, "i8").reshape(shape), "distance": np.frombuffer(distances, "f8").reshape(shape)}
 
 
 _QUERIES = "SELECT id, query FROM temp.queries ORDER BY id"
 
 
-def _joined(db: Any, question: Question, columns: str, call: str, parameters: tuple[Any, ...]) -> Columns:
-    """Returns what a table-valued function that takes `query_sql` gives for all queries."""
+def _joined(
+    db: Any, question: Question, tables: Sequence[str], columns: str, call: str, parameters: tuple[Any, ...]
+) -> Columns:
+    """Returns what a table-valued function that takes a table and `query_sql` gives for all queries, of all tables."""
     with transaction(db):
         db.execute("DELETE FROM temp.queries")
         queries = question.queries
         cells = [bytes(row) for row in queries] if isinstance(queries, np.ndarray) else queries
+        cells = queries.cells() if isinstance(queries, CompressedRows) else cells
         db.executemany("INSERT INTO temp.queries VALUES (?, ?)", enumerate(cells))
-    rows = fetch(db, f"SELECT query_id, {columns} FROM {call}", parameters)
     names = ["query", *columns.replace("rowid", "id").split(", ")]
-    return rows_with(names, rows)
+    fill = {name: _FILL[name] for name in names[1:]}
+    parts = []
+    for table in tables:
+        rows = rows_with(names, fetch(db, f"SELECT query_id, {columns} FROM {call}", (table, *parameters)))
+        part = rows if question.operation == "pairs" else by_query(rows, len(question.queries), question.k, fill)
+        if "certified" in part:
+            part["certified"] = part["certified"].min(axis=1, initial=1).astype(bool)
+        parts.append(part)
+    return merge(question, parts)
 
 
-def _pairs(db: Any, question: Question) -> Columns:
-    parameters = (question.table, question.column, _QUERIES, question.radius, json.dumps(question.options))
-    return _joined(db, question, "rowid, distance", "warp_range_join(?, ?, ?, ?, ?)", parameters)
+_FILL = {"id": -1, "distance": np.nan, "matches": 0, "certified": 1}  # where there are fewer than k
 
 
-def _matches(db: Any, question: Question) -> Columns:
-    parameters = (question.table, _QUERIES, question.k, json.dumps(question.options))
-    rows = _joined(db, question, "rowid, matches", "warp_match_join(?, ?, ?, ?)", parameters)
-    return by_query(rows, len(question.queries), question.k, {"id": -1, "matches": 0})
+def _pairs(db: Any, question: Question, tables: Sequence[str]) -> Columns:
+    parameters = (question.column, _QUERIES, question.radius, json.dumps(question.options))
+    return _joined(db, question, tables, "rowid, distance", "warp_range_join(?, ?, ?, ?, ?)", parameters)
 
 
-def _documents(db: Any, question: Question) -> Columns:
-    parameters = (question.table, question.column, _QUERIES, question.k, json.dumps(question.options))
-    rows = _joined(db, question, "rowid, matches", "warp_document_join(?, ?, ?, ?, ?)", parameters)
-    return by_query(rows, len(question.queries), question.k, {"id": -1, "matches": 0})
+def _matches(db: Any, question: Question, tables: Sequence[str]) -> Columns:
+    parameters = (_QUERIES, question.k, json.dumps(question.options))
+    return _joined(db, question, tables, "rowid, matches", "warp_match_join(?, ?, ?, ?)", parameters)
 
 
-def _sequences(db: Any, question: Question) -> Columns:
-    options = json.dumps(question.options)
-    parameters = (question.table, question.column, _QUERIES, question.k, question.candidates, options)
-    rows = _joined(db, question, "rowid, distance, certified", "warp_sequence_join(?, ?, ?, ?, ?, ?)", parameters)
-    found = by_query(rows, len(question.queries), question.k, {"id": -1, "distance": np.nan, "certified": 1})
-    found["certified"] = found["certified"].min(axis=1, initial=1).astype(bool)
-    return found
+def _documents(db: Any, question: Question, tables: Sequence[str]) -> Columns:
+    parameters = (question.column, _QUERIES, question.k, json.dumps(question.options))
+    return _joined(db, question, tables, "rowid, matches", "warp_document_join(?, ?, ?, ?, ?)", parameters)
+
+
+def _sequences(db: Any, question: Question, tables: Sequence[str]) -> Columns:
+    parameters = (question.column, _QUERIES, question.k, question.candidates, json.dumps(question.options))
+    columns, call = "rowid, distance, certified", "warp_sequence_join(?, ?, ?, ?, ?, ?)"
+    return _joined(db, question, tables, columns, call, parameters)
 
 
 _OPERATIONS = {

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 import ray
 
+from .._sparse import CompressedRows
 from . import _manifest
 from ._answers import Array, Columns, Fused, Matches, Neighbors, Pairs, Sequences, fuse, ranked
 from ._asking import Actors, Policy, shard_error
@@ -21,7 +22,7 @@ from ._errors import ClusterError, OverloadedError
 from ._manifest import Manifest, Shard
 from ._reading import Question, merge
 from ._routing import Router, nearest_centroids
-from ._table import describe, encoded, option
+from ._table import bytes_each, describe, encoded, option
 
 _Self = TypeVar("_Self", bound="Searcher")
 _ANSWER_BYTES = 1 << 27  # of one batch of queries, or of its answers
@@ -48,8 +49,9 @@ class Searcher:
     ) -> None:
         """Actors begin with the first search.
 
-        actors: how many share the shards; as many as there are shards, or CPUs, if not given. replicas: actors that
-            have the same shards. settings: of warp_config, for each actor, e.g. ``{"threads": 4}``.
+        actors: how many share the shards; if not given, one on each machine, or on each GPU where ``num_gpus`` is.
+            Those of one machine share its cores. replicas: actors that have the same shards. settings: of warp_config,
+            for each actor, e.g. ``{"threads": 4}``.
         timeout: seconds that shards have for a batch. patience: seconds after which a replica is asked as well.
         in_flight: batches that are searched at once; others wait, and beyond `waiting` of them searches fail.
         ray_options: of actors, e.g. ``num_gpus=0.25``.
@@ -111,7 +113,7 @@ class Searcher:
         blobs = encoded(self._table, column, queries)
         question = Question("nearest", self._table.name, column, None, int(k), options=_with(options, filter))
         shards = self._router(column, queries, probe) if probe is not None and len(blobs) else None
-        most = max(blobs.shape[1], 16 * int(k))
+        most = max(bytes_each(blobs), 16 * int(k))
         found, coverage, generation = self._ask_in_batches(question, blobs, most, allow_partial, shards)
         return Neighbors(found["id"], found["distance"], coverage, generation)
 
@@ -119,7 +121,7 @@ class Searcher:
         self, column: str, queries: Any, radius: float, *, filter: str | None = None, allow_partial: bool = False
     ) -> Pairs:
         """Returns every row within the radius of each query: vectors, or texts under edit distance."""
-        texts = column.lower() not in self._table.vectors
+        texts = column.lower() not in {*self._table.vectors, *self._table.sparse}
         given = _texts(queries) if texts else encoded(self._table, column, queries)
         question = Question("pairs", self._table.name, column, given, radius=float(radius), options=_with({}, filter))
         found, coverage, generation = self._ask(question, allow_partial)
@@ -177,7 +179,8 @@ class Searcher:
     ) -> Fused:
         """Returns one ranking of several searches, as warp_hybrid_search() of one file.
 
-        sources: columns, and a query of each: a vector, or a text for a column with ``index=words`` or ``index=ngram``.
+        sources: columns, and a query of each: a vector (sparse: a SciPy matrix of one row), or a text for a column with
+            ``index=words`` or ``index=ngram``.
         A query that is None finds nothing. (Scores of FTS5 depend on what else is in a file, so there are none here.)
         fusion: ``rrf``, the sum of weight / (60 + rank), or ``linear``. depth: rows of each source that are fused.
         """
@@ -205,7 +208,7 @@ class Searcher:
     def _source(self, column: str, query: Any, depth: int, options: dict[str, Any]) -> Question | None:
         if query is None:
             return None
-        if column.lower() in self._table.vectors:
+        if column.lower() in {*self._table.vectors, *self._table.sparse}:
             blobs = encoded(self._table, column, query)
             return Question("nearest", self._table.name, column, blobs[:1], depth, options=options)
         index = option(self._read.schema, column, "index")
@@ -216,10 +219,15 @@ class Searcher:
         return Question(operation, self._table.name, column, [str(query)], depth, options=text_options)
 
     def _ask_in_batches(
-        self, question: Question, blobs: Array, bytes_each: int, allow_partial: bool, shards: Router | None
+        self,
+        question: Question,
+        blobs: Array | CompressedRows,
+        most_bytes: int,
+        allow_partial: bool,
+        shards: Router | None,
     ) -> tuple[Columns, float, int]:
         """Asks as many queries at a time as one answer has room for. All are of one generation."""
-        most = max(1, _ANSWER_BYTES // bytes_each)
+        most = max(1, _ANSWER_BYTES // most_bytes)
         if len(blobs) <= most:
             return self._ask(replace(question, queries=blobs), allow_partial, shards)
 
@@ -271,10 +279,9 @@ class Searcher:
         with self._lock:
             if self._started is None:
                 actors, replicas, settings, ray_options = self._options
-                resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
-                cpus = int(resources.get("CPU", 1))
-                groups = actors or max(1, min(len(manifest.shards), cpus // replicas))
-                self._started = Actors(groups, replicas, settings, ray_options)
+                machines, places = _places(ray_options.get("num_gpus", 0))
+                groups = actors or max(1, min(len(manifest.shards), places // replicas))
+                self._started = Actors(groups, replicas, -(-groups // machines), settings, ray_options)
             return self._started
 
     @contextmanager
@@ -294,6 +301,14 @@ class Searcher:
             raise ValueError(f"{self._table.name}.{column}: the cluster was not cut by this column; probe= needs that")
         array = np.atleast_2d(np.asarray(queries, np.float32))
         return Router(nearest_centroids(self._folder, manifest, array, probe))
+
+
+def _places(num_gpus: float) -> tuple[int, int]:
+    """Returns how many machines there are, and how many actors that take so much of a GPU they have room for."""
+    machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]
+    machines = [resources for resources in machines if resources.get("CPU", 0) >= 1] or [{}]
+    gpus = sum(resources.get("GPU", 0) for resources in machines)
+    return len(machines), int(gpus / num_gpus + 1e-9) if num_gpus else len(machines)
 
 
 def _with(options: dict[str, Any], filter: str | None) -> dict[str, Any]:

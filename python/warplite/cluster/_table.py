@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from .._loading import connect
+from .._sparse import CompressedRows
 from .._vectors import VectorType, as_array, encode, fetch, quoted, vector_columns
 from ._answers import Array
 from ._errors import ClusterError
@@ -21,7 +22,8 @@ class Table:
 
     name: str
     columns: tuple[str, ...]
-    vectors: dict[str, VectorType]  # by name in lower case; sparse ones are stored, and not searched
+    vectors: dict[str, VectorType]  # dense ones, by name in lower case
+    sparse: dict[str, VectorType]  # the others
     learning: tuple[str, ...]  # those whose index learns
 
 
@@ -41,8 +43,10 @@ def describe(schema: str) -> Table:
         if "text primary key" in words or "content =" in words:
             raise ClusterError(f"{name}: a cluster's rows have integer ids: no TEXT PRIMARY KEY, and no content=")
         columns = tuple(row[1] for row in fetch(db, f"PRAGMA table_xinfo({quoted(name)})") if row[6] != 1)
-        vectors = {column: type_ for column, type_ in vector_columns(db, name).items() if type_.kind != "sparse"}
-        return Table(name, columns, vectors, tuple(column for column in vectors if _learns(db, name, column)))
+        every = vector_columns(db, name)
+        vectors = {column: type_ for column, type_ in every.items() if type_.kind != "sparse"}
+        sparse = {column: type_ for column, type_ in every.items() if type_.kind == "sparse"}
+        return Table(name, columns, vectors, sparse, tuple(column for column in vectors if _learns(db, name, column)))
 
 
 def _learns(db: Any, table: str, column: str) -> bool:
@@ -55,16 +59,26 @@ def _learns(db: Any, table: str, column: str) -> bool:
     return True
 
 
-def encoded(table: Table, column: str, queries: Any) -> Array:
-    """Returns queries as a column's bytes, uint8 [q, bytes of a vector]. Raises ValueError for what are none."""
+def encoded(table: Table, column: str, queries: Any) -> Array | CompressedRows:
+    """Returns queries as a column's bytes, uint8 [q, bytes of a vector], or as rows of a sparse one.
+
+    Raises ValueError for what are none.
+    """
     type_ = table.vectors.get(column.lower())
     where = f"{table.name}.{column}"
+    if column.lower() in table.sparse:
+        return CompressedRows(queries, table.sparse[column.lower()], where)
     if type_ is None:
         raise ValueError(f"{where} is no column of vectors")
     array = as_array(queries)
     if array.ndim == 1 and array.dtype != object:
         array = array[np.newaxis]
     return encode(array, type_, where)
+
+
+def bytes_each(queries: Array | CompressedRows) -> int:
+    """Returns how many bytes the longest of the queries has."""
+    return 8 * queries.longest if isinstance(queries, CompressedRows) else int(queries.shape[1])
 
 
 def option(schema: str, column: str, name: str, default: str = "") -> str:
