@@ -19,6 +19,7 @@ struct RowRefAccess {
   Cell cell(const RowRef& ref, std::size_t column) const {
     return ref.chunk->plain(column).cell(ref.row);
   }
+  std::size_t texts(const RowRef& ref) const { return text_bytes(*ref.chunk, ref.row); }
 };
 
 // One flush. Everything is read before anything is written, and memory is changed last.
@@ -60,7 +61,7 @@ class Flusher {
   void collect_rows();
   void delete_rows();
   void write_side_tables();
-  std::size_t most_in_tail() const;
+  bool fit_into_tail(std::span<const RowRef> rows) const;
   void write_rows();
   void write_whole_chunks();
   void seal(std::span<const RowRef> rows);
@@ -251,19 +252,26 @@ void Flusher::write_whole_chunks() {
   }
 }
 
-// Rows from which on the tail is sealed. Every search compares the tail row by row, and uploads it to
+// Else the tail is sealed with them. Every search compares the tail row by row, and uploads it to
 // a GPU after every commit: a transaction that made segments leaves little of it, at the price of a
 // shorter segment.
-std::size_t Flusher::most_in_tail() const {
+bool Flusher::fit_into_tail(std::span<const RowRef> rows) const {
   const bool bulk = scope_ == FlushScope::kAll && (!whole_.empty() || base_.unlisted);
-  return bulk ? options_.tail_rows / 8 : options_.tail_rows;
+  const std::size_t most = bulk ? options_.tail_rows / 8 : options_.tail_rows;
+  if (tail_.live + rows.size() >= most) return false;
+  std::size_t texts = 0;
+  for (std::size_t i = 0; tail_.rows != nullptr && i < layout_.plains.size(); ++i) {
+    texts += tail_.rows->chunk.plain(i).text_bytes().size();
+  }
+  for (const RowRef& row : rows) texts += text_bytes(*row.chunk, row.row);
+  return texts <= options_.most_texts;
 }
 
 void Flusher::write_rows() {
   write_whole_chunks();
   loose_.insert(loose_.end(), dissolved_.begin(), dissolved_.end());
   if (loose_.empty()) return;
-  if (tail_.live + loose_.size() < most_in_tail()) {
+  if (fit_into_tail(loose_)) {
     append_tail(loose_);
     return;
   }
@@ -271,7 +279,7 @@ void Flusher::write_rows() {
   take_tail_rows();
   const RowRefAccess access;
   const std::vector<std::size_t> cuts =
-      SegmentCutter<RowRef, RowRefAccess>(layout_, access).cut(loose_);
+      SegmentCutter<RowRef, RowRefAccess>(options_, access).cut(loose_);
   if (old_tail.live > 0) store_.clear_tail(next_->state);
   tail_ = Tail{};
   std::span<const RowRef> rows = loose_;

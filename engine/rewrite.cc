@@ -7,6 +7,7 @@
 
 #include "core/process/interruption.h"
 #include "engine/table/partition.h"
+#include "engine/table/rows.h"
 #include "engine/trained/coding.h"
 
 namespace warplite::engine {
@@ -17,6 +18,7 @@ struct SourceRow {
   std::uint32_t source;
   std::uint32_t row;
   RowId rowid;
+  std::size_t texts;  // bytes
 };
 
 // Partition values of the chosen parts, for sorting.
@@ -37,6 +39,7 @@ class SourceAccess {
     const Column* values = columns_[row.source][column].get();
     return values == nullptr ? Cell::null() : values->cell(row.row);
   }
+  std::size_t texts(const SourceRow& row) const { return row.texts; }
 
  private:
   const Layout& layout_;
@@ -71,6 +74,41 @@ bool partitions_overlap(const Layout& layout, const Snapshot& base) {
   return false;
 }
 
+// The columns of a part that may hold texts.
+class Texts {
+ public:
+  Texts(const Layout& layout, const Part& part) {
+    for (std::size_t i = 0; i < layout.plains.size(); ++i) {
+      if (!holds_texts(layout.plains[i])) continue;
+      if (auto column = part.plain(i)) columns_.push_back(std::move(column));
+    }
+  }
+  std::size_t bytes(std::uint32_t row) const {
+    std::size_t bytes = 0;
+    for (const auto& column : columns_) bytes += text_bytes(*column, row);
+    return bytes;
+  }
+
+ private:
+  std::vector<std::shared_ptr<const Column>> columns_;
+};
+
+// Calls take(row) for those rows of a part that would be written.
+template <typename Take>
+void each_row(const Part& part, const Take& take) {
+  for (std::uint32_t row = 0; row < part.rows(); ++row) {
+    if (is_alive(part, row) && !part.lost(row)) take(row);
+  }
+}
+
+// Bytes of their texts.
+std::size_t text_bytes(const Layout& layout, const Part& part) {
+  std::size_t bytes = 0;
+  const Texts texts(layout, part);
+  each_row(part, [&](std::uint32_t row) { bytes += texts.bytes(row); });
+  return bytes;
+}
+
 class Rewriter {
  public:
   explicit Rewriter(const WriteContext& context)
@@ -89,23 +127,30 @@ class Rewriter {
     const bool mixed = !everything && partitions_overlap(layout_, base_);
     bool dead = false;
     std::uint64_t live = 0;
+    std::size_t texts = 0;
     for (const auto& segment : base_.segments()) {
       const storage::SegmentInfo& info = segment->info();
       const bool sparse = info.live_rows < info.rows - info.rows / 4;
       const bool small = info.live_rows < layout_.segment_rows / 2;
       const bool shared =
           mixed && is_mixed(info.zones[static_cast<std::size_t>(layout_.partitions[0])]);
-      if (!everything && !sparse && !small && !shared) {
+      // Texts fill segments, too; to merge those that they fill would do nothing.
+      const bool chosen = everything || sparse || shared;
+      const std::size_t bytes = small && !chosen ? text_bytes(layout_, *segment) : 0;
+      if (!chosen && (!small || bytes > options_.most_texts / 2)) {
         kept_.push_back(segment);
         continue;
       }
+      texts += bytes;
       dead |= info.live_rows != info.rows;
       live += info.live_rows;
       sources_.push_back(segment);
     }
     chosen_segments_ = sources_.size();
     if (base_.tail.live > 0) sources_.push_back(base_.tail.part);
-    const std::uint64_t needed = (live + layout_.segment_rows - 1) / layout_.segment_rows;
+    const std::uint64_t needed =
+        std::max<std::uint64_t>((live + layout_.segment_rows - 1) / layout_.segment_rows,
+                                (texts + options_.most_texts - 1) / options_.most_texts);
     return everything ? !sources_.empty()
                       : dead || mixed || base_.tail.live > 0 || needed < chosen_segments_;
   }
@@ -141,7 +186,7 @@ class Rewriter {
     std::vector<SourceRow> rows = live_rows();
     const SourceAccess access(layout_, sources_);
     const std::vector<std::size_t> cuts =
-        SegmentCutter<SourceRow, SourceAccess>(layout_, access).cut(rows);
+        SegmentCutter<SourceRow, SourceAccess>(options_, access).cut(rows);
     std::span<SourceRow> rest = rows;
     for (std::size_t count : cuts) {
       storage::SegmentInfo info = write_segment(rest.first(count), next.state);
@@ -155,10 +200,10 @@ class Rewriter {
     for (std::size_t i = 0; i < sources_.size(); ++i) {
       const Part& part = *sources_[i];
       const RowIdView rowids = part.rowids();
-      for (std::uint32_t row = 0; row < part.rows(); ++row) {
-        if (!is_alive(part, row) || part.lost(row)) continue;
-        rows.push_back({static_cast<std::uint32_t>(i), row, rowids[row]});
-      }
+      const Texts texts(layout_, part);
+      each_row(part, [&](std::uint32_t row) {
+        rows.push_back({static_cast<std::uint32_t>(i), row, rowids[row], texts.bytes(row)});
+      });
     }
     return rows;
   }

@@ -62,8 +62,12 @@ std::string value_list(std::size_t count) {
 
 }  // namespace
 
-void throw_host(sqlite3* db, const std::string& table) {
+void throw_host(sqlite3* db, const std::string& table, int returned) {
+  constexpr int kPrimary = 0xff;
   int code = sqlite3_extended_errcode(db);
+  if (returned != SQLITE_OK && (returned & kPrimary) != (code & kPrimary)) {
+    throw Error(ErrorKind::kHost, returned, table + ": " + sqlite3_errstr(returned));
+  }
   if (code == SQLITE_INTERRUPT) throw Error(ErrorKind::kInterrupted, "interrupted");
   if (code == SQLITE_OK) code = SQLITE_ERROR;
   throw Error(ErrorKind::kHost, code, table + ": " + sqlite3_errmsg(db));

@@ -47,8 +47,9 @@ enum class Sql : std::uint8_t {
   kReadAux,  // last: one statement for each +column
 };
 
-// Throws Error{kHost} with the connection's current error, or Error{kInterrupted}.
-[[noreturn]] void throw_host(sqlite3* db, const std::string& table);
+// Throws Error{kHost} with the connection's current error, or Error{kInterrupted}. `returned`: by a
+// function that may leave the connection's error as it was.
+[[noreturn]] void throw_host(sqlite3* db, const std::string& table, int returned = SQLITE_OK);
 
 // One use of a prepared statement: parameters are bound in order, then it is stepped.
 // The end of the use resets it and lets go of what was bound. Bound bytes are
@@ -96,7 +97,7 @@ class Execution {
 
  private:
   void check(int code) const {
-    if (code != SQLITE_OK) throw_host(db_, *table_);
+    if (code != SQLITE_OK) throw_host(db_, *table_, code);
   }
 
   sqlite3* db_;

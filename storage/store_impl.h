@@ -131,7 +131,7 @@ class BlockPieces {
 
  private:
   void check(int code) const {
-    if (code != SQLITE_OK) throw_host(store_.db, store_.table);
+    if (code != SQLITE_OK) throw_host(store_.db, store_.table, code);
   }
 
   const Store::Impl& store_;

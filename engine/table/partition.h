@@ -3,9 +3,10 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <span>
 #include <vector>
 
-#include "core/chunk.h"
+#include "engine/table/table_options.h"
 
 namespace warplite::engine {
 
@@ -26,14 +27,15 @@ inline int compare_cells(const Cell& a, const Cell& b) {
   return 0;
 }
 
-// Cuts rows into segments; reorders `rows` and returns the length of each segment, in order.
-// Without partitions: ascending rowids. With them: large partitions first, in segments of
+// Cuts rows into segments, of no more rows and texts than the options say; reorders `rows` and returns
+// the length of each segment, in order. Without partitions: ascending rowids. With them: large partitions first, in segments of
 // their own; the rest shares segments in partition order, so that zone maps tell most apart.
-// Rows have rowid(row) and cell(row, column) in `access`.
+// Rows have rowid(row), cell(row, column) and texts(row), their bytes, in `access`.
 template <typename Row, typename Access>
 class SegmentCutter {
  public:
-  SegmentCutter(const Layout& layout, const Access& access) : layout_(layout), access_(access) {}
+  SegmentCutter(const TableOptions& options, const Access& access)
+      : layout_(options.layout), most_texts_(options.most_texts), access_(access) {}
 
   std::vector<std::size_t> cut(std::vector<Row>& rows) {
     cuts_.clear();
@@ -45,7 +47,7 @@ class SegmentCutter {
       std::sort(rows.begin(), rows.end(), before);
     }
     if (layout_.partitions.empty()) {
-      append_cuts(rows.size());
+      append_cuts(rows);
     } else {
       separate_large(rows);
     }
@@ -62,9 +64,14 @@ class SegmentCutter {
     return 0;
   }
 
-  void append_cuts(std::size_t rows) {
-    for (; rows > 0; rows -= cuts_.back()) {
-      cuts_.push_back(std::min<std::size_t>(rows, layout_.segment_rows));
+  void append_cuts(std::span<const Row> rows) {
+    for (std::size_t count = 0; !rows.empty(); rows = rows.subspan(count)) {
+      std::size_t texts = access_.texts(rows.front());
+      for (count = 1; count < std::min<std::size_t>(rows.size(), layout_.segment_rows); ++count) {
+        texts += access_.texts(rows[count]);
+        if (texts > most_texts_) break;
+      }
+      cuts_.push_back(count);
     }
   }
 
@@ -76,17 +83,18 @@ class SegmentCutter {
                          [&](const Row& row) { return compare_partitions(*begin, row) != 0; });
       auto keep = static_cast<std::size_t>(end - begin);
       if (keep % layout_.segment_rows < large) keep -= keep % layout_.segment_rows;
-      append_cuts(keep);
+      append_cuts({begin, begin + static_cast<std::ptrdiff_t>(keep)});
       const auto middle = begin + static_cast<std::ptrdiff_t>(keep);
       own.insert(own.end(), begin, middle);
       shared.insert(shared.end(), middle, end);
     }
-    append_cuts(shared.size());
+    append_cuts(shared);
     own.insert(own.end(), shared.begin(), shared.end());
     rows = std::move(own);
   }
 
   const Layout& layout_;
+  const std::size_t most_texts_;
   const Access& access_;
   std::vector<std::size_t> cuts_;
 };

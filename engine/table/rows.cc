@@ -22,6 +22,18 @@ void RowCopier::copy(const Chunk& from, std::uint32_t row, Chunk& to) {
   to.append({from.rowids()[row], vectors_.data(), plains_.data(), aux_.data()});
 }
 
+std::size_t text_bytes(const Column& column, std::uint32_t row) {
+  return holds_texts(column.type()) ? column.text(row).size() : 0;
+}
+
+std::size_t text_bytes(const Chunk& chunk, std::uint32_t row) {
+  std::size_t bytes = 0;
+  for (std::size_t i = 0; i < chunk.layout().plains.size(); ++i) {
+    bytes += text_bytes(chunk.plain(i), row);
+  }
+  return bytes;
+}
+
 void copy_rows(const MatrixView& from, std::span<const std::uint32_t> rows, std::byte* out) {
   const std::size_t stride = from.stride();
   for (std::size_t i = 0; i < rows.size(); ++i) {

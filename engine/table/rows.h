@@ -27,6 +27,14 @@ class RowCopier {
   std::vector<Cell> aux_;
 };
 
+inline bool holds_texts(PlainType type) {
+  return type == PlainType::kText || type == PlainType::kSparse;
+}
+// Bytes of the text or sparse vector that a row has there; 0 where the type is another.
+std::size_t text_bytes(const Column& column, std::uint32_t row);
+// Bytes of those that a row of a chunk has.
+std::size_t text_bytes(const Chunk& chunk, std::uint32_t row);
+
 // Copies vectors, one after another.
 void copy_rows(const MatrixView& from, std::span<const std::uint32_t> rows, std::byte* out);
 

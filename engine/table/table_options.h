@@ -31,6 +31,9 @@ struct TableOptions {
   // bytes that are flushed before the transaction ends.
   std::uint32_t tail_rows = 8192;
   std::size_t flush_bytes = std::size_t{8} << 20;
+  // Bytes of texts and sparse vectors that a segment holds, and the tail, but for a single row's: a
+  // value of the host's has to take a column of them, and memory what of them is read.
+  std::size_t most_texts = std::size_t{64} << 20;
 };
 
 }  // namespace warplite::engine

@@ -325,4 +325,18 @@ TEST_CASE("a progress handler that asks the table finds it whole, and what it in
   }
 }
 
+TEST_CASE("an application that bounds its values bounds no blocks") {
+  constexpr int kMost = 100000;
+  const SqlSession session(":memory:");
+  sqlite3_limit(session.db(), SQLITE_LIMIT_LENGTH, kMost);
+  session.must_run("CREATE VIRTUAL TABLE t USING warp(id INTEGER PRIMARY KEY, e FLOAT[16], s TEXT);"
+                   "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 20000) "
+                   "INSERT INTO t SELECT x, zeroblob(64), 'text ' || x FROM c;"
+                   "INSERT INTO t(t) VALUES ('optimize'); INSERT INTO t(t) VALUES ('integrity-check')");
+  CHECK(session.must_run("SELECT max(length(data)) > " + std::to_string(10 * kMost) + " FROM t_blocks")[0] == "1");
+  CHECK(session.must_run("SELECT count(*) FROM t WHERE e MATCH zeroblob(64)")[0] == "20000");
+  CHECK(sqlite3_limit(session.db(), SQLITE_LIMIT_LENGTH, -1) == kMost);
+  check_error(session, "INSERT INTO t(s) VALUES (hex(zeroblob(60000)))", {"too big"});
+}
+
 }  // namespace warplite::testing
