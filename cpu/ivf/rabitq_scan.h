@@ -14,6 +14,8 @@ namespace warplite::cpu {
 
 class RabitqScan {
  public:
+  static constexpr bool kQueryByQuery = true;
+
   struct Query {
     explicit Query(const IvfContext& context) : candidates(context.keep()) {}
     void absorb(const Query& other) { candidates.merge(other.candidates); }

@@ -21,6 +21,8 @@ namespace warplite::cpu {
 
 class FlatScan {
  public:
+  static constexpr bool kQueryByQuery = false;
+
   struct Query {
     explicit Query(const IvfContext& context) : best(context.k()) {}
     void absorb(const Query& other) { best.merge(other.best); }
@@ -82,6 +84,8 @@ class Refiner {
 class CodeScan {
  public:
   static constexpr std::uint32_t kNoList = 0xffffffffu;
+
+  static constexpr bool kQueryByQuery = false;
 
   struct Query {
     explicit Query(const IvfContext& context) : candidates(context.keep()) {}

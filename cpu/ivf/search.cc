@@ -19,6 +19,7 @@ constexpr std::size_t kQueryGroup = 1024;
 constexpr std::size_t kThreadBytes = std::size_t{1} << 18;
 constexpr std::size_t kBytesBetweenChecks = std::size_t{1} << 15;
 constexpr std::size_t kBytesTogether = std::size_t{1} << 18;  // of one list, in several runs
+constexpr std::size_t kVisitsTogether = 8;  // of queries that each read the spans of a list at once
 constexpr std::size_t kCountsAhead = 16;  // lists that memory is asked for before they are counted
 // Lists that each query reads by itself, to know what is near before lists come in any order.
 constexpr std::size_t kFirstLists = 1;
@@ -84,6 +85,14 @@ class Slice {
   void scan_list(std::uint32_t list, std::span<const Visit> visits) {
     spans_.clear();
     context_.add_spans(list, spans_);
+    const std::size_t most = Scan::kQueryByQuery ? kVisitsTogether : visits.size();
+    for (; !visits.empty(); visits = visits.subspan(std::min(most, visits.size()))) {
+      scan_spans(visits.first(std::min(most, visits.size())));
+    }
+  }
+
+  // All of spans_, a few at a time.
+  void scan_spans(std::span<const Visit> visits) {
     const std::span<const IvfSpan> all = spans_;
     for (std::size_t first = 0, end = 0; first < all.size(); first = end) {
       std::size_t bytes = 0;
