@@ -14,8 +14,9 @@ constexpr unsigned kQueue = 2 * kWarpLanes;
 // Groups of rows that a warp has on their way from memory, and the bytes that they may take.
 constexpr unsigned kAhead = 4;
 constexpr std::uint32_t kAheadBytes = 8192;
-// Rows beyond those wanted after which the worst are dropped.
-constexpr std::uint32_t kLeastBeyond = 96;
+// Rows beyond those wanted after which the worst are dropped: that takes as long as to look closely
+// at several hundred. Slices see few enough to keep nearly all.
+constexpr std::uint32_t kLeastBeyond = 480, kSliceBeyond = 1504;
 // Keys that all warps can add before they see that it is time for that.
 constexpr std::uint32_t kLateKeys = 2 * kWarps * kWarpLanes;
 constexpr std::uint32_t kPackedSpaces = 257;  // whose entries' sum fits 16 bits
@@ -38,16 +39,21 @@ struct WarpPlan {
         size(records + record.bytes) {}
 };
 
-constexpr std::uint32_t most_kept(std::uint32_t wanted) {
-  return wanted + (wanted / 2 > kLeastBeyond ? wanted / 2 : kLeastBeyond);
-}
-// Even, so that what follows the keys lies on 16 bytes.
-constexpr std::uint32_t key_room(std::uint32_t wanted) {
-  return (most_kept(wanted) + kLateKeys + 1) / 2 * 2;
-}
+// What is kept of a query's rows, or of a slice's.
+struct Room {
+  std::uint32_t kept, keys;
 
-std::size_t shared_bytes(const compute::IvfShape& shape, std::uint32_t wanted, unsigned warps) {
-  return std::size_t{key_room(wanted)} * sizeof(std::uint64_t) + warps * WarpPlan(shape).size;
+  constexpr Room(std::uint32_t wanted, bool sliced) : kept(sliced ? kSliceBeyond : kLeastBeyond) {
+    kept = wanted + (wanted / 2 > kept ? wanted / 2 : kept);
+    // Even, so that what follows the keys lies on 16 bytes.
+    keys = (kept + kLateKeys + 1) / 2 * 2;
+  }
+};
+
+std::size_t shared_bytes(const compute::IvfShape& shape, std::uint32_t wanted, bool sliced,
+                         unsigned warps) {
+  return std::size_t{Room(wanted, sliced).keys} * sizeof(std::uint64_t) +
+         warps * WarpPlan(shape).size;
 }
 
 // A row that the signs do not rule out.
@@ -61,7 +67,7 @@ struct Kept {
   KthKey<kThreads> kth;
   std::uint64_t limit;
   std::uint32_t count, next, first;
-  std::uint32_t probe;  // that is next
+  std::uint32_t unit;  // that is next
 };
 
 // Sums of entries of a group's rows; `place` receives which row this lane has. A lane reads the
@@ -136,6 +142,7 @@ class Warp {
         plan_(scan.shape),
         group_(scan.shape.m),
         query_(blockIdx.x / scan.slices),
+        step_(scan.parts * RabitqGroup::kRows),
         done_(threadIdx.x / kWarpLanes >= warps) {}
 
   // Goes on until there is no room for more, or nothing left (false).
@@ -150,7 +157,7 @@ class Warp {
       scan_group(
           reinterpret_cast<const std::uint8_t*>(memory_ + plan_.groups + slot_ * group_.size));
       __syncwarp();
-      fetch(position_ + (plan_.ahead - 1) * RabitqGroup::kRows, slot_);
+      fetch(position_ + (plan_.ahead - 1) * step_, slot_);
       slot_ = slot_ + 1 == plan_.ahead ? 0 : slot_ + 1;
       if (pending_ >= plan_.record.rows) flush();
     }
@@ -161,7 +168,7 @@ class Warp {
  private:
   __device__ bool is_full() const {
     const std::uint32_t count = *static_cast<volatile std::uint32_t*>(&kept_.count);
-    return __shfl_sync(kWholeWarp, count, 0) >= most_kept(scan_.wanted);
+    return __shfl_sync(kWholeWarp, count, 0) >= Room(scan_.wanted, scan_.slices != 1).kept;
   }
 
   __device__ bool next() {
@@ -169,10 +176,10 @@ class Warp {
       flush();
       if (++run_ >= end_run_ && !next_list()) return false;
       view_ = &scan_.runs[run_];
-      position_ = view_->begins[list_];
+      position_ = view_->begins[list_] + part_ * RabitqGroup::kRows;
       end_ = view_->begins[list_ + 1];
       slot_ = 0;
-      for (unsigned i = 0; i < plan_.ahead; ++i) fetch(position_ + i * RabitqGroup::kRows, i);
+      for (unsigned i = 0; i < plan_.ahead; ++i) fetch(position_ + i * step_, i);
     }
     return true;
   }
@@ -186,16 +193,18 @@ class Warp {
     __pipeline_commit();
   }
 
-  // Slices take lists by turns.
-  __device__ std::uint32_t next_probe() {
-    std::uint32_t probe = 0;
-    if (threadIdx.x % kWarpLanes == 0) probe = atomicAdd(&kept_.probe, scan_.slices);
-    return __shfl_sync(kWholeWarp, probe, 0);
+  // Slices take what is dealt out by turns.
+  __device__ std::uint32_t next_unit() {
+    std::uint32_t unit = 0;
+    if (threadIdx.x % kWarpLanes == 0) unit = atomicAdd(&kept_.unit, scan_.slices);
+    return __shfl_sync(kWholeWarp, unit, 0);
   }
 
   __device__ bool next_list() {
     do {
-      std::uint32_t probe = next_probe();
+      const std::uint32_t unit = next_unit();
+      part_ = unit % scan_.parts;
+      std::uint32_t probe = unit / scan_.parts;
       run_ = 0;
       end_run_ = scan_.run_count;
       if (scan_.by_runs) {
@@ -240,7 +249,7 @@ class Warp {
       pending_ += __popc(votes);
       __syncwarp();
     }
-    position_ += RabitqGroup::kRows;
+    position_ += step_;
   }
 
   __device__ Survivor* queue() const { return reinterpret_cast<Survivor*>(memory_ + plan_.queue); }
@@ -255,8 +264,9 @@ class Warp {
     const unsigned lane = threadIdx.x % kWarpLanes;
     const Survivor* rows = queue() + pending_ - count;
     std::byte* const records = memory_ + plan_.records;
-    read_records(plan_.record, view_->records, count, records,
-                 [rows](std::uint32_t i) { return rows[i].position; });
+    ask_records(plan_.record, view_->records, count, records,
+                [rows](std::uint32_t i) { return rows[i].position; });
+    await_records();
     std::uint64_t key = kNoKey;
     if (lane < count) key = key_of(rows[lane], records + lane * plan_.record.stride);
     pending_ -= count;
@@ -291,7 +301,8 @@ class Warp {
   const WarpPlan plan_;
   const RabitqGroup group_;
   const std::uint32_t query_;
-  std::uint32_t run_ = 0, end_run_ = 0, list_ = 0;
+  const std::uint32_t step_;  // from one of its groups to the next
+  std::uint32_t run_ = 0, end_run_ = 0, list_ = 0, part_ = 0;
   std::uint32_t position_ = 0, end_ = 0;  // of the list in the run
   unsigned slot_ = 0;                     // where its group is
   std::uint32_t pending_ = 0;
@@ -332,10 +343,11 @@ __global__ void __launch_bounds__(kThreads)
   if (threadIdx.x == 0) {
     kept.count = 0;
     kept.limit = kNoKey;
-    kept.probe = blockIdx.x % scan.slices;
+    kept.unit = blockIdx.x % scan.slices;
   }
   __syncthreads();
-  std::byte* const tables = memory + key_room(scan.wanted) * sizeof(std::uint64_t);
+  std::byte* const tables =
+      memory + Room(scan.wanted, scan.slices != 1).keys * sizeof(std::uint64_t);
   Warp warp(scan, kept, keys, tables + threadIdx.x / kWarpLanes * WarpPlan(scan.shape).size, warps);
   for (bool more = true; more;) {
     more = __syncthreads_or(warp.run());
@@ -380,14 +392,21 @@ __global__ void __launch_bounds__(kThreads)
 
 constexpr unsigned kOrderThreads = 512;
 
-// One thread block per query; `room`, a power of two, keys in shared memory.
+// One thread block per query; `room`, a power of two, sorted keys in shared memory, and all of them
+// where there is `held` room for them.
 __global__ void __launch_bounds__(kOrderThreads)
-    order_kernel(RabitqBest best, std::uint32_t wanted, std::uint32_t room, std::uint32_t* lists) {
+    order_kernel(RabitqBest best, std::uint32_t wanted, std::uint32_t room, std::uint32_t held,
+                 std::uint32_t* lists) {
   extern __shared__ std::uint64_t sorted[];
   __shared__ KthKey<kOrderThreads> kth;
   __shared__ std::uint32_t found;
   const std::uint64_t* keys = best.keys + std::size_t{blockIdx.x} * best.stride;
   const std::uint32_t count = best.counts[blockIdx.x];
+  if (count <= held) {
+    std::uint64_t* const own = sorted + room;
+    for (std::uint32_t i = threadIdx.x; i < count; i += kOrderThreads) own[i] = keys[i];
+    keys = own;
+  }
   for (std::uint32_t i = threadIdx.x; i < room; i += kOrderThreads) sorted[i] = kNoKey;
   if (threadIdx.x == 0) found = 0;
   const std::uint64_t limit = kth.find([keys](std::uint32_t i) { return keys[i]; }, count, wanted);
@@ -429,9 +448,10 @@ void allow_shared(Kernel* kernel, std::size_t bytes, const char* what) {
 // That a block has besides.
 constexpr std::size_t kOwnShared = 2048;
 
-unsigned warps_of(const compute::IvfShape& shape, std::uint32_t wanted, std::size_t shared_memory) {
+unsigned warps_of(const compute::IvfShape& shape, std::uint32_t wanted, bool sliced,
+                  std::size_t shared_memory) {
   for (unsigned warps = kWarps; warps != 0; warps /= 2) {
-    if (shared_bytes(shape, wanted, warps) + kOwnShared <= shared_memory) return warps;
+    if (shared_bytes(shape, wanted, sliced, warps) + kOwnShared <= shared_memory) return warps;
   }
   return 0;
 }
@@ -440,12 +460,13 @@ unsigned warps_of(const compute::IvfShape& shape, std::uint32_t wanted, std::siz
 
 bool rabitq_fits(const compute::IvfShape& shape, std::uint32_t wanted, std::size_t shared_memory) {
   return shape.m <= kMostSpaces && wanted <= kMostWanted &&
-         warps_of(shape, wanted, shared_memory) != 0;
+         warps_of(shape, wanted, true, shared_memory) != 0;
 }
 
 void launch_rabitq(const RabitqScan& scan, std::size_t shared_memory, cudaStream_t stream) {
-  const unsigned warps = warps_of(scan.shape, scan.wanted, shared_memory);
-  const std::size_t bytes = shared_bytes(scan.shape, scan.wanted, warps);
+  const bool sliced = scan.slices != 1;
+  const unsigned warps = warps_of(scan.shape, scan.wanted, sliced, shared_memory);
+  const std::size_t bytes = shared_bytes(scan.shape, scan.wanted, sliced, warps);
   allow_shared(rabitq_kernel, bytes, "scanning lists");
   rabitq_kernel<<<scan.count * scan.slices, kThreads, bytes, stream>>>(scan, warps);
   check_launch("scanning lists");
@@ -458,12 +479,16 @@ void launch_list_distances(const RabitqScan& scan, cudaStream_t stream) {
 }
 
 void launch_order_lists(const RabitqBest& best, std::uint32_t queries, std::uint32_t wanted,
-                        std::uint32_t* lists, cudaStream_t stream) {
+                        std::uint32_t* lists, std::size_t shared_memory, cudaStream_t stream) {
   std::uint32_t room = 1;
   while (room < wanted) room *= 2;
-  const std::size_t bytes = room * sizeof(std::uint64_t);
+  const std::uint32_t held =
+      (room + std::size_t{best.stride}) * sizeof(std::uint64_t) + kOwnShared <= shared_memory
+          ? best.stride
+          : 0;
+  const std::size_t bytes = (std::size_t{room} + held) * sizeof(std::uint64_t);
   allow_shared(order_kernel, bytes, "choosing lists");
-  order_kernel<<<queries, kOrderThreads, bytes, stream>>>(best, wanted, room, lists);
+  order_kernel<<<queries, kOrderThreads, bytes, stream>>>(best, wanted, room, held, lists);
   check_launch("choosing lists");
 }
 

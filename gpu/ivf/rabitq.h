@@ -1,8 +1,8 @@
 // Searches of RaBitQ codes (compute/rabitq.h) as kernels see them. Plain data, the same for host
 // and device code; pointers are device addresses.
 //
-// The lists that a query probes are dealt out to the warps of a few thread blocks, its slices. A
-// warp makes a list's tables, and goes through the signs of its rows, 32 at a time; rows that the
+// The lists that a query probes are dealt out, whole or in parts, to the warps of a few thread
+// blocks, its slices. A warp makes a list's tables, and goes through the signs of its rows, 32 at a time; rows that the
 // signs do not rule out are looked at closely 32 at a time as well, a lane each. A slice keeps the
 // best rows it has seen in shared memory, and their worst is the limit by which rows are ruled out,
 // of all slices of the query. What is kept are the best by (score, ordinal), whatever the order of
@@ -47,7 +47,9 @@ struct RabitqScan {
   bool all_live;
   std::uint32_t wanted;  // at most kMostWanted
   std::uint32_t slices;
-  bool by_runs;    // what is dealt out is the part of a list that is in one run
+  // What is dealt out: lists, or what is of them in one run, in so many parts of every n-th group.
+  bool by_runs;
+  std::uint32_t parts;
   bool lost_only;  // only queries of which more was found than there was room for, anew
   RabitqBest best;
 };
@@ -86,6 +88,6 @@ void launch_rabitq_lists(const RabitqScan& scan, const RabitqPairs& pairs, cudaS
 
 // The `wanted` best of what was found, best first, as numbers of lists; kNoList behind the last.
 void launch_order_lists(const RabitqBest& best, std::uint32_t queries, std::uint32_t wanted,
-                        std::uint32_t* lists, cudaStream_t stream);
+                        std::uint32_t* lists, std::size_t shared_memory, cudaStream_t stream);
 
 }  // namespace warplite::gpu

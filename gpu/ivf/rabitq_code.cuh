@@ -229,19 +229,24 @@ struct RecordPlan {
   }
 };
 
-// Reads `count` records; the lanes take the words of one row after the other.
+// Asks for `count` records; the lanes take the words of one row after the other.
 template <typename PositionOf>
-__device__ void read_records(const RecordPlan& plan, const std::uint8_t* records,
-                             std::uint32_t count, std::byte* to, const PositionOf& position_of) {
+__device__ void ask_records(const RecordPlan& plan, const std::uint8_t* records,
+                            std::uint32_t count, std::byte* to, const PositionOf& position_of) {
   const std::uint32_t words = plan.size / 4;
   std::uint32_t row = 0, word = threadIdx.x % kWarpLanes;
   for (;; word += kWarpLanes) {
     for (; word >= words; word -= words) ++row;
     if (row >= count) break;
-    const std::uint8_t* from = records + std::size_t{position_of(row)} * plan.size;
-    reinterpret_cast<std::uint32_t*>(to + row * plan.stride)[word] =
-        reinterpret_cast<const std::uint32_t*>(from)[word];
+    __pipeline_memcpy_async(to + row * plan.stride + word * 4,
+                            records + std::size_t{position_of(row)} * plan.size + word * 4, 4);
   }
+  __pipeline_commit();
+}
+
+// Waits for them, and for whatever else the warp has asked for.
+__device__ inline void await_records() {
+  __pipeline_wait_prior(0);
   __syncwarp();
 }
 

@@ -11,10 +11,25 @@ constexpr unsigned kThreads = 128;
 constexpr unsigned kWarps = kThreads / kWarpLanes;
 constexpr unsigned kTiles = kListQueries / 8;  // of queries, in a product
 constexpr unsigned kAhead = 2;                 // groups that a warp has on their way
-constexpr std::uint32_t kQueue = RabitqGroup::kRows * kListQueries;
+constexpr unsigned kHalfTiles = kTiles / 2;    // whose survivors are put into the queue together
+constexpr std::uint32_t kQueue = RabitqGroup::kRows * kListQueries / 2 + kWarpLanes;
+
+// A pair that the signs do not rule out.
+struct Waiting {
+  std::uint32_t position;  // of the row
+  std::int32_t what;       // Σ of the signs' bits times w, and below it the query's number
+
+  static constexpr unsigned kBits = 5;
+  static_assert(kListQueries == 1 << kBits);
+  __device__ static Waiting of(std::uint32_t position, int sum, std::uint32_t query) {
+    return {position, static_cast<std::int32_t>(static_cast<std::uint32_t>(sum) << kBits | query)};
+  }
+  __device__ std::uint32_t query() const { return static_cast<std::uint32_t>(what) % kListQueries; }
+  __device__ int sum() const { return what >> kBits; }
+};
 
 // What a thread block has in shared memory, in this order: tables and limits of the queries, w, v,
-// and of each warp survivors, groups that come, and records.
+// and of each warp those that wait, groups that come, and records.
 struct BlockPlan {
   RecordPlan record;
   std::uint32_t word_stride, element_stride;  // words, from one query to the next
@@ -30,7 +45,7 @@ struct BlockPlan {
         words(limits + kListQueries * 8),
         elements(words + kListQueries * word_stride * 4),
         warps(elements + (kListQueries * element_stride * 4 + 15) / 16 * 16),
-        groups(kQueue * 4),
+        groups(kQueue * sizeof(Waiting)),
         records(groups + kAhead * RabitqGroup(shape.m).size),
         warp_size(records + record.bytes),
         size(warps + kWarps * warp_size) {}
@@ -77,8 +92,8 @@ __device__ void multiply_add(int (&c)[4], const std::uint32_t (&a)[4], std::uint
 }
 
 // What a warp does of one list and up to kListQueries queries. A lane has the rows `line`, + 8, +
-// 16 and
-// + 24 of a group, line = lane / 4, and of each eight queries two, 2 · (lane % 4) and the next.
+// 16 and + 24 of a group, line = lane / 4, and of each eight queries two, 2 · (lane % 4) and the
+// next.
 class Warp {
  public:
   __device__ Warp(const RabitqScan& scan, const BlockPlan& plan, std::byte* block,
@@ -105,6 +120,7 @@ class Warp {
         fetch(position_ + kAhead * kStep, slot);
         position_ += kStep;
       }
+      while (pending_ != 0) look_at(min(pending_, plan_.record.rows));
     }
   }
 
@@ -126,7 +142,7 @@ class Warp {
   __device__ std::uint64_t limit(std::uint32_t query) const {
     return reinterpret_cast<const std::uint64_t*>(block_ + plan_.limits)[query];
   }
-  __device__ std::uint32_t* queue() const { return reinterpret_cast<std::uint32_t*>(own_); }
+  __device__ Waiting* queue() const { return reinterpret_cast<Waiting*>(own_); }
 
   // Σ of the signs' bits times w: of rows below 16 and of the others.
   __device__ void multiply(const std::uint8_t* group, int (&sums)[2][kTiles][4]) const {
@@ -157,22 +173,23 @@ class Warp {
     return {group, place, signs_product(tables.unit, 2 * sum - tables.signs)};
   }
 
-  // Which of the lane's pairs the signs do not rule out, a bit for each.
+  // Which of the lane's pairs of two tiles the signs do not rule out, a bit for each.
+  template <unsigned kFirst>
   __device__ std::uint32_t survivors(const std::uint8_t* group,
                                      const int (&sums)[2][kTiles][4]) const {
     const unsigned lane = threadIdx.x % kWarpLanes;
     std::uint32_t mask = 0;
 #pragma unroll
-    for (unsigned t = 0; t < kTiles; ++t) {
+    for (unsigned t = 0; t < kHalfTiles; ++t) {
 #pragma unroll
       for (unsigned j = 0; j < 2; ++j) {
-        const std::uint32_t query = t * 8 + lane % 4 * 2 + j;
+        const std::uint32_t query = (kFirst + t) * 8 + lane % 4 * 2 + j;
         const RabitqPairTables& of = tables(query);
         const float most = value_of_key(static_cast<std::uint32_t>(limit(query) >> 32));
 #pragma unroll
         for (unsigned i = 0; i < 4; ++i) {
           const std::uint32_t place = lane / 4 + i * 8;
-          const float low = row_of(group, place, of, sums[i / 2][t][i % 2 * 2 + j])
+          const float low = row_of(group, place, of, sums[i / 2][kFirst + t][i % 2 * 2 + j])
                                 .low(scan_.shape, of.a, of.norm);
           // What is no number is looked at closely.
           if (query < queries_ && !(low > most)) mask |= 1u << ((t * 2 + j) * 4 + i);
@@ -185,58 +202,72 @@ class Warp {
   __device__ void scan_group(const std::uint8_t* group) {
     int sums[2][kTiles][4] = {};
     multiply(group, sums);
-    const std::uint32_t mask = survivors(group, sums);
+    queue_survivors<0>(group, sums);
+    queue_survivors<kHalfTiles>(group, sums);
+  }
+
+  template <unsigned kFirst>
+  __device__ void queue_survivors(const std::uint8_t* group, const int (&sums)[2][kTiles][4]) {
+    const std::uint32_t mask = survivors<kFirst>(group, sums);
+    if (__ballot_sync(kWholeWarp, mask != 0) == 0) return;
     const unsigned lane = threadIdx.x % kWarpLanes;
     std::uint32_t end = __popc(mask);
     for (unsigned step = 1; step < kWarpLanes; step *= 2) {
       const std::uint32_t before = __shfl_up_sync(kWholeWarp, end, step);
       if (lane >= step) end += before;
     }
-    const std::uint32_t count = __shfl_sync(kWholeWarp, end, kWarpLanes - 1);
-    if (count == 0) return;
-    std::uint32_t* next = queue() + end - __popc(mask);
+    Waiting* next = queue() + pending_ + end - __popc(mask);
 #pragma unroll
-    for (unsigned t = 0; t < kTiles; ++t) {
+    for (unsigned t = 0; t < kHalfTiles; ++t) {
 #pragma unroll
       for (unsigned j = 0; j < 2; ++j) {
 #pragma unroll
         for (unsigned i = 0; i < 4; ++i) {
           if ((mask >> ((t * 2 + j) * 4 + i) & 1u) == 0) continue;
-          *next++ = (lane / 4 + i * 8) | (t * 8 + lane % 4 * 2 + j) << 5 |
-                    static_cast<std::uint32_t>(sums[i / 2][t][i % 2 * 2 + j]) << 10;
+          *next++ = Waiting::of(position_ + lane / 4 + i * 8, sums[i / 2][kFirst + t][i % 2 * 2 + j],
+                                (kFirst + t) * 8 + lane % 4 * 2 + j);
         }
       }
     }
+    pending_ += __shfl_sync(kWholeWarp, end, kWarpLanes - 1);
     __syncwarp();
-    for (std::uint32_t first = 0; first < count; first += plan_.record.rows) {
-      look_at(group, first, min(count - first, plan_.record.rows));
-    }
+    while (pending_ >= plan_.record.rows) look_at(plan_.record.rows);
   }
 
-  __device__ void look_at(const std::uint8_t* group, std::uint32_t first, std::uint32_t count) {
+  // Looks closely at the last `count` of those that wait.
+  __device__ void look_at(std::uint32_t count) {
     const unsigned lane = threadIdx.x % kWarpLanes;
-    const std::uint32_t* rows = queue() + first;
+    const Waiting* waiting = queue() + pending_ - count;
     std::byte* const records = own_ + plan_.records;
-    read_records(plan_.record, view_->records, count, records,
-                 [&](std::uint32_t i) { return position_ + (rows[i] & 31u); });
-    if (lane < count) add(group, rows[lane], records + lane * plan_.record.stride);
+    ask_records(plan_.record, view_->records, count, records,
+                [waiting](std::uint32_t i) { return waiting[i].position; });
+    const Waiting pair = waiting[min(lane, count - 1)];
+    const SignedRow signs = signs_of(pair);
+    const RabitqPairTables& of = tables(pair.query());
+    const std::uint32_t low = known_key(signs.low(scan_.shape, of.a, of.norm));
+    await_records();
+    if (lane < count) add(pair, signs, low, records + lane * plan_.record.stride);
+    pending_ -= count;
     __syncwarp();
   }
 
-  __device__ void add(const std::uint8_t* group, std::uint32_t row, const std::byte* record) const {
+  __device__ SignedRow signs_of(const Waiting& pair) const {
+    return row_of(view_->codes + std::size_t{pair.position / RabitqGroup::kRows} * group_.size,
+                  pair.position % RabitqGroup::kRows, tables(pair.query()), pair.sum());
+  }
+
+  __device__ void add(const Waiting& pair, const SignedRow& signs, std::uint32_t low,
+                      const std::byte* record) const {
+    const RabitqPairTables& of = tables(pair.query());
     const std::uint32_t ordinal = ordinal_of(scan_, *view_, record);
     if (ordinal == compute::kNoOrdinal) return;
-    const std::uint32_t place = row & 31u, number = row >> 5 & 31u;
-    const RabitqPairTables& of = tables(number);
-    const SignedRow signs = row_of(group, place, of, static_cast<int>(row) >> 10);
     const auto* elements = reinterpret_cast<const std::uint32_t*>(block_ + plan_.elements) +
-                           number * plan_.element_stride;
+                           pair.query() * plan_.element_stride;
     const std::uint32_t score =
         score_of_record(scan_.shape, {of.a, of.norm, of.unit, of.fine, of.sum, of.signs}, elements,
-                        signs, known_key(signs.low(scan_.shape, of.a, of.norm)),
-                        reinterpret_cast<const std::uint8_t*>(record));
+                        signs, low, reinterpret_cast<const std::uint8_t*>(record));
     const std::uint64_t key = make_key(score, ordinal);
-    if (key > limit(number)) return;
+    if (key > limit(pair.query())) return;
     const std::uint32_t slot = atomicAdd(&scan_.best.counts[of.query], 1u);
     if (slot < scan_.best.stride) {
       scan_.best.keys[std::size_t{of.query} * scan_.best.stride + slot] = key;
@@ -251,6 +282,7 @@ class Warp {
   const std::uint32_t queries_;
   const IvfRunView* view_ = nullptr;
   std::uint32_t position_ = 0, end_ = 0;
+  std::uint32_t pending_ = 0;
 };
 
 // The queries of a unit; those beyond the last have zeros.

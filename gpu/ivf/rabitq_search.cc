@@ -19,8 +19,10 @@ constexpr double kRowsAtOnce = 2e9;
 // Queries that share a list, on average, so that tensor cores are worth the tables.
 constexpr std::size_t kLeastSharing = 8;
 constexpr std::uint32_t kLeastFirst = 8;
-// What is dealt out to a slice so that it is worth its block: a list for each warp.
-constexpr std::uint32_t kSliceLists = 8, kMostSlices = 64;
+// What is dealt out to a slice so that it is worth its block: something for each warp.
+constexpr std::uint32_t kSliceUnits = 8, kMostSlices = 64;
+// Each part of a list makes the list's tables.
+constexpr std::uint32_t kMostParts = 8;
 
 std::vector<compute::Block> blocks_of(const compute::IvfWork& work) {
   std::vector<compute::Block> blocks;
@@ -56,11 +58,11 @@ IvfRunView view_of(const compute::IvfShape& shape, const compute::Buffer* bytes,
 
 // How lists are found, or rows.
 struct RabitqSearch::Level {
-  std::uint32_t slices;
+  Deal deal;
   std::uint32_t first;  // first_lists()
   std::uint32_t wanted;
   std::size_t keys() const {  // of a query
-    return first == 0 ? std::size_t{slices} * wanted : std::size_t{4} * wanted + 512;
+    return first == 0 ? std::size_t{deal.slices} * wanted : std::size_t{4} * wanted + 512;
   }
 };
 
@@ -133,14 +135,23 @@ RabitqSearch::RabitqSearch(const Gpu& gpu, Lane& lane, const compute::IvfWork& w
       rows_(rows_work_),
       table_(rows_.upload_once(gpu, lane)) {}
 
-std::uint32_t RabitqSearch::slices(std::size_t queries, std::uint32_t lists) const {
+RabitqSearch::Deal RabitqSearch::deal(std::size_t queries, std::uint32_t lists,
+                                      double rows) const {
   const auto wanted = static_cast<std::uint32_t>(2 * gpu_.multiprocessors() / queries);
-  return std::clamp(wanted, 1u, std::clamp(lists / kSliceLists, 1u, kMostSlices));
+  const std::uint32_t most = std::clamp(wanted, 1u, kMostSlices);
+  if (most == 1 || lists == 0) return {1, 1};
+  const auto groups = static_cast<std::uint32_t>(rows / compute::RabitqGroup::kRows / lists) + 1;
+  const std::uint32_t parts =
+      std::min({(most * kSliceUnits + lists - 1) / lists, groups, kMostParts});
+  return {std::clamp(lists * parts / kSliceUnits, 1u, most), parts};
+}
+
+double RabitqSearch::rows_of_lists() const {
+  return std::min(1.0, static_cast<double>(work_.nprobe) / shape_.lists) * table_.rows;
 }
 
 std::size_t RabitqSearch::queries_at_once() const {
-  const double part = std::min(1.0, static_cast<double>(work_.nprobe) / shape_.lists);
-  const double rows = std::max(1.0, part * table_.rows);
+  const double rows = std::max(1.0, rows_of_lists());
   const std::size_t lists = std::max<std::size_t>(
       shape_.groups == 0 ? shape_.lists : 0, 4 * (std::size_t{work_.nprobe} + nominated_) + 512);
   const std::size_t pair =
@@ -172,10 +183,11 @@ void RabitqSearch::search_group(std::size_t first, std::size_t count, compute::H
   const Pieces at{
       work_,
       count,
-      {slices(count, groups),
+      {deal(count, groups, shape_.lists),
        first_lists(shape_.coarse(), count, groups, work_.nprobe, shape_.lists),
        every_list() ? 0 : work_.nprobe},
-      {slices(count, static_cast<std::uint32_t>(work_.nprobe * work_.runs.size())),
+      {deal(count, static_cast<std::uint32_t>(work_.nprobe * work_.runs.size()),
+            rows_of_lists()),
        every_list() ? 0 : first_lists(shape_, count, work_.nprobe, nominated_, table_.rows),
        nominated_}};
   const Arena arena = lane_.scratch(at.plan);
@@ -224,7 +236,8 @@ void RabitqSearch::search_lists(RabitqScan scan, const Level& level, const Piece
                                 const Arena& arena) {
   scan.wanted = level.wanted;
   scan.best = at.best(arena, level.keys());
-  scan.slices = level.slices;
+  scan.slices = level.deal.slices;
+  scan.parts = level.deal.parts;
   check(cudaMemsetAsync(scan.best.limits, 0xff, scan.count * sizeof *scan.best.limits,
                         lane_.stream()),
         "beginning a search");
@@ -232,7 +245,7 @@ void RabitqSearch::search_lists(RabitqScan scan, const Level& level, const Piece
         "beginning a search");
   if (level.first == 0) return launch_rabitq(scan, gpu_.shared_memory(), lane_.stream());
   const std::uint32_t nprobe = scan.nprobe;
-  scan.slices = 1;
+  scan.slices = scan.parts = 1;
   scan.nprobe = level.first;
   launch_rabitq(scan, gpu_.shared_memory(), lane_.stream());
   const std::size_t pairs = scan.count * std::size_t{nprobe - level.first};
@@ -257,13 +270,15 @@ void RabitqSearch::find_lists(const Pieces& at, const Arena& arena) {
     scan.all_live = true;
     if (at.lists_level.first != 0) {
       launch_list_distances(scan, lane_.stream());
-      launch_order_lists(compared, scan.count, shape_.groups, arena[at.groups], lane_.stream());
+      launch_order_lists(compared, scan.count, shape_.groups, arena[at.groups],
+                         gpu_.shared_memory(), lane_.stream());
       scan.lists = arena[at.groups];
     }
     scan.best = at.best(arena, at.lists_level.keys());
     search_lists(scan, at.lists_level, at, arena);
   }
-  launch_order_lists(scan.best, scan.count, work_.nprobe, arena[at.lists], lane_.stream());
+  launch_order_lists(scan.best, scan.count, work_.nprobe, arena[at.lists], gpu_.shared_memory(),
+                     lane_.stream());
 }
 
 void RabitqSearch::find_rows(const Pieces& at, const Arena& arena) {
@@ -275,7 +290,7 @@ void RabitqSearch::find_rows(const Pieces& at, const Arena& arena) {
   scan.nprobe = work_.nprobe;
   scan.table = table_;
   scan.all_live = rows_.all_live();
-  scan.by_runs = at.rows_level.slices != 1;
+  scan.by_runs = at.rows_level.deal.slices != 1;
   search_lists(scan, at.rows_level, at, arena);
 }
 

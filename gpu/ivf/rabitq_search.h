@@ -39,8 +39,14 @@ class RabitqSearch {
   // all of them are searched query by query. `rows`: in all lists.
   std::uint32_t first_lists(const compute::IvfShape& shape, std::size_t queries,
                             std::uint32_t nprobe, std::uint32_t wanted, std::uint32_t rows) const;
-  // Thread blocks that share a query, which looks into so many lists or parts of them.
-  std::uint32_t slices(std::size_t queries, std::uint32_t lists) const;
+  // Thread blocks that share a query, and the parts in which each list is dealt out to them.
+  struct Deal {
+    std::uint32_t slices, parts;
+  };
+  // For a query that looks into so many lists, of so many rows in all.
+  Deal deal(std::size_t queries, std::uint32_t lists, double rows) const;
+  // That a query looks at, on average.
+  double rows_of_lists() const;
   bool canonical() const { return work_.refine != 0; }
   bool every_list() const { return work_.nprobe >= shape_.lists; }
 

@@ -9,7 +9,7 @@ namespace warplite::gpu {
 
 template <unsigned kThreads, typename Key = std::uint64_t>
 struct KthKey {
-  static constexpr unsigned kBins = 256;
+  static constexpr unsigned kBins = 256, kAtOnce = 4;
   static constexpr int kHighest = 8 * sizeof(Key) - 8;
   static_assert(kThreads >= kBins);
   using Scan = cub::WarpScan<std::uint32_t>;
@@ -43,9 +43,20 @@ struct KthKey {
     if (threadIdx.x < kBins) bins[threadIdx.x] = 0;
     __syncthreads();
     const Key above = shift == kHighest ? 0 : ~Key{0} << (shift + 8);
-    for (std::uint32_t i = threadIdx.x; i < count; i += kThreads) {
-      const Key key = key_of(i);
-      if ((key & above) == prefix) atomicAdd(&bins[key >> shift & 255u], 1u);
+    // Keys are read a few at a time, so that a thread does not wait for each of them.
+    for (std::uint32_t first = threadIdx.x; first < count; first += kAtOnce * kThreads) {
+      Key keys[kAtOnce];
+#pragma unroll
+      for (unsigned n = 0; n < kAtOnce; ++n) {
+        const std::uint32_t i = first + n * kThreads;
+        if (i < count) keys[n] = key_of(i);
+      }
+#pragma unroll
+      for (unsigned n = 0; n < kAtOnce; ++n) {
+        if (first + n * kThreads < count && (keys[n] & above) == prefix) {
+          atomicAdd(&bins[keys[n] >> shift & 255u], 1u);
+        }
+      }
     }
     __syncthreads();
   }
