@@ -147,9 +147,10 @@ compute::HitTable ivf_nearest(const View& view, const Selection& rows, const ind
   if (rows.count() != search.selected()) {
     best = exact_nearest(view, rows, index, request, k, &coded->coded);
   }
-  std::vector<float> in_model_space(request.queries.rows * request.queries.dim);
-  model->to_model_space(request.queries, in_model_space.data());
-  const Queries queries{request.queries, in_model_space.data()};
+  const auto in_model_space =
+      std::make_unique_for_overwrite<float[]>(request.queries.rows * request.queries.dim);
+  model->to_model_space(request.queries, in_model_space.get());
+  const Queries queries{request.queries, in_model_space.get()};
   Attempt attempt = search.attempt(request.queries.rows);
   WideningSearch widening(search, attempt, queries, best);
   const std::vector<std::size_t> left = widening.run();
@@ -160,7 +161,9 @@ compute::HitTable ivf_nearest(const View& view, const Selection& rows, const ind
       widening.best().row(left[i]) = std::move(all.row(i));
     }
   }
-  for (std::size_t i = 0; i < best.queries(); ++i) best.row(i).merge(widening.best().row(i));
+  for (std::size_t i = 0; i < best.queries(); ++i) {
+    best.row(i).merge(std::move(widening.best().row(i)));
+  }
   if (request.report != nullptr) {
     SearchReport& report = *request.report;
     report.approximate = true;

@@ -58,10 +58,10 @@ struct IvfPairs {
   uint2* pairs;                // (query, probe), [queries · nprobe]
 };
 
-// Pairs of the probes from `first` on.
+// Pairs of the probes first … end − 1.
 struct IvfPairWork {
-  const std::uint32_t* lists;  // [queries][nprobe]; kNoList: none
-  std::uint32_t queries, nprobe, first;
+  const std::uint32_t* lists;  // [queries][stride]; kNoList: none
+  std::uint32_t queries, stride, first, end;
   std::uint32_t list_count;
   std::uint32_t unit_queries;
   IvfPairs pairs;

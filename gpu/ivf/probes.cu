@@ -81,11 +81,11 @@ __global__ void __launch_bounds__(kSumThreads)
 template <typename Visit>
 __device__ void for_pair(const IvfPairWork& work, const Visit& visit) {
   const std::uint64_t at = std::uint64_t{blockIdx.x} * kThreads + threadIdx.x;
-  const std::uint32_t each = work.nprobe - work.first;
+  const std::uint32_t each = work.end - work.first;
   if (at >= std::uint64_t{work.queries} * each) return;
   const auto query = static_cast<std::uint32_t>(at / each);
   const std::uint32_t probe = work.first + static_cast<std::uint32_t>(at % each);
-  const std::uint32_t list = work.lists[std::size_t{query} * work.nprobe + probe];
+  const std::uint32_t list = work.lists[std::size_t{query} * work.stride + probe];
   if (list != kNoList) visit(query, probe, list);
 }
 
@@ -158,14 +158,14 @@ void launch_ivf_probes(const IvfSearchView& search, const Candidate* nearest, st
   check_launch("ordering probes by list");
   if (search.direct) return;
   launch_ivf_pairs({search.probes.lists, search.queries, search.probes.count, 0,
-                    search.shape.lists, kUnitQueries, search.pairs},
+                    search.probes.count, search.shape.lists, kUnitQueries, search.pairs},
                    stream);
 }
 
 void launch_ivf_pairs(const IvfPairWork& work, cudaStream_t stream) {
   check(cudaMemsetAsync(work.pairs.counts, 0, work.list_count * sizeof(std::uint32_t), stream),
         "ordering probes by list");
-  const std::uint64_t pairs = std::uint64_t{work.queries} * (work.nprobe - work.first);
+  const std::uint64_t pairs = std::uint64_t{work.queries} * (work.end - work.first);
   const auto blocks = static_cast<unsigned>((pairs + kThreads - 1) / kThreads);
   count_pairs_kernel<<<blocks, kThreads, 0, stream>>>(work);
   begins_kernel<<<1, kSumThreads, 0, stream>>>(work.pairs, work.list_count, work.unit_queries);

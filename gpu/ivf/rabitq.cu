@@ -438,6 +438,16 @@ __global__ void __launch_bounds__(kOrderThreads)
   }
 }
 
+// One thread block per query.
+__global__ void __launch_bounds__(kThreads)
+    lower_limits_kernel(RabitqBest best, std::uint32_t wanted) {
+  __shared__ KthKey<kThreads> kth;
+  const std::uint64_t* keys = best.keys + std::size_t{blockIdx.x} * best.stride;
+  const std::uint64_t limit = kth.find([keys](std::uint32_t i) { return keys[i]; },
+                                       min(best.counts[blockIdx.x], best.stride), wanted);
+  if (threadIdx.x == 0) best.limits[blockIdx.x] = min(best.limits[blockIdx.x], limit);
+}
+
 template <typename Kernel>
 void allow_shared(Kernel* kernel, std::size_t bytes, const char* what) {
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
@@ -490,6 +500,12 @@ void launch_order_lists(const RabitqBest& best, std::uint32_t queries, std::uint
   allow_shared(order_kernel, bytes, "choosing lists");
   order_kernel<<<queries, kOrderThreads, bytes, stream>>>(best, wanted, room, held, lists);
   check_launch("choosing lists");
+}
+
+void launch_lower_limits(const RabitqBest& best, std::uint32_t queries, std::uint32_t wanted,
+                         cudaStream_t stream) {
+  lower_limits_kernel<<<queries, kThreads, 0, stream>>>(best, wanted);
+  check_launch("scanning lists");
 }
 
 }  // namespace warplite::gpu

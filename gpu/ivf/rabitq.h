@@ -2,12 +2,12 @@
 // and device code; pointers are device addresses.
 //
 // The lists that a query probes are dealt out, whole or in parts, to the warps of a few thread
-// blocks, its slices. A warp makes a list's tables, and goes through the signs of its rows, 32 at a time; rows that the
-// signs do not rule out are looked at closely 32 at a time as well, a lane each. A slice keeps the
-// best rows it has seen in shared memory, and their worst is the limit by which rows are ruled out,
-// of all slices of the query. What is kept are the best by (score, ordinal), whatever the order of
-// lists, warps and slices. Lists in groups are found by the same search: groups are its lists, and
-// lists its rows.
+// blocks, its slices. A warp makes a list's tables, and goes through the signs of its rows, 32 at a
+// time; rows that the signs do not rule out are looked at closely 32 at a time as well, a lane
+// each. A slice keeps the best rows it has seen in shared memory, and their worst is the limit by
+// which rows are ruled out, of all slices of the query. What is kept are the best by (score,
+// ordinal), whatever the order of lists, warps and slices. Lists in groups are found by the same
+// search: groups are its lists, and lists its rows.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -27,7 +27,7 @@ inline constexpr std::uint32_t kMostWanted = 8192;
 struct RabitqBest {
   std::uint64_t* keys;    // [queries][stride]
   std::uint32_t stride;   // at least slices · wanted
-  std::uint32_t* counts;  // [queries], zero before
+  std::uint32_t* counts;  // [queries], zero before; above stride: some were dropped
   std::uint64_t* limits;  // [queries], all ones before
 };
 
@@ -74,7 +74,7 @@ struct RabitqPairTables {
 struct RabitqPairs {
   IvfPairs order;            // units of kListQueries
   std::uint32_t most;        // pairs that there can be
-  std::uint32_t first;       // of a query's lists
+  std::uint32_t first;       // of a query's lists; scan.nprobe is their end
   RabitqPairTables* tables;  // [most]
   std::uint32_t* words;      // w, as bytes: [most][pair_words()]
   std::uint32_t* elements;   // v: the same
@@ -85,6 +85,10 @@ constexpr std::uint32_t pair_words(std::uint32_t m) {
 // `capability`: as Gpu::capability() has it.
 bool rabitq_lists_fit(const compute::IvfShape& shape, int capability, std::size_t shared_memory);
 void launch_rabitq_lists(const RabitqScan& scan, const RabitqPairs& pairs, cudaStream_t stream);
+
+// Lowers the limits to the worst of the `wanted` best that were found so far.
+void launch_lower_limits(const RabitqBest& best, std::uint32_t queries, std::uint32_t wanted,
+                         cudaStream_t stream);
 
 // The `wanted` best of what was found, best first, as numbers of lists; kNoList behind the last.
 void launch_order_lists(const RabitqBest& best, std::uint32_t queries, std::uint32_t wanted,

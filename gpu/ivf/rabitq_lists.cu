@@ -224,8 +224,9 @@ class Warp {
 #pragma unroll
         for (unsigned i = 0; i < 4; ++i) {
           if ((mask >> ((t * 2 + j) * 4 + i) & 1u) == 0) continue;
-          *next++ = Waiting::of(position_ + lane / 4 + i * 8, sums[i / 2][kFirst + t][i % 2 * 2 + j],
-                                (kFirst + t) * 8 + lane % 4 * 2 + j);
+          *next++ =
+              Waiting::of(position_ + lane / 4 + i * 8, sums[i / 2][kFirst + t][i % 2 * 2 + j],
+                          (kFirst + t) * 8 + lane % 4 * 2 + j);
         }
       }
     }
@@ -332,8 +333,8 @@ bool rabitq_lists_fit(const compute::IvfShape& shape, int capability, std::size_
 }
 
 void launch_rabitq_lists(const RabitqScan& scan, const RabitqPairs& pairs, cudaStream_t stream) {
-  launch_ivf_pairs({scan.lists, scan.count, scan.list_stride, pairs.first, scan.shape.lists,
-                    kListQueries, pairs.order},
+  launch_ivf_pairs({scan.lists, scan.count, scan.list_stride, pairs.first, scan.nprobe,
+                    scan.shape.lists, kListQueries, pairs.order},
                    stream);
   pair_tables_kernel<<<(pairs.most + kWarps - 1) / kWarps, kThreads, 0, stream>>>(scan, pairs);
   const std::size_t bytes = BlockPlan(scan.shape).size;

@@ -8,19 +8,27 @@
 #include "gpu/runtime/candidates.h"
 #include "gpu/runtime/cuda_buffer.h"
 #include "gpu/runtime/groups.h"
+#include "gpu/runtime/threads.h"
 
 namespace warplite::gpu {
 namespace {
 
 constexpr std::size_t kGroupMemory = std::size_t{1} << 30;
 constexpr std::size_t kMostGroup = 16384;  // queries
+constexpr std::size_t kCopiedByThread = std::size_t{1} << 19;
 // Rows whose signs one launch looks at: some ten milliseconds of an H200.
 constexpr double kRowsAtOnce = 2e9;
 // Queries that share a list, on average, so that tensor cores are worth the tables.
 constexpr std::size_t kLeastSharing = 8;
-constexpr std::uint32_t kLeastFirst = 8;
+// Lists that are searched query by query first, at least; they cost a few times as much as by
+// tensor cores.
+constexpr std::uint32_t kLeastFirst = 4, kFirstParts = 2;
+// Of many lists every so many are searched before limits are lowered for the rest.
+constexpr std::uint32_t kLeastInStages = 64, kFirstStagePart = 6;
+// What tensor cores may find of a query besides 8 · wanted, so that hardly any is lost.
+constexpr std::uint32_t kSpareKeys = 1024;
 // What is dealt out to a slice so that it is worth its block: something for each warp.
-constexpr std::uint32_t kSliceUnits = 8, kMostSlices = 64;
+constexpr std::uint32_t kSliceUnits = 8, kMostSlices = 128;
 // Each part of a list makes the list's tables.
 constexpr std::uint32_t kMostParts = 8;
 
@@ -54,6 +62,10 @@ IvfRunView view_of(const compute::IvfShape& shape, const compute::Buffer* bytes,
           0};
 }
 
+std::size_t keys_of_lists(std::size_t wanted) {
+  return 8 * wanted + kSpareKeys;
+}
+
 }  // namespace
 
 // How lists are found, or rows.
@@ -62,12 +74,16 @@ struct RabitqSearch::Level {
   std::uint32_t first;  // first_lists()
   std::uint32_t wanted;
   std::size_t keys() const {  // of a query
-    return first == 0 ? std::size_t{deal.slices} * wanted : std::size_t{4} * wanted + 512;
+    return first == 0 ? std::size_t{deal.slices} * wanted : keys_of_lists(wanted);
   }
 };
 
+// What finds keys, one after the other.
+enum class RabitqSearch::Search : std::size_t { kOrder, kLists, kRows, kCount };
+
 // Says what lies in scratch memory; pieces up to `sent` come from the host.
 struct RabitqSearch::Pieces {
+  static constexpr std::size_t kSearches = static_cast<std::size_t>(Search::kCount);
   const compute::IvfWork& work;
   std::size_t count;
   Level lists_level, rows_level;
@@ -82,9 +98,9 @@ struct RabitqSearch::Pieces {
   Slot<std::byte> raw{plan, count* queries.stride()};
   Slot<float> model{plan, count* shape.dim};
   Slot<IvfRunView> runs{plan, work.runs.size() + 1};  // the last: of lists
+  Slot<std::uint64_t> limits{plan, kSearches* count};
+  Slot<std::uint32_t> counts{plan, kSearches* count};
   Plan sent = plan;
-  Slot<std::uint64_t> limits{plan, count};
-  Slot<std::uint32_t> counts{plan, count};
   Slot<std::uint64_t> keys{
       plan, count* std::max({lists_level.keys(), rows_level.keys(), lists_without_order()})};
   Slot<std::uint32_t> lists{plan, count* work.nprobe};
@@ -115,8 +131,10 @@ struct RabitqSearch::Pieces {
             arena[words],
             arena[elements]};
   }
-  RabitqBest best(const Arena& arena, std::size_t stride) const {
-    return {arena[keys], static_cast<std::uint32_t>(stride), arena[counts], arena[limits]};
+  RabitqBest best(const Arena& arena, Search search, std::size_t stride) const {
+    const std::size_t at = static_cast<std::size_t>(search) * count;
+    return {arena[keys], static_cast<std::uint32_t>(stride), arena[counts] + at,
+            arena[limits] + at};
   }
 };
 
@@ -135,8 +153,7 @@ RabitqSearch::RabitqSearch(const Gpu& gpu, Lane& lane, const compute::IvfWork& w
       rows_(rows_work_),
       table_(rows_.upload_once(gpu, lane)) {}
 
-RabitqSearch::Deal RabitqSearch::deal(std::size_t queries, std::uint32_t lists,
-                                      double rows) const {
+RabitqSearch::Deal RabitqSearch::deal(std::size_t queries, std::uint32_t lists, double rows) const {
   const auto wanted = static_cast<std::uint32_t>(2 * gpu_.multiprocessors() / queries);
   const std::uint32_t most = std::clamp(wanted, 1u, kMostSlices);
   if (most == 1 || lists == 0) return {1, 1};
@@ -153,7 +170,7 @@ double RabitqSearch::rows_of_lists() const {
 std::size_t RabitqSearch::queries_at_once() const {
   const double rows = std::max(1.0, rows_of_lists());
   const std::size_t lists = std::max<std::size_t>(
-      shape_.groups == 0 ? shape_.lists : 0, 4 * (std::size_t{work_.nprobe} + nominated_) + 512);
+      shape_.groups == 0 ? shape_.lists : 0, keys_of_lists(std::max(work_.nprobe, nominated_)));
   const std::size_t pair =
       sizeof(RabitqPairTables) + sizeof(uint2) + 2 * sizeof(std::uint32_t) * pair_words(shape_.m);
   const std::size_t bytes = lists * (sizeof(std::uint64_t) + sizeof(std::uint32_t)) +
@@ -186,8 +203,7 @@ void RabitqSearch::search_group(std::size_t first, std::size_t count, compute::H
       {deal(count, groups, shape_.lists),
        first_lists(shape_.coarse(), count, groups, work_.nprobe, shape_.lists),
        every_list() ? 0 : work_.nprobe},
-      {deal(count, static_cast<std::uint32_t>(work_.nprobe * work_.runs.size()),
-            rows_of_lists()),
+      {deal(count, static_cast<std::uint32_t>(work_.nprobe * work_.runs.size()), rows_of_lists()),
        every_list() ? 0 : first_lists(shape_, count, work_.nprobe, nominated_, table_.rows),
        nominated_}};
   const Arena arena = lane_.scratch(at.plan);
@@ -199,8 +215,14 @@ void RabitqSearch::search_group(std::size_t first, std::size_t count, compute::H
 
 void RabitqSearch::send(std::size_t first, const Pieces& at, const Arena& arena) {
   const Staging host = lane_.outgoing(at.sent);
-  std::memcpy(host[at.raw].data(), work_.queries.row(first), at.raw.bytes());
-  std::copy_n(work_.model_queries + first * shape_.dim, at.model.count(), host[at.model].begin());
+  in_parallel(at.count, at.raw.bytes() / kCopiedByThread, [&](std::size_t i) {
+    const std::size_t stride = work_.queries.stride();
+    std::memcpy(host[at.raw].data() + i * stride, work_.queries.row(first + i), stride);
+    std::copy_n(work_.model_queries + (first + i) * shape_.dim, shape_.dim,
+                host[at.model].data() + i * shape_.dim);
+  });
+  std::ranges::fill(host[at.limits], ~std::uint64_t{0});
+  std::ranges::fill(host[at.counts], 0u);
   std::uint32_t ordinals = 0;
   std::size_t r = 0;
   for (const compute::IvfRun& run : work_.runs) {
@@ -235,29 +257,33 @@ std::uint32_t RabitqSearch::first_lists(const compute::IvfShape& shape, std::siz
 void RabitqSearch::search_lists(RabitqScan scan, const Level& level, const Pieces& at,
                                 const Arena& arena) {
   scan.wanted = level.wanted;
-  scan.best = at.best(arena, level.keys());
   scan.slices = level.deal.slices;
   scan.parts = level.deal.parts;
-  check(cudaMemsetAsync(scan.best.limits, 0xff, scan.count * sizeof *scan.best.limits,
-                        lane_.stream()),
-        "beginning a search");
-  check(cudaMemsetAsync(scan.best.counts, 0, scan.count * sizeof *scan.best.counts, lane_.stream()),
-        "beginning a search");
   if (level.first == 0) return launch_rabitq(scan, gpu_.shared_memory(), lane_.stream());
   const std::uint32_t nprobe = scan.nprobe;
-  scan.slices = scan.parts = 1;
+  scan.slices = 1;
+  scan.parts = kFirstParts;
   scan.nprobe = level.first;
   launch_rabitq(scan, gpu_.shared_memory(), lane_.stream());
-  const std::size_t pairs = scan.count * std::size_t{nprobe - level.first};
-  launch_rabitq_lists(scan, at.pairs_of(arena, level.first, pairs), lane_.stream());
-  scan.nprobe = nprobe;
+  const auto search_from = [&](std::uint32_t first, std::uint32_t end) {
+    scan.nprobe = end;
+    const std::size_t pairs = scan.count * std::size_t{end - first};
+    launch_rabitq_lists(scan, at.pairs_of(arena, first, pairs), lane_.stream());
+  };
+  std::uint32_t first = level.first;
+  if (nprobe >= kLeastInStages) {
+    search_from(first, first + nprobe / kFirstStagePart);
+    launch_lower_limits(scan.best, scan.count, scan.wanted, lane_.stream());
+    first = scan.nprobe;
+  }
+  search_from(first, nprobe);
   scan.lost_only = true;
   launch_rabitq(scan, gpu_.shared_memory(), lane_.stream());
 }
 
 void RabitqSearch::find_lists(const Pieces& at, const Arena& arena) {
   RabitqScan scan = scan_of(at, arena);
-  const RabitqBest compared = at.best(arena, at.lists_without_order());
+  const RabitqBest compared = at.best(arena, Search::kOrder, at.lists_without_order());
   scan.best = compared;
   if (shape_.groups == 0) {
     launch_list_distances(scan, lane_.stream());
@@ -274,7 +300,7 @@ void RabitqSearch::find_lists(const Pieces& at, const Arena& arena) {
                          gpu_.shared_memory(), lane_.stream());
       scan.lists = arena[at.groups];
     }
-    scan.best = at.best(arena, at.lists_level.keys());
+    scan.best = at.best(arena, Search::kLists, at.lists_level.keys());
     search_lists(scan, at.lists_level, at, arena);
   }
   launch_order_lists(scan.best, scan.count, work_.nprobe, arena[at.lists], gpu_.shared_memory(),
@@ -290,6 +316,7 @@ void RabitqSearch::find_rows(const Pieces& at, const Arena& arena) {
   scan.nprobe = work_.nprobe;
   scan.table = table_;
   scan.all_live = rows_.all_live();
+  scan.best = at.best(arena, Search::kRows, at.rows_level.keys());
   scan.by_runs = at.rows_level.deal.slices != 1;
   search_lists(scan, at.rows_level, at, arena);
 }
@@ -310,7 +337,7 @@ void RabitqSearch::finish(const Pieces& at, const Arena& arena, std::size_t firs
   found_rows.nominated = nominated_;
   found_rows.collected = arena[at.keys];
   found_rows.collect_stride = static_cast<std::uint32_t>(at.rows_level.keys());
-  found_rows.collected_counts = arena[at.counts];
+  found_rows.collected_counts = at.best(arena, Search::kRows, 0).counts;
   if (canonical()) {
     PreparedQueries prepared{};
     prepared.real = arena[at.real];

@@ -25,6 +25,7 @@ class RabitqSearch {
 
  private:
   struct Level;
+  enum class Search : std::size_t;
   struct Pieces;
 
   std::size_t queries_at_once() const;

@@ -122,18 +122,40 @@ TEST_CASE("ivf: RaBitQ codes of lists that many queries share") {
       c.shape.dim = dim;
       c.shape.planes = planes;
       c.shape.lists = 300;
-      c.shape.groups = n % 2 == 0 ? 40 : 0;
+      c.shape.groups = n % 2 != 0 ? 0 : n % 4 == 0 ? 80 : 40;
       c.list_rows = {40, 0, 33, 70};
       if (n % 3 == 0) {
         c.list_rows.assign(29, 0);
         c.list_rows.push_back(900);
       }
-      c.nprobe = 60;
+      c.nprobe = turn<std::uint32_t>({60, 100}, n / 3);
       c.queries = 70;
       c.runs = turn<std::size_t>({2, 1}, n / 2);
       c.filter = turn({0, 3, 0}, n);
       c.k = turn<std::size_t>({10, 1, 3}, n / 2);
       c.refine = turn<std::size_t>({0, 1, 4}, n);
+      c.vectors = true;
+      check_everywhere(c);
+    }
+  }
+}
+
+// More rows than anything keeps of a query before it drops the worst.
+TEST_CASE("ivf: RaBitQ codes of one query in giant lists") {
+  const Restore restore;
+  std::uint64_t n = 9500;
+  for (const std::uint32_t planes : {1u, 4u}) {
+    for (const std::size_t k : {1u, 100u}) {
+      Case c = make_case({4, 4, 4}, n++);
+      c.shape.dim = 16;
+      c.shape.planes = planes;
+      c.shape.lists = 3;
+      c.list_rows = {20000, 9000, 100};
+      c.nprobe = 3;
+      c.queries = 1;
+      c.runs = turn<std::size_t>({1, 2}, n);
+      c.k = k;
+      c.refine = 3;
       c.vectors = true;
       check_everywhere(c);
     }
