@@ -10,7 +10,8 @@ namespace {
 
 constexpr std::uint32_t kSegmentRows = 16;
 
-TableOptions make_options(std::uint32_t dim = 4, std::uint32_t segment_rows = kSegmentRows) {
+TableOptions make_options(std::uint32_t dim = 4, std::uint32_t segment_rows = kSegmentRows,
+                          std::size_t flush_bytes = 2000) {
   TableOptions options;
   options.layout.vectors = {{ElementType::kFloat32, dim}};
   options.layout.plains = {PlainType::kInteger};
@@ -18,73 +19,51 @@ TableOptions make_options(std::uint32_t dim = 4, std::uint32_t segment_rows = kS
   options.plain_names = {"number"};
   options.vectors = {{"e", Distance::kL2, {}}};
   options.tail_rows = 8;
-  options.flush_bytes = 2000;
+  options.flush_bytes = flush_bytes;
   return options;
 }
 
-// A table on one connection, filled within transactions that SQLite does not end by itself.
-class Load {
+// A table that is filled within transactions that SQLite does not end by itself.
+class Load : public TableSession {
  public:
-  explicit Load(std::size_t flush_bytes = 2000) : db_(file_.path()) {
-    TableOptions options = make_options();
-    options.flush_bytes = flush_bytes;
-    begin();
-    table_ = Collection::create(db_.get(), "main", "t", options);
-    commit();
-  }
-  ~Load() {
-    if (sqlite3_get_autocommit(db_.get()) == 0) db_.run("ROLLBACK");
-    table_->rollback();
-  }
+  explicit Load(std::size_t flush_bytes = 2000)
+      : TableSession(make_options(4, kSegmentRows, flush_bytes)) {}
 
-  Database& db() { return db_; }
-  Collection& table() { return *table_; }
-  void begin() {
-    db_.run("BEGIN IMMEDIATE");
-    if (table_ != nullptr) table_->begin();
-  }
-  void commit() {
-    table_->sync();
-    db_.run("COMMIT");
-    table_->commit();
-  }
   void savepoint(int n) {
-    db_.run("SAVEPOINT s" + std::to_string(n));
-    table_->savepoint(n);
+    db().run("SAVEPOINT s" + std::to_string(n));
+    table().savepoint(n);
   }
   void rollback_to(int n) {
-    db_.run("ROLLBACK TO s" + std::to_string(n));
-    table_->rollback_to(n);
+    db().run("ROLLBACK TO s" + std::to_string(n));
+    table().rollback_to(n);
   }
   void insert(int rows) {
     for (int i = 0; i < rows; ++i) {
       const TestRow row{{std::string(16, '\0')}, {std::to_string(next_)}, {}};
-      const BorrowedRow borrowed(table_->options().layout, row, next_);
-      const bool inserted = table_->insert(borrowed.get(), OnConflict::kAbort).has_value();
-      REQUIRE(inserted);
+      REQUIRE(insert_row(row, next_).has_value());
       expected_.insert(next_++);
     }
   }
   void erase(RowId rowid) {
-    REQUIRE(table_->erase(rowid));
+    REQUIRE(table().erase(rowid));
     expected_.erase(rowid);
   }
   const std::set<RowId>& expected() const { return expected_; }
   void expect(std::set<RowId> rowids) { expected_ = std::move(rowids); }
 
-  void compare() { compare_with(*table_); }
+  void compare() { compare_with(table()); }
   // The same as somebody sees it who has only the file.
   void compare_file() {
-    Database other(file_.path());
+    Database other(path());
     const auto opened = Collection::open(other.get(), "main", "t", make_options());
     other.run("BEGIN");
     compare_with(*opened);
     CHECK(opened->integrity_check().empty());
     other.run("COMMIT");
   }
-  std::int64_t entries() { return db_.integer("SELECT count(*) FROM t_segments"); }
-  std::int64_t tail_rows() { return db_.integer("SELECT count(*) FROM t_tail"); }
-  std::int64_t blocks() { return db_.integer("SELECT count(*) FROM t_blocks"); }
+  std::int64_t entries() { return db().integer("SELECT count(*) FROM t_segments"); }
+  std::int64_t tail_rows() { return db().integer("SELECT count(*) FROM t_tail"); }
+  std::int64_t blocks() { return db().integer("SELECT count(*) FROM t_blocks"); }
 
  private:
   void compare_with(Collection& table) {
@@ -96,9 +75,6 @@ class Load {
     CHECK(found == expected_);
   }
 
-  TemporaryFile file_;
-  Database db_;
-  std::shared_ptr<Collection> table_;
   std::set<RowId> expected_;
   RowId next_ = 1;
 };

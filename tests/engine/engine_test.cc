@@ -8,52 +8,17 @@
 namespace warplite::engine {
 namespace {
 
-// One table on one connection, driven statement by statement.
-class Session {
+class Session : public TableSession {
  public:
-  explicit Session(const TableOptions& options) : options_(options), db_(file_.path()) {
-    begin();
-    table_ = Collection::create(db_.get(), "main", "t", options_);
-    commit();
-  }
-  ~Session() {
-    sqlite3_rollback_hook(db_.get(), nullptr, nullptr);
-    if (sqlite3_get_autocommit(db_.get()) == 0) db_.run("ROLLBACK");
-    table_->rollback();
-  }
-
-  Database& db() { return db_; }
-  Collection& table() { return *table_; }
-  const TableOptions& options() const { return options_; }
-
-  void begin() {
-    db_.run("BEGIN IMMEDIATE");
-    if (table_ != nullptr) table_->begin();
-  }
-  void commit() {
-    table_->sync();
-    db_.run("COMMIT");
-    table_->commit();
-  }
-  void rollback() {
-    db_.run("ROLLBACK");
-    table_->rollback();
-  }
+  using TableSession::TableSession;
+  ~Session() { sqlite3_rollback_hook(db().get(), nullptr, nullptr); }
 
   RowId insert(std::optional<RowId> rowid = std::nullopt, const std::string& tenant = "x") {
-    std::string vector(16, '\0');
-    TestRow row{{vector, std::nullopt}, {"1", "word"}, {}};
-    if (!options_.layout.partitions.empty()) row.plains.push_back(tenant);
-    const BorrowedRow borrowed(options_.layout, row, rowid);
-    return *table_->insert(borrowed.get(), OnConflict::kAbort);
+    TestRow row{{std::string(16, '\0'), std::nullopt}, {"1", "word"}, {}};
+    if (!options().layout.partitions.empty()) row.plains.push_back(tenant);
+    return *insert_row(row, rowid);
   }
-  std::size_t rows() { return contents_of(*table_->view()).size(); }
-
- private:
-  TableOptions options_;
-  TemporaryFile file_;
-  Database db_;
-  std::shared_ptr<Collection> table_;
+  std::size_t rows() { return contents_of(*table().view()).size(); }
 };
 
 TEST_CASE("a full disk in the middle of a flush loses nothing that was committed") {

@@ -30,50 +30,27 @@ std::string text_of(RowId rowid, std::size_t bytes) {
   return text;
 }
 
-class Texts {
+class Texts : public TableSession {
  public:
-  explicit Texts(bool partition) : options_(make_options(partition)), db_(file_.path()) {
-    begin();
-    table_ = Collection::create(db_.get(), "main", "t", options_);
-    commit();
-  }
-  ~Texts() {
-    if (sqlite3_get_autocommit(db_.get()) == 0) db_.run("ROLLBACK");
-    table_->rollback();
-  }
+  explicit Texts(bool partition) : TableSession(make_options(partition)) {}
 
-  Collection& table() { return *table_; }
-  void begin() {
-    db_.run("BEGIN IMMEDIATE");
-    if (table_ != nullptr) table_->begin();
-  }
-  void commit() {
-    table_->sync();
-    db_.run("COMMIT");
-    table_->commit();
-  }
   void insert(std::size_t bytes) {
     const RowId rowid = next_++;
     const TestRow row{
         {std::string(16, '\0')}, {text_of(rowid, bytes), std::to_string(rowid % 3)}, {}};
-    const BorrowedRow borrowed(options_.layout, row, rowid);
-    REQUIRE(table_->insert(borrowed.get(), OnConflict::kAbort).has_value());
+    REQUIRE(insert_row(row, rowid).has_value());
     expected_[rowid] = row;
   }
   void compare() {
-    CHECK(contents_of(*table_->view()) == expected_);
-    CHECK(table_->integrity_check().empty());
+    CHECK(contents_of(*table().view()) == expected_);
+    CHECK(table().integrity_check().empty());
   }
-  std::int64_t longest_block() { return db_.integer("SELECT max(length(data)) FROM t_blocks"); }
-  std::int64_t segments() { return db_.integer("SELECT count(*) FROM t_segments"); }
-  std::int64_t newest() { return db_.integer("SELECT max(id) FROM t_segments"); }
-  std::int64_t tail_texts() { return db_.integer("SELECT total(length(c0)) FROM t_tail"); }
+  std::int64_t longest_block() { return db().integer("SELECT max(length(data)) FROM t_blocks"); }
+  std::int64_t segments() { return db().integer("SELECT count(*) FROM t_segments"); }
+  std::int64_t newest() { return db().integer("SELECT max(id) FROM t_segments"); }
+  std::int64_t tail_texts() { return db().integer("SELECT total(length(c0)) FROM t_tail"); }
 
  private:
-  const TableOptions options_;
-  TemporaryFile file_;
-  Database db_;
-  std::shared_ptr<Collection> table_;
   Contents expected_;
   RowId next_ = 1;
 };

@@ -10,6 +10,7 @@
 #include <optional>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/collection.h"
@@ -137,5 +138,50 @@ inline TableOptions make_options(const Variant& variant) {
   options.flush_bytes = variant.flush_bytes;
   return options;
 }
+
+// One table on one connection, driven statement by statement. What a transaction that a test leaves
+// open has done is rolled back.
+class TableSession {
+ public:
+  explicit TableSession(TableOptions options) : options_(std::move(options)), db_(file_.path()) {
+    begin();
+    table_ = Collection::create(db_.get(), "main", "t", options_);
+    commit();
+  }
+  ~TableSession() {
+    if (sqlite3_get_autocommit(db_.get()) == 0) db_.run("ROLLBACK");
+    table_->rollback();
+  }
+
+  const std::string& path() const { return file_.path(); }
+  Database& db() { return db_; }
+  Collection& table() { return *table_; }
+  const TableOptions& options() const { return options_; }
+
+  void begin() {
+    db_.run("BEGIN IMMEDIATE");
+    if (table_ != nullptr) table_->begin();
+  }
+  void commit() {
+    table_->sync();
+    db_.run("COMMIT");
+    table_->commit();
+  }
+  void rollback() {
+    db_.run("ROLLBACK");
+    table_->rollback();
+  }
+  // Nothing: a conflict.
+  std::optional<RowId> insert_row(const TestRow& row, std::optional<RowId> rowid) {
+    const BorrowedRow borrowed(options_.layout, row, rowid);
+    return table_->insert(borrowed.get(), OnConflict::kAbort);
+  }
+
+ private:
+  const TableOptions options_;
+  testing::TemporaryFile file_;
+  Database db_;
+  std::shared_ptr<Collection> table_;
+};
 
 }  // namespace warplite::engine

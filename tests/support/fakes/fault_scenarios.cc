@@ -43,6 +43,12 @@ const std::vector<Scenario> kRows{
       "SELECT rowid FROM warp_range_search('t', 'e', '[1,1,1,1]', 5, '{\"device\":\"cpu\"}')"}},
     {"arrays",
      {"SELECT k, hex(rowids), hex(distances) FROM warp_knn_arrays('t', 'e', zeroblob(48), 5)"}},
+    {"arrays of tables",
+     {"CREATE VIRTUAL TABLE v USING warp(e FLOAT[4], n INTEGER)",
+      "INSERT INTO v(e) SELECT e FROM t WHERE n = 3",
+      "SELECT k, hex(rowids), hex(distances) FROM warp_knn_arrays('t', 'e', zeroblob(48), 5, "
+      "'{\"also\":[\"v\"]}')",
+      "DROP TABLE v"}},
     {"function joins",
      {"SELECT * FROM warp_knn_join('t', 'e', 'SELECT rowid, e FROM t WHERE n = 7', 3)",
       "SELECT * FROM warp_range_join('t', 'e', 'SELECT id, e FROM q', 3)"}},
