@@ -2,11 +2,15 @@
 // order. No multiplication and addition may be fused here.
 #include "cpu/ivf/rabitq_kernels.h"
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
 
 #include "compute/ivf.h"
+#include "cpu/ivf/pq_kernels.h"
+#include "cpu/ivf/rabitq_vbmi.h"
 #include "cpu/runtime/highway_config.h"
 #include "cpu/runtime/targets.h"
 
@@ -15,6 +19,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "cpu/ivf/nibbles-inl.h"
 #include "cpu/ivf/survivors-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -326,29 +331,39 @@ void live(const std::uint32_t* ordinals, std::size_t count, const std::uint64_t*
   }
 }
 
-// `low` of the rows of a group; returns a bit for each that `most` does not rule out.
-template <class Sum>
-HWY_INLINE std::uint32_t lows_of_group(const Sum* sums, const std::uint8_t* biases,
-                                       const RabitqLowTerms& terms, FloatVector (&low)[kPieces]) {
-  const auto* const bias = reinterpret_cast<const std::uint16_t*>(biases);
+// `low` of kLanes rows of a group, from the i-th on.
+HWY_INLINE FloatVector low_of(const std::int32_t* sums, const std::uint16_t* bias, std::size_t i,
+                              const RabitqLowTerms& terms) {
   const auto *const f = bias + kRows, *const g = f + kRows;
-  std::uint32_t within = 0;
-  HWY_UNROLL(2)
-  for (std::size_t p = 0; p < kPieces; ++p) {
-    const std::size_t i = p * kLanes;
-    const FloatVector product =
-        hn::Mul(terms.unit, hn::Sub(load_sums(kFloats, sums + i), terms.middle));
-    const FloatVector score =
-        hn::Add(hn::Add(terms.a, load_bfloats(bias + i)), hn::Mul(load_bfloats(f + i), product));
-    low[p] = hn::Sub(score, hn::Mul(load_bfloats(g + i), terms.norm));
-    within |= not_set(kFloats, hn::Gt(low[p], terms.most)) << i;
-  }
-  return within;
+  const FloatVector product = hn::Mul(
+      terms.unit, hn::Sub(hn::ConvertTo(kFloats, hn::LoadU(kInts, sums + i)), terms.middle));
+  const FloatVector score =
+      hn::Add(hn::Add(terms.a, load_bfloats(bias + i)), hn::Mul(load_bfloats(f + i), product));
+  return hn::Sub(score, hn::Mul(load_bfloats(g + i), terms.norm));
 }
 
-template <class Sum>
-std::size_t find_survivors(const RabitqScores& of, const Sum* sums, float limit, float* lows,
-                           std::uint32_t* places) {
+// All groups by some of the sub-spaces, which 16 bits hold.
+void sum_some(const RabitqScores& of, std::uint32_t first, std::uint32_t m, std::int32_t* out) {
+  const compute::RabitqGroup group(of.m);
+  const std::uint8_t* const entries = of.entries + first * 16;
+  of.for_each_group([&](std::size_t g) {
+    nibbles::sum_group<1>(&entries, of.groups + g * group.size + first * 16, m, g * kRows, &out);
+  });
+}
+
+void sums(const RabitqScores& of, std::int32_t* out) {
+  sum_some(of, 0, std::min(kSummedSpaces, of.m), out);
+  for (std::uint32_t s = kSummedSpaces; s < of.m; s += kSummedSpaces) {
+    std::int32_t more[32 * kRows];
+    sum_some(of, s, std::min(kSummedSpaces, of.m - s), more);
+    of.for_each_group([&](std::size_t g) {
+      for (std::size_t i = g * kRows; i < (g + 1) * kRows; ++i) out[i] += more[i];
+    });
+  }
+}
+
+std::size_t survivors(const RabitqScores& of, const std::int32_t* sums, float limit, float* lows,
+                      std::uint32_t* places) {
   const compute::RabitqGroup group(of.m);
   // Sums and what is subtracted are below 2^24: the difference is exact.
   const RabitqLowTerms terms{hn::Set(kFloats, of.unit), hn::Set(kFloats, of.norm),
@@ -357,17 +372,24 @@ std::size_t find_survivors(const RabitqScores& of, const Sum* sums, float limit,
   const std::uint8_t* const biases = of.groups + group.bias;
   const std::uint32_t* const live = of.live;
   std::size_t found = 0;
-  for (std::uint32_t which = of.which; which != 0; which &= which - 1) {
-    const auto g = static_cast<std::size_t>(std::countr_zero(which));
+  of.for_each_group([&](std::size_t g) {
     const std::uint32_t counts = live == nullptr ? ~std::uint32_t{0} : live[g];
     const std::size_t first = g * kRows;
+    const auto* const bias = reinterpret_cast<const std::uint16_t*>(biases + g * group.size);
+    RowsWithin<kPieces> within;
     FloatVector low[kPieces];
-    const std::uint32_t within = lows_of_group(sums + first, biases + g * group.size, terms, low) & counts;
-    if (within == 0) continue;
-    for (std::size_t p = 0; p < kPieces; ++p)
+    HWY_UNROLL(2)
+    for (std::size_t p = 0; p < kPieces; ++p) {
+      low[p] = low_of(sums + first, bias, p * kLanes, terms);
+      within.set(kFloats, p, hn::Not(hn::Gt(low[p], terms.most)));
+    }
+    if (within.none(kFloats, counts)) return;
+    HWY_UNROLL(2)
+    for (std::size_t p = 0; p < kPieces; ++p) {
       hn::StoreU(low[p], kFloats, lows + first + p * kLanes);
-    found += write_places(within, first, places + found);
-  }
+    }
+    found += within.write(kFloats, counts, first, places + found);
+  });
   return found;
 }
 
@@ -376,16 +398,18 @@ void dots(const std::int8_t* elements, const std::uint8_t* const* planes, std::s
   for (std::size_t i = 0; i < n; ++i) out[i] = dot(elements, planes[i], count, dim);
 }
 
-std::size_t survivors(const RabitqScores& of, float limit, float* lows, std::uint32_t* places) {
-  return find_by_sums(
-      of, [&](const auto* sums) { return find_survivors(of, sums, limit, lows, places); });
-}
-
 }  // namespace
 
 void fill_rabitq(RabitqKernels& kernels) {
-  kernels = {distances, tables, live, survivors, dots};
+  kernels = {distances, tables, live, sums, survivors, dots};
 }
+
+#if HWY_TARGET == HWY_AVX3
+void fill_rabitq_vbmi(RabitqKernels& kernels) {
+  fill_rabitq(kernels);
+  kernels.sums = rabitq_sums_vbmi;
+}
+#endif
 
 }  // namespace HWY_NAMESPACE
 }  // namespace warplite::cpu
@@ -395,7 +419,8 @@ HWY_AFTER_NAMESPACE();
 namespace warplite::cpu {
 
 const RabitqKernels& rabitq_kernels() {
-  static const KernelTables<RabitqKernels> tables{WARPLITE_EACH_TARGET(fill_rabitq)};
+  static const KernelTables<RabitqKernels> tables{
+      WARPLITE_EACH_TARGET_AND_VBMI(fill_rabitq, fill_rabitq_vbmi)};
   return tables.active();
 }
 

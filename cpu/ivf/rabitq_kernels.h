@@ -3,6 +3,7 @@
 // Threads: the functions keep no state.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -19,13 +20,20 @@ struct RabitqTables {
 
 // Positions of a run that are scored together, whole groups of them.
 struct RabitqScores {
-  const std::uint16_t* sums = nullptr;  // or, of more than kSummedSpaces, `wide`
-  const std::uint32_t* wide = nullptr;
-  const std::uint8_t* groups = nullptr;  // RabitqGroup of the first
-  const std::uint32_t* live = nullptr;   // a bit for each row of a group that counts; null: all do
+  const std::uint8_t* groups = nullptr;   // RabitqGroup of the first
+  const std::uint32_t* live = nullptr;    // a bit for each row of a group that counts; null: all do
+  const std::uint8_t* entries = nullptr;  // of RabitqTables
   std::uint32_t m = 0;
   std::uint32_t which = 0;          // a bit for each group with rows that count, at most 32 groups
   float unit = 0, norm = 0, a = 0;  // norm 0: low is the score of the signs
+
+  // Calls body(g) with each group with rows that count.
+  template <class Body>
+  void for_each_group(const Body& body) const {
+    for (std::uint32_t left = which; left != 0; left &= left - 1) {
+      body(static_cast<std::size_t>(std::countr_zero(left)));
+    }
+  }
 };
 
 struct RabitqKernels {
@@ -42,10 +50,13 @@ struct RabitqKernels {
   void (*live)(const std::uint32_t* ordinals, std::size_t count, const std::uint64_t* bits,
                std::uint32_t first, std::uint32_t* out) = nullptr;
 
-  // Writes the places in ascending order where `low` does not exceed `limit` or is NaN, with
-  // lows[place], and returns their number.
-  std::size_t (*survivors)(const RabitqScores& of, float limit, float* lows,
-                           std::uint32_t* places) = nullptr;
+  // out[place] = Σ T.
+  void (*sums)(const RabitqScores& of, std::int32_t* out) = nullptr;
+
+  // Writes the places in ascending order where `low` does not exceed `limit` or is NaN, and
+  // lows[place], and returns their number. There is room for all places.
+  std::size_t (*survivors)(const RabitqScores& of, const std::int32_t* sums, float limit,
+                           float* lows, std::uint32_t* places) = nullptr;
 
   // out[i] = Σ e·v over planes[i], [count][plane_bytes(dim)], the highest bit first; kPlaneSlack
   // bytes behind them may be read.

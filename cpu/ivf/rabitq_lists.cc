@@ -39,11 +39,9 @@ RabitqLists::RabitqLists(const compute::IvfShape& shape, bool product)
       group_(shape.m),
       product_(product),
       kernels_(rabitq_kernels()),
-      sums_kernels_(pq_kernels()),
       record_(compute::RabitqRecord::size(shape.dim, shape.planes)),
       signs_weight_(static_cast<float>(1u << (shape.planes - 1)) / 2),
-      scratch_(round_up(shape.dim) * sizeof(float)),
-      wide_(shape.m > kSummedSpaces ? kRows : 0) {
+      scratch_(round_up(shape.dim) * sizeof(float)) {
   for (Entered& entered : entered_) entered.survivors.reserve(kRows);
   nearest_.reserve(kRows);
   if (shape.planes < compute::kSignsAsElements) return;
@@ -88,8 +86,7 @@ void RabitqLists::scan(const Span& span) {
   Entered& entered = entered_[turn_];
   const Tables& tables = entered.tables;
   RabitqScores scores;
-  scores.sums = sums_.data();
-  scores.wide = wide_.empty() ? nullptr : wide_.data();
+  scores.entries = tables.kernel.entries;
   scores.m = shape_.m;
   scores.unit = tables.kernel.unit;
   scores.norm = shape_.planes == 1 ? 0 : tables.kernel.norm;
@@ -101,9 +98,10 @@ void RabitqLists::scan(const Span& span) {
     if (span.live != nullptr) scores.live = span.live + (at - span.begin) / kGroupRows;
     scores.which = scores.live == nullptr ? ~std::uint32_t{0} >> (32 - groups)
                                           : LiveGroups::bits(scores.live, groups);
-    sum(scores, groups, tables.kernel);
+    kernels_.sums(scores, sums_.data());
     const float limit = entered.candidates->limit();
-    std::size_t found = kernels_.survivors(scores, limit, lows_.data(), places_.data());
+    std::size_t found =
+        kernels_.survivors(scores, sums_.data(), limit, lows_.data(), places_.data());
     const Chunk chunk{span, at, scores.groups};
     if (std::isinf(limit)) found = find_limit(chunk, found, entered);
     for (std::size_t i = 0; i < found; ++i) keep(chunk, places_[i], entered.survivors);
@@ -117,38 +115,13 @@ void RabitqLists::end() {
   look_closer(entered_[turn_]);
 }
 
-// Adds the entries of groups with rows that count.
-void RabitqLists::sum(const RabitqScores& of, std::size_t count, const RabitqTables& tables) {
-  if (of.live == nullptr) return sum_groups(of.groups, count, 0, tables);
-  for (const std::size_t g : LiveGroups(of.live, count)) {
-    sum_groups(of.groups + g * group_.size, 1, g * kGroupRows, tables);
-  }
-}
-
-// Adds the entries into sums_, or into wide_ when 16 bits do not hold them, from `first` on.
-void RabitqLists::sum_groups(const std::uint8_t* groups, std::size_t count, std::size_t first,
-                             const RabitqTables& tables) {
-  std::uint16_t* const sums = sums_.data() + first;
-  if (wide_.empty()) {
-    return sums_kernels_.sum_nibbles(tables.entries, groups, group_.size, shape_.m, count, sums);
-  }
-  std::uint32_t* const wide = wide_.data() + first;
-  const std::size_t n = count * kGroupRows;
-  std::fill_n(wide, n, 0u);
-  for (std::uint32_t s = 0; s < shape_.m; s += kSummedSpaces) {
-    sums_kernels_.sum_nibbles(tables.entries + s * 16, groups + s * 16, group_.size,
-                             std::min(kSummedSpaces, shape_.m - s), count, sums);
-    for (std::size_t i = 0; i < n; ++i) wide[i] += sums[i];
-  }
-}
-
 // Keeps the row of a place for later, when memory has brought it.
 void RabitqLists::keep(const Chunk& chunk, std::uint32_t place, std::vector<Survivor>& out) const {
   Survivor row;
   row.record = chunk.span.run->records + (std::size_t{chunk.position} + place) * record_;
   row.group = chunk.groups + std::size_t{place / kGroupRows} * group_.size;
   row.low = lows_[place];
-  row.sum = wide_.empty() ? sums_[place] : static_cast<std::int32_t>(wide_[place]);
+  row.sum = sums_[place];
   row.place = place % kGroupRows;
   row.first = chunk.span.first;
   prefetch(row.record, record_);

@@ -12,7 +12,6 @@
 #include "compute/ivf.h"
 #include "core/bytes.h"
 #include "cpu/ivf/candidates.h"
-#include "cpu/ivf/pq_kernels.h"
 #include "cpu/ivf/rabitq_kernels.h"
 
 namespace warplite::cpu {
@@ -87,9 +86,6 @@ class RabitqLists {
     const std::uint8_t* groups;  // that they are in
   };
 
-  void sum(const RabitqScores& of, std::size_t count, const RabitqTables& tables);
-  void sum_groups(const std::uint8_t* groups, std::size_t count, std::size_t first,
-                  const RabitqTables& tables);
   void keep(const Chunk& chunk, std::uint32_t place, std::vector<Survivor>& out) const;
   std::size_t find_limit(const Chunk& chunk, std::size_t found, const Entered& entered);
   float low_of_some(std::size_t found, std::size_t some) const;
@@ -104,14 +100,12 @@ class RabitqLists {
   const compute::RabitqGroup group_;
   const bool product_;
   const RabitqKernels& kernels_;
-  const PqKernels& sums_kernels_;
   const std::uint32_t record_;  // bytes
   const float signs_weight_;    // 2^(B−2)
   Bytes scratch_;  // of tables
   std::array<float, kRows> lows_;
-  std::array<std::uint16_t, kRows> sums_;
+  std::array<std::int32_t, kRows> sums_;
   std::array<std::uint32_t, kRows> places_;
-  std::vector<std::uint32_t> wide_;
   Entered entered_[2];  // the list that was entered last, and the one before
   int turn_ = 0;        // which of them is the last
   std::vector<Survivor> nearest_;

@@ -10,6 +10,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include <hwy/highway.h>
 
@@ -58,6 +59,56 @@ HWY_INLINE std::size_t write_places(std::uint32_t within, std::size_t first,
   }
   return found;
 }
+
+// Which rows are near enough, of `Pieces` vectors that follow each other, at most 32 rows.
+template <std::size_t Pieces>
+class RowsWithin {
+ public:
+  template <class Lanes, class Mask>
+  HWY_INLINE void set(Lanes lanes, std::size_t piece, Mask within) {
+    namespace hn = hwy::HWY_NAMESPACE;
+    std::uint8_t bytes[8] = {};
+    hn::StoreMaskBits(lanes, within, bytes);
+    bits_ |= (std::uint32_t{bytes[0]} | std::uint32_t{bytes[1]} << 8)
+             << (piece * hn::MaxLanes(lanes));
+  }
+
+  // Says that no row is near enough and counts; where vectors are long nothing, since the branch
+  // would be foreseen wrongly for every other group, and takes longer than what it spares.
+  template <class Lanes>
+  HWY_INLINE bool none(Lanes, std::uint32_t counts) const {
+    return hwy::HWY_NAMESPACE::MaxLanes(Lanes()) < 16 && (bits_ & counts) == 0;
+  }
+
+  // Writes `first` plus the number of each row that is near enough and counts; returns how many
+  // they are. There is room for all.
+  template <class Lanes>
+  HWY_INLINE std::size_t write(Lanes, std::uint32_t counts, std::size_t first,
+                               std::uint32_t* places) const {
+    namespace hn = hwy::HWY_NAMESPACE;
+    const std::uint32_t bits = bits_ & counts;
+    if constexpr (hn::MaxLanes(Lanes()) < 16) {
+      return write_places(bits, first, places);
+    } else {
+      const hn::RebindToUnsigned<Lanes> words;
+      std::uint32_t* at = places;
+      HWY_UNROLL(2)
+      for (std::size_t p = 0; p < Pieces; ++p) {
+        const auto piece = static_cast<std::uint16_t>(bits >> (p * 16));
+        std::uint8_t bytes[8] = {};
+        std::memcpy(bytes, &piece, sizeof piece);
+        const auto start = hn::Set(words, static_cast<std::uint32_t>(first + p * 16));
+        const auto rows = hn::Add(start, hn::Iota(words, 0));
+        hn::StoreU(hn::Compress(rows, hn::LoadMaskBits(words, bytes)), words, at);
+        at += std::popcount(piece);
+      }
+      return static_cast<std::size_t>(at - places);
+    }
+  }
+
+ private:
+  std::uint32_t bits_ = 0;
+};
 
 }  // namespace HWY_NAMESPACE
 }  // namespace warplite::cpu

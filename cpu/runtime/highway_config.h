@@ -11,7 +11,9 @@
 #define HWY_IS_DEBUG_BUILD 0
 
 // One function of a file of kernels for each target, in the order of Target; null when that target
-// is not compiled. They are in the namespace that HWY_NAMESPACE is in.
-#define WARPLITE_EACH_TARGET(function)                                                        \
-  {HWY_CHOOSE_AVX3(function), HWY_CHOOSE_AVX2(function), HWY_CHOOSE_SSE4(function),           \
-   HWY_CHOOSE_NEON(function), HWY_CHOOSE_FALLBACK(function)}
+// is not compiled. They are in the namespace that HWY_NAMESPACE is in. A file may have `vbmi` of its
+// own, in AVX3's namespace.
+#define WARPLITE_EACH_TARGET_AND_VBMI(function, vbmi)                                         \
+  {HWY_CHOOSE_AVX3(vbmi),     HWY_CHOOSE_AVX3(function), HWY_CHOOSE_AVX2(function),           \
+   HWY_CHOOSE_SSE4(function), HWY_CHOOSE_NEON(function), HWY_CHOOSE_FALLBACK(function)}
+#define WARPLITE_EACH_TARGET(function) WARPLITE_EACH_TARGET_AND_VBMI(function, function)

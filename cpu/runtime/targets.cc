@@ -49,6 +49,7 @@ bool machine_has_neon() {
 class Targets {
  public:
   Targets() {
+    add(Target::kAvx3Vbmi, "AVX3_VBMI", instruction_sets().vbmi);
     add(Target::kAvx3, "AVX3", instruction_sets().avx512);
     add(Target::kAvx2, "AVX2", instruction_sets().avx2);
     add(Target::kSse4, "SSE4", instruction_sets().sse4);

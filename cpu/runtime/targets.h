@@ -15,16 +15,16 @@
 namespace warplite::cpu {
 
 // Best first.
-enum class Target : std::uint8_t { kAvx3, kAvx2, kSse4, kNeon, kFallback };
-inline constexpr std::size_t kTargets = 5;
+enum class Target : std::uint8_t { kAvx3Vbmi, kAvx3, kAvx2, kSse4, kNeon, kFallback };
+inline constexpr std::size_t kTargets = 6;
 
 // The one in use.
 Target active_target();
 // Says whether this build and machine can run it.
 bool can_run(Target target);
 
-// Returns the targets that this build and machine can run, best first ("AVX3", "AVX2", "SSE4",
-// "SSE2", "NEON"). The environment variable WARPLITE_SIMD forces one by name.
+// Returns the targets that this build and machine can run, best first ("AVX3_VBMI", "AVX3", "AVX2",
+// "SSE4", "SSE2", "NEON"). The environment variable WARPLITE_SIMD forces one by name.
 std::vector<std::string> simd_targets();
 // The name of the one in use.
 std::string simd_target();
