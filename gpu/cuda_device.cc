@@ -23,6 +23,7 @@
 #include "gpu/runtime/lane.h"
 #include "gpu/scan/scan.h"
 #include "gpu/scan/scan_search.h"
+#include "gpu/sparse/search.h"
 
 namespace warplite::gpu {
 namespace {
@@ -155,6 +156,17 @@ class CudaDevice : public compute::Device {
     });
   }
 
+  bool supports_sparse() const override { return true; }
+
+  Status sparse_nearest(const compute::SparseWork& work, compute::HitTable& best) override {
+    if (best.k() == 0) return {};
+    return search_sparse(work, best);
+  }
+
+  Status sparse_within(const compute::SparseWork& work, compute::HitLists& out) override {
+    return search_sparse(work, out);
+  }
+
   void text_distances(std::span<const std::uint32_t> text, const compute::MetricTexts& texts,
                       std::uint32_t width, std::uint16_t* out) override {
     if (text_distances_on_host(text, texts, width, out)) return;
@@ -177,6 +189,16 @@ class CudaDevice : public compute::Device {
   }
 
  private:
+  template <typename Results>
+  Status search_sparse(const compute::SparseWork& work, Results& found) {
+    if (work.queries.empty() || work.tiles.empty()) return {};
+    return guarded([&] {
+      const Gpu::Borrowed lane = gpu_.lane(work.cancellation);
+      compute::SparseResults results(work, found);
+      SparseSearch(*lane, work, results).run();
+    });
+  }
+
   Status search(const compute::Workload& work, compute::HitTable& best) {
     return guarded([&] {
       for_each_set(work, [&](Lane& lane, const RowSet& rows, const RowTable& table) {

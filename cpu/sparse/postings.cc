@@ -11,16 +11,11 @@
 namespace warplite::cpu {
 namespace {
 
+using compute::kMostSparseUnits;
 using compute::kSparseRange;
+using compute::SparseResults;
 using compute::SparseTile;
 
-// What all that adds can come to, in units; counters hold a little more.
-constexpr double kMostUnits = 32000;
-// Beyond, rounding takes so much that most rows would be compared.
-constexpr std::size_t kMostLists = 512;
-constexpr double kMostMargin = 8000;
-// 254/256 of it is what a counter holds.
-constexpr double kMostWeight = 33000;
 // Columns that are added between looks at whether a range can still hold a hit.
 constexpr std::size_t kColumnsAtOnce = 3;
 // Candidates that are worth a look at which of them can be dropped.
@@ -53,11 +48,11 @@ bool PostingSearch::search(const SparseTile& tile, std::size_t q,
   std::swap(plan_, next_);
   if (plan_.tile != &tile || plan_.query != q) find_lists(tile, q, plan_);
   look_ahead(upcoming);
-  if (plan_.lists.size() + plan_.columns.size() > kMostLists || !set_unit()) return false;
+  if (!set_scale()) return false;
   compared_.assign(words(tile.rows), 0);
   hits_.clear();
   const double floor = std::max(1.0, floor_of(results_.limit(q)));
-  if (floor <= kMostUnits) {
+  if (floor <= kMostSparseUnits) {
     floor_ = static_cast<std::int16_t>(floor);
     candidates_.clear();
     cut_at_ = 2 * results_.k() + kLeastCut;
@@ -148,41 +143,29 @@ void PostingSearch::find_list(const Postings& postings, std::uint32_t key, doubl
 }
 
 // Says whether counters can tell rows apart.
-bool PostingSearch::set_unit() {
+bool PostingSearch::set_scale() {
   double most = 0, least = 0;
-  std::size_t added = 0;
+  std::uint32_t added = 0;
   const auto each_list = [this](const auto& visit) {
     for (List& list : plan_.columns) visit(list);
     for (List& list : plan_.lists) visit(list);
   };
   each_list([&](const List& list) {
-    (list.taken_off ? least : most) += 255 * list.each;
+    (list.taken_off ? least : most) += compute::kMostSparseImpact * list.each;
     added += list.taken_off ? 0 : 1;
   });
-  unit_ = most / kMostUnits;
-  margin_ = 0;
-  if (most == 0) return true;  // nothing adds: no row is nearer than one that has nothing in common
-  // Each product is rounded down; the sum S itself is rounded, too.
-  const double rounding = static_cast<double>(plan_.lists.size() + plan_.columns.size()) *
-                          std::numeric_limits<double>::epsilon() * (most + least);
-  margin_ = static_cast<double>(added) + 2 + rounding / unit_;
-  spread_ = 0;
-  each_list([&](List& list) {
-    const double weight = 256 * list.each / unit_;
-    list.weight = static_cast<std::uint16_t>(
-        std::min(list.taken_off ? std::floor(weight) : std::ceil(weight), kMostWeight));
-    spread_ += list.each / unit_ + 2;
-  });
-  spread_ += rounding / unit_;
-  // Counters do not fall without end.
-  if (least > most) spread_ = std::numeric_limits<double>::infinity();
-  return unit_ > std::numeric_limits<double>::min() && margin_ < kMostMargin;
+  const std::size_t lists = plan_.lists.size() + plan_.columns.size();
+  if (lists > compute::kMostSparseLists) return false;
+  scale_ = compute::sparse_scale(most, least, added, static_cast<std::uint32_t>(lists));
+  if (scale_.unit == 0) return true;
+  each_list([&](List& list) { list.weight = scale_.weight(list.each, list.taken_off); });
+  return scale_.serves();
 }
 
 // Returns the counter below which a row is farther than `distance`.
 double PostingSearch::floor_of(double distance) const {
-  if (unit_ == 0) return distance >= 0 ? 0 : kMostUnits + 1;
-  return std::floor(-distance / unit_ - margin_);
+  if (scale_.unit == 0) return distance >= 0 ? 0 : kMostSparseUnits + 1;
+  return std::floor(-distance / scale_.unit - scale_.margin);
 }
 
 void PostingSearch::add_lists(const Postings& postings) {
@@ -275,8 +258,8 @@ void PostingSearch::raise_floor() {
   std::nth_element(candidates_.begin(), kth, candidates_.end(),
                    [](const Candidate& a, const Candidate& b) { return a.counter > b.counter; });
   // k rows have at least such an S, in units.
-  const double reached = static_cast<double>(kth->counter) - spread_;
-  const double floor = std::floor(reached - margin_);
+  const double reached = static_cast<double>(kth->counter) - scale_.spread;
+  const double floor = std::floor(reached - scale_.margin);
   if (floor > floor_) {
     floor_ = static_cast<std::int16_t>(floor);
     std::erase_if(candidates_, [&](const Candidate& some) { return some.counter < floor_; });
@@ -326,7 +309,7 @@ void PostingSearch::compare_candidates(const SparseTile& tile) {
 // Says whether no row whose counter is not above 0 can be a hit.
 bool PostingSearch::is_done() const {
   const double limit = results_.limit(query_);
-  return unit_ == 0 ? limit < 0 : limit < -(margin_ + 1) * unit_;
+  return scale_.unit == 0 ? limit < 0 : limit < -(scale_.margin + 1) * scale_.unit;
 }
 
 // Rows that have nothing in common with the query are at distance 0, the rest of the others is

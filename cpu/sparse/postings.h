@@ -1,9 +1,7 @@
 // Searches the postings of a tile for the rows that may be among a query's nearest, and compares
 // those by their stored values.
 //
-// Counters are sums of impacts times weights in whole units, rounded such that what a row's sum S of
-// products may be is at most its counter and a margin: impacts are rounded up where they add, down
-// where they take off. So rows whose counter is below a floor are ruled out, and the floor follows
+// Rows whose counter (compute/sparse_scale.h) is below a floor are ruled out, and the floor follows
 // from the distance that no hit exceeds. Ranges of rows in which no sum can reach it are passed over
 // by their largest impacts.
 // Threads: a PostingSearch is one thread's.
@@ -16,15 +14,16 @@
 
 #include "compute/sparse.h"
 #include "compute/sparse_postings.h"
+#include "compute/sparse_results.h"
+#include "compute/sparse_scale.h"
 #include "cpu/runtime/item_loop.h"
 #include "cpu/sparse/kernels.h"
-#include "cpu/sparse/results.h"
 
 namespace warplite::cpu {
 
 class PostingSearch {
  public:
-  PostingSearch(const compute::SparseWork& work, SparseResults& results, ItemLoop& loop,
+  PostingSearch(const compute::SparseWork& work, compute::SparseResults& results, ItemLoop& loop,
                 unsigned thread);
 
   struct Upcoming {
@@ -64,7 +63,7 @@ class PostingSearch {
   void find_lists(const compute::SparseTile& tile, std::size_t q, Plan& plan) const;
   static void find_list(const Postings& postings, std::uint32_t key, double weight, bool taken_off,
                         Plan& plan);
-  bool set_unit();
+  bool set_scale();
   void add_lists(const Postings& postings);
   void bound_ranges(std::size_t ranges);
   bool add_columns(std::uint32_t range);
@@ -81,7 +80,7 @@ class PostingSearch {
   void mark_rows(const Postings& postings);
 
   const compute::SparseWork& work_;
-  SparseResults& results_;
+  compute::SparseResults& results_;
   ItemLoop& loop_;
   const unsigned thread_;
   const SparseKernels& kernels_;
@@ -90,8 +89,7 @@ class PostingSearch {
   Plan plan_, next_;
   // Those that add come first, by what they add at most; maxima are of these.
   std::vector<SparseColumn> columns_, maxima_;
-  double unit_ = 0, margin_ = 0;  // a unit of counters, and units
-  double spread_ = 0;             // a counter is at most so many units above S
+  compute::SparseScale scale_;
   std::int16_t floor_ = 1;
   std::vector<std::int16_t> counters_;
   std::vector<std::int16_t> bounds_;  // [group][range]: what this and the later groups of columns add

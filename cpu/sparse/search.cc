@@ -8,13 +8,14 @@
 
 #include "compute/device.h"
 #include "compute/metric.h"
+#include "compute/sparse_results.h"
 #include "cpu/runtime/item_loop.h"
 #include "cpu/sparse/postings.h"
-#include "cpu/sparse/results.h"
 
 namespace warplite::cpu {
 namespace {
 
+using compute::SparseResults;
 using compute::SparseTile;
 using compute::SparseWork;
 

@@ -37,14 +37,6 @@ class TileSearch {
   }
 
  private:
-  static std::vector<Uploader::Item> uploads(const std::vector<Tile>& tiles) {
-    std::vector<Uploader::Item> items;
-    for (const Tile& tile : tiles) {
-      if (!tile.key.is_null()) items.push_back({tile.key, tile.bytes});
-    }
-    return items;
-  }
-
   Status count(compute::Device& device, const std::vector<Tile>& tiles,
                compute::HitTable& found) const {
     std::vector<std::shared_ptr<const compute::Buffer>> buffers(tiles.size());

@@ -128,6 +128,14 @@ std::vector<Tile> load_tiles(const View& view, const TileMaker& maker,
   return Loader(view, maker, cancellation).load(parts);
 }
 
+std::vector<Uploader::Item> uploads(std::span<const Tile> tiles) {
+  std::vector<Uploader::Item> items;
+  for (const Tile& tile : tiles) {
+    if (!tile.key.is_null()) items.push_back({tile.key, tile.bytes});
+  }
+  return items;
+}
+
 void for_tiles(const View& view, const TileMaker& maker, std::span<const std::uint32_t> parts,
                compute::Cancellation* cancellation,
                const std::function<void(const std::vector<Tile>&)>& body) {

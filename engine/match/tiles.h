@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "engine/residency/residency.h"
+#include "engine/residency/uploader.h"
 #include "engine/table/view.h"
 #include "index/tiles/postings.h"
 
@@ -54,6 +55,9 @@ class TileMaker {
 std::vector<Tile> load_tiles(const View& view, const TileMaker& maker,
                              std::span<const std::uint32_t> parts,
                              compute::Cancellation* cancellation);
+
+// What a device is to hold of them; those of rows that are not sealed are copied with each search.
+std::vector<Uploader::Item> uploads(std::span<const Tile> tiles);
 
 // Calls body(tiles) for all of them, as many at a time as memory should hold.
 void for_tiles(const View& view, const TileMaker& maker, std::span<const std::uint32_t> parts,

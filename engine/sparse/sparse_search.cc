@@ -13,6 +13,7 @@
 #include "engine/residency/attempt.h"
 #include "engine/residency/common_cancellation.h"
 #include "engine/residency/derived_key.h"
+#include "engine/residency/readiness.h"
 #include "engine/residency/residency.h"
 #include "index/tiles/sparse_postings.h"
 
@@ -123,6 +124,19 @@ class SparseSearch {
     return {};
   }
 
+  // About what is read by postings: of a query's entries, half are in so many rows that there is a byte for
+  // every row.
+  double bytes_compared() const {
+    double rows = 0, entries = 0;
+    for (const std::uint32_t part : with_postings_) {
+      rows += static_cast<double>(rows_.part(part).count);
+    }
+    for (const compute::SparseQuery& query : queries_) {
+      entries += static_cast<double>(query.entries().size());
+    }
+    return rows * entries / 2;
+  }
+
   void search(const Ask& ask_device) {
     if (tiles_.empty()) return;
     const std::vector<Tile> postings =
@@ -133,8 +147,10 @@ class SparseSearch {
     work.range = request_.range;
     work.cancellation = request_.cancellation;
     if (request_.report != nullptr) work.counters = &request_.report->counters;
-    Attempt attempt({request_.device, Ability::sparse(), 0, request_.cancellation},
-                    Attempt::Use::kFirst, nullptr);
+    Attempt attempt({request_.device, Ability::sparse(), bytes_compared(), request_.cancellation},
+                    Attempt::Use::kFirst, [&](Attempt::Devices devices) {
+                      return ready(*devices.front(), uploads(postings));
+                    });
     attempt.search([&](compute::Device& device) {
       const Status status = place(device, postings);
       return status.ok() ? ask_device(device, work) : status;

@@ -278,6 +278,26 @@ TEST_CASE("sparse searches of tiles of all rows that they hold") {
   }
 }
 
+TEST_CASE("sparse searches of many tiles for many queries") {
+  Case c;
+  c.tile_rows = std::vector<std::uint32_t>(40, 64);
+  c.queries = 150;
+  check(c);
+}
+
+TEST_CASE("sparse searches for a query of many terms") {
+  Case c;
+  c.tile_rows = {3000, 300};
+  c.terms = 40000;
+  c.row_entries = 200;
+  c.query_entries = 30000;
+  c.queries = 2;
+  for (const Values values : {Values::kWeights, Values::kSigned}) {
+    c.values = values;
+    check(c);
+  }
+}
+
 TEST_CASE("sparse searches add to what a table holds, and end when they are asked to") {
   const Restore restore;
   Case c;

@@ -1,5 +1,5 @@
 // Collects what a search of sparse vectors has found, which its threads share.
-// Threads: any.
+// Threads: any; made by one.
 #pragma once
 
 #include <algorithm>
@@ -11,13 +11,13 @@
 
 #include "compute/sparse.h"
 
-namespace warplite::cpu {
+namespace warplite::compute {
 
 class SparseResults {
  public:
-  SparseResults(const compute::SparseWork& work, compute::HitTable& best)
+  SparseResults(const SparseWork& work, HitTable& best)
       : SparseResults(work, &best, nullptr) {}
-  SparseResults(const compute::SparseWork& work, compute::HitLists& all)
+  SparseResults(const SparseWork& work, HitLists& all)
       : SparseResults(work, nullptr, &all) {}
 
   // How many rows of a query are looked for; 0: all within the range.
@@ -40,7 +40,7 @@ class SparseResults {
   }
 
  private:
-  SparseResults(const compute::SparseWork& work, compute::HitTable* best, compute::HitLists* all)
+  SparseResults(const SparseWork& work, HitTable* best, HitLists* all)
       : range_(work.range), best_(best), all_(all), limits_(work.queries.size()) {
     for (std::size_t q = 0; q < limits_.size(); ++q) {
       limits_[q] = range_.high;
@@ -58,10 +58,10 @@ class SparseResults {
   static constexpr std::size_t kMostSorted = 1024;
 
   const DistanceRange& range_;
-  compute::HitTable* const best_;
-  compute::HitLists* const all_;
+  HitTable* const best_;
+  HitLists* const all_;
   std::vector<std::atomic<double>> limits_;
   std::array<std::mutex, 64> mutexes_;
 };
 
-}  // namespace warplite::cpu
+}  // namespace warplite::compute
