@@ -42,6 +42,7 @@ fi
 echo "== inside the engine"
 "$build/bench/gpu_lab" "$build/warplite_cuda.so" ${GPU_BASE:+--base "$GPU_BASE"} || tests=1
 "$build/bench/gpu_ivf_lab" "$build/warplite_cuda.so" ${GPU_BASE:+--base "$GPU_BASE"} || tests=1
+"$build/bench/gpu_sparse_lab" "$build/warplite_cuda.so" || tests=1
 echo "== through SQL"
 python3 bench/gpu.py --build "$build" --work "$build/gpu-bench" ${GPU_BASE:+--base "$GPU_BASE"} ||
   tests=1
