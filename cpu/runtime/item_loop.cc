@@ -10,6 +10,8 @@ void ItemLoop::run(unsigned threads, std::size_t items,
                    const std::function<void(unsigned, std::size_t)>& body,
                    const std::function<void(unsigned)>& end) {
   next_ = 0;
+  // The others may have done everything before this thread takes an item.
+  check(0);
   const auto poll = [this]() noexcept {
     try {
       stopped(0);

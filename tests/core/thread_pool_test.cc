@@ -1,5 +1,5 @@
 // cpu/runtime/thread_pool: every number is run at most once, callers do not disturb each other,
-// a forked child can search, no waiting for workers that never came.
+// a forked child can search, no waiting for workers that never came; cpu/runtime/item_loop ends.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -9,6 +9,8 @@
 #include <thread>
 #include <vector>
 
+#include "core/error.h"
+#include "cpu/runtime/item_loop.h"
 #include "cpu/runtime/thread_pool.h"
 
 using warplite::cpu::ThreadPool;
@@ -38,6 +40,20 @@ constexpr long kSum = kTasks * (kTasks - 1) / 2;
 
 TEST_CASE("thread pool: all tasks are done, for growing and shrinking numbers of threads") {
   for (unsigned threads : {1u, 2u, 5u, 3u, 1u, 8u}) CHECK(sum_on(threads, kTasks) == kSum);
+}
+
+// Whichever thread comes first.
+TEST_CASE("item loop: one that is asked to end before it begins takes no item") {
+  class Ended : public warplite::compute::Cancellation {
+    bool requested() override { return true; }
+  };
+  Ended ended;
+  for (int round = 0; round < 1000; ++round) {
+    std::atomic<int> taken{0};
+    warplite::cpu::ItemLoop loop(&ended);
+    CHECK_THROWS_AS(loop.run(4, 4, [&](unsigned, std::size_t) { ++taken; }), warplite::Error);
+    REQUIRE(taken == 0);
+  }
 }
 
 TEST_CASE("thread pool: several callers at once") {
