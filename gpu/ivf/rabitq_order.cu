@@ -1,0 +1,120 @@
+// Lists by the distance of their whole centroids, lists and limits from the keys that a search has
+// found (rabitq.h).
+#include "gpu/ivf/rabitq_code.cuh"
+#include "gpu/runtime/cuda_error.h"
+#include "gpu/runtime/kth_key.cuh"
+
+namespace warplite::gpu {
+namespace {
+
+constexpr unsigned kThreads = 256, kOrderThreads = 512;
+// That a block has besides.
+constexpr std::size_t kOwnShared = 2048;
+
+// Sixteen lanes a list.
+__global__ void __launch_bounds__(kThreads)
+    distances_kernel(const __grid_constant__ RabitqScan scan) {
+  const std::uint32_t query = blockIdx.y, lists = scan.shape.lists, dim = scan.shape.dim;
+  const std::uint32_t list = (blockIdx.x * kThreads + threadIdx.x) / 16;
+  const float* y = scan.queries + std::size_t{query} * dim;
+  const float* centroid = scan.centroids + std::size_t{min(list, lists - 1)} * dim;
+  float sum = 0;
+#pragma unroll 4
+  for (std::uint32_t i = threadIdx.x % 16; i < dim; i += 16) {
+    const float x = __fsub_rn(y[i], centroid[i]);
+    sum = __fadd_rn(sum, scan.product ? __fmul_rn(y[i], centroid[i]) : __fmul_rn(x, x));
+  }
+  sum = total(sum);
+  if (threadIdx.x % 16 != 0 || list >= lists) return;
+  scan.best.keys[std::size_t{query} * scan.best.stride + list] =
+      make_key(known_key(scan.product ? __fsub_rn(0.0f, sum) : sum), list);
+  if (list == 0) scan.best.counts[query] = lists;
+}
+
+// One thread block per query; `room`, a power of two, sorted keys in shared memory, and all of them
+// where there is `held` room for them.
+__global__ void __launch_bounds__(kOrderThreads)
+    order_kernel(RabitqBest best, std::uint32_t wanted, std::uint32_t room, std::uint32_t held,
+                 std::uint32_t* lists) {
+  extern __shared__ std::uint64_t sorted[];
+  __shared__ KthKey<kOrderThreads> kth;
+  __shared__ std::uint32_t found;
+  const std::uint64_t* keys = best.keys + std::size_t{blockIdx.x} * best.stride;
+  const std::uint32_t count = best.counts[blockIdx.x];
+  if (count <= held) {
+    std::uint64_t* const own = sorted + room;
+    for (std::uint32_t i = threadIdx.x; i < count; i += kOrderThreads) own[i] = keys[i];
+    keys = own;
+  }
+  for (std::uint32_t i = threadIdx.x; i < room; i += kOrderThreads) sorted[i] = kNoKey;
+  if (threadIdx.x == 0) found = 0;
+  const std::uint64_t limit = kth.find([keys](std::uint32_t i) { return keys[i]; }, count, wanted);
+  __syncthreads();
+  for (std::uint32_t i = threadIdx.x; i < count; i += kOrderThreads) {
+    if (keys[i] > limit) continue;
+    const std::uint32_t slot = atomicAdd(&found, 1u);
+    if (slot < room) sorted[slot] = keys[i];
+  }
+  // Bitonic.
+  for (std::uint32_t size = 2; size <= room; size *= 2) {
+    for (std::uint32_t step = size / 2; step != 0; step /= 2) {
+      __syncthreads();
+      for (std::uint32_t i = threadIdx.x; i < room / 2; i += kOrderThreads) {
+        const std::uint32_t low = i / step * step * 2 + i % step, high = low + step;
+        const std::uint64_t a = sorted[low], b = sorted[high];
+        if ((a > b) != ((low & size) != 0)) {
+          sorted[low] = b;
+          sorted[high] = a;
+        }
+      }
+    }
+  }
+  __syncthreads();
+  for (std::uint32_t i = threadIdx.x; i < wanted; i += kOrderThreads) {
+    const std::uint64_t key = sorted[i];
+    lists[std::size_t{blockIdx.x} * wanted + i] =
+        key == kNoKey ? kNoList : static_cast<std::uint32_t>(key);
+  }
+}
+
+// One thread block per query.
+__global__ void __launch_bounds__(kThreads)
+    lower_limits_kernel(RabitqBest best, std::uint32_t wanted) {
+  __shared__ KthKey<kThreads> kth;
+  const std::uint64_t* keys = best.keys + std::size_t{blockIdx.x} * best.stride;
+  const std::uint64_t limit = kth.find([keys](std::uint32_t i) { return keys[i]; },
+                                       min(best.counts[blockIdx.x], best.stride), wanted);
+  if (threadIdx.x == 0) best.limits[blockIdx.x] = min(best.limits[blockIdx.x], limit);
+}
+
+}  // namespace
+
+void launch_list_distances(const RabitqScan& scan, cudaStream_t stream) {
+  const unsigned blocks = (scan.shape.lists * 16 + kThreads - 1) / kThreads;
+  distances_kernel<<<dim3(blocks, scan.count), kThreads, 0, stream>>>(scan);
+  check_launch("comparing centroids");
+}
+
+void launch_order_lists(const RabitqBest& best, std::uint32_t queries, std::uint32_t wanted,
+                        std::uint32_t* lists, std::size_t shared_memory, cudaStream_t stream) {
+  std::uint32_t room = 1;
+  while (room < wanted) room *= 2;
+  const std::uint32_t held =
+      (room + std::size_t{best.stride}) * sizeof(std::uint64_t) + kOwnShared <= shared_memory
+          ? best.stride
+          : 0;
+  const std::size_t bytes = (std::size_t{room} + held) * sizeof(std::uint64_t);
+  check(cudaFuncSetAttribute(order_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             static_cast<int>(bytes)),
+        "choosing lists");
+  order_kernel<<<queries, kOrderThreads, bytes, stream>>>(best, wanted, room, held, lists);
+  check_launch("choosing lists");
+}
+
+void launch_lower_limits(const RabitqBest& best, std::uint32_t queries, std::uint32_t wanted,
+                         cudaStream_t stream) {
+  lower_limits_kernel<<<queries, kThreads, 0, stream>>>(best, wanted);
+  check_launch("scanning lists");
+}
+
+}  // namespace warplite::gpu
