@@ -15,10 +15,11 @@ namespace {
 
 // Asking whether to go on takes SQLite some microseconds, and many may wait.
 constexpr std::chrono::milliseconds kBetweenQuestions{15};
-// The part of a pass that the next one waits for those who were in it; and after a wait in vain, the
-// passes that do not.
+// The part of a pass that the next one waits for those who were in it. After a wait in vain one pass
+// does not, after the next two, then four: so that what held some up once does not keep them apart, as
+// halves that take turns, and those who are gone cost little.
 constexpr int kPartToWait = 4;
-constexpr unsigned kHurriedPasses = 32;
+constexpr unsigned kMostHurriedPasses = 32;
 // Waiting for them begins awake: to sleep and to wake takes as long as most of them take to come.
 constexpr std::chrono::milliseconds kAwake{1};
 constexpr std::size_t kMostPast = 16;
@@ -270,7 +271,9 @@ void Gatherer::wait_for_others(Group& group, std::unique_lock<std::mutex>& lock)
   }
   group.leader->changed.wait_until(lock, end, are_there);
   const std::size_t come = group.waiting.size() - std::min(before, group.waiting.size());
-  if (2 * come < missing) habit.in_a_hurry = kHurriedPasses;
+  const bool in_vain = 2 * come < missing;
+  habit.in_vain = in_vain ? std::clamp(2 * habit.in_vain, 1u, kMostHurriedPasses) : 0;
+  habit.in_a_hurry = habit.in_vain;
 }
 
 // True: the request is to run, as the leader or alone; false: it has ended. Lets go of the lock.

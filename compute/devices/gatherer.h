@@ -92,6 +92,7 @@ class Gatherer {
     Clock::duration took = {};  // the last pass
     std::size_t asked = 0;      // searches that were in it, or waited when it ended
     unsigned in_a_hurry = 0;    // passes that wait for nobody, since it was of no use
+    unsigned in_vain = 0;       // how many those were after the last wait
   };
   // Searches for the same rows: one runs, the others wait.
   struct Group {
