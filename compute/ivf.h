@@ -27,8 +27,11 @@
 // Where float32 overflows: low_s and max_j leave NaN out, T8 of NaN is 255, a score that is NaN
 // counts as +∞. No score is −0.
 // Lists probed: the nprobe nearest centroids by (canonical distance, list): l2 in model space for l2
-// and cosine, ip for ip. Candidates are ordered by (score, ordinal), the ordinal being the row's
-// position among all blocks of all runs.
+// and cosine, ip for ip. With IvfShape::groups they are sought among IvfShape::coarse_candidates()
+// lists alone, the best by (score, list) of their codes (rabitq.h, "Lists probed"), which are of query and
+// centroids rotated at random (rotation.h), and so are the centroids of groups.
+// Candidates are ordered by (score, ordinal), the ordinal being the row's position among all blocks of
+// all runs.
 #pragma once
 
 #include <cstddef>
@@ -52,11 +55,18 @@ struct IvfShape {
   std::uint32_t bits = 8;  // of a code: 8 or 4
   // Not 0: RaBitQ codes of so many bits a dimension (rabitq.h); then m = ⌈dim / 4⌉ and bits = 4.
   std::uint32_t planes = 0;
-  std::uint32_t groups = 0;  // of lists, for planes != 0
+  std::uint32_t groups = 0;  // of lists; 0: none
   bool listwise = false;     // each list has tables of its own; only with codebooks
 
   // Of the lists themselves, as they are looked for.
-  constexpr IvfShape coarse() const { return {dim, groups, m, bits, kCoarsePlanes, 0}; }
+  constexpr IvfShape coarse() const {
+    return {dim, groups, (dim + kRabitqDims - 1) / kRabitqDims, 4, kCoarsePlanes, 0};
+  }
+  // How many lists are taken by their codes, where nprobe are wanted.
+  constexpr std::uint32_t coarse_candidates(std::uint32_t nprobe) const {
+    const std::uint32_t wanted = planes != 0 ? nprobe : nprobe + nprobe / 2 + 8;
+    return wanted < lists ? wanted : lists;
+  }
   constexpr bool has_codebooks() const { return m != 0 && planes == 0; }
   constexpr std::uint32_t codewords() const { return 1u << bits; }
   constexpr std::uint32_t sub_dim() const { return m == 0 ? 0 : dim / m; }

@@ -34,7 +34,7 @@
 // Lists probed: with groups == 0 the nprobe nearest centroids by (D, list). Else centroids are coded
 // as rows are, by kCoarsePlanes planes, in groups that have centroids of their own, and the nprobe
 // best by (score, list) are probed, which costs a small part of comparing all centroids. A D that is NaN
-// counts as +∞.
+// counts as +∞. Lists of other inverted files are found so too (ivf.h).
 #pragma once
 
 #include <cstddef>

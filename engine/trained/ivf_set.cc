@@ -1,6 +1,8 @@
 #include "engine/trained/ivf_set.h"
 
 #include <algorithm>
+#include <memory>
+#include <numeric>
 #include <utility>
 
 #include "engine/residency/common_cancellation.h"
@@ -175,7 +177,33 @@ Status IvfSet::lists_of(const compute::IvfWork& work, compute::HitTable& lists) 
                  model_.shape.dim, ElementType::kFloat32};
   all.blocks = {&centroids, 1};
   all.cancellation = work.cancellation;
-  return device().nearest(all, lists);
+  return model_.shape.groups == 0 ? device().nearest(all, lists) : grouped_lists_of(all, lists);
+}
+
+// Each list has one row, which is its centroid.
+Status IvfSet::grouped_lists_of(const compute::Workload& all, compute::HitTable& lists) const {
+  compute::IvfRun run;
+  run.positions = model_.shape.lists;
+  run.longest = 1;
+  run.blocks = all.blocks;
+  const compute::IvfLayout at = compute::IvfLayout::of(model_.shape, run.positions);
+  auto bytes = std::make_shared<Bytes>(at.size);
+  auto* const begins = reinterpret_cast<std::uint32_t*>(bytes->data() + at.begins);
+  std::iota(begins, begins + run.positions + 1, 0u);
+  std::copy_n(begins, run.positions, reinterpret_cast<std::uint32_t*>(bytes->data() + at.ordinals));
+  std::shared_ptr<const compute::Buffer> resident;
+  Status status = device().make_resident({bytes, bytes->data(), bytes->size()}, &resident);
+  if (!status.ok()) return status;
+  run.bytes = resident.get();
+  compute::IvfWork search;
+  search.distance = all.distance;
+  search.queries = all.queries;
+  search.model_queries = reinterpret_cast<const float*>(all.queries.data);
+  search.model = model_;
+  search.runs = {&run, 1};
+  search.nprobe = static_cast<std::uint32_t>(lists.k());
+  search.cancellation = all.cancellation;
+  return device().ivf_nearest(search, lists);
 }
 
 void IvfSet::visit_list(const Selection& rows, std::size_t run, std::uint32_t list,

@@ -66,6 +66,7 @@ class IvfSet : public HeldSet {
 
  private:
   Status lists_of(const compute::IvfWork& work, compute::HitTable& lists) const;
+  Status grouped_lists_of(const compute::Workload& all, compute::HitTable& lists) const;
   void visit_list(const Selection& rows, std::size_t run, std::uint32_t list, std::size_t query,
                   compute::ProbedList& seen, const Visit& visit) const;
   IvfSet(compute::Device& device, std::shared_ptr<const IvfBlocks> blocks);

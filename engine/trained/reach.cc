@@ -193,7 +193,9 @@ double reach_cost(const ReachQuestion& question, const Reach& reach) {
   const double looked_at = part * static_cast<double>(question.rows);
   const double passing = part * static_cast<double>(question.selected);
   const double bytes = kByte * static_cast<double>(question.request.queries.stride());
-  const double centroids = lists * (dim * sizeof(float) * kByte + 2);
+  const double centroids = shape.planes == 0 && shape.groups == 0
+                               ? lists * (dim * sizeof(float) * kByte + 2)
+                               : lists * (1 + 0.02 * shape.coarse().code_stride());
   const double filter = question.selected == question.rows ? 0 : 4;
   if (shape.m == 0) return centroids + looked_at * (4 + filter) + passing * (2 * bytes + 10);
   const double wanted = static_cast<double>(reach.refine) * static_cast<double>(question.k);
@@ -202,7 +204,6 @@ double reach_cost(const ReachQuestion& question, const Reach& reach) {
     // Lists and groups of rows none of which passes are passed over.
     const double rate = std::min(1.0, passing / std::max(looked_at, 1.0));
     const auto any_of = [rate](double rows) { return 1 - std::pow(1 - rate, rows); };
-    const double coarse = lists * (1 + 0.02 * shape.code_stride());
     const double each_list = static_cast<double>(question.rows) / lists;
     const bool filtered = question.selected != question.rows;
     const double prepared =
@@ -213,10 +214,10 @@ double reach_cost(const ReachQuestion& question, const Reach& reach) {
     const double row = filtered ? 1.5 + 0.1 * stride : 1.7 + 0.09 * stride;
     const double by_codes = prepared + summed * row + refined + chosen;
     if (!filtered || question.codes_only || !asked_recall(question.index, question.request)) {
-      return coarse + by_codes;
+      return centroids + by_codes;
     }
     const double compared = reach.nprobe * 200.0 + passing * (20 + 4 * bytes);
-    return coarse + std::min(by_codes, compared);
+    return centroids + std::min(by_codes, compared);
   }
   const double tables = shape.codewords() * dim * 0.7 * (shape.listwise ? reach.nprobe : 1);
   const double codes = looked_at * (0.2 * shape.code_stride() + 4 + filter);

@@ -108,7 +108,7 @@ struct IvfSearch::Scratch {
 
 bool IvfSearch::supports(const Gpu& gpu, const compute::IvfShape& shape) {
   constexpr std::uint32_t kMostSubSpaces = 257;  // sums fit 16 bits
-  if (shape.dim == 0 || shape.lists == 0 || shape.listwise) return false;
+  if (shape.dim == 0 || shape.lists == 0 || shape.listwise || shape.groups != 0) return false;
   if (shape.m == 0) return true;
   return shape.dim % shape.m == 0 && shape.m <= kMostSubSpaces &&
          (shape.bits == 8 || shape.bits == 4) &&

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "compute/parallel.h"
+#include "compute/rotation.h"
 #include "index/ivf/model_space.h"
 #include "index/ivf/nearest_list.h"
 #include "index/ivf/pq.h"
@@ -292,10 +293,13 @@ Bytes encode_in_lists(const IvfCoder& coder, const float* rows,
   const std::size_t grain = std::max<std::size_t>(1, kGrainElements / dim);
   compute::in_parallel(count, grain, count / grain, [&](std::size_t first, std::size_t last) {
     RabitqCode code(coder.shape);
+    std::vector<float> vector(dim);
     for (std::size_t i = first; i < last; ++i) {
       const auto row = static_cast<std::uint32_t>(i);
       at.put_list(block.data(), row, lists[i]);
-      code.encode(coder, coder.centroids + lists[i] * dim, rows + i * dim);
+      std::copy_n(rows + i * dim, dim, vector.begin());
+      if (coder.rotation.random) compute::rotate_at_random(coder.shape.dim, vector.data());
+      code.encode(coder, coder.centroids + lists[i] * dim, vector.data());
       code.write(at, row, block.data());
     }
   });

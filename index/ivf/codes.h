@@ -98,7 +98,8 @@ class CodesView {
 // See InvertedModel::encode(), check_codes(), decode() and gather().
 Bytes encode_block(const IvfCoder& coder, compute::Device& device, const MatrixView& vectors,
                    const Bitmap* present, compute::Cancellation* cancellation);
-// RaBitQ codes of rows in model space, [lists.size()][dim], whose lists are given.
+// RaBitQ codes of rows in model space, [lists.size()][dim], whose lists are given; rows are rotated
+// before where coder.rotation is random.
 Bytes encode_in_lists(const IvfCoder& coder, const float* rows,
                       std::span<const std::uint32_t> lists);
 void check_block(const compute::IvfShape& shape, std::span<const std::byte> codes,

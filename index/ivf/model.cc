@@ -18,8 +18,9 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "stored bytes are little-endian");
 
 constexpr std::uint64_t kMagic = 0x6c65646f4d465649u;  // "IVFModel"
-constexpr std::uint32_t kVersion = 2;
 constexpr std::uint32_t kUncalibrated = 1;  // the version of models that say nothing of recall
+constexpr std::uint32_t kCalibrated = 2;
+constexpr std::uint32_t kGrouped = 3;  // of lists of other than RaBitQ codes; also where recall is measured
 
 struct Header {
   std::uint64_t magic;
@@ -53,12 +54,17 @@ struct ModelLayout {
   std::size_t size() const { return sizeof(Header) + end * sizeof(float); }
 };
 
+std::uint32_t version_of(const compute::IvfShape& shape) {
+  return shape.groups != 0 && shape.planes == 0 ? kGrouped : kCalibrated;
+}
+
 // Lists as rows of a run, each in the list of its group.
 Run make_coarse_run(const IvfCoder& coder, const std::uint32_t* group_begins) {
   const compute::IvfShape& shape = coder.shape;
   IvfCoder coarse = coder;
   coarse.shape = shape.coarse();
   coarse.centroids = coder.centroids + std::size_t{shape.lists} * shape.dim;
+  coarse.rotation = {nullptr, shape.planes == 0};
   std::vector<std::uint32_t> groups(shape.lists);
   for (std::uint32_t group = 0; group < shape.groups; ++group) {
     std::fill(groups.begin() + group_begins[group], groups.begin() + group_begins[group + 1], group);
@@ -165,9 +171,9 @@ void check(std::span<const std::byte> bytes, const ColumnShape& column, const Iv
   if (bytes.size() < sizeof header) corrupt("has " + std::to_string(bytes.size()) + " bytes");
   std::memcpy(&header, bytes.data(), sizeof header);
   if (header.magic != kMagic) corrupt("does not begin as a model does");
-  if (header.version != kVersion && header.version != kUncalibrated) {
+  if (header.version < kUncalibrated || header.version > kGrouped) {
     corrupt("has version " + std::to_string(header.version) + ", expected " +
-            std::to_string(kUncalibrated) + " or " + std::to_string(kVersion));
+            std::to_string(kUncalibrated) + " to " + std::to_string(kGrouped));
   }
   if (header.dim != column.dim || header.type != static_cast<std::uint8_t>(column.type) ||
       header.distance != static_cast<std::uint8_t>(column.distance)) {
@@ -186,10 +192,11 @@ void check(std::span<const std::byte> bytes, const ColumnShape& column, const Iv
   const bool may_be_listwise =
       options.has_codebooks() && column.distance != Distance::kInnerProduct;
   if (header.listwise != 0 && !may_be_listwise) corrupt("has tables for each list");
-  if (header.groups > header.lists || (header.groups != 0 && header.planes == 0)) {
+  const compute::IvfShape shape = shape_of(header);
+  const bool grouped = version_of(shape) == kGrouped;
+  if (header.groups > header.lists || grouped != (header.version == kGrouped)) {
     corrupt("has " + std::to_string(header.groups) + " groups of lists");
   }
-  const compute::IvfShape shape = shape_of(header);
   const ModelLayout layout(shape, header.opq != 0);
   if (bytes.size() < layout.size() || bytes.size() - layout.size() != header.calibration) {
     corrupt("has " + std::to_string(bytes.size()) + " bytes, expected " +
@@ -228,7 +235,7 @@ std::shared_ptr<const InvertedModel> make_ivf_model(const ColumnShape& column,
   const bool opq = !parts.rotation.empty() || parts.rotated;
   const Bytes measured = calibration.bytes();
   const Header header{kMagic,
-                      kVersion,
+                      version_of(shape),
                       shape.dim,
                       shape.lists,
                       shape.m,
@@ -268,7 +275,7 @@ std::shared_ptr<const InvertedModel> with_calibration(const InvertedModel& model
   std::memcpy(&header, model.bytes().data(), sizeof header);
   const std::size_t learnt = ModelLayout(shape_of(header), header.opq != 0).size();
   const Bytes measured = calibration.bytes();
-  header.version = kVersion;
+  header.version = version_of(model.shape());
   header.calibration = measured.size();
   Bytes bytes(learnt + measured.size());
   std::memcpy(bytes.data(), model.bytes().data(), learnt);

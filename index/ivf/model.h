@@ -2,13 +2,15 @@
 //   header     64 bytes, see ivf_model.cc: version, shape, column, what it learnt from
 //   centroids  float[lists][dim]
 // with groups of lists:
-//   groups     float[groups][dim], their centroids; u32[groups + 1], the first list of each
+//   groups     float[groups][dim], their centroids, of other than RaBitQ codes rotated at random
+//              (compute/rotation.h); u32[groups + 1], the first list of each
 // and with codebooks:
 //   mean       float[dim]
 //   codebooks  float[m][codewords][dim / m]
 //   rotation   float[dim][dim], only with opq
 // and from version 2 on:
 //   recall     what training has measured, calibration.h
+// Version 3 is that of models with groups of lists and other than RaBitQ codes.
 #pragma once
 
 #include <memory>

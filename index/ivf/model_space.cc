@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "compute/parallel.h"
+#include "compute/rotation.h"
 #include "core/elements.h"
 #include "index/ivf/matrix.h"
-#include "index/ivf/rotation.h"
 
 namespace warplite::index {
 namespace {
@@ -72,7 +72,7 @@ void to_model_space(const MatrixView& vectors, Distance distance, const Rotation
     convert(vectors.type, vectors.row(first), (last - first) * dim, converted + first * dim);
     for (std::size_t i = first; i < last; ++i) {
       if (info(distance).norms) normalise(converted + i * dim, dim);
-      if (rotation.random) rotate_at_random(dim, converted + i * dim);
+      if (rotation.random) compute::rotate_at_random(dim, converted + i * dim);
     }
     if (rotation.random) clamp(converted + first * dim, (last - first) * dim);
   });
@@ -91,7 +91,7 @@ void from_model_space(const float* rows, std::size_t count, std::uint32_t dim, E
     rows = straight.data();
   } else if (rotation.random) {
     straight.assign(rows, rows + count * dim);
-    for (std::size_t i = 0; i < count; ++i) rotate_back(dim, straight.data() + i * dim);
+    for (std::size_t i = 0; i < count; ++i) compute::rotate_back(dim, straight.data() + i * dim);
     rows = straight.data();
   }
   const std::size_t stride = bytes_per_vector(type, dim);

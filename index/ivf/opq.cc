@@ -5,9 +5,9 @@
 #include <functional>
 #include <utility>
 
+#include "compute/rotation.h"
 #include "index/ivf/matrix.h"
 #include "index/ivf/pq.h"
-#include "index/ivf/rotation.h"
 
 namespace warplite::index {
 namespace {
@@ -142,7 +142,7 @@ std::vector<float> train_rotation(const TrainingTask& task, const SampleView& sa
                                   std::uint32_t m, std::uint32_t codewords) {
   const std::uint32_t dim = sample.dim;
   std::vector<float> none = identity(dim), random = none;
-  for (std::size_t i = 0; i < dim; ++i) rotate_at_random(dim, &random[i * dim]);
+  for (std::size_t i = 0; i < dim; ++i) compute::rotate_at_random(dim, &random[i * dim]);
   Turns as_it_is(task, sample, std::move(none), m, codewords);
   Turns mixed(task, sample, std::move(random), m, codewords);
   Turns& better = mixed.loss() < kWorthMixing * as_it_is.loss() ? mixed : as_it_is;

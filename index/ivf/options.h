@@ -46,8 +46,8 @@ IvfOptions parse_ivfrabitq(const Spec& spec, const ColumnShape& column);
 // `index=approximate(recall=0.95)`: ivfrabitq with what suits the column.
 IvfOptions parse_approximate(const Spec& spec, const ColumnShape& column);
 
-// Lists for a table of `rows` rows, and groups for so many lists.
+// Lists for a table of `rows` rows, and groups for so many lists; 0: they are not grouped.
 std::uint32_t lists_for(const IvfOptions& options, std::uint64_t rows);
-std::uint32_t groups_for(const IvfOptions& options, std::uint32_t lists);
+std::uint32_t groups_for(const IvfOptions& options, std::uint32_t dim, std::uint32_t lists);
 
 }  // namespace warplite::index

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "compute/parallel.h"
+#include "compute/rotation.h"
 #include "core/bytes.h"
 #include "core/process/interruption.h"
 #include "index/ivf/kmeans.h"
@@ -14,7 +15,6 @@
 #include "index/ivf/nearest_list.h"
 #include "index/ivf/opq.h"
 #include "index/ivf/pq.h"
-#include "index/ivf/rotation.h"
 
 namespace warplite::index {
 namespace {
@@ -130,7 +130,7 @@ void drop_outliers(std::uint32_t dim, std::vector<float>* rows) {
 // Brings lists that are near each other together, in groups: a query compares the groups first.
 void group_lists(const TrainingTask& task, const IvfOptions& options, IvfParts* parts) {
   const std::uint32_t dim = parts->shape.dim, lists = parts->shape.lists;
-  const std::uint32_t wanted = groups_for(options, lists);
+  const std::uint32_t wanted = groups_for(options, dim, lists);
   if (wanted == 0) return;
   std::vector<float>& centroids = parts->centroids;
   parts->group_centroids = kmeans(task, {centroids.data(), lists, dim}, wanted);
@@ -192,18 +192,18 @@ bool wants_tables_by_list(const SampleView& residuals, const SampleView& rows,
 
 void rotate_at_random(std::uint32_t dim, std::vector<float>* rows) {
   for (std::size_t at = 0; at < rows->size(); at += dim) {
-    index::rotate_at_random(dim, rows->data() + at);
+    compute::rotate_at_random(dim, rows->data() + at);
   }
 }
 
-// RaBitQ codes need nothing but lists.
-void finish_rabitq(const TrainingTask& task, const IvfOptions& options, IvfParts* parts) {
+// RaBitQ codes need nothing but lists. Where these are not rotated, groups are.
+void finish_rotation(const IvfOptions& options, IvfParts* parts) {
   parts->shape.planes = options.planes;
-  group_lists(task, options, parts);
   parts->rotated = options.rotate;
-  if (!options.rotate) return;
-  rotate_at_random(parts->shape.dim, &parts->centroids);
-  rotate_at_random(parts->shape.dim, &parts->group_centroids);
+  if (options.rotate) rotate_at_random(parts->shape.dim, &parts->centroids);
+  if (options.rotate || options.planes == 0) {
+    rotate_at_random(parts->shape.dim, &parts->group_centroids);
+  }
 }
 
 // Everything but the lists.
@@ -222,6 +222,7 @@ void train_codes(const TrainingTask& task, const IvfOptions& options, Distance d
     parts->rotation = train_rotation(task.part(0, 0.6), view, options.m, options.codewords());
     rotate(parts->rotation, dim, &rows);
     rotate(parts->rotation, dim, &parts->centroids);
+    rotate(parts->rotation, dim, &parts->group_centroids);
     rotate(parts->rotation, dim, &parts->mean);
   }
   const SampleView view{rows.data(), rows.size() / dim, dim};
@@ -263,12 +264,13 @@ IvfParts train_ivf(const TrainingTask& task, const IvfOptions& options, const Co
   const std::size_t wanted = std::max(lists * kKmeansRows, coded ? kCodebookRows : 0);
   const std::size_t most = std::max<std::size_t>(lists, sample.rows - held_rows(sample.rows));
   const Sample rows(task, sample, column.distance, std::min(wanted, most));
-  parts.centroids = kmeans(coded ? task.part(0, 0.5) : task,
-                           rows.view(), lists);
+  const TrainingTask lists_task = task.part(0, coded ? 0.5 : 1);
+  parts.centroids = kmeans(lists_task.part(0, 0.95), rows.view(), lists);
   const auto found = static_cast<std::uint32_t>(parts.centroids.size() / column.dim);
   parts.shape = {column.dim, found, options.m, options.m != 0 ? options.bits : 8};
-  if (options.planes != 0) finish_rabitq(task.part(0.95, 1), options, &parts);
+  group_lists(lists_task.part(0.95, 1), options, &parts);
   if (coded) train_codes(task.part(0.5, 1), options, column.distance, rows, &parts);
+  finish_rotation(options, &parts);
   return parts;
 }
 

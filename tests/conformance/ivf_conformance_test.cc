@@ -89,6 +89,23 @@ TEST_CASE("ivf: RaBitQ codes of every number of planes give the reference's hits
   }
 }
 
+// Lists of the nearest among candidates that are found by codes.
+TEST_CASE("ivf: lists in groups, of whole vectors and of every coding") {
+  const Restore restore;
+  std::uint64_t n = 7500;
+  for (const Coding& coding : codings()) {
+    for (const std::uint32_t groups : {1u, 4u, 19u}) {
+      for (int round = 0; round < 6; ++round) {
+        Case c = make_case(coding, n++);
+        c.shape.lists = turn<std::uint32_t>({70, 33, 160}, n);
+        c.shape.groups = groups;
+        c.nprobe = std::min(turn<std::uint32_t>({1, 4, 20, 1000}, n / 2), c.shape.lists);
+        check_everywhere(c);
+      }
+    }
+  }
+}
+
 TEST_CASE("ivf: RaBitQ codes of long lists, of many queries, with every distance and type") {
   const Restore restore;
   std::uint64_t n = 8000;

@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "compute/rabitq.h"
+#include "compute/rotation.h"
 #include "core/bfloat16.h"
 #include "index/ivf/codes.h"
 #include "index/ivf/rabitq.h"
-#include "index/ivf/rotation.h"
 #include "tests/support/ivf_fixture.h"
 
 using namespace warplite;
@@ -76,15 +76,15 @@ TEST_CASE("rotation: keeps lengths and angles, in any dimension, and turns back"
     CAPTURE(dim);
     const std::vector<float> x = normal(random, dim), y = normal(random, dim);
     std::vector<float> turned_x = x, turned_y = y;
-    index::rotate_at_random(dim, turned_x.data());
-    index::rotate_at_random(dim, turned_y.data());
+    compute::rotate_at_random(dim, turned_x.data());
+    compute::rotate_at_random(dim, turned_y.data());
     const std::vector<float> zero(dim);
     const auto product = [&](const std::vector<float>& a, const std::vector<float>& b) {
       return dot(difference(a, zero), difference(b, zero));
     };
     CHECK(relative(product(turned_x, turned_x), product(x, x)) < 1e-5);
     CHECK(std::fabs(product(turned_x, turned_y) - product(x, y)) < 1e-4 * dim);
-    index::rotate_back(dim, turned_x.data());
+    compute::rotate_back(dim, turned_x.data());
     for (std::uint32_t i = 0; i < dim; ++i) CHECK(std::fabs(turned_x[i] - x[i]) < 1e-5f);
   }
 }
@@ -95,7 +95,7 @@ TEST_CASE("rotation: one element spreads over all") {
     for (const std::uint32_t at : {0u, dim / 2, dim - 1}) {
       std::vector<float> one(dim);
       one[at] = 1;
-      index::rotate_at_random(dim, one.data());
+      compute::rotate_at_random(dim, one.data());
       float most = 0;
       for (const float x : one) most = std::max(most, std::fabs(x));
       CHECK(most < 6 / std::sqrt(static_cast<float>(dim)));

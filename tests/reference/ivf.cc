@@ -3,9 +3,11 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <numeric>
 #include <vector>
 
 #include "compute/reference.h"
+#include "compute/rotation.h"
 #include "tests/reference/rabitq.h"
 #include "tests/reference/reference.h"
 
@@ -83,12 +85,29 @@ struct Probe {
   }
 };
 
-std::vector<Probe> nearest_lists(const IvfWork& work, const float* query, const float* centroids) {
+// Lists that are compared with the query.
+std::vector<std::uint32_t> candidate_lists(const IvfWork& work, const float* query,
+                                           const IvfHostModel& model) {
+  const IvfShape& shape = work.model.shape;
+  std::vector<std::uint32_t> lists(shape.lists);
+  std::iota(lists.begin(), lists.end(), 0u);
+  if (shape.groups == 0) return lists;
+  lists.clear();
+  std::vector<float> rotated(query, query + shape.dim);
+  rotate_at_random(shape.dim, rotated.data());
+  for (const RabitqProbe& probe : rabitq_probes(work, rotated.data(), model)) {
+    lists.push_back(probe.list);
+  }
+  return lists;
+}
+
+std::vector<Probe> nearest_lists(const IvfWork& work, const float* query,
+                                 const IvfHostModel& model) {
   const IvfShape& shape = work.model.shape;
   const Distance coarse = work.distance == Distance::kInnerProduct ? work.distance : Distance::kL2;
   std::vector<Probe> probes;
-  for (std::uint32_t list = 0; list < shape.lists; ++list) {
-    const float* centroid = centroids + std::size_t{list} * shape.dim;
+  for (const std::uint32_t list : candidate_lists(work, query, model)) {
+    const float* centroid = model.centroids + std::size_t{list} * shape.dim;
     probes.push_back({canonical_distance(coarse, ElementType::kFloat32, shape.dim, bytes_of(query),
                                          bytes_of(centroid)),
                       list});
@@ -232,7 +251,7 @@ void reference_ivf_nearest(const IvfWork& work, const IvfHostModel& model,
     const float* query = work.model_queries + q * shape.dim;
     const bool rabitq = shape.planes != 0;
     const std::vector<Probe> probes =
-        rabitq ? std::vector<Probe>() : nearest_lists(work, query, model.centroids);
+        rabitq ? std::vector<Probe>() : nearest_lists(work, query, model);
     Tables shared;
     if (shape.has_codebooks() && !shape.listwise) {
       shared = make_tables(work, query, work.model.mean, model.codebooks);

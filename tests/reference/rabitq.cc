@@ -160,7 +160,8 @@ std::vector<RabitqProbe> rabitq_probes(const IvfWork& work, const float* query,
   std::sort(probes.begin(), probes.end(), [](const RabitqProbe& a, const RabitqProbe& b) {
     return a.score != b.score ? a.score < b.score : a.list < b.list;
   });
-  probes.resize(std::min<std::size_t>(probes.size(), work.nprobe));
+  const std::size_t most = work.model.shape.coarse_candidates(work.nprobe);
+  probes.resize(std::min(probes.size(), most));
   return probes;
 }
 

@@ -36,7 +36,7 @@ struct RabitqProbe {
   float score;
   std::uint32_t list;
 };
-// The lists that a query probes, best first.
+// The best lists by their codes, or by D where there are no groups: coarse_candidates().
 std::vector<RabitqProbe> rabitq_probes(const IvfWork& work, const float* query,
                                        const IvfHostModel& model);
 

@@ -6,11 +6,11 @@
 
 #include <cstdint>
 
-namespace warplite::index {
+namespace warplite::compute {
 
 // Rotates `vector`, [dim], in place.
 void rotate_at_random(std::uint32_t dim, float* vector);
 // The other way.
 void rotate_back(std::uint32_t dim, float* vector);
 
-}  // namespace warplite::index
+}  // namespace warplite::compute

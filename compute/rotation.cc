@@ -1,10 +1,10 @@
-#include "index/ivf/rotation.h"
+#include "compute/rotation.h"
 
 #include <bit>
 #include <cmath>
 #include <cstddef>
 
-namespace warplite::index {
+namespace warplite::compute {
 namespace {
 
 constexpr int kRounds = 4;
@@ -97,4 +97,4 @@ void rotate_back(std::uint32_t dim, float* vector) {
   }
 }
 
-}  // namespace warplite::index
+}  // namespace warplite::compute
