@@ -25,6 +25,7 @@
 #include "compute/metric.h"
 #include "compute/ops.h"
 #include "compute/sparse.h"
+#include "compute/tally.h"
 #include "core/bytes.h"
 #include "core/error.h"
 
@@ -94,6 +95,9 @@ class Device {
   virtual Status ivf_nearest(const IvfWork& work, HitTable& best);
   // Calls nearest(), unless the device has a better way.
   virtual Status assign(const AssignWork& work);
+  // Adds rows to the sums of their lists. On error, such as kUnsupported for what it does not do, or not with
+  // these rows, `out` is as before.
+  virtual Status tally(const TallyWork& work, ListTallies& out);
   // The scalar reference, unless the device has better.
   virtual Status pq_assign(const PqAssignWork& work);
 

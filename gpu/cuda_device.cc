@@ -14,6 +14,7 @@
 #include "gpu/ivf/pq_assign.h"
 #include "gpu/ivf/rabitq_search.h"
 #include "gpu/ivf/search.h"
+#include "gpu/ivf/tally_pass.h"
 #include "gpu/match/codes_search.h"
 #include "gpu/match/search.h"
 #include "gpu/metric/host.h"
@@ -100,6 +101,13 @@ class CudaDevice : public compute::Device {
       done = assign_lists(gpu_, *lane, work);
     });
     return status.ok() && !done ? Device::assign(work) : status;
+  }
+
+  Status tally(const compute::TallyWork& work, compute::ListTallies& out) override {
+    return guarded([&] {
+      const Gpu::Borrowed lane = gpu_.lane(work.cancellation);
+      TallyPass(gpu_, *lane, work).run(out);
+    });
   }
 
   Status pq_assign(const compute::PqAssignWork& work) override {

@@ -58,6 +58,10 @@ Status Device::assign(const AssignWork& work) {
   });
 }
 
+Status Device::tally(const TallyWork&, ListTallies&) {
+  return {ErrorKind::kUnsupported, describe().name + " does not add up rows of lists"};
+}
+
 Status Device::pq_assign(const PqAssignWork& work) {
   return guarded([&] { reference_pq_assign(work); });
 }

@@ -9,17 +9,23 @@
 #include <utility>
 
 #include "compute/parallel.h"
+#include "compute/tally.h"
+#include "core/bytes.h"
+#include "engine/residency/residency.h"
+#include "engine/search/device_set.h"
+#include "engine/search/search_block.h"
 #include "engine/table/models.h"
 #include "engine/table/parts.h"
 #include "index/ivf/kmeans.h"
 #include "index/ivf/model_space.h"
-#include "index/ivf/nearest_list.h"
+#include "index/ivf/tally.h"
 #include "index/ivf/training_task.h"
 
 namespace warplite::engine {
 namespace {
 
 constexpr std::size_t kPartsAtOnce = 16;  // in memory
+constexpr std::size_t kSampleRows = 64;   // per cluster
 constexpr std::size_t kMostSampleRows = std::size_t{1} << 20;
 // Few clusters begin far apart, since chance may put two of them where there should be one.
 constexpr std::uint32_t kSpread = 256;
@@ -30,7 +36,7 @@ constexpr double kSampleShare = 0.3;  // of the whole work, as it is reported
 
 std::size_t sample_size(std::uint64_t rows, std::uint32_t clusters) {
   const std::size_t wanted = std::max<std::size_t>(
-      clusters, std::min(std::size_t{clusters} * index::kKmeansRows, kMostSampleRows));
+      clusters, std::min(std::size_t{clusters} * kSampleRows, kMostSampleRows));
   return static_cast<std::size_t>(std::min<std::uint64_t>(rows, wanted));
 }
 
@@ -73,12 +79,11 @@ double squared_distance(const float* a, const float* b, std::uint32_t dim) {
 // distance to those before it (k-means++).
 class Spreader {
  public:
-  Spreader(const index::TrainingTask& task, std::vector<float>& rows, std::uint32_t dim)
-      : task_(task), rows_(rows), dim_(dim) {}
+  Spreader(const index::TrainingTask& task, float* rows, std::size_t count, std::uint32_t dim)
+      : task_(task), rows_(rows), count_(count), dim_(dim) {}
 
   void run(std::uint32_t clusters) {
-    const std::size_t count =
-        std::min(rows_.size() / dim_, static_cast<std::size_t>(clusters) * kSpreadRows);
+    const std::size_t count = std::min(count_, static_cast<std::size_t>(clusters) * kSpreadRows);
     weights_.assign(count, std::numeric_limits<double>::infinity());
     for (std::uint32_t c = 1; c < clusters && c < count; ++c) {
       task_.poll()();
@@ -91,15 +96,13 @@ class Spreader {
  private:
   // Weights by the first rows up to `last`; returns their sum.
   double weigh(std::size_t last) {
-    const float* added = rows_.data() + last * dim_;
-    compute::in_parallel(weights_.size(), 4096, weights_.size() / 4096,
-                         [&](std::size_t first, std::size_t end) {
-                           for (std::size_t i = first; i < end; ++i) {
-                             weights_[i] = std::min(
-                                 weights_[i],
-                                 squared_distance(rows_.data() + i * dim_, added, dim_));
-                           }
-                         });
+    const float* added = rows_ + last * dim_;
+    compute::in_parallel(
+        weights_.size(), 4096, weights_.size() / 4096, [&](std::size_t first, std::size_t end) {
+          for (std::size_t i = first; i < end; ++i) {
+            weights_[i] = std::min(weights_[i], squared_distance(rows_ + i * dim_, added, dim_));
+          }
+        });
     double total = 0;
     for (double weight : weights_) total += weight;
     return total;
@@ -114,107 +117,77 @@ class Spreader {
     return last;
   }
   void swap(std::size_t a, std::size_t b) {
-    std::swap_ranges(rows_.data() + a * dim_, rows_.data() + (a + 1) * dim_,
-                     rows_.data() + b * dim_);
+    std::swap_ranges(rows_ + a * dim_, rows_ + (a + 1) * dim_, rows_ + b * dim_);
     std::swap(weights_[a], weights_[b]);
   }
 
   const index::TrainingTask& task_;
-  std::vector<float>& rows_;
+  float* const rows_;
+  const std::size_t count_;
   std::uint32_t dim_;
   std::vector<double> weights_;
   std::mt19937_64 random_;
 };
 
-// Rows of a part, and the cluster of each.
-struct PartRows {
-  std::vector<float> rows;
-  std::vector<index::Nearest> nearest;
-};
-
-// What one pass learns of the rows of each cluster.
-class Tally {
+// The parts of a view as blocks, held by the device if it has memory of its own, and room.
+class PassedRows {
  public:
-  Tally(std::size_t clusters, std::uint32_t dim)
-      : dim_(dim), counts_(clusters), sums_(clusters * dim), farthest_(clusters, -1.0),
-        far_rows_(clusters * dim) {}
-
-  void add(std::span<const PartRows> parts, const index::Poll& poll) {
-    std::size_t elements = 0;
-    for (const PartRows& part : parts) {
-      elements += part.rows.size();
-      for (const index::Nearest& one : part.nearest) squares_ += one.distance * one.distance;
-    }
-    // Each thread looks at every row, and adds those of its own clusters, in their order.
-    constexpr std::size_t kThreads = 16;
-    compute::in_parallel(counts_.size(), (counts_.size() + kThreads - 1) / kThreads,
-                         elements >> 16, [&](std::size_t first, std::size_t end) {
-                           for (const PartRows& part : parts) {
-                             poll();
-                             add_rows(part, first, end);
-                           }
-                         });
+  PassedRows(const View& view, std::size_t column, compute::Device& device,
+             compute::Cancellation* cancellation)
+      : view_(view), column_(column) {
+    if (!device.own_memory() || !fits(device)) return;
+    auto blocks = std::make_shared<SearchBlocks>();
+    load(0, view.parts(), *blocks);
+    Status status;
+    set_ = DeviceSet::create(device, std::move(blocks), nullptr, cancellation, status);
+    // What is read over the bus in every pass is better sent piece by piece.
+    if (set_ != nullptr && !set_->lasting()) set_ = nullptr;
   }
 
-  double squares() const { return squares_; }
-  const std::vector<std::uint64_t>& counts() const { return counts_; }
-
-  // The means of clusters that have rows; and for as many as are missing then, the rows that are
-  // farthest from the centroid of a cluster, one of each.
-  std::vector<float> centroids(std::size_t clusters, bool& begun_anew) const {
-    std::vector<float> means;
-    means.reserve(clusters * dim_);
-    std::vector<std::pair<double, std::size_t>> far;
-    for (std::size_t c = 0; c < counts_.size(); ++c) {
-      if (counts_[c] == 0) continue;
-      const double count = static_cast<double>(counts_[c]);
-      for (std::uint32_t d = 0; d < dim_; ++d) {
-        means.push_back(static_cast<float>(sums_[c * dim_ + d] / count));
-      }
-      if (farthest_[c] > 0) far.emplace_back(-farthest_[c], c);
+  // Calls visit(blocks, whether the device holds them) for all rows, some parts at a time.
+  template <typename Visit>
+  void for_each(const Visit& visit) const {
+    if (set_ != nullptr) return visit(std::span(set_->all()), true);
+    for (std::size_t first = 0; first < view_.parts(); first += kPartsAtOnce) {
+      SearchBlocks some;
+      load(first, std::min(first + kPartsAtOnce, view_.parts()), some);
+      std::vector<compute::Block> blocks;
+      for (const SearchBlock& one : some) blocks.push_back(one.block);
+      visit(std::span<const compute::Block>(blocks), false);
     }
-    const std::size_t missing = std::min(clusters - means.size() / dim_, far.size());
-    std::sort(far.begin(), far.end());
-    for (std::size_t i = 0; i < missing; ++i) {
-      const float* row = far_rows_.data() + far[i].second * dim_;
-      means.insert(means.end(), row, row + dim_);
-    }
-    begun_anew = missing != 0;
-    return means;
   }
 
  private:
-  // Those of clusters first … end − 1.
-  void add_rows(const PartRows& part, std::size_t first, std::size_t end) {
-    for (std::size_t i = 0; i < part.nearest.size(); ++i) {
-      const std::size_t c = part.nearest[i].list;
-      if (c >= first && c < end) add_row(c, part.rows.data() + i * dim_, part.nearest[i].distance);
+  void load(std::size_t first, std::size_t end, SearchBlocks& out) const {
+    for (std::size_t i = first; i < end; ++i) {
+      SearchBlock block;
+      if (load_block(view_, column_, static_cast<std::uint32_t>(i), block)) {
+        out.push_back(std::move(block));
+      }
     }
   }
-
-  void add_row(std::size_t c, const float* row, double distance) {
-    ++counts_[c];
-    double* sum = sums_.data() + c * dim_;
-    for (std::uint32_t d = 0; d < dim_; ++d) sum[d] += static_cast<double>(row[d]);
-    if (distance <= farthest_[c]) return;
-    farthest_[c] = distance;
-    std::copy_n(row, dim_, far_rows_.data() + c * dim_);
+  // In the host's cache, too, through which it gets there.
+  bool fits(compute::Device& device) const {
+    std::size_t bytes = 0;
+    for (std::size_t i = 0; i < view_.parts(); ++i) bytes += view_.part(i).vector_bytes(column_);
+    Residency& cache = Residency::instance();
+    return bytes <= cache.limit() && bytes <= cache.holding(device, {}).budget;
   }
 
-  std::uint32_t dim_;
-  double squares_ = 0;
-  std::vector<std::uint64_t> counts_;
-  std::vector<double> sums_;
-  std::vector<double> farthest_;
-  std::vector<float> far_rows_;
+  const View& view_;
+  const std::size_t column_;
+  std::shared_ptr<DeviceSet> set_;
 };
 
 class Clusterer {
  public:
   Clusterer(const View& view, const ClusterRequest& request, compute::Device& device,
             const index::Progress& progress)
-      : view_(view), request_(request), dim_(view.layout().vectors[request.column].dim),
-        task_(device, request.cancellation, progress) {}
+      : view_(view),
+        request_(request),
+        dim_(view.layout().vectors[request.column].dim),
+        task_(device, request.cancellation, progress),
+        rows_(view, request.column, device, request.cancellation) {}
 
   Clusters run() {
     const index::TrainingTask passes = task_.part(kSampleShare, 1);
@@ -222,12 +195,13 @@ class Clusterer {
     double before = std::numeric_limits<double>::infinity();
     for (std::size_t pass = 0;; ++pass) {
       if (pass < request_.passes) passes.report("pass", pass, request_.passes);
-      const Tally tally = assign();
-      const bool settled = !(tally.squares() < (1 - kLeastGain) * before);
-      if (pass == request_.passes || settled) return result(tally);
-      bool begun_anew = false;
-      centroids_ = tally.centroids(request_.clusters, begun_anew);
-      before = begun_anew ? std::numeric_limits<double>::infinity() : tally.squares();
+      const compute::ListTallies tallies = assign();
+      double squares = 0;
+      for (const double square : tallies.squares) squares += square;
+      const bool settled = !(squares < (1 - kLeastGain) * before);
+      if (pass == request_.passes || settled) return result(tallies);
+      const bool begun_anew = move(tallies);
+      before = begun_anew ? std::numeric_limits<double>::infinity() : squares;
     }
   }
 
@@ -235,19 +209,23 @@ class Clusterer {
   std::size_t clusters() const { return centroids_.size() / dim_; }
 
   void begin() {
-    std::vector<float> rows = sample();
-    if (request_.clusters <= kSpread) Spreader(task_, rows, dim_).run(request_.clusters);
-    const index::SampleView view{rows.data(), rows.size() / dim_, dim_};
-    if (!rows.empty()) {
+    Bytes memory = sample();
+    auto* const rows = reinterpret_cast<float*>(memory.data());
+    const index::SampleView view{rows, memory.size() / (dim_ * sizeof(float)), dim_};
+    if (request_.clusters <= kSpread) {
+      Spreader(task_, rows, view.rows, dim_).run(request_.clusters);
+    }
+    if (view.rows != 0) {
       centroids_ = index::kmeans(task_.part(0, kSampleShare), view, request_.clusters);
     }
   }
 
-  // Draws from each part its share of the rows, in random order.
-  std::vector<float> sample() const {
+  // Draws from each part its share of the rows, as float32; all of them in random order.
+  Bytes sample() const {
     const std::uint64_t total = view_.live_rows();
     const std::uint64_t wanted = sample_size(total, request_.clusters);
-    std::vector<float> found;
+    std::vector<std::vector<std::uint32_t>> drawn(view_.parts());
+    std::size_t count = 0;
     std::uint64_t seen = 0;
     for (std::size_t i = 0; i < view_.parts(); ++i) {
       const Part& part = view_.part(i);
@@ -255,70 +233,102 @@ class Clusterer {
       task_.poll()();
       const std::uint64_t begin = seen * wanted / total;
       seen += part.live_rows();
-      const Part::Vectors vectors = part.vectors(request_.column);
-      const std::vector<std::uint32_t> rows = rows_of(part, vectors);
-      std::vector<std::uint32_t> drawn;
+      const std::vector<std::uint32_t> rows = rows_of(part, part.vectors(request_.column));
       for (std::size_t at : index::random_order(rows.size(), seen * wanted / total - begin)) {
-        drawn.push_back(rows[at]);
+        drawn[i].push_back(rows[at]);
       }
-      if (drawn.empty()) continue;
-      const std::vector<float> some = gather(vectors, drawn, request_.distance);
-      found.insert(found.end(), some.begin(), some.end());
+      count += drawn[i].size();
     }
-    const std::size_t count = found.size() / dim_;
-    std::vector<float> mixed;
-    mixed.reserve(found.size());
-    for (std::size_t at : index::random_order(count, count)) {
-      mixed.insert(mixed.end(), found.data() + at * dim_, found.data() + (at + 1) * dim_);
+    return gather_mixed(drawn, count);
+  }
+
+  Bytes gather_mixed(const std::vector<std::vector<std::uint32_t>>& drawn,
+                     std::size_t count) const {
+    std::vector<std::uint32_t> place(count);  // of the i-th row that was drawn
+    const std::vector<std::size_t> order = index::random_order(count, count);
+    for (std::size_t i = 0; i < count; ++i) place[order[i]] = static_cast<std::uint32_t>(i);
+    Bytes out(count * dim_ * sizeof(float), Bytes::Fill::kGradual);
+    std::size_t before = 0;
+    for (std::size_t first = 0; first < drawn.size(); first += kPartsAtOnce) {
+      std::vector<Drawn> some;
+      for (std::size_t i = first; i < std::min(first + kPartsAtOnce, drawn.size()); ++i) {
+        if (drawn[i].empty()) continue;
+        some.push_back({view_.part(i).vectors(request_.column), drawn[i], place.data() + before});
+        before += drawn[i].size();
+      }
+      compute::in_parallel(some.size(), 1, some.size(), [&](std::size_t begin, std::size_t end) {
+        for (std::size_t i = begin; i < end; ++i) {
+          place_rows(some[i], reinterpret_cast<float*>(out.data()));
+        }
+      });
     }
-    return mixed;
+    return out;
+  }
+
+  // Rows of a part, and where each goes.
+  struct Drawn {
+    Part::Vectors vectors;
+    const std::vector<std::uint32_t>& rows;
+    const std::uint32_t* place;
+  };
+  void place_rows(const Drawn& drawn, float* out) const {
+    task_.poll()();
+    const std::vector<float> rows = gather(drawn.vectors, drawn.rows, request_.distance);
+    for (std::size_t i = 0; i < drawn.rows.size(); ++i) {
+      std::copy_n(rows.data() + i * dim_, dim_, out + drawn.place[i] * std::size_t{dim_});
+    }
   }
 
   // A pass over all rows.
-  Tally assign() const {
-    Tally tally(clusters(), dim_);
-    if (centroids_.empty()) return tally;
-    const index::NearestList lists(task_.device(), centroids_.data(),
-                                   static_cast<std::uint32_t>(clusters()), dim_);
-    std::vector<PartRows> some(kPartsAtOnce);
-    for (std::size_t first = 0; first < view_.parts(); first += kPartsAtOnce) {
-      const std::size_t count = std::min(kPartsAtOnce, view_.parts() - first);
-      find_nearest(first, lists, std::span(some).first(count));
-      tally.add(std::span(some).first(count), task_.poll());
-    }
-    return tally;
-  }
-
-  // The parts from `first` on: read here, and given to a GPU by several threads.
-  void find_nearest(std::size_t first, const index::NearestList& lists,
-                    std::span<PartRows> out) const {
-    std::vector<Part::Vectors> vectors(out.size());
-    for (std::size_t i = 0; i < out.size(); ++i) {
-      task_.poll()();
-      const Part& part = view_.part(first + i);
-      if (part.live_rows() != 0) vectors[i] = part.vectors(request_.column);
-    }
-    const std::size_t threads = task_.device().own_memory() ? out.size() : 1;
-    compute::in_parallel(out.size(), 1, threads, [&](std::size_t begin, std::size_t end) {
-      for (std::size_t i = begin; i < end; ++i) {
-        task_.poll()();
-        const Part& part = view_.part(first + i);
-        const auto found = part.live_rows() == 0 ? std::vector<std::uint32_t>()
-                                                 : rows_of(part, vectors[i]);
-        out[i].rows = gather(vectors[i], found, request_.distance);
-        out[i].nearest.resize(found.size());
-        lists.find(out[i].rows.data(), found.size(), task_.cancellation(), out[i].nearest.data());
-      }
+  compute::ListTallies assign() const {
+    compute::ListTallies tallies(clusters(), dim_);
+    if (centroids_.empty()) return tallies;
+    const index::TallyPass pass(task_, centroids_.data(), static_cast<std::uint32_t>(clusters()),
+                                dim_);
+    compute::TallyWork work;
+    work.type = view_.layout().vectors[request_.column].type;
+    work.normalised = info(request_.distance).norms;
+    rows_.for_each([&](std::span<const compute::Block> blocks, bool resident) {
+      work.blocks = blocks;
+      pass.add(work, resident, tallies);
     });
+    return tallies;
   }
 
-  Clusters result(const Tally& tally) const {
+  // To the means of clusters that have rows; for as many as are missing then, to the rows that are
+  // farthest from the centroid of a cluster, one of each. Returns whether any were.
+  bool move(const compute::ListTallies& tallies) {
+    std::vector<float> means;
+    means.reserve(request_.clusters * std::size_t{dim_});
+    using Row = compute::ListTallies::Row;
+    std::vector<Row> far;
+    for (std::size_t c = 0; c < tallies.counts.size(); ++c) {
+      if (tallies.counts[c] == 0) continue;
+      const double count = static_cast<double>(tallies.counts[c]);
+      for (std::uint32_t d = 0; d < dim_; ++d) {
+        means.push_back(static_cast<float>(tallies.sums[c * dim_ + d] / count));
+      }
+      if (tallies.farthest[c].distance > 0) far.push_back(tallies.farthest[c]);
+    }
+    const std::size_t missing = std::min(request_.clusters - means.size() / dim_, far.size());
+    std::stable_sort(far.begin(), far.end(),
+                     [](const Row& a, const Row& b) { return a.distance > b.distance; });
+    for (std::size_t i = 0; i < missing; ++i) {
+      const Part::Vectors vectors = view_.part(far[i].block).vectors(request_.column);
+      const std::vector<float> row = gather(vectors, {far[i].row}, request_.distance);
+      means.insert(means.end(), row.begin(), row.end());
+    }
+    centroids_ = std::move(means);
+    return missing != 0;
+  }
+
+  Clusters result(const compute::ListTallies& tallies) const {
     Clusters clusters;
-    for (std::size_t c = 0; c < tally.counts().size(); ++c) {
-      if (tally.counts()[c] == 0) continue;
+    for (std::size_t c = 0; c < tallies.counts.size(); ++c) {
+      if (tallies.counts[c] == 0) continue;
       const float* centroid = centroids_.data() + c * dim_;
       clusters.centroids.insert(clusters.centroids.end(), centroid, centroid + dim_);
-      clusters.sizes.push_back(tally.counts()[c]);
+      clusters.sizes.push_back(tallies.counts[c]);
     }
     return clusters;
   }
@@ -327,6 +337,7 @@ class Clusterer {
   const ClusterRequest& request_;
   const std::uint32_t dim_;
   const index::TrainingTask task_;
+  const PassedRows rows_;
   std::vector<float> centroids_;
 };
 

@@ -22,6 +22,9 @@ constexpr std::uint32_t kGrowth = 8;
 // Multiply-adds that take about 10 ms: between launches of so many an interrupt is seen.
 constexpr double kLaunchWork = 2e12;
 constexpr std::uint32_t kRoomForTies = 32;
+// Where one row is wanted, the least of fewer leaves few for the next phase, and the first keeps every row,
+// which takes longer than to multiply it.
+constexpr std::uint32_t kFirstRowsOfOne = 256;
 // Live rows are copied together when they are at most one in this many: to gather rows costs
 // little more than to read them once.
 constexpr std::uint32_t kFewLive = 4;
@@ -312,9 +315,13 @@ Nominate BatchSearch::start_group(std::size_t first, std::size_t count, std::siz
   work.nominees = {queries,          static_cast<std::uint32_t>(k), capacity, arena[at.limits],
                    arena[at.counts], arena[at.bounds],              arena[at.ordinals]};
 
-  const Staging host = lane_.outgoing(at.sent);
-  std::memcpy(host[at.raw].data(), all.row(first), at.raw.bytes());
-  host.send(at.sent, arena, lane_.stream(), "sending queries");
+  if (load_queries_) {
+    load_queries_(first, count, arena[at.raw]);
+  } else {
+    const Staging host = lane_.outgoing(at.sent);
+    std::memcpy(host[at.raw].data(), all.row(first), at.raw.bytes());
+    host.send(at.sent, arena, lane_.stream(), "sending queries");
+  }
   launch_prepare({all.type, work_.distance, all.dim, queries, tile_queries, shape_.queries},
                  arena[at.raw], work.prepared, lane_.stream());
   return work;
@@ -349,7 +356,8 @@ void BatchSearch::run_phases(Nominate work) {
   const std::uint32_t most = most_tiles(work);
 
   work.tiles = tiles;
-  work.tile_count = std::min(total, kFirstRows / shape_.rows);
+  const std::uint32_t first_rows = work.nominees.k == 1 ? kFirstRowsOfOne : kFirstRows;
+  work.tile_count = std::min(total, first_rows / shape_.rows);
   work.keep_all = true;
   launch_start(work.nominees, work.prepared.norms,
                round_up(work.nominees.queries, shape_.queries), work.tile_count * shape_.rows,

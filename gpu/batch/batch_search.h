@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "compute/ops.h"
@@ -33,6 +35,11 @@ class BatchSearch {
   ~BatchSearch();
   BatchSearch(const BatchSearch&) = delete;
   BatchSearch& operator=(const BatchSearch&) = delete;
+
+  // Queries are no host's: `load(first, count, to)` launches what puts some of them at `to` on the device,
+  // dense, on the lane's stream. REQUIRES: it outlives this; nearest_into() alone is called.
+  using LoadQueries = std::function<void(std::size_t first, std::size_t count, std::byte* to)>;
+  void load_queries_by(LoadQueries load) { load_queries_ = std::move(load); }
 
   // Adds the nearest rows of every query, and returns the queries for which it could not prove
   // them: too many rows within the error of the product, or values beyond its range.
@@ -94,6 +101,7 @@ class BatchSearch {
   std::shared_ptr<const TileList> tiles_, sealed_tiles_;  // the latter begin the former, if there are any
   CompactRows compact_;  // what tiles_ name, if it has any
   Arena extra_{nullptr};
+  LoadQueries load_queries_;  // empty: queries are sent
 };
 
 template <typename Body>

@@ -80,7 +80,8 @@ void launch_nominate(const Nominate& work, cudaStream_t stream);
 void launch_tighten(const Nominees& nominees, cudaStream_t stream);
 
 // Canonical distances of what is left, sorted. `found[q]`: rows as near as the k-th or nearer;
-// they are in out[q·room …] by (distance, ordinal). More than `room`, or kLost: ask the scan.
+// they are in out[q·room …] by (distance, ordinal). More than `room`, or kLost: ask the scan. Where there
+// is room for one, for k = 1, it is the first of the nearest, and not counted how many there are.
 struct Rescore {
   RowTable table;
   ElementType type;

@@ -8,7 +8,7 @@
 namespace warplite::gpu {
 namespace {
 
-constexpr unsigned kThreads = 256;
+constexpr unsigned kThreads = 256, kWarp = 32;
 constexpr float kFarthest = 3e38f;
 
 __device__ float infinite() { return __int_as_float(0x7f800000); }
@@ -66,6 +66,48 @@ __global__ void __launch_bounds__(kThreads) tighten_kernel(Nominees nominees) {
   }
 }
 
+// The same where one row is wanted, a warp a query: the limit is the least upper bound.
+__global__ void __launch_bounds__(kThreads) tighten_nearest_kernel(Nominees nominees) {
+  const std::uint32_t query = blockIdx.x * (kThreads / kWarp) + threadIdx.x / kWarp;
+  const unsigned lane = threadIdx.x % kWarp;
+  if (query >= nominees.queries) return;
+  const std::uint32_t count = nominees.counts[query];
+  if (count > nominees.capacity) {
+    if (lane == 0) nominees.limits[query] = -infinite();
+    return;
+  }
+  float2* const bounds = nominees.bounds + std::size_t{query} * nominees.capacity;
+  std::uint32_t* const ordinals = nominees.ordinals + std::size_t{query} * nominees.capacity;
+  float least = infinite();
+  for (std::uint32_t i = lane; i < count; i += kWarp) {
+    const float2 pair = bounds[i];
+    if (pair.x <= kFarthest) least = fminf(least, pair.y);
+  }
+  for (unsigned step = kWarp / 2; step != 0; step /= 2) {
+    least = fminf(least, __shfl_xor_sync(kWholeWarp, least, step));
+  }
+  const float limit = fminf(least, nominees.limits[query]);
+  std::uint32_t kept = 0;
+  for (std::uint32_t base = 0; base < count; base += kWarp) {
+    const std::uint32_t i = base + lane;
+    const float2 pair = i < count ? bounds[i] : float2{infinite(), infinite()};
+    const std::uint32_t ordinal = i < count ? ordinals[i] : 0;
+    const bool keep = i < count && pair.x <= limit;
+    const unsigned keeping = __ballot_sync(kWholeWarp, keep);
+    if (keep) {  // in a place that was read
+      const std::uint32_t slot = kept + __popc(keeping & ((1u << lane) - 1));
+      bounds[slot] = pair;
+      ordinals[slot] = ordinal;
+    }
+    kept += __popc(keeping);
+    __syncwarp();
+  }
+  if (lane == 0) {
+    nominees.counts[query] = kept;
+    nominees.limits[query] = limit;
+  }
+}
+
 // Canonical distances are computed for at most this many rows of a query.
 constexpr unsigned kMostNominees = 1024;
 
@@ -107,6 +149,26 @@ struct Ranking {
   }
 };
 
+template <ElementType kType>
+__device__ QueryTerms terms_of(const Rescore& work, std::uint32_t query) {
+  const std::uint32_t padded = padded_query(kType, work.table.dim);
+  return {work.prepared.real + std::size_t{query} * padded,
+          work.prepared.bytes + std::size_t{query} * padded, work.prepared.squares + query, padded};
+}
+
+// Sets the row's ordinal.
+__device__ const std::byte* nominated_row(const Rescore& work, std::uint32_t nominee,
+                                          std::uint32_t& ordinal) {
+  ordinal = work.ordinals == nullptr ? nominee : work.ordinals[nominee];
+  const RowBlock& block = work.table.blocks[block_of_row(work.table, ordinal)];
+  return block.vectors + std::size_t{ordinal - block.first_ordinal} * work.table.stride;
+}
+
+__device__ Candidate candidate_of(const Rescore& work, std::uint64_t key, std::uint32_t ordinal) {
+  const std::uint32_t block = block_of_row(work.table, ordinal);
+  return {value_of_key(key), block, ordinal - work.table.blocks[block].first_ordinal};
+}
+
 // One thread block per query; four lanes compute a distance.
 template <ElementType kType, Distance kDistance>
 __global__ void __launch_bounds__(kThreads) rescore_kernel(Rescore work) {
@@ -118,22 +180,14 @@ __global__ void __launch_bounds__(kThreads) rescore_kernel(Rescore work) {
     if (threadIdx.x == 0) work.found[query] = kLost;
     return;
   }
-  const std::uint32_t padded = padded_query(kType, work.table.dim);
-  const QueryTerms terms{work.prepared.real + std::size_t{query} * padded,
-                         work.prepared.bytes + std::size_t{query} * padded,
-                         work.prepared.squares + query, padded};
+  const QueryTerms terms = terms_of<kType>(work, query);
   const std::uint32_t* ordinals = nominees.ordinals + std::size_t{query} * nominees.capacity;
   if (threadIdx.x == 0) ranking.found = 0;
   for (unsigned base = 0; base < count; base += kThreads / kLanesPerRow) {
     const unsigned i = base + threadIdx.x / kLanesPerRow;
     const bool active = i < count;
-    std::uint32_t ordinal = active ? ordinals[i] : 0;
-    if (active && work.ordinals != nullptr) ordinal = work.ordinals[ordinal];
-    const std::byte* row = nullptr;
-    if (active) {
-      const RowBlock& block = work.table.blocks[block_of_row(work.table, ordinal)];
-      row = block.vectors + std::size_t{ordinal - block.first_ordinal} * work.table.stride;
-    }
+    std::uint32_t ordinal = 0;
+    const std::byte* const row = active ? nominated_row(work, ordinals[i], ordinal) : nullptr;
     double found[1];
     RowScore<kType, kDistance, 1>::run(work.table, terms, row, active, found);
     if (active && threadIdx.x % kLanesPerRow == 0) {
@@ -148,13 +202,53 @@ __global__ void __launch_bounds__(kThreads) rescore_kernel(Rescore work) {
   for (unsigned i = threadIdx.x; i < count && ranking.keys[i] <= last; i += kThreads) {
     atomicAdd(&ranking.found, 1u);
     if (i >= work.room) continue;
-    const std::uint32_t ordinal = ranking.ordinals[i];
-    const std::uint32_t block = block_of_row(work.table, ordinal);
-    work.out[std::size_t{query} * work.room + i] = {
-        value_of_key(ranking.keys[i]), block, ordinal - work.table.blocks[block].first_ordinal};
+    work.out[std::size_t{query} * work.room + i] =
+        candidate_of(work, ranking.keys[i], ranking.ordinals[i]);
   }
   __syncthreads();
   if (threadIdx.x == 0) work.found[query] = ranking.found;
+}
+
+// The nearest row alone, a warp a query.
+template <ElementType kType, Distance kDistance>
+__global__ void __launch_bounds__(kThreads) rescore_nearest_kernel(Rescore work) {
+  const std::uint32_t query = blockIdx.x * (kThreads / kWarp) + threadIdx.x / kWarp;
+  const unsigned lane = threadIdx.x % kWarp;
+  const Nominees& nominees = work.nominees;
+  if (query >= nominees.queries) return;
+  const std::uint32_t count = nominees.counts[query];
+  if (count > nominees.capacity) {
+    if (lane == 0) work.found[query] = kLost;
+    return;
+  }
+  const QueryTerms terms = terms_of<kType>(work, query);
+  const std::uint32_t* const ordinals = nominees.ordinals + std::size_t{query} * nominees.capacity;
+  std::uint64_t least = ~std::uint64_t{0};
+  std::uint32_t nearest = ~0u;
+  for (unsigned base = 0; base < count; base += kWarp / kLanesPerRow) {
+    const unsigned i = base + lane / kLanesPerRow;
+    const bool active = i < count;
+    std::uint32_t ordinal = 0;
+    const std::byte* const row = active ? nominated_row(work, ordinals[i], ordinal) : nullptr;
+    double found[1];
+    RowScore<kType, kDistance, 1>::run(work.table, terms, row, active, found);
+    if (!active || lane % kLanesPerRow != 0) continue;
+    const std::uint64_t key = ordered_key(found[0]);
+    if (key < least || (key == least && ordinal < nearest)) {
+      least = key;
+      nearest = ordinal;
+    }
+  }
+  for (unsigned step = kWarp / 2; step != 0; step /= 2) {
+    const std::uint64_t key = __shfl_xor_sync(kWholeWarp, least, step);
+    const std::uint32_t ordinal = __shfl_xor_sync(kWholeWarp, nearest, step);
+    if (key > least || (key == least && ordinal >= nearest)) continue;
+    least = key;
+    nearest = ordinal;
+  }
+  if (lane != 0) return;
+  work.found[query] = nearest == ~0u ? 0 : 1;
+  if (nearest != ~0u) work.out[query] = candidate_of(work, least, nearest);
 }
 
 }  // namespace
@@ -168,6 +262,11 @@ void launch_start(const Nominees& nominees, const float* norms, std::uint32_t ti
 
 void launch_tighten(const Nominees& nominees, cudaStream_t stream) {
   static_assert(std::size(kCapacities) == 3);
+  if (nominees.k == 1) {
+    const unsigned blocks = (nominees.queries + kThreads / kWarp - 1) / (kThreads / kWarp);
+    tighten_nearest_kernel<<<blocks, kThreads, 0, stream>>>(nominees);
+    return check_launch("dropping nominees");
+  }
   const auto launch = [&](auto* kernel) { kernel<<<nominees.queries, kThreads, 0, stream>>>(nominees); };
   if (nominees.capacity == kCapacities[0]) launch(tighten_kernel<kCapacities[0]>);
   if (nominees.capacity == kCapacities[1]) launch(tighten_kernel<kCapacities[1]>);
@@ -178,6 +277,11 @@ void launch_tighten(const Nominees& nominees, cudaStream_t stream) {
 void launch_rescore(const Rescore& work, cudaStream_t stream) {
   for_kernel(work.type, work.distance, [&]<ElementType kType, Distance kDistance>() {
     if constexpr (info(kDistance).product) {
+      if (work.room == 1) {
+        const unsigned blocks = (work.nominees.queries + kThreads / kWarp - 1) / (kThreads / kWarp);
+        rescore_nearest_kernel<kType, kDistance><<<blocks, kThreads, 0, stream>>>(work);
+        return;
+      }
       rescore_kernel<kType, kDistance><<<work.nominees.queries, kThreads, 0, stream>>>(work);
     }
   });

@@ -110,8 +110,10 @@ __global__ void canonical_queries_kernel(QueryShape shape, std::uint32_t stride,
   if (lane == 0) out.squares[query] = square;
 }
 
-// The order of numbers that are not negative is that of their bits.
+// The order of numbers that are not negative is that of their bits. A look first: of a million queries few
+// raise it, and atomics at one address take turns.
 __device__ void raise_to(float* maximum, float value) {
+  if (value <= *static_cast<volatile float*>(maximum)) return;
   atomicMax(reinterpret_cast<int*>(maximum), __float_as_int(value));
 }
 
@@ -151,7 +153,7 @@ __global__ void half_queries_kernel(QueryShape shape, std::uint32_t stride, cons
   const bool usable = root_up(sums.x) <= kLargestNorm;
   out.norms[query] = usable ? norm : __int_as_float(0x7f800000);
   out.residuals[query] = residual;
-  if (query == 0 || common) out.extremes[3] = common ? static_cast<float>(scale) : 1.0f;
+  if (query == 0) out.extremes[3] = common ? static_cast<float>(scale) : 1.0f;
   if (!usable) return;
   raise_to(&out.extremes[1], norm);
   raise_to(&out.extremes[2], residual);

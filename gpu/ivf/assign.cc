@@ -7,9 +7,7 @@
 #include "gpu/scan/scan_search.h"
 
 namespace warplite::gpu {
-namespace {
 
-// Assigns, by comparing every list, the rows for which the product could not prove its choice.
 void assign_by_scan(Lane& lane, const compute::Workload& work, const RowSet& rows,
                     const RowTable& table, std::uint32_t query, compute::Assigned& out) {
   compute::HitTable best(work.queries.rows, 1);
@@ -19,8 +17,6 @@ void assign_by_scan(Lane& lane, const compute::Workload& work, const RowSet& row
   out = hits.empty() ? compute::Assigned{0, std::numeric_limits<double>::quiet_NaN()}
                      : compute::Assigned{hits[0].row, hits[0].distance};
 }
-
-}  // namespace
 
 bool assign_lists(const Gpu& gpu, Lane& lane, const compute::AssignWork& work) {
   if (work.count == 0) return true;

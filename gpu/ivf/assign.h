@@ -4,8 +4,14 @@
 
 #include "compute/ivf.h"
 #include "gpu/runtime/lane.h"
+#include "gpu/runtime/row_set.h"
 
 namespace warplite::gpu {
+
+// Compares every list with query `query` of the work, whose rows are the lists: for what the product could not
+// prove. `table` was uploaded on the lane.
+void assign_by_scan(Lane& lane, const compute::Workload& work, const RowSet& rows,
+                    const RowTable& table, std::uint32_t query, compute::Assigned& out);
 
 // False: the product does not serve this, and nothing was done.
 bool assign_lists(const Gpu& gpu, Lane& lane, const compute::AssignWork& work);

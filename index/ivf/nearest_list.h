@@ -19,6 +19,8 @@ class NearestList {
   NearestList(compute::Device& device, const float* centroids, std::uint32_t lists,
               std::uint32_t dim);
 
+  const compute::Buffer* centroids() const { return centroids_.get(); }  // on the device
+
   // Finds the nearest list of each of `count` rows in model space. Throws Error{kInterrupted}, and
   // what the device reports.
   void find(const float* rows, std::size_t count, compute::Cancellation* cancellation,

@@ -7,6 +7,7 @@
 #include "compute/ivf.h"
 #include "compute/match.h"
 #include "compute/ops.h"
+#include "compute/tally.h"
 
 namespace warplite::compute {
 
@@ -31,6 +32,9 @@ struct IvfHostRun {
 };
 void reference_ivf_nearest(const IvfWork& work, const IvfHostModel& model,
                            std::span<const IvfHostRun> runs, HitTable& best);
+
+// Adds the rows of the blocks' host bytes. `centroids`: [lists][dim], in place of the work's.
+void reference_tally(const TallyWork& work, const float* centroids, ListTallies& out);
 
 // This has a counter for every row. `tiles`: the bytes of the work's tiles in host memory.
 void reference_match(const MatchWork& work, std::span<const std::byte* const> tiles,

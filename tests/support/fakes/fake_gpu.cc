@@ -6,6 +6,7 @@
 
 #include "core/bytes.h"
 #include "cpu/cpu_device.h"
+#include "tests/reference/reference.h"
 
 namespace warplite::testing {
 namespace {
@@ -19,20 +20,22 @@ compute::Device& host() {
 
 class FakeGpu::Buffer : public compute::Buffer {
  public:
-  Buffer(FakeGpu& device, std::size_t size, std::size_t own,
+  Buffer(FakeGpu& device, std::size_t size, std::size_t own, const std::byte* data,
          std::shared_ptr<const compute::Buffer> host)
-      : device_(device), size_(size), own_(own), host_(std::move(host)) {}
+      : device_(device), size_(size), own_(own), data_(data), host_(std::move(host)) {}
   ~Buffer() override { device_.used -= own_; }
   std::size_t size() const override { return size_; }
   const compute::Buffer* on_host(const FakeGpu& device) const {
     WARP_CHECK(&device == &device_);
     return host_.get();
   }
+  const std::byte* data() const { return data_; }
 
  private:
   FakeGpu& device_;
   std::size_t size_;
   std::size_t own_;
+  const std::byte* data_;
   std::shared_ptr<const compute::Buffer> host_;
 };
 
@@ -49,9 +52,10 @@ bool FakeGpu::supports(ElementType type, Distance distance) const {
 Status FakeGpu::keep(compute::HostBytes bytes, std::size_t own,
                      std::shared_ptr<const compute::Buffer>* out) {
   const std::size_t size = bytes.size;
+  const std::byte* const data = bytes.data;
   std::shared_ptr<const compute::Buffer> on_host;
   Status status = host().make_resident(std::move(bytes), &on_host);
-  if (status.ok()) *out = std::make_shared<Buffer>(*this, size, own, std::move(on_host));
+  if (status.ok()) *out = std::make_shared<Buffer>(*this, size, own, data, std::move(on_host));
   return status;
 }
 
@@ -156,6 +160,22 @@ Status FakeGpu::ivf_nearest(const compute::IvfWork& work, compute::HitTable& bes
   count(work.queries.rows);
   ++ivf_operations;
   return host().ivf_nearest(translated, best);
+}
+
+Status FakeGpu::tally(const compute::TallyWork& work, compute::ListTallies& out) {
+  if (flat_only) return Device::tally(work, out);
+  if (Status status = refuse(); !status.ok()) return status;
+  count(work.blocks.size());
+  const auto data = [](const compute::Buffer* buffer) {
+    return static_cast<const Buffer*>(buffer)->data();
+  };
+  std::vector<compute::Block> blocks(work.blocks.begin(), work.blocks.end());
+  for (compute::Block& block : blocks) block.host = data(block.vectors);
+  compute::TallyWork translated = work;
+  translated.blocks = blocks;
+  compute::reference_tally(translated, reinterpret_cast<const float*>(data(work.centroids)), out);
+  ++tallies;
+  return {};
 }
 
 Status FakeGpu::within(const compute::Workload& work, compute::HitLists& out) {

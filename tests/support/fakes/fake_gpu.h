@@ -53,6 +53,7 @@ class FakeGpu : public compute::Device {
   Status within(const compute::Workload& work, compute::HitLists& out) override;
   bool supports_ivf(const compute::IvfShape& shape) const override;
   Status ivf_nearest(const compute::IvfWork& work, compute::HitTable& best) override;
+  Status tally(const compute::TallyWork& work, compute::ListTallies& out) override;
   bool supports_match() const override { return !flat_only; }
   Status match(const compute::MatchWork& work, compute::HitTable& best) override;
   bool supports_codes() const override { return !flat_only; }
@@ -80,6 +81,7 @@ class FakeGpu : public compute::Device {
   std::atomic<std::size_t> uploads{0}, uploaded_bytes{0}, mappings{0}, operations{0};
   std::atomic<std::size_t> copies_refused{0};  // searches that might not make them
   std::atomic<std::size_t> ivf_operations{0};  // of these, by inverted files
+  std::atomic<std::size_t> tallies{0};         // passes of k-means over what it holds
   std::atomic<std::size_t> queries{0};     // of all operations
   std::atomic<std::size_t> used{0};        // bytes of live buffers that are not mapped
   std::atomic<std::size_t> most_used{0};
