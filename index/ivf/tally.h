@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 
 #include "compute/tally.h"
 #include "index/ivf/nearest_list.h"

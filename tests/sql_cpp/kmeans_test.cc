@@ -64,9 +64,11 @@ TEST_CASE("k-means where the device has no room for the rows, or does not add th
   gpu.flat_only = true;
   CHECK(clusters(session, 20, "gpu") == expected);
   gpu.flat_only = false;
-  gpu.maps = false;
   gpu.memory = 4096;  // not even a segment
-  CHECK(clusters(session, 20, "gpu") == expected);
+  for (const bool maps : {true, false}) {
+    gpu.maps = maps;
+    CHECK(clusters(session, 20, "gpu") == expected);
+  }
   gpu.memory = std::size_t{1} << 40;
   CHECK(gpu.tallies == 0);
   gpu.fail_uploads = 1;

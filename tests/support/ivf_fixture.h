@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <random>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "compute/host_kernels.h"
 #include "compute/parallel.h"
 #include "compute/reference.h"
+#include "core/error.h"
 #include "core/half.h"
 #include "cpu/cpu_device.h"
 #include "cpu/host/kernels.h"
@@ -36,6 +38,25 @@ struct Floats {
     return {reinterpret_cast<const std::byte*>(values.data()), rows(), dim, ElementType::kFloat32};
   }
 };
+
+// Says whether reading damaged bytes, which `body` does, says so.
+template <typename Body>
+bool is_refused(const Body& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return error.kind() == ErrorKind::kCorrupt;
+  }
+  return false;
+}
+
+// A copy with a number at some place.
+inline std::vector<std::byte> with_number(std::span<const std::byte> bytes, std::size_t at,
+                                          std::uint32_t value) {
+  std::vector<std::byte> changed(bytes.begin(), bytes.end());
+  std::memcpy(changed.data() + at, &value, sizeof value);
+  return changed;
+}
 
 // Normal numbers that are the same with every standard library.
 class Normal {
