@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 """A large table with an index of lists: built, opened, searched.
 
-    bench/scale.py --build build/gpu --work /tmp/scale [--rows 100000000] [--index "ivfrabitq(bits=4)"]
-                   [--codes] [--nprobe 32,64,128] [--refine 4]
+    bench/scale.py --build build/gpu --work /tmp/scale [--rows 100000000] [--dim 96]
+                   [--index "ivfrabitq(bits=4)"] [--codes] [--nprobe 32,64,128] [--refine 4]
+                   [--device gpu:0,gpu] [--batch 10000,40000]
 
 Vectors come from a seeded generator, a million at a time, so that neither disk nor memory ever holds
 all of them: 50,000 clusters of unequal weight and width around a spectrum that decays as i^-0.9, turned at
 random. A million of them have a local intrinsic dimensionality of 20 to 22 and a relative contrast of 2.3,
 as descriptors of real images have. Queries are further rows. The exact answer of the first 1,000 queries is
 found on the way, by brute force over every piece. Needs PyTorch with a GPU for that; the table itself is
-built and asked through SQL alone. --codes: the table keeps codes only.
+built and asked through SQL alone. --codes: the table keeps codes only. --index flat: every row is compared.
+Each device of the list is asked in turn, one query at a time and in batches.
 """
 
 import argparse
@@ -24,9 +26,9 @@ from pathlib import Path
 
 import numpy as np
 
-DIM, CLUSTERS, DECAY, SPREAD = 96, 50_000, 0.9, 0.8
+CLUSTERS, DECAY, SPREAD = 50_000, 0.9, 0.8
 PIECE = 1_000_000
-QUERIES, JUDGED, K = 10_000, 1000, 10
+JUDGED, K = 1000, 10
 
 
 def report(case, **values):
@@ -35,16 +37,16 @@ def report(case, **values):
 
 
 class Generator:
-    def __init__(self, torch):
+    def __init__(self, torch, dim):
         self.torch = torch
         self.device = "cuda" if torch.cuda.is_available() else "cpu"
         seeded = self.seeded(0)
-        steps = torch.arange(1, DIM + 1, device=self.device).float()
+        steps = torch.arange(1, dim + 1, device=self.device).float()
         self.scale = (steps**-DECAY).sqrt()
-        self.centers = self.normal(CLUSTERS, DIM, seeded) * self.scale
+        self.centers = self.normal(CLUSTERS, dim, seeded) * self.scale
         self.width = SPREAD * (0.5 + self.uniform(CLUSTERS, seeded)[:, None])
         self.weight = self.uniform(CLUSTERS, seeded) ** 3
-        self.turn = torch.linalg.qr(self.normal(DIM, DIM, seeded))[0]
+        self.turn = torch.linalg.qr(self.normal(dim, dim, seeded))[0]
 
     def seeded(self, seed):
         return self.torch.Generator(device=self.device).manual_seed(seed)
@@ -58,7 +60,7 @@ class Generator:
     def draw(self, seed, rows):
         seeded = self.seeded(1 + seed)
         which = self.torch.multinomial(self.weight, rows, replacement=True, generator=seeded)
-        noise = self.normal(rows, DIM, seeded) * self.scale
+        noise = self.normal(rows, len(self.scale), seeded) * self.scale
         return (self.centers[which] + self.width[which] * noise) @ self.turn
 
 
@@ -86,7 +88,7 @@ def connect(options):
     db = sqlite3.connect(Path(options.work) / "scale.db", isolation_level=None)
     db.enable_load_extension(True)
     db.load_extension(str(Path(options.build) / "warplite"))
-    db.execute("SELECT warp_config('device', ?)", (options.device,))
+    db.execute("SELECT warp_config('device', ?)", (options.device.split(",")[-1],))
     return db
 
 
@@ -101,13 +103,13 @@ def build(options):
     work = Path(options.work)
     work.mkdir(parents=True, exist_ok=True)
     (work / "scale.db").unlink(missing_ok=True)
-    source = Generator(torch)
-    queries = source.draw(-1, QUERIES)
+    source = Generator(torch, options.dim)
+    queries = source.draw(-1, max(batches(options)))
     np.save(work / "queries.npy", queries.cpu().numpy())
     truth = Truth(torch, queries[:JUDGED])
     db = connect(options)
     db.execute(
-        f"CREATE VIRTUAL TABLE t USING warp(e FLOAT[{DIM}] index={options.index}"
+        f"CREATE VIRTUAL TABLE t USING warp(e FLOAT[{options.dim}] index={options.index}"
         + (", store=codes)" if options.codes else ")")
     )
     piece_file = work / "piece.npy"
@@ -151,6 +153,10 @@ def recall(found, truth, first):
     return float(np.mean(same)) / K
 
 
+def batches(options):
+    return [int(n) for n in options.batch.split(",")]
+
+
 def search(options):
     work = Path(options.work)
     queries, truth = np.load(work / "queries.npy"), np.load(work / "truth.npy")
@@ -158,37 +164,41 @@ def search(options):
     db = connect(options)
     first = db.execute("SELECT min(rowid) FROM t").fetchone()[0]
     opened = time.time() - begin
-    one = "SELECT rowid FROM warp_knn_search('t', 'e', ?, 10, ?)"
-    probes = [int(n) for n in options.nprobe.split(",")]
-    asked = {n: json.dumps({"nprobe": n, "refine": options.refine}) for n in probes}
-    if options.refine is None:
-        asked = {n: json.dumps({"nprobe": n}) for n in probes}
-    db.execute(one, (queries[0].tobytes(), asked[probes[0]])).fetchall()
+    probes = [0] if options.index == "flat" else [int(n) for n in options.nprobe.split(",")]
+    given = {} if options.refine is None else {"refine": options.refine}
+    asked = {n: json.dumps({**given, **({"nprobe": n} if n else {})}) for n in probes}
+
+    def one(number, nprobe):
+        statement = "SELECT rowid FROM warp_knn_search('t', 'e', ?, 10, ?)"
+        return db.execute(statement, (queries[number].tobytes(), asked[nprobe])).fetchall()
+
+    def many(count, nprobe):
+        statement = "SELECT rowids FROM warp_knn_arrays('t', 'e', ?, 10, ?)"
+        return db.execute(statement, (queries[:count].tobytes(), asked[nprobe])).fetchone()[0]
+
+    one(0, probes[0])
     report("open", seconds=opened, to_first_answer=time.time() - begin, memory_gb=memory())
-    begin = time.time()
-    while True:  # until the device has it
-        took = timed(lambda: db.execute(one, (queries[1].tobytes(), asked[probes[0]])).fetchall(), 3)
-        if took < 0.02 or time.time() - begin > 120:
-            break
-    report("ready", after=time.time() - begin, memory_gb=memory(),
-           devices=[list(row) for row in db.execute("SELECT * FROM warp_devices()")])
-    arrays = "SELECT rowids FROM warp_knn_arrays('t', 'e', ?, 10, ?)"
-    every = queries.tobytes()
-    for nprobe in probes:
-        numbers = iter(range(QUERIES))
-        single = timed(
-            lambda: db.execute(one, (queries[next(numbers)].tobytes(), asked[nprobe])).fetchall(),
-            200)
-        blob = db.execute(arrays, (every, asked[nprobe])).fetchone()[0]
-        found = np.frombuffer(blob, np.int64).reshape(QUERIES, K)
-        report("search", nprobe=nprobe, recall=recall(found, truth, first), one_query_ms=single * 1e3,
-               queries_10000_ms=timed(
-                   lambda: db.execute(arrays, (every, asked[nprobe])).fetchall(), 7) * 1e3)
-    begin = time.time()
-    hits = db.execute(
-        "SELECT rowid, distance, e FROM t WHERE e MATCH ? AND k = 10", (queries[0].tobytes(),)
-    ).fetchall()
-    report("vectors_of_10", ms=(time.time() - begin) * 1e3, rows=len(hits), memory_gb=memory())
+    for device in options.device.split(","):
+        db.execute("SELECT warp_config('device', ?)", (device,))
+        begin = time.time()
+        while time.time() - begin < 120:  # until the devices have it
+            many(max(batches(options)), probes[0])
+            if timed(lambda: one(1, probes[0]), 3) < 0.02:
+                break
+        report("ready", device=device, after=time.time() - begin, memory_gb=memory(),
+               devices=[list(row) for row in db.execute("SELECT * FROM warp_devices()")])
+        for nprobe in probes:
+            numbers = iter(range(1000))
+            single = timed(lambda: one(next(numbers), nprobe), 200)
+            found = np.frombuffer(many(JUDGED, nprobe), np.int64).reshape(JUDGED, K)
+            took = {f"queries_{n}_ms": timed(lambda: many(n, nprobe), 7) * 1e3 for n in batches(options)}
+            report("search", device=device, nprobe=nprobe, recall=recall(found, truth, first),
+                   one_query_ms=single * 1e3, **took)
+    if not options.codes:
+        begin = time.time()
+        statement = "SELECT rowid, distance, e FROM t WHERE e MATCH ? AND k = 10"
+        hits = db.execute(statement, (queries[0].tobytes(),)).fetchall()
+        report("vectors_of_10", ms=(time.time() - begin) * 1e3, rows=len(hits), memory_gb=memory())
 
 
 def main():
@@ -196,11 +206,13 @@ def main():
     parser.add_argument("--build", required=True)
     parser.add_argument("--work", required=True)
     parser.add_argument("--rows", type=int, default=100_000_000)
+    parser.add_argument("--dim", type=int, default=96)
     parser.add_argument("--index", default="ivfrabitq")
     parser.add_argument("--codes", action="store_true")
     parser.add_argument("--nprobe", default="16,32,64,128,256")
     parser.add_argument("--refine", type=int)
     parser.add_argument("--device", default="auto")
+    parser.add_argument("--batch", default="10000", help="queries of a batch")
     parser.add_argument("--step", choices=("build", "search"))
     options = parser.parse_args()
     if options.step:

@@ -43,6 +43,8 @@ struct HostBytes {
   std::shared_ptr<const void> owner;
   const std::byte* data = nullptr;
   std::size_t size = 0;
+  // The same bytes on another device, which may be nearer than the host's memory. Null: none known.
+  std::shared_ptr<const Buffer> twin = nullptr;
 };
 
 struct DeviceInfo {

@@ -25,6 +25,7 @@ bool is_devices_fault(ErrorKind kind) {
 
 Attempt::Attempt(const Demand& demand, Use use, const Ready& ready) {
   const DeviceChoice choice = choose_devices(demand);
+  named_ = !choice.ready_only;
   insisted_ = choice.insisted;
   const bool asks = choice.ready_only && ready != nullptr;
   if (use == Use::kFirst) {

@@ -28,6 +28,10 @@ class Attempt {
   // Throws what choose_devices() throws. `ready`: null where nothing is to be held.
   Attempt(const Demand& demand, Use use, const Ready& ready);
 
+  // Says whether devices were named, by the query or by the setting. Who names several wants all of them
+  // to work, and waits until they hold what they search.
+  bool named() const { return named_; }
+
   // Has them do it, until it is done; what fails once is left alone by the next run() too. `work`
   // begins from nothing each time, holds nothing of the device's after it failed, and tells which
   // device failed when there are several. Throws what it says; Error that names the device when the
@@ -41,7 +45,7 @@ class Attempt {
   Status run_with_room(const Work& work, compute::Device*& failed);
 
   std::vector<compute::Device*> devices_;  // never empty
-  bool insisted_;
+  bool named_, insisted_;
 };
 
 }  // namespace warplite::engine

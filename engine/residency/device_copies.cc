@@ -137,6 +137,7 @@ class Residency::Impl::CopyMaker {
     }
     room_ = make_room(UINT64_MAX, evicted);
     maps_ = account_->maps;
+    twin_ = copy_elsewhere();
     entry_->copies.emplace_back(&device_, Place::kMaking, room_ ? bytes_ : 0);
     copy_ = std::prev(entry_->copies.end());
     account_->used += copy_->bytes;
@@ -177,6 +178,14 @@ class Residency::Impl::CopyMaker {
     }
   }
 
+  // What another device holds may be copied from there.
+  std::shared_ptr<const compute::Buffer> copy_elsewhere() const {
+    for (const DeviceCopy& copy : entry_->copies) {
+      if (copy.place == Place::kResident) return copy.buffer;
+    }
+    return nullptr;
+  }
+
   bool make_room(std::uint64_t before, Evicted& evicted) {
     const std::size_t most = impl_.budget(*account_);
     return bytes_ <= most &&
@@ -198,10 +207,10 @@ class Residency::Impl::CopyMaker {
     Status status{ErrorKind::kNoMemory, "no room for " + std::to_string(bytes_) + " bytes on " +
                                             account_->name};
     if (room_) {
-      status = device_.make_resident(host_bytes(vectors_, shares_), &out);
+      status = make_resident(out);
       if (status.kind == ErrorKind::kNoMemory) {
         cache_.release_oldest(device_);
-        status = device_.make_resident(host_bytes(vectors_, shares_), &out);
+        status = make_resident(out);
       }
     }
     if (status.kind != ErrorKind::kNoMemory || !cached_ || !maps_) return status;
@@ -212,6 +221,12 @@ class Residency::Impl::CopyMaker {
     const std::lock_guard lock(impl_.mutex);
     account_->maps = false;
     return status;
+  }
+
+  Status make_resident(std::shared_ptr<const compute::Buffer>& out) {
+    compute::HostBytes bytes = host_bytes(vectors_, shares_);
+    bytes.twin = twin_;
+    return device_.make_resident(std::move(bytes), &out);
   }
 
   // The entry is still there: whoever asked holds the vectors, so it is in use.
@@ -242,6 +257,7 @@ class Residency::Impl::CopyMaker {
   List::iterator entry_;
   Copies::iterator copy_;
   std::weak_ptr<const void> shares_;
+  std::shared_ptr<const compute::Buffer> twin_;
   bool cached_ = false;
   bool room_ = true;
   bool maps_ = false;

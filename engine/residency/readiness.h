@@ -18,4 +18,8 @@ bool nearly_all(std::size_t lacking, std::size_t bytes);
 // lacks is copied in the background, when there is room for all.
 bool ready(compute::Device& device, std::vector<Uploader::Item> items);
 
+// Says whether the device takes part of the queries of a search that another one could do alone: there is
+// room for everything in its memory, and it is ready(). `at_once`: what it lacks is copied by the search.
+bool holds(compute::Device& device, std::vector<Uploader::Item> items, bool at_once);
+
 }  // namespace warplite::engine

@@ -1,5 +1,6 @@
 #include "engine/residency/together.h"
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
@@ -70,6 +71,10 @@ class Others {
 };
 
 }  // namespace
+
+std::size_t devices_sharing(std::size_t queries, std::size_t devices, std::size_t least) {
+  return std::clamp<std::size_t>(queries / least, 1, std::max<std::size_t>(devices, 1));
+}
 
 Status run_together(std::size_t n, compute::Cancellation* cancellation, const PartOfSearch& body,
                     std::size_t& failed) {

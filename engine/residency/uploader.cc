@@ -39,35 +39,44 @@ void Uploader::request(compute::Device& device, std::vector<Item> items) {
                          [&](const Item& other) { return other.key == item.key; });
     });
   };
-  if (std::any_of(items.begin(), items.end(), under_way)) return;
-  start();
-  if (!running_) return;
+  if (std::any_of(items.begin(), items.end(), under_way) || !start(device)) return;
   jobs_.push_back({&device, std::move(items)});
-  wake_.notify_one();
+  wake_.notify_all();
 }
 
-// REQUIRES: the lock. A forked child has no thread yet.
-void Uploader::start() {
-  if (running_ && forks_ == forks()) return;
-  jobs_.clear();
-  forks_ = forks();
+// Says whether the device has a thread. REQUIRES: the lock. A forked child has none yet.
+bool Uploader::start(compute::Device& device) {
+  if (forks_ != forks()) {
+    jobs_.clear();
+    served_.clear();
+    forks_ = forks();
+  }
+  if (std::find(served_.begin(), served_.end(), &device) != served_.end()) return true;
   const SignalsBlocked blocked;
   try {
-    std::thread([this] { work(); }).detach();
-    running_ = true;
-    // Registered once a device is there, so that it runs before its driver ends.
-    static const int registered = std::atexit([] { instance().stop(); });
-    static_cast<void>(registered);
+    served_.reserve(served_.size() + 1);
+    std::thread([this, &device] { work(device); }).detach();
   } catch (const std::exception&) {
-    running_ = false;
+    return false;
   }
+  served_.push_back(&device);
+  // Registered once a device is there, so that it runs before its driver ends.
+  static const int registered = std::atexit([] { instance().stop(); });
+  static_cast<void>(registered);
+  return true;
+}
+
+// The one that is under way, or the next. REQUIRES: the lock.
+std::list<Uploader::Job>::iterator Uploader::first_job(const compute::Device& device) {
+  return std::find_if(jobs_.begin(), jobs_.end(),
+                      [&](const Job& job) { return job.device == &device; });
 }
 
 void Uploader::stop() {
   {
     const std::lock_guard lock(mutex_);
     stopping_ = true;
-    if (!running_ || forks_ != forks() || !threads_reach_exit()) return;
+    if (forks_ != forks() || !threads_reach_exit()) return;
   }
   wait_idle(kPatienceAtExit);
 }
@@ -77,22 +86,22 @@ bool Uploader::wait_idle(std::chrono::milliseconds patience) {
   return idle_.wait_for(lock, patience, [this] { return jobs_.empty(); });
 }
 
-void Uploader::work() {
+void Uploader::work(compute::Device& device) {
   os::lower_priority();  // searches on the CPU go first
   std::unique_lock lock(mutex_);
   while (true) {
-    wake_.wait(lock, [this] { return !jobs_.empty(); });
-    const Job& job = jobs_.front();
+    wake_.wait(lock, [&] { return first_job(device) != jobs_.end(); });
+    const auto job = first_job(device);
     lock.unlock();
-    const bool done = upload(job);
+    const bool done = upload(*job);
     lock.lock();
     try {
-      if (!done) refusals_.push_back({job.device, Clock::now() + kRefusalLasts});
+      if (!done) refusals_.push_back({&device, Clock::now() + kRefusalLasts});
     } catch (const std::bad_alloc&) {
       // It is merely tried again sooner.
     }
     std::list<Job> finished;
-    finished.splice(finished.begin(), jobs_, jobs_.begin());
+    finished.splice(finished.begin(), jobs_, job);
     if (jobs_.empty()) idle_.notify_all();
     lock.unlock();
     finished.clear();  // may free the last hold on vectors

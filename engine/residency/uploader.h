@@ -1,5 +1,5 @@
 // Copies vectors to devices in the background, while searches are answered elsewhere.
-// Threads: every member may be called from any thread; the uploads run on one thread of low
+// Threads: every member may be called from any thread; the uploads to a device run on one thread of low
 // priority, which starts when first needed.
 // Ownership: vectors are held until they were copied, so that the cache keeps them.
 // Errors: what cannot be copied is left out; a device that refused gets nothing for a while.
@@ -45,8 +45,9 @@ class Uploader {
 
   Uploader();
   ~Uploader() = default;
-  void start();
-  void work();
+  bool start(compute::Device& device);
+  void work(compute::Device& device);
+  std::list<Job>::iterator first_job(const compute::Device& device);
   bool upload(const Job& job);
   bool refused(const compute::Device& device);
   void stop();
@@ -54,10 +55,10 @@ class Uploader {
   std::mutex mutex_;
   std::condition_variable wake_;
   std::condition_variable idle_;
-  std::list<Job> jobs_;  // the first one is under way
+  std::list<Job> jobs_;  // the first one of each device is under way
   std::list<Refusal> refusals_;
-  unsigned forks_ = 0;  // when the thread was started
-  bool running_ = false;
+  unsigned forks_ = 0;  // when the threads were started
+  std::vector<const compute::Device*> served_;  // that have a thread
   bool stopping_ = false;
 };
 

@@ -9,6 +9,7 @@
 
 #include "compute/device.h"
 #include "engine/residency/attempt.h"
+#include "engine/residency/readiness.h"
 #include "engine/residency/residency.h"
 #include "engine/residency/together.h"
 #include "engine/residency/uploader.h"
@@ -108,9 +109,10 @@ class ExactSearch {
   void run() {
     if (request_.report != nullptr) request_.report->rows += selected_ * request_.queries.rows;
     Attempt attempt(demand(), Attempt::Use::kAll, [this](Devices devices) { return ready(devices); });
+    named_ = attempt.named();
     attempt.run([this](Devices devices, compute::Device*& failed) {
       const Status status = search(devices, failed);
-      if (!status.ok()) set_ = nullptr;
+      if (!status.ok()) sets_.clear();
       return status;
     });
   }
@@ -165,18 +167,15 @@ class ExactSearch {
   // copied in the background.
   bool ready(Devices devices) {
     if (!fits_) return false;
-    if (known_set(devices) != nullptr || known_segments(devices) != nullptr) return true;
-    load_all();
-    SharePlan plan = plan_shares(devices, whole_, work_.queries.rows);
-    if (!plan.fits) return false;
-    if (std::all_of(plan.shares.begin(), plan.shares.end(),
-                    [](const Share& share) { return share.ready(); })) {
-      plan_ = std::move(plan);
-      return true;
-    }
+    if (knows(*devices[0])) return true;
+    SharePlan& plan = plan_of(devices);
+    const bool ready = std::all_of(plan.shares.begin(), plan.shares.end(),
+                                   [](const Share& share) { return share.ready(); });
+    if (plan.fits && ready) return true;
     for (Share& share : plan.shares) {
-      Uploader::instance().request(*share.device, std::move(share.missing));
+      if (plan.fits) Uploader::instance().request(*share.device, std::move(share.missing));
     }
+    plan_.reset();  // it is for these devices
     return false;
   }
 
@@ -184,8 +183,12 @@ class ExactSearch {
   // group by group.
   Status search(Devices devices, compute::Device*& failed) {
     failed_ = &failed;
-    if (begun_) outcome_.clear();
+    if (begun_) {
+      outcome_.clear();
+      plan_.reset();
+    }
     begun_ = true;
+    sets_.clear();
     used_.clear();
     Status status = fits_ ? search_whole(devices) : search_groups(devices);
     if (status.ok()) {
@@ -194,75 +197,123 @@ class ExactSearch {
     return status;
   }
 
-  // Returns what an earlier search of this view left for the first device, when that device is to
-  // do it all.
-  std::shared_ptr<DeviceSet> known_set(Devices devices) const {
-    return uses_sets(devices) ? sets().find(request_.column, *devices[0]) : nullptr;
+  // What an earlier search of this view left for a device, or null.
+  std::shared_ptr<DeviceSet> known_set(const compute::Device& device) const {
+    return but_ != nullptr ? nullptr : sets().find(request_.column, device);
   }
   // The same of another view, whose segments were these.
-  std::shared_ptr<DeviceSet> known_segments(Devices devices) const {
-    if (!uses_sets(devices) || view_.shared_segments() == 0) return nullptr;
-    return sets_of_segments().find(request_.column, *devices[0]);
+  std::shared_ptr<DeviceSet> known_segments(const compute::Device& device) const {
+    if (but_ != nullptr || view_.shared_segments() == 0) return nullptr;
+    return sets_of_segments().find(request_.column, device);
   }
-  bool uses_sets(Devices devices) const {
-    return but_ == nullptr && (devices.size() == 1 || work_.queries.rows < kManyQueries);
+  bool knows(const compute::Device& device) const {
+    return known_set(device) != nullptr || known_segments(device) != nullptr;
   }
   HeldSets<DeviceSet>& sets() const { return view_.derived().of<HeldSets<DeviceSet>>(); }
   HeldSets<DeviceSet>& sets_of_segments() const {
     return view_.derived_of_segments().of<HeldSets<DeviceSet>>();
   }
 
-  Status search_whole(Devices devices) {
-    set_ = known_set(devices);
-    if (set_ != nullptr) return search_set();
-    if (const auto known = known_segments(devices)) {
-      const Status status = extend(*devices[0], known);
-      if (status.kind != ErrorKind::kNoMemory) return status.ok() ? search_set() : status;
-    }
+  SharePlan& plan_of(Devices devices) {
     load_all();
-    const SharePlan plan =
-        plan_ ? std::move(*plan_) : plan_shares(devices, whole_, work_.queries.rows);
-    plan_.reset();
-    // A set of what only some searches touch would cost more than it saves.
-    if (plan.shares.size() > 1 || !everywhere_ || but_ != nullptr || whole_.empty()) {
-      return search_shares(plan);
-    }
-    const Status status = make_set(*plan.shares[0].device);
-    if (status.kind == ErrorKind::kNoMemory) return search_shares(plan);
-    return status.ok() ? search_set() : status;
+    if (!plan_) plan_ = plan_shares(devices, whole_);
+    return *plan_;
   }
 
-  Status make_set(compute::Device& device) {
-    if (segments_->empty()) return extend(device, nullptr);
-    Status status;
-    const auto set = DeviceSet::create(device, segments_, nullptr, request_.cancellation, status);
-    if (!status.ok()) return status;
-    if (view_.shared_segments() != 0 && set->lasting()) {
-      sets_of_segments().add(request_.column, set);
+  // One device holds everything, and others that do take their part of the queries; or the blocks are spread.
+  Status search_whole(Devices devices) {
+    if (!knows(*devices[0])) {
+      const bool alone = plan_of(devices).shares.size() == 1;
+      // A set of what only some searches touch would cost more than it saves.
+      if (!alone || !everywhere_ || but_ != nullptr || whole_.empty()) return search_shares(devices);
     }
-    return extend(device, set);
+    for (compute::Device* device : sharing(devices)) {
+      *failed_ = device;
+      Status status;
+      if (auto set = set_on(*device, status)) {
+        sets_.push_back(std::move(set));
+      } else if (status.kind != ErrorKind::kNoMemory) {
+        return status;
+      }
+    }
+    return sets_.empty() ? search_shares(devices) : search_sets();
   }
 
-  // Sets set_ to a set of the segments' and of all other rows.
-  Status extend(compute::Device& device, const std::shared_ptr<DeviceSet>& segments) {
+  // The first device, and others that hold everything where there are queries for them. What those lack that
+  // do not is copied in the background, unless they were named.
+  std::vector<compute::Device*> sharing(Devices devices) {
+    const std::size_t most = devices_sharing(work_.queries.rows, devices.size(), kLeastExact);
+    std::vector<compute::Device*> sharing = {devices.front()};
+    for (compute::Device* device : devices.subspan(1)) {
+      if (sharing.size() < most && holds(*device)) sharing.push_back(device);
+    }
+    return sharing;
+  }
+  bool holds(compute::Device& device) {
+    if (knows(device)) return true;
+    if (!everywhere_) return false;
+    load_all();
+    std::vector<Uploader::Item> items;
+    for (const SearchBlock* block : whole_) {
+      if (block->cached()) items.push_back({block->vectors.key, block->vectors.resident});
+    }
+    return engine::holds(device, std::move(items), named_);
+  }
+
+  // Null, and an error, where the device cannot hold everything.
+  std::shared_ptr<DeviceSet> set_on(compute::Device& device, Status& status) {
+    if (auto set = known_set(device)) return set;
+    std::shared_ptr<DeviceSet> segments = known_segments(device);
+    if (segments == nullptr) {
+      load_all();
+      if (!segments_->empty()) {
+        segments = DeviceSet::create(device, segments_, nullptr, request_.cancellation, status);
+        if (segments == nullptr) return segments;
+        if (view_.shared_segments() != 0 && segments->lasting()) {
+          sets_of_segments().add(request_.column, segments);
+        }
+      }
+    }
     load_rest();
-    if (rest_->empty() && segments != nullptr) {
-      set_ = segments;
-      return {};
+    if (rest_->empty() && segments != nullptr) return segments;
+    auto set = DeviceSet::create(device, rest_, segments, request_.cancellation, status);
+    if (set != nullptr && set->lasting()) sets().add(request_.column, set);
+    return set;
+  }
+
+  // Each takes its part of the queries.
+  Status search_sets() {
+    const std::size_t parts = sets_.size(), queries = work_.queries.rows;
+    std::vector<std::unique_ptr<Outcome>> found(parts);
+    for (std::size_t i = 0; i < parts; ++i) {
+      sets_[i]->use();
+      used_.push_back(&sets_[i]->device());
+      const std::size_t own = first_query(i + 1, parts, queries) - first_query(i, parts, queries);
+      if (parts > 1) found[i] = outcome_.share(own);
     }
-    Status status;
-    set_ = DeviceSet::create(device, rest_, segments, request_.cancellation, status);
-    if (status.ok() && set_->lasting()) sets().add(request_.column, set_);
+    const auto search_part = [&](std::size_t i, compute::Cancellation* cancellation) {
+      const std::size_t first = first_query(i, parts, queries);
+      compute::Workload work = work_;
+      work.queries.data += first * work.queries.stride();
+      work.queries.rows = first_query(i + 1, parts, queries) - first;
+      work.cancellation = cancellation;
+      return search_set(*sets_[i], work, parts > 1 ? *found[i] : outcome_);
+    };
+    std::size_t number = 0;
+    const Status status = run_together(parts, request_.cancellation, search_part, number);
+    *failed_ = &sets_[number]->device();
+    for (std::size_t i = 0; parts > 1 && status.ok() && i < parts; ++i) {
+      outcome_.merge(*found[i], first_query(i, parts, queries));
+    }
     return status;
   }
 
-  Status search_set() {
-    set_->use();
-    used_.push_back(&set_->device());
+  // May be called on any thread.
+  Status search_set(const DeviceSet& set, compute::Workload& work, Outcome& outcome) const {
     Workset some;
-    if (selected_ != live_) set_->select(rows_, some);
-    work_.blocks = selected_ == live_ ? set_->all() : some.blocks();
-    return work_.blocks.empty() ? Status{} : outcome_.add(set_->device(), work_);
+    if (selected_ != live_) set.select(rows_, some);
+    work.blocks = selected_ == live_ ? set.all() : some.blocks();
+    return work.blocks.empty() ? Status{} : outcome.add(set.device(), work);
   }
 
   void load_all() {
@@ -317,9 +368,14 @@ class ExactSearch {
     if (group.empty()) return {};
     std::vector<const SearchBlock*> blocks;
     for (const SearchBlock& block : group) blocks.push_back(&block);
-    return search_shares(plan_shares(devices, blocks, work_.queries.rows));
+    return search_shares(plan_shares(devices, blocks));
   }
 
+  Status search_shares(Devices devices) {
+    const SharePlan plan = std::move(plan_of(devices));
+    plan_.reset();
+    return search_shares(plan);
+  }
   Status search_shares(const SharePlan& plan) {
     for (const Share& share : plan.shares) {
       if (std::find(used_.begin(), used_.end(), share.device) == used_.end()) {
@@ -343,8 +399,9 @@ class ExactSearch {
   // When it fits: blocks of the segments that views share, and of all other parts.
   std::shared_ptr<const SearchBlocks> segments_, rest_;
   std::vector<const SearchBlock*> whole_;
-  std::shared_ptr<DeviceSet> set_;             // in use: what else is there goes first
+  std::vector<std::shared_ptr<DeviceSet>> sets_;  // in use: what else is there goes first
   std::optional<SharePlan> plan_;  // of `whole_`, for the next search
+  bool named_ = false;             // the devices were
   bool begun_ = false;             // the outcome may hold something
   std::vector<compute::Device*> used_;
   compute::Device** failed_ = nullptr;  // where to say which device did

@@ -4,7 +4,6 @@
 
 #include "engine/residency/readiness.h"
 #include "engine/residency/residency.h"
-#include "engine/residency/together.h"
 
 namespace warplite::engine {
 namespace {
@@ -19,9 +18,8 @@ struct Candidacy {
 
 class Planner {
  public:
-  Planner(std::span<compute::Device* const> devices, std::span<const SearchBlock* const> blocks,
-          std::size_t queries)
-      : blocks_(blocks), queries_(queries) {
+  Planner(std::span<compute::Device* const> devices, std::span<const SearchBlock* const> blocks)
+      : blocks_(blocks) {
     for (const SearchBlock* block : blocks) total_ += block->cached() ? block->bytes() : 0;
     for (compute::Device* device : devices) candidates_.push_back(look_at(*device));
   }
@@ -31,8 +29,6 @@ class Planner {
     if (candidates_.size() == 1 || candidates_[0].holding.budget >= total_) {
       plan.shares.push_back(everything_on(candidates_[0]));
       plan.fits = candidates_[0].holding.budget >= total_ || candidates_[0].holding.maps;
-      if (queries_ >= kManyQueries) add_replicas(plan);
-      divide_queries(plan);
       return plan;
     }
     plan.shares = spread();
@@ -81,37 +77,16 @@ class Planner {
   }
 
   Share everything_on(Candidacy& candidate) const {
-    Share share{.device = candidate.device, .queries = queries_};
+    Share share{.device = candidate.device};
     for (std::size_t i = 0; i < blocks_.size(); ++i) give(i, candidate, share);
     return share;
-  }
-
-  // The other devices that have room for everything take part once they have it.
-  void add_replicas(SharePlan& plan) {
-    for (std::size_t i = 1; i < candidates_.size(); ++i) {
-      if (candidates_[i].holding.budget < total_) continue;
-      Share share = everything_on(candidates_[i]);
-      if (share.ready()) {
-        plan.shares.push_back(std::move(share));
-      } else {
-        Uploader::instance().request(*share.device, std::move(share.missing));
-      }
-    }
-  }
-
-  void divide_queries(SharePlan& plan) const {
-    const std::size_t n = plan.shares.size();
-    for (std::size_t i = 0; i < n; ++i) {
-      plan.shares[i].first_query = queries_ * i / n;
-      plan.shares[i].queries = queries_ * (i + 1) / n - plan.shares[i].first_query;
-    }
   }
 
   // Each block to the device that has it, or else to the one with most room.
   std::vector<Share> spread() {
     std::vector<Share> shares;
     for (const Candidacy& one : candidates_) {
-      shares.push_back({.device = one.device, .queries = queries_});
+      shares.push_back({.device = one.device});
     }
     const auto holder = [&](std::size_t i) {
       return std::find_if(candidates_.begin(), candidates_.end(),
@@ -144,7 +119,6 @@ class Planner {
   }
 
   std::span<const SearchBlock* const> blocks_;
-  const std::size_t queries_;
   std::size_t total_ = 0;  // bytes that devices keep
   std::vector<Candidacy> candidates_;
 };
@@ -154,8 +128,8 @@ class Planner {
 bool Share::ready() const { return nearly_all(missing_bytes, bytes); }
 
 SharePlan plan_shares(std::span<compute::Device* const> devices,
-                      std::span<const SearchBlock* const> blocks, std::size_t queries) {
-  return Planner(devices, blocks, queries).plan();
+                      std::span<const SearchBlock* const> blocks) {
+  return Planner(devices, blocks).plan();
 }
 
 }  // namespace warplite::engine

@@ -1,6 +1,5 @@
-// One search on one or several devices: which block and which query goes where, and the merge of
-// what they find. Blocks are spread when a device is too small for all of them; many queries are
-// spread over devices that each hold everything.
+// One search on one or several devices, when the first is too small for all blocks: which block goes where,
+// and the merge of what they find.
 // Threads: plan_shares() from any thread. search_shares() runs the first share on the caller's
 // thread and each other one on its own.
 #pragma once
@@ -19,8 +18,6 @@ namespace warplite::engine {
 struct Share {
   compute::Device* device = nullptr;
   std::vector<const SearchBlock*> blocks = {};
-  std::size_t first_query = 0;
-  std::size_t queries = 0;
   std::size_t bytes = 0;                     // of the blocks
   std::vector<Uploader::Item> missing = {};  // what the device has no copy of
   std::size_t missing_bytes = 0;
@@ -36,7 +33,7 @@ struct SharePlan {
 
 // REQUIRES: devices is not empty; the blocks outlive the plan.
 SharePlan plan_shares(std::span<compute::Device* const> devices,
-                      std::span<const SearchBlock* const> blocks, std::size_t queries);
+                      std::span<const SearchBlock* const> blocks);
 
 // Copies what is missing and searches the selected rows. `work` has everything but its blocks.
 // `failed`: set to the device whose error is returned.

@@ -17,10 +17,7 @@ class ShareSearch {
   // `work` lacks its blocks.
   ShareSearch(const Share& share, const Selection& rows, const compute::Workload& work,
               Outcome& outcome)
-      : share_(share), device_(*share.device), rows_(rows), work_(work), outcome_(outcome) {
-    work_.queries.data += share.first_query * work_.queries.stride();
-    work_.queries.rows = share.queries;
-  }
+      : share_(share), device_(*share.device), rows_(rows), work_(work), outcome_(outcome) {}
 
   Status run() {
     for (const SearchBlock* block : share_.blocks) {
@@ -66,7 +63,7 @@ Status search_shares(const SharePlan& plan, const Selection& rows, const compute
                      Outcome& outcome, compute::Device*& failed) {
   std::vector<std::unique_ptr<Outcome>> parts;
   if (plan.shares.size() > 1) {
-    for (const Share& share : plan.shares) parts.push_back(outcome.share(share.queries));
+    for (std::size_t i = 0; i < plan.shares.size(); ++i) parts.push_back(outcome.share(work.queries.rows));
   }
   const auto run_share = [&](std::size_t i, compute::Cancellation* cancellation) {
     compute::Workload own = work;
@@ -77,7 +74,7 @@ Status search_shares(const SharePlan& plan, const Selection& rows, const compute
   Status status = run_together(plan.shares.size(), work.cancellation, run_share, number);
   failed = plan.shares[number].device;
   if (!status.ok()) return status;
-  for (std::size_t i = 0; i < parts.size(); ++i) outcome.merge(*parts[i], plan.shares[i].first_query);
+  for (const std::unique_ptr<Outcome>& part : parts) outcome.merge(*part, 0);
   return status;
 }
 

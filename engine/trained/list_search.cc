@@ -75,10 +75,9 @@ Attempt ListSearch::attempt(std::size_t queries) {
   const Demand demand{request_.device,
                       Ability::lists(request_.queries.type, request_.distance, shape_),
                       bytes() * static_cast<double>(queries), request_.cancellation};
-  const auto use = queries < kManyQueries ? Attempt::Use::kFirst : Attempt::Use::kAll;
-  return {demand, use, [this, queries](Attempt::Devices devices) {
-            return ready(*answering(devices, queries).front());
-          }};
+  const bool one = devices_sharing(queries, 2, kLeastOfLists) == 1;
+  return {demand, one ? Attempt::Use::kFirst : Attempt::Use::kAll,
+          [this](Attempt::Devices devices) { return ready(*devices.front()); }};
 }
 
 compute::HitTable ListSearch::nearest(Attempt& attempt, const Queries& queries, const Reach& reach,
@@ -89,7 +88,7 @@ compute::HitTable ListSearch::nearest(Attempt& attempt, const Queries& queries, 
     const std::size_t watched = watches_filter() ? queries.given.rows : 0;
     sights.lists.assign(watched * reach.nprobe, {});
     sights.left.assign(watched, std::numeric_limits<float>::infinity());
-    return search(answering(devices, queries.given.rows), queries, reach,
+    return search(answering(devices, queries.given.rows, attempt.named()), queries, reach,
                   watched == 0 ? nullptr : &sights, best, failed);
   });
   return best;
@@ -188,14 +187,18 @@ bool ListSearch::ready(compute::Device& device) {
 }
 
 std::vector<compute::Device*> ListSearch::answering(Attempt::Devices devices,
-                                                    std::size_t queries) {
-  std::vector<compute::Device*> answering;
-  if (queries >= kManyQueries && devices.size() > 1 && fits_ && !rescorer_) {
-    for (compute::Device* device : devices) {
-      if (ready(*device)) answering.push_back(device);
+                                                    std::size_t queries, bool named) {
+  std::vector<compute::Device*> answering = {devices.front()};
+  if (!fits_ || rescorer_) return answering;
+  const std::size_t most = devices_sharing(queries, devices.size(), kLeastOfLists);
+  for (compute::Device* device : devices.subspan(1)) {
+    if (answering.size() == most) break;
+    if (known_set(*device) == nullptr) {
+      load_all();
+      if (!holds(*device, loaded_->items(), named)) continue;
     }
+    answering.push_back(device);
   }
-  if (answering.empty()) answering = {devices.front()};
   return answering;
 }
 
@@ -208,7 +211,9 @@ Status ListSearch::search(Attempt::Devices devices, const Queries& queries, cons
     sets.push_back(use_set(*devices[i], status));
     if (sets.back() == nullptr) return status;
   }
-  const auto first_of = [&](std::size_t part) { return queries.given.rows * part / devices.size(); };
+  const auto first_of = [&](std::size_t part) {
+    return first_query(part, devices.size(), queries.given.rows);
+  };
   const auto search_part = [&](std::size_t i, compute::Cancellation* cancellation) {
     const std::size_t first = first_of(i);
     compute::IvfWork work;

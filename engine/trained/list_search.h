@@ -145,9 +145,9 @@ class ListSearch {
     return load_ivf_blocks(view_, request_.column, index_, coded_, wanted, with_vectors_);
   }
 
-  // Those of the devices that answer: the first, and where many queries make it worth while each other
-  // one that holds everything. What those lack that do not is copied in the background.
-  std::vector<compute::Device*> answering(Attempt::Devices devices, std::size_t queries);
+  // Those of the devices that answer: the first, and others that hold everything where there are queries for
+  // them. What those lack that do not is copied in the background, unless they were `named`.
+  std::vector<compute::Device*> answering(Attempt::Devices devices, std::size_t queries, bool named);
   Status search(Attempt::Devices devices, const Queries& queries, const Reach& reach,
                 Sights* sights, compute::HitTable& best, compute::Device*& failed);
   // May be called on any thread, where no rows are read from the file.

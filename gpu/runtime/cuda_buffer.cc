@@ -5,11 +5,25 @@ namespace warplite::gpu {
 CudaBuffer::CudaBuffer(Gpu& gpu, cudaStream_t stream, const compute::HostBytes& bytes,
                        std::atomic<std::size_t>& used)
     : gpu_(gpu), used_(used), size_(bytes.size), memory_(bytes.size, gpu.pool(), stream) {
-  check(cudaMemcpyAsync(memory_.data(), bytes.data, size_, cudaMemcpyHostToDevice, stream),
-        "sending vectors");
-  check(cudaStreamSynchronize(stream), "sending vectors");
+  if (!copy(dynamic_cast<const CudaBuffer*>(bytes.twin.get()), stream)) {
+    check(cudaMemcpyAsync(memory_.data(), bytes.data, size_, cudaMemcpyHostToDevice, stream),
+          "sending vectors");
+    check(cudaStreamSynchronize(stream), "sending vectors");
+  }
   data_ = memory_.data();
   used_ += size_;
+}
+
+// Whatever fails on the way, the host has the bytes too.
+bool CudaBuffer::copy(const CudaBuffer* twin, cudaStream_t stream) {
+  if (twin == nullptr || twin->mapped() || twin->size_ != size_ || !gpu_.reaches(twin->gpu_)) {
+    return false;
+  }
+  cudaError_t code = cudaMemcpyPeerAsync(memory_.data(), gpu_.ordinal(), twin->data_,
+                                         twin->gpu_.ordinal(), size_, stream);
+  if (code == cudaSuccess) code = cudaStreamSynchronize(stream);
+  if (code != cudaSuccess) cudaGetLastError();
+  return code == cudaSuccess;
 }
 
 CudaBuffer::CudaBuffer(Mapped, Gpu& gpu, compute::HostBytes bytes, std::atomic<std::size_t>& used)

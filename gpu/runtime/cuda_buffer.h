@@ -14,7 +14,8 @@ namespace warplite::gpu {
 
 class CudaBuffer : public compute::Buffer {
  public:
-  // Copies the bytes. `used` counts the device's bytes.
+  // Copies the bytes, from another GPU that has them where the two are linked. `used` counts the device's
+  // bytes.
   CudaBuffer(Gpu& gpu, cudaStream_t stream, const compute::HostBytes& bytes, std::atomic<std::size_t>& used);
   // Pins the host's bytes for as long as it lives.
   struct Mapped {};
@@ -41,6 +42,8 @@ class CudaBuffer : public compute::Buffer {
   }
 
  private:
+  bool copy(const CudaBuffer* twin, cudaStream_t stream);
+
   std::optional<CurrentDevice> ending_;  // the first member goes last
   Gpu& gpu_;
   std::atomic<std::size_t>& used_;

@@ -94,6 +94,23 @@ Gpu::Gpu(int ordinal, const cudaDeviceProp& properties)
       static_cast<std::size_t>(attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, ordinal));
 }
 
+bool Gpu::reaches(const Gpu& other) {
+  const std::lock_guard lock(mutex_);
+  const auto [at, fresh] = reached_.try_emplace(&other, false);
+  if (!fresh) return at->second;
+  int linked = 0;
+  cudaError_t code = cudaDeviceCanAccessPeer(&linked, ordinal_, other.ordinal_);
+  if (code == cudaSuccess && linked != 0) {
+    cudaMemAccessDesc access{};
+    access.location.type = cudaMemLocationTypeDevice;
+    access.location.id = ordinal_;
+    access.flags = cudaMemAccessFlagsProtReadWrite;
+    code = cudaMemPoolSetAccess(other.pool_, &access, 1);
+  }
+  if (code != cudaSuccess) cudaGetLastError();
+  return at->second = code == cudaSuccess && linked != 0;
+}
+
 Gpu::Borrowed Gpu::lane(compute::Cancellation* cancellation) {
   std::unique_lock lock(mutex_);
   if (free_.empty() && made_ < kMostLanes) {

@@ -5,6 +5,7 @@
 
 #include <condition_variable>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -77,6 +78,8 @@ class Gpu {
   int capability() const { return capability_; }
   std::size_t shared_memory() const { return shared_memory_; }  // that a thread block may have
   cudaMemPool_t pool() const { return pool_; }
+  // Says whether this GPU copies from the other one's memory without the host. Threads: any.
+  bool reaches(const Gpu& other);
   // What searches keep for the next one.
   DerivedStore& derived() const { return derived_; }
 
@@ -100,6 +103,7 @@ class Gpu {
   std::condition_variable freed_;
   std::vector<std::unique_ptr<Lane>> free_;
   unsigned made_ = 0;
+  std::map<const Gpu*, bool> reached_;  // those that were asked for
   mutable DerivedStore derived_;  // goes first
 };
 

@@ -118,34 +118,26 @@ TEST_CASE("many queries through codes are divided among the devices that hold th
     return ask(*view, table.session.table(),
                {.column = column, .k = 20, .queries = queries, .nprobe = 2, .device = device});
   };
-  // How many queries each answers of those that `search` asks.
-  const auto shares = [&](const auto& search) {
-    std::vector<std::size_t> before, after;
-    for (std::size_t i = 0; i < kGpus; ++i) before.push_back(gpus[i].queries);
-    search();
-    for (std::size_t i = 0; i < kGpus; ++i) after.push_back(gpus[i].queries - before[i]);
-    return after;
-  };
   for (const std::size_t column : {0u, 1u}) {
-    const Hits expected = found("cpu", column, 1600);
+    const Hits expected = found("cpu", column, 8200);
     for (const std::string device : {"", "gpu"}) {
-      const auto all = shares([&] { CHECK(found(device, column, 1600) == expected); });
-      for (const std::size_t share : all) CHECK(share >= 200);
+      const auto all = gpus.shares([&] { CHECK(found(device, column, 8200) == expected); });
+      for (const std::size_t share : all) CHECK(share >= 1024);
     }
-    const auto few = shares([&] { found("", column, 1000); });
-    CHECK(few[0] >= 1000);
+    const auto few = gpus.shares([&] { found("", column, 2000); });
+    CHECK(few[0] >= 2000);
     CHECK(std::accumulate(few.begin() + 1, few.end(), std::size_t{0}) == 0);
 
     // One that is lost in the middle is left out, and so is one that has no room.
     gpus[3].failure = ErrorKind::kDevice;
     gpus[3].fail_searches = 1;
-    CHECK(found("", column, 1600) == expected);
+    CHECK(found("", column, 8200) == expected);
     gpus[5].maps = false;
     gpus[5].memory = 1000;
     Residency::instance().clear();
-    const auto some = shares([&] { CHECK(found("", column, 1600) == expected); });
+    const auto some = gpus.shares([&] { CHECK(found("", column, 8200) == expected); });
     CHECK(some[5] == 0);
-    CHECK(some[4] >= 1600 / 7);
+    CHECK(some[4] >= 8200 / 7);
     gpus[5].maps = true;
     gpus[5].memory = std::size_t{1} << 40;
     Residency::instance().clear();
@@ -155,7 +147,7 @@ TEST_CASE("many queries through codes are divided among the devices that hold th
     gpus[i].dies = true;
     gpus[i].fail_searches = 1;
   }
-  CHECK(found("", 1, 1600) == found("cpu", 1, 1600));
+  CHECK(found("", 1, 8200) == found("cpu", 1, 8200));
 }
 
 TEST_CASE("training and coding go on without a device that fails") {

@@ -68,9 +68,66 @@ TEST_CASE("many queries are divided among devices that hold the table") {
   CHECK(gpus[0].queries == 750);
   CHECK(gpus[1].queries == 750);
   CHECK(table.within_some() == table.within_some("cpu"));
-  table.ask(1000);
+  table.ask(500);
   CHECK(table.nearest_ten() == table.nearest_ten("cpu"));
   CHECK(gpus[1].operations == 2);
+}
+
+TEST_CASE("eight devices share queries; one that is lost or has no room is left out") {
+  FakeGpus gpus(8);
+  gpus.start();
+  VectorTable table(7, kRows);
+  table.ask(2400);
+  const Found expected = table.nearest_ten("cpu");
+  for (const std::string device : {"", "gpu"}) {
+    for (const std::size_t share : gpus.shares([&] { CHECK(table.nearest_ten(device) == expected); })) {
+      CHECK(share == 300);
+    }
+  }
+  for (int i = 1; i < 8; ++i) CHECK(gpus[i].twins == gpus[i].uploads);  // copied from the first
+  const std::size_t uploads = gpus[4].uploads;
+  table.insert(30);  // pending: the segments stay where they are
+  const Found more = table.nearest_ten("cpu");
+  CHECK(gpus.shares([&] { CHECK(table.nearest_ten() == more); })[4] == 300);
+  CHECK(gpus[4].uploads == uploads + 1);
+
+  gpus[3].failure = ErrorKind::kDevice;
+  gpus[3].dies = true;
+  gpus[3].fail_searches = 1;
+  gpus[5].maps = false;
+  gpus[5].memory = 1000;
+  Residency::instance().clear();
+  CHECK(table.nearest_ten() == more);  // in the middle of which one is lost
+  const auto shares = gpus.shares([&] { CHECK(table.nearest_ten() == more); });
+  CHECK(shares[3] == 0);
+  CHECK(shares[5] == 0);
+  for (const int i : {0, 1, 2, 4, 6, 7}) CHECK(shares[i] == 400);
+}
+
+TEST_CASE("a table is spread over devices by the room that each has") {
+  FakeGpus gpus(8);
+  VectorTable table(8, kRows);
+  table.ask(16);
+  for (int i = 0; i < 8; ++i) {  // four fifths of it are the budget: 20 segments go into 22
+    gpus[i].memory = table.segment_bytes() * (i < 6 ? 2 : 5) * 5 / 4 + 5;
+  }
+  gpus.start();
+  const Found expected = table.nearest_ten("cpu");
+  for (int round = 0; round < 2; ++round) CHECK(table.nearest_ten() == expected);
+  std::size_t used = 0;
+  for (int i = 0; i < 8; ++i) {
+    used += gpus[i].used;
+    CHECK(gpus[i].used >= table.segment_bytes() * (i < 6 ? 1 : 4));
+    CHECK(gpus[i].used <= table.segment_bytes() * (i < 6 ? 2 : 5));
+    CHECK(gpus[i].uploaded_bytes == gpus[i].used);
+    CHECK(gpus[i].mappings == 0);
+  }
+  CHECK(used == table.bytes());
+  gpus[7].failure = ErrorKind::kDevice;  // with it goes room for its part, which is read in place
+  gpus[7].dies = true;
+  gpus[7].fail_searches = 1;
+  CHECK(table.nearest_ten() == expected);
+  CHECK(table.nearest_ten() == expected);
 }
 
 TEST_CASE("when one of two devices fails, the other one answers") {

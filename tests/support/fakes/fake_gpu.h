@@ -79,6 +79,7 @@ class FakeGpu : public compute::Device {
 
   // What happened.
   std::atomic<std::size_t> uploads{0}, uploaded_bytes{0}, mappings{0}, operations{0};
+  std::atomic<std::size_t> twins{0};  // uploads of what another one held
   std::atomic<std::size_t> copies_refused{0};  // searches that might not make them
   std::atomic<std::size_t> ivf_operations{0};  // of these, by inverted files
   std::atomic<std::size_t> tallies{0};         // passes of k-means over what it holds

@@ -48,6 +48,14 @@ FakeGpus::~FakeGpus() {
   engine::Residency::instance().clear();
 }
 
+std::vector<std::size_t> FakeGpus::shares(const std::function<void()>& search) {
+  std::vector<std::size_t> shares;
+  for (const FakeGpu* device : devices_) shares.push_back(device->queries);
+  search();
+  for (std::size_t i = 0; i < shares.size(); ++i) shares[i] = devices_[i]->queries - shares[i];
+  return shares;
+}
+
 void FakeGpus::start() {
   startup_->begin();
   startup_->wait(kPatience, nullptr);

@@ -2,6 +2,7 @@
 // Threads: made and destroyed while nobody searches.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,8 @@ class FakeGpus {
   FakeGpus& operator=(const FakeGpus&) = delete;
 
   FakeGpu& operator[](std::size_t i) { return *devices_[i]; }
+  // How many queries each answers of those that `search` asks.
+  std::vector<std::size_t> shares(const std::function<void()>& search);
   // Holds up the start.
   Gate start_passes;
   // Starts them and waits until they are there.
