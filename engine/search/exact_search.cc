@@ -37,7 +37,7 @@ class NearestOutcome : public Outcome {
   }
   void merge(Outcome& share, std::size_t first) override {
     compute::HitTable& theirs = static_cast<NearestOutcome&>(share).best_;
-    for (std::size_t i = 0; i < theirs.queries(); ++i) best_.row(first + i).merge(theirs.row(i));
+    for (std::size_t i = 0; i < theirs.queries(); ++i) best_.row(first + i).merge(std::move(theirs.row(i)));
   }
 
  private:
