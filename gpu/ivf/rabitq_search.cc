@@ -13,11 +13,11 @@
 namespace warplite::gpu {
 namespace {
 
-constexpr std::size_t kGroupMemory = std::size_t{1} << 30;
+constexpr std::size_t kMostMemory = std::size_t{2} << 30, kMemoryPart = 32;
 constexpr std::size_t kMostGroup = 16384;  // queries
 constexpr std::size_t kCopiedByThread = std::size_t{1} << 19;
-// Rows whose signs one launch looks at: some ten milliseconds of an H200.
-constexpr double kRowsAtOnce = 2e9;
+// Rows whose signs are looked at before an interrupt is seen: some twenty milliseconds of an H200.
+constexpr double kRowsAtOnce = 4e9;
 // Queries that share a list, on average, so that tensor cores are worth the tables.
 constexpr std::size_t kLeastSharing = 8;
 // Lists that are searched query by query first, at least; they cost a few times as much as by
@@ -177,8 +177,9 @@ std::size_t RabitqSearch::queries_at_once() const {
                             std::max(shape_.groups, work_.nprobe) * pair +
                             work_.queries.dim * std::size_t{16} +
                             kMostNominated * (sizeof(std::uint32_t) + sizeof(Candidate));
+  const std::size_t memory = std::min(kMostMemory, gpu_.memory_total() / kMemoryPart);
   return static_cast<std::size_t>(
-      std::clamp(std::min(kRowsAtOnce / rows, static_cast<double>(kGroupMemory / bytes)), 1.0,
+      std::clamp(std::min(kRowsAtOnce / rows, static_cast<double>(memory / bytes)), 1.0,
                  static_cast<double>(kMostGroup)));
 }
 

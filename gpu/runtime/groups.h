@@ -14,7 +14,9 @@ namespace warplite::gpu {
 template <typename Body>
 void in_groups(std::size_t total, std::size_t group, std::size_t unit, const Body& body) {
   for (std::size_t first = 0; first < total;) {
-    const std::size_t count = std::min(group, total - first);
+    const std::size_t left = total - first, parts = (left + group - 1) / group;
+    const std::size_t equal = ((left + parts - 1) / parts + unit - 1) / unit * unit;
+    const std::size_t count = std::min({group, equal, left});
     try {
       body(first, count);
       first += count;
