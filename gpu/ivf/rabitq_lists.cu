@@ -11,10 +11,10 @@ constexpr unsigned kThreads = 128;
 constexpr unsigned kWarps = kThreads / kWarpLanes;
 constexpr unsigned kTiles = kListQueries / 8;  // of queries, in a product
 constexpr unsigned kAhead = 2;                 // groups that a warp has on their way
-constexpr unsigned kHalfTiles = kTiles / 2;    // whose survivors are put into the queue together
-constexpr std::uint32_t kQueue = RabitqGroup::kRows * kListQueries / 2 + kWarpLanes;
+constexpr unsigned kHalfRows = RabitqGroup::kRows / 2;  // that are multiplied together
+constexpr std::uint32_t kQueue = kHalfRows * kListQueries + kWarpLanes;
 
-// A pair that the signs do not rule out.
+// A pair that is not ruled out.
 struct Waiting {
   std::uint32_t position;  // of the row
   std::int32_t what;       // Σ of the signs' bits times w, and below it the query's number
@@ -28,12 +28,39 @@ struct Waiting {
   __device__ int sum() const { return what >> kBits; }
 };
 
-// What a thread block has in shared memory, in this order: tables and limits of the queries, w, v,
+// How pairs are ruled out: `low` of compute/rabitq.h is, but for rounding,
+//   D + bias + f·(signs·s + rest) − g·norm,
+// s being the sum that tensor cores make. Fused operations, half as many, round otherwise than the definition does,
+// so every term is moved by more than both may be off (kSlack of its size), towards rows that stay: f is negative.
+// Who stays is scored as defined.
+constexpr float kSlack = 0x1p-19f;
+
+// Of a query and a list.
+struct Screen {
+  float signs, rest;
+  float most;  // less D; no number: every row stays
+  float norm;
+};
+
+__device__ Screen screen_of(const compute::IvfShape& shape, const RabitqPairTables& of,
+                            std::uint64_t limit) {
+  const auto signs = static_cast<float>(of.signs), dim = static_cast<float>(shape.dim);
+  const float largest = of.unit * (fabsf(signs) + 62 * dim);
+  const float most = value_of_key(static_cast<std::uint32_t>(limit >> 32));
+  Screen screen{2 * of.unit, kSlack * largest - of.unit * signs,
+                most - of.a + kSlack * (fabsf(most) + fabsf(of.a)),
+                shape.planes == 1 ? 0 : of.norm * (1 + kSlack)};
+  // Where sums may overflow, all stay.
+  if (!(largest < 1e30f)) screen.most = __int_as_float(0x7fffffff);
+  return screen;
+}
+
+// What a thread block has in shared memory, in this order: tables, limits and screens of the queries, w, v,
 // and of each warp those that wait, groups that come, and records.
 struct BlockPlan {
   RecordPlan record;
   std::uint32_t word_stride, element_stride;  // words, from one query to the next
-  std::uint32_t limits, words, elements, warps;
+  std::uint32_t limits, screens, words, elements, warps;
   std::uint32_t groups, records, warp_size, size;
 
   constexpr explicit BlockPlan(const compute::IvfShape& shape)
@@ -42,7 +69,8 @@ struct BlockPlan {
         word_stride(pair_words(shape.m) + 4),
         element_stride(pair_words(shape.m) + 1),
         limits(kListQueries * sizeof(RabitqPairTables)),
-        words(limits + kListQueries * 8),
+        screens(limits + kListQueries * 8),
+        words(screens + kListQueries * sizeof(Screen)),
         elements(words + kListQueries * word_stride * 4),
         warps(elements + (kListQueries * element_stride * 4 + 15) / 16 * 16),
         groups(kQueue * sizeof(Waiting)),
@@ -91,9 +119,8 @@ __device__ void multiply_add(int (&c)[4], const std::uint32_t (&a)[4], std::uint
 #endif
 }
 
-// What a warp does of one list and up to kListQueries queries. A lane has the rows `line`, + 8, +
-// 16 and + 24 of a group, line = lane / 4, and of each eight queries two, 2 · (lane % 4) and the
-// next.
+// What a warp does of one list and up to kListQueries queries. A lane has the rows `line`, + 8 of either half of
+// a group, line = lane / 4, and of each eight queries two, 2 · (lane % 4) and the next.
 class Warp {
  public:
   __device__ Warp(const RabitqScan& scan, const BlockPlan& plan, std::byte* block,
@@ -102,8 +129,12 @@ class Warp {
         plan_(plan),
         block_(block),
         own_(block + plan.warps + threadIdx.x / kWarpLanes * plan.warp_size),
-        group_(scan.shape.m),
-        queries_(queries) {}
+        group_(scan.shape.m) {
+    for (unsigned i = 0; i < 2 * kTiles; ++i) {
+      const unsigned query = i / 2 * 8 + threadIdx.x % 4 * 2 + i % 2;
+      if (query < queries) present_ |= 3u << (2 * i);
+    }
+  }
 
   __device__ void scan_list(std::uint32_t list) {
     for (std::uint32_t r = 0; r < scan_.run_count; ++r) {
@@ -115,18 +146,32 @@ class Warp {
       for (unsigned slot = 0; position_ < end_; slot = 1 - slot) {
         __pipeline_wait_prior(kAhead - 1);
         __syncwarp();
-        scan_group(reinterpret_cast<const std::uint8_t*>(own_ + plan_.groups + slot * group_.size));
+        const auto* group =
+            reinterpret_cast<const std::uint8_t*>(own_ + plan_.groups + slot * group_.size);
+        // What is looked at closely is looked at in one place: the instructions of a group stay together.
+        const bool last = position_ + kStep >= end_;
+#pragma unroll 1
+        for (unsigned half = 0; half < 2; ++half) {
+          scan_half(group, half);
+          const std::uint32_t least = last && half != 0 ? 1 : plan_.record.rows;
+          while (pending_ >= least) look_at(min(pending_, plan_.record.rows));
+        }
         __syncwarp();
         fetch(position_ + kAhead * kStep, slot);
         position_ += kStep;
       }
-      while (pending_ != 0) look_at(min(pending_, plan_.record.rows));
     }
   }
 
  private:
   static constexpr std::uint32_t kStep = kWarps * RabitqGroup::kRows;
   static_assert(kAhead == 2);
+  // Sums of two rows and two queries of each tile: [tile][2 · row + query].
+  using Sums = int[kTiles][4];
+  // Of a row, as the screen takes it.
+  struct Row {
+    float bias, f, g;
+  };
 
   __device__ void fetch(std::uint32_t position, unsigned slot) {
     if (position < end_) {
@@ -142,10 +187,13 @@ class Warp {
   __device__ std::uint64_t limit(std::uint32_t query) const {
     return reinterpret_cast<const std::uint64_t*>(block_ + plan_.limits)[query];
   }
+  __device__ const Screen& screen(std::uint32_t query) const {
+    return reinterpret_cast<const Screen*>(block_ + plan_.screens)[query];
+  }
   __device__ Waiting* queue() const { return reinterpret_cast<Waiting*>(own_); }
 
-  // Σ of the signs' bits times w: of rows below 16 and of the others.
-  __device__ void multiply(const std::uint8_t* group, int (&sums)[2][kTiles][4]) const {
+  // Σ of the signs' bits times w.
+  __device__ void multiply(const std::uint8_t* group, unsigned half, Sums& sums) const {
     const unsigned lane = threadIdx.x % kWarpLanes, line = lane / 4;
     const auto* words = reinterpret_cast<const std::uint32_t*>(block_ + plan_.words);
     for (std::uint32_t s = lane % 4; s < pair_words(scan_.shape.m); s += 8) {
@@ -153,64 +201,54 @@ class Warp {
       const std::uint8_t* near = group + s * 16 + line;
       const std::uint8_t* far = near + 4 * 16;
       const std::uint32_t bytes[4] = {near[0], near[8], far[0], far[8]};
-      std::uint32_t low[4], high[4];
+      std::uint32_t bits[4];
 #pragma unroll
-      for (unsigned i = 0; i < 4; ++i) {
-        low[i] = spread(bytes[i] & 15u);
-        high[i] = spread(bytes[i] >> 4);
-      }
+      for (unsigned i = 0; i < 4; ++i) bits[i] = spread(bytes[i] >> (4 * half) & 15u);
 #pragma unroll
       for (unsigned t = 0; t < kTiles; ++t) {
         const std::uint32_t* of = words + (t * 8 + line) * plan_.word_stride + s;
-        multiply_add(sums[0][t], low, of[0], of[4]);
-        multiply_add(sums[1][t], high, of[0], of[4]);
+        multiply_add(sums[t], bits, of[0], of[4]);
       }
     }
   }
 
-  __device__ SignedRow row_of(const std::uint8_t* group, std::uint32_t place,
-                              const RabitqPairTables& tables, int sum) const {
-    return {group, place, signs_product(tables.unit, 2 * sum - tables.signs)};
+  __device__ Row row_of(const std::uint8_t* group, std::uint32_t place) const {
+    const SignedRow signs{group, place, 0};
+    Row row{signs.factor(group_.bias), signs.factor(group_.f), signs.factor(group_.g)};
+    row.bias = __fmul_rn(row.bias, row.bias > 0 ? 1 - kSlack : 1 + kSlack);
+    // Terms were moved as is right for negative factors.
+    if (!(row.f <= 0)) row.bias = __int_as_float(0x7fffffff);
+    return row;
   }
 
-  // Which of the lane's pairs of two tiles the signs do not rule out, a bit for each.
-  template <unsigned kFirst>
-  __device__ std::uint32_t survivors(const std::uint8_t* group,
-                                     const int (&sums)[2][kTiles][4]) const {
-    const unsigned lane = threadIdx.x % kWarpLanes;
+  // Which of the lane's pairs are not ruled out, a bit for each.
+  __device__ std::uint32_t survivors(const Row (&rows)[2], const Sums& sums) const {
     std::uint32_t mask = 0;
 #pragma unroll
-    for (unsigned t = 0; t < kHalfTiles; ++t) {
+    for (unsigned t = 0; t < kTiles; ++t) {
 #pragma unroll
       for (unsigned j = 0; j < 2; ++j) {
-        const std::uint32_t query = (kFirst + t) * 8 + lane % 4 * 2 + j;
-        const RabitqPairTables& of = tables(query);
-        const float most = value_of_key(static_cast<std::uint32_t>(limit(query) >> 32));
+        const Screen& of = screen(t * 8 + threadIdx.x % 4 * 2 + j);
 #pragma unroll
-        for (unsigned i = 0; i < 4; ++i) {
-          const std::uint32_t place = lane / 4 + i * 8;
-          const float low = row_of(group, place, of, sums[i / 2][kFirst + t][i % 2 * 2 + j])
-                                .low(scan_.shape, of.a, of.norm);
-          // What is no number is looked at closely.
-          if (query < queries_ && !(low > most)) mask |= 1u << ((t * 2 + j) * 4 + i);
+        for (unsigned i = 0; i < 2; ++i) {
+          const float x = __fmaf_rn(of.signs, __int2float_rn(sums[t][i * 2 + j]), of.rest);
+          const float low = __fmaf_rn(-of.norm, rows[i].g, __fmaf_rn(rows[i].f, x, rows[i].bias));
+          mask |= (low > of.most ? 0u : 1u) << ((t * 2 + j) * 2 + i);
         }
       }
     }
-    return mask;
+    return mask & present_;
   }
 
-  __device__ void scan_group(const std::uint8_t* group) {
-    int sums[2][kTiles][4] = {};
-    multiply(group, sums);
-    queue_survivors<0>(group, sums);
-    queue_survivors<kHalfTiles>(group, sums);
-  }
-
-  template <unsigned kFirst>
-  __device__ void queue_survivors(const std::uint8_t* group, const int (&sums)[2][kTiles][4]) {
-    const std::uint32_t mask = survivors<kFirst>(group, sums);
-    if (__ballot_sync(kWholeWarp, mask != 0) == 0) return;
+  // Puts those of half a group that are not ruled out into the queue.
+  __device__ void scan_half(const std::uint8_t* group, unsigned half) {
+    Sums sums = {};
+    multiply(group, half, sums);
     const unsigned lane = threadIdx.x % kWarpLanes;
+    const std::uint32_t place = half * kHalfRows + lane / 4;
+    const Row rows[2] = {row_of(group, place), row_of(group, place + 8)};
+    const std::uint32_t mask = survivors(rows, sums);
+    if (__ballot_sync(kWholeWarp, mask != 0) == 0) return;
     std::uint32_t end = __popc(mask);
     for (unsigned step = 1; step < kWarpLanes; step *= 2) {
       const std::uint32_t before = __shfl_up_sync(kWholeWarp, end, step);
@@ -218,21 +256,19 @@ class Warp {
     }
     Waiting* next = queue() + pending_ + end - __popc(mask);
 #pragma unroll
-    for (unsigned t = 0; t < kHalfTiles; ++t) {
+    for (unsigned t = 0; t < kTiles; ++t) {
 #pragma unroll
       for (unsigned j = 0; j < 2; ++j) {
 #pragma unroll
-        for (unsigned i = 0; i < 4; ++i) {
-          if ((mask >> ((t * 2 + j) * 4 + i) & 1u) == 0) continue;
-          *next++ =
-              Waiting::of(position_ + lane / 4 + i * 8, sums[i / 2][kFirst + t][i % 2 * 2 + j],
-                          (kFirst + t) * 8 + lane % 4 * 2 + j);
+        for (unsigned i = 0; i < 2; ++i) {
+          if ((mask >> ((t * 2 + j) * 2 + i) & 1u) == 0) continue;
+          *next++ = Waiting::of(position_ + place + i * 8, sums[t][i * 2 + j],
+                                t * 8 + lane % 4 * 2 + j);
         }
       }
     }
     pending_ += __shfl_sync(kWholeWarp, end, kWarpLanes - 1);
     __syncwarp();
-    while (pending_ >= plan_.record.rows) look_at(plan_.record.rows);
   }
 
   // Looks closely at the last `count` of those that wait.
@@ -253,8 +289,9 @@ class Warp {
   }
 
   __device__ SignedRow signs_of(const Waiting& pair) const {
-    return row_of(view_->codes + std::size_t{pair.position / RabitqGroup::kRows} * group_.size,
-                  pair.position % RabitqGroup::kRows, tables(pair.query()), pair.sum());
+    const RabitqPairTables& of = tables(pair.query());
+    return {view_->codes + std::size_t{pair.position / RabitqGroup::kRows} * group_.size,
+            pair.position % RabitqGroup::kRows, signs_product(of.unit, 2 * pair.sum() - of.signs)};
   }
 
   __device__ void add(const Waiting& pair, const SignedRow& signs, std::uint32_t low,
@@ -280,7 +317,7 @@ class Warp {
   std::byte* const block_;
   std::byte* const own_;
   const RabitqGroup group_;
-  const std::uint32_t queries_;
+  std::uint32_t present_ = 0;  // pairs of queries that there are, as survivors() has them
   const IvfRunView* view_ = nullptr;
   std::uint32_t position_ = 0, end_ = 0;
   std::uint32_t pending_ = 0;
@@ -292,9 +329,11 @@ __device__ void load_queries(const RabitqScan& scan, const RabitqPairs& pairs,
                              std::byte* block) {
   auto* const tables = reinterpret_cast<RabitqPairTables*>(block);
   auto* const limits = reinterpret_cast<std::uint64_t*>(block + plan.limits);
+  auto* const screens = reinterpret_cast<Screen*>(block + plan.screens);
   for (std::uint32_t i = threadIdx.x; i < kListQueries; i += kThreads) {
     tables[i] = i < count ? pairs.tables[first + i] : RabitqPairTables{};
     limits[i] = i < count ? scan.best.limits[tables[i].query] : 0;
+    screens[i] = screen_of(scan.shape, tables[i], limits[i]);
   }
   const std::uint32_t words = pair_words(scan.shape.m);
   auto* const to_words = reinterpret_cast<std::uint32_t*>(block + plan.words);
