@@ -242,7 +242,11 @@ class ExactSearch {
   // The first device, and others that hold everything where there are queries for them. What those lack that
   // do not is copied in the background, unless they were named.
   std::vector<compute::Device*> sharing(Devices devices) {
-    const std::size_t most = devices_sharing(work_.queries.rows, devices.size(), kLeastExact);
+    // Times a device's worthwhile_bytes(): some 0.3 ms of an H100, three times what a thread for it costs.
+    constexpr double kWorthADevice = 30000;
+    const double each = kWorthADevice * static_cast<double>(devices.front()->worthwhile_bytes());
+    std::size_t most = devices_sharing(work_.queries.rows, devices.size(), kLeastExact);
+    while (most > 1 && demand().bytes_compared < each * static_cast<double>(most)) --most;
     std::vector<compute::Device*> sharing = {devices.front()};
     for (compute::Device* device : devices.subspan(1)) {
       if (sharing.size() < most && holds(*device)) sharing.push_back(device);

@@ -85,6 +85,11 @@ TEST_CASE("eight devices share queries; one that is lost or has no room is left 
     }
   }
   for (int i = 1; i < 8; ++i) CHECK(gpus[i].twins == gpus[i].uploads);  // copied from the first
+  for (int i = 0; i < 8; ++i) gpus[i].worthwhile = 10'000;  // 786 MB are compared: worth two
+  const auto two = gpus.shares([&] { CHECK(table.nearest_ten() == expected); });
+  CHECK(two[0] == 1200);
+  CHECK(two[1] == 1200);
+  for (int i = 0; i < 8; ++i) gpus[i].worthwhile = 0;
   const std::size_t uploads = gpus[4].uploads;
   table.insert(30);  // pending: the segments stay where they are
   const Found more = table.nearest_ten("cpu");
