@@ -66,6 +66,8 @@ class Device {
   // True: make_resident() copies into memory of the device's own, which a budget limits.
   virtual bool own_memory() const { return false; }
   virtual bool supports(ElementType type, Distance distance) const = 0;
+  // Says whether queries of one workload may each have a range and rows of their own.
+  virtual bool takes_own_terms() const { return false; }
 
   // Makes `bytes` resident. A device in host memory shares them without a copy; one with memory
   // of its own has copied them, and no longer needs their owner, when this returns.

@@ -6,6 +6,7 @@
 // may only nominate candidates; what it nominates is re-scored canonically.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -69,6 +70,18 @@ struct SampleRow {
   std::uint32_t block, row;
 };
 
+// A search that a filter leaves this part of the rows, or more, may share a pass with those of other filters.
+inline constexpr std::uint64_t kSharingPart = 6;
+
+// What one query asks for itself, where those of several searches share a pass (devices/gatherer.h).
+struct OwnTerms {
+  DistanceRange range;
+  // For each block of the workload the rows that take part for this query, a bit each; null: all of them.
+  // They are among the block's own. Null: those of every block take part.
+  const std::uint64_t* const* live = nullptr;
+  std::uint64_t live_rows = 0;  // that take part
+};
+
 // A Workload is what nearest() and within() have in common.
 struct Workload {
   Distance distance = Distance::kL2;
@@ -90,9 +103,15 @@ struct Workload {
   // query's k-th distance by the k-th of these rows before it looks at the others, and drop what is
   // farther. It is to be fast for rows drawn at random, and right for any.
   std::span<const SampleRow> sample;
+  // One for each query, or none. Then `range` holds all of theirs. REQUIRES: Device::takes_own_terms();
+  // neither a sample nor has_after.
+  std::span<const OwnTerms> own;
 
-  bool admits(const Hit& hit) const {
-    if (!range.contains(hit.distance)) return false;
+  const DistanceRange& range_of(std::size_t query) const {
+    return own.empty() ? range : own[query].range;
+  }
+  bool admits(const Hit& hit, std::size_t query = 0) const {
+    if (!range_of(query).contains(hit.distance)) return false;
     if (!has_after) return true;
     return hit.distance != after_distance ? hit.distance > after_distance
                                           : hit.rowid > after_rowid;
@@ -104,9 +123,13 @@ struct Workload {
 class HitTable {
  public:
   HitTable(std::size_t queries, std::size_t k) : k_(k), rows_(queries, TopK(k)) {}
+  // Each query has its own k; a device may find more for it.
+  explicit HitTable(std::span<const std::size_t> ks) : k_(0), rows_(ks.begin(), ks.end()) {
+    for (const std::size_t k : ks) k_ = std::max(k_, k);
+  }
 
   std::size_t queries() const { return rows_.size(); }
-  std::size_t k() const { return k_; }
+  std::size_t k() const { return k_; }  // the largest
   TopK& row(std::size_t query) { return rows_[query]; }
   // Nearest first.
   const std::vector<Hit>& sorted(std::size_t query) { return rows_[query].sorted(); }

@@ -26,7 +26,8 @@ compute::Gatherer& gatherer() {
   // Reading so much takes longer than to wake a thread that waits.
   constexpr std::size_t kLeastBytes = std::size_t{4} << 20;
   static compute::Gatherer& all = []() -> compute::Gatherer& {
-    auto& made = *new compute::Gatherer(kLeastBytes);  // used by threads that outlive static objects
+    auto& made = *new compute::Gatherer(  // used by threads that outlive static objects
+        {.least_bytes = kLeastBytes, .own_terms = true, .best_batch = best_batch});
     made.expect_forks();
     return made;
   }();
@@ -46,6 +47,8 @@ class CpuDevice : public compute::Device {
     return applies(distance, type);
   }
 
+  bool takes_own_terms() const override { return true; }
+
   Status make_resident(compute::HostBytes bytes,
                        std::shared_ptr<const compute::Buffer>* out) override {
     return compute::guarded([&] { *out = std::make_shared<CpuBuffer>(std::move(bytes), used_); });
@@ -63,7 +66,7 @@ class CpuDevice : public compute::Device {
     return compute::guarded([&] {
       if (work.metric != nullptr) return search_metric_within(*this, work, out);
       count_all(work);
-      search_within(work, out);
+      gatherer().within(work, out, scan_within).raise();
     });
   }
 
@@ -135,6 +138,10 @@ class CpuDevice : public compute::Device {
  private:
   static Status scan(const compute::Workload& work, compute::HitTable& best) {
     search_nearest(work, best);
+    return {};
+  }
+  static Status scan_within(const compute::Workload& work, compute::HitLists& out) {
+    search_within(work, out);
     return {};
   }
 

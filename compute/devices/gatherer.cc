@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
+#include <limits>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -24,40 +24,6 @@ constexpr unsigned kMostHurriedPasses = 32;
 constexpr std::chrono::milliseconds kAwake{1};
 constexpr std::size_t kMostPast = 16;
 
-bool same_live(const Block& a, const Block& b) {
-  if (a.live == b.live) return true;
-  if (a.live == nullptr || b.live == nullptr || a.live_rows != b.live_rows) return false;
-  return std::memcmp(a.live, b.live, (std::size_t{a.rows} + 63) / 64 * 8) == 0;
-}
-
-// The rows of both are the same, under the same names. Rowids need no look: the same vectors
-// belong to the same segment, or to the same tail.
-bool same_rows(const Block& a, const Block& b) {
-  const bool same = a.vectors == b.vectors || (a.name == b.name && !a.name.is_null());
-  return same && a.rows == b.rows && a.id == b.id && same_live(a, b);
-}
-
-// The blocks that are segments: the tail, which has a name of its own, follows them.
-std::span<const Block> segments(const Workload& work) {
-  const bool tail = !work.blocks.empty() && !work.blocks.back().name.is_null();
-  return work.blocks.first(work.blocks.size() - static_cast<std::size_t>(tail));
-}
-
-bool same_blocks(std::span<const Block> a, std::span<const Block> b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), same_rows);
-}
-
-bool same_tail(const Workload& x, const Workload& y) {
-  return same_blocks(x.blocks.subspan(segments(x).size()), y.blocks.subspan(segments(y).size()));
-}
-
-// A bijection of which every bit of the result depends on every bit given.
-std::uint64_t mix(std::uint64_t bits) {
-  bits = (bits ^ bits >> 32) * 0x9e3779b97f4a7c15u;
-  bits = (bits ^ bits >> 32) * 0x9e3779b97f4a7c15u;
-  return bits ^ bits >> 32;
-}
-
 bool asks_to_end(Cancellation* cancellation) noexcept {
   try {
     return cancellation != nullptr && cancellation->requested();
@@ -67,38 +33,6 @@ bool asks_to_end(Cancellation* cancellation) noexcept {
 }
 
 }  // namespace
-
-// Several requests as one search, in memory of its own, so that a member may leave early.
-struct Gatherer::Batch {
-  explicit Batch(const Requests& members) : hits(count(members), most_nearest(members)) {
-    work = *members.front()->work;
-    for (const auto& member : members) {
-      const MatrixView& part = member->work->queries;
-      queries.insert(queries.end(), part.data, part.data + part.rows * part.stride());
-    }
-    work.queries.data = queries.data();
-    work.queries.rows = count(members);
-    whole = std::all_of(members.begin(), members.end(), [this](const auto& member) {
-      return same_tail(work, *member->work);
-    });
-    if (!whole) work.blocks = segments(work);
-  }
-  static std::size_t count(const Requests& members) {
-    std::size_t rows = 0;
-    for (const auto& member : members) rows += member->queries;
-    return rows;
-  }
-  static std::size_t most_nearest(const Requests& members) {
-    std::size_t k = 0;
-    for (const auto& member : members) k = std::max(k, member->best->k());
-    return k;
-  }
-
-  std::vector<std::byte> queries;
-  Workload work;
-  bool whole;  // their tails are one
-  HitTable hits;
-};
 
 // A Turn is held by the search that leads: it lets the next one lead, whatever ends this one.
 struct Gatherer::Turn {
@@ -125,17 +59,35 @@ struct Gatherer::Turn {
 };
 
 Status Gatherer::nearest(const Workload& work, HitTable& best, const Run& run) {
-  return guarded([&] { return gathers(work) ? gather(work, best, run) : run(work, best); });
+  return search(work, {.nearest = &best}, [&run](const Workload& all, const Answers& to) {
+    return run(all, *to.nearest);
+  });
 }
 
-bool Gatherer::gathers(const Workload& work) const {
-  if (work.queries.rows > kMostQueries || work.has_after || !work.range.unbounded() ||
-      !work.sample.empty() || Meanwhile::is_pending()) {
+Status Gatherer::within(const Workload& work, HitLists& out, const RunWithin& run) {
+  return search(work, {.within = &out}, [&run](const Workload& all, const Answers& to) {
+    return run(all, *to.within);
+  });
+}
+
+Status Gatherer::search(const Workload& work, const Answers& to, const Pass& run) {
+  return guarded([&] { return gathers(work, to) ? gather(work, to, run) : run(work, to); });
+}
+
+// A search of all rows, or for the nearest beyond a distance, does as much for each query with others as
+// alone.
+bool Gatherer::gathers(const Workload& work, const Answers& to) const {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  if (work.queries.rows > kMostQueries || work.has_after || !work.sample.empty() ||
+      !work.own.empty() || Meanwhile::is_pending()) {
     return false;
   }
+  const bool ranges = to.within != nullptr || !work.range.unbounded();
+  const bool helps = to.within != nullptr ? work.range.high < kInfinity : work.range.low == -kInfinity;
+  if (ranges && !(options_.own_terms && helps)) return false;
   std::size_t rows = 0;
-  for (const Block& block : work.blocks) rows += block.rows;
-  return rows * work.queries.stride() >= least_bytes_;
+  for (const Block& block : work.blocks) rows += block.live_rows;
+  return rows * work.queries.stride() >= options_.least_bytes;
 }
 
 void Gatherer::expect_forks() { lock_across_forks(mutex_); }
@@ -149,12 +101,9 @@ void Gatherer::forget_other_processes() {
   forks_ = forks();
 }
 
-Gatherer::Request::Request(const Workload& of, HitTable& to)
-    : work(&of), best(&to), queries(of.queries.rows), segments(fingerprint(compute::segments(of))) {}
-
-void Gatherer::Request::become(State to) {
+void Gatherer::Request::become(State next) {
   const std::lock_guard own(mutex);
-  state = to;
+  state = next;
 }
 
 bool Gatherer::Request::is_over() {
@@ -164,37 +113,10 @@ bool Gatherer::Request::is_over() {
   });
 }
 
-Gatherer::Fingerprint Gatherer::fingerprint(std::span<const Block> blocks) {
-  Fingerprint print{blocks.size(), ~std::uint64_t{blocks.size()}};
-  for (const Block& block : blocks) {
-    const std::uint64_t vectors = reinterpret_cast<std::uintptr_t>(block.vectors);
-    const std::uint64_t shape = std::uint64_t{block.rows} << 32 | block.id;
-    print.low = mix(print.low ^ vectors) + shape;
-    print.high = mix(print.high + shape) ^ vectors;
-    print.bitmaps |= block.live != nullptr;
-  }
-  return print;
-}
-
-bool Gatherer::together(const Request& a, const Request& b) {
-  const Workload &x = *a.work, &y = *b.work;
-  const bool alike = x.distance == y.distance && x.queries.type == y.queries.type &&
-                     x.queries.dim == y.queries.dim && x.select == y.select &&
-                     a.segments.low == b.segments.low && a.segments.high == b.segments.high &&
-                     a.segments.bitmaps == b.segments.bitmaps;
-  if (!alike) return false;
-  if (a.segments.bitmaps && !same_blocks(segments(x), segments(y))) return false;
-  return !segments(x).empty() || same_tail(x, y);
-}
-
-// The greater number of rows is sought for both.
-bool Gatherer::fit(const Request& a, const Request& b) {
-  return a.best->k() == b.best->k() || std::max(a.best->k(), b.best->k()) <= kFewNearest;
-}
-
 Gatherer::Groups::iterator Gatherer::find(const Request& request) {
   return std::find_if(groups_.begin(), groups_.end(), [&](const Group& group) {
-    return fit(*group.leader, request) && together(*group.leader, request);
+    return same_number(*group.leader, request, options_.own_terms) &&
+           can_share(*group.leader, request, options_.own_terms);
   });
 }
 
@@ -202,7 +124,7 @@ Gatherer::Groups::iterator Gatherer::find(const Request& request) {
 // fingerprint is enough to know them by.
 Gatherer::Habit Gatherer::recall(const Request& request) {
   const auto found = std::find_if(past_.begin(), past_.end(), [&](const Past& past) {
-    return past.segments.low == request.segments.low && past.segments.high == request.segments.high;
+    return past.vectors == request.vectors;
   });
   if (found == past_.end()) return {};
   const bool just_over = Clock::now() - found->ended <= found->habit.took;
@@ -216,22 +138,28 @@ void Gatherer::remember(const Group& group) {
   if (group.habit.asked < 2) return;
   if (past_.size() == kMostPast) past_.erase(past_.begin());
   static_cast<void>(guarded([&] {
-    past_.push_back({group.leader->segments, group.habit, Clock::now()});
+    past_.push_back({group.leader->vectors, group.habit, Clock::now()});
   }));
 }
 
-Status Gatherer::gather(const Workload& work, HitTable& best, const Run& run) {
-  const auto request = std::make_shared<Request>(work, best);
+Status Gatherer::gather(const Workload& work, const Answers& to, const Pass& run) {
+  const auto request = std::make_shared<Request>(work, to);
   std::unique_lock lock(mutex_);
   forget_other_processes();
   auto group = find(*request);
+  if (group != groups_.end() && options_.own_terms) {
+    lock.unlock();
+    request->keep_rows();
+    lock.lock();
+    group = find(*request);
+  }
   if (group == groups_.end()) {
     group = groups_.insert(group, Group{.leader = request, .habit = recall(*request)});
   } else {
     Status status;
     const bool runs = wait_for_turn(*group, request, lock, status);
     if (!runs) return status.ok() ? finish(*request, run) : status;
-    if (request->state == State::kAlone) return run(work, best);
+    if (request->state == State::kAlone) return run(work, to);
     lock.lock();
   }
   Status status;
@@ -247,22 +175,29 @@ Status Gatherer::gather(const Workload& work, HitTable& best, const Run& run) {
 }
 
 // Searches what a pass with others left out.
-Status Gatherer::finish(const Request& request, const Run& run) {
+Status Gatherer::finish(const Request& request, const Pass& run) {
   if (!request.has_segments_only) return {};
   Workload tail = *request.work;
   tail.blocks = tail.blocks.subspan(segments(tail).size());
-  return tail.blocks.empty() ? Status{} : run(tail, *request.best);
+  return tail.blocks.empty() ? Status{} : run(tail, request.to);
+}
+
+// Searches that the next pass waits for.
+std::size_t Gatherer::wanted(const Group& group) const {
+  const std::size_t asked = group.habit.asked;
+  return options_.best_batch == nullptr ? asked : options_.best_batch(asked);
 }
 
 void Gatherer::wait_for_others(Group& group, std::unique_lock<std::mutex>& lock) {
   Habit& habit = group.habit;
-  const auto are_there = [&] { return group.waiting.size() + 1 >= habit.asked; };
+  const std::size_t wanted = this->wanted(group);
+  const auto are_there = [&] { return group.waiting.size() + 1 >= wanted; };
   if (are_there()) return;
   if (habit.in_a_hurry != 0) {
     --habit.in_a_hurry;
     return;
   }
-  const std::size_t before = group.waiting.size(), missing = habit.asked - 1 - before;
+  const std::size_t before = group.waiting.size(), missing = wanted - 1 - before;
   const Clock::time_point begin = Clock::now(), end = begin + habit.took / kPartToWait;
   while (!are_there() && Clock::now() < std::min(end, begin + kAwake)) {
     lock.unlock();
@@ -281,7 +216,7 @@ bool Gatherer::wait_for_turn(Group& group, const std::shared_ptr<Request>& reque
                              std::unique_lock<std::mutex>& lock, Status& status) {
   const Workload& work = *request->work;
   group.waiting.push_back(request);
-  if (group.leader->state == State::kLeads && group.waiting.size() + 1 == group.habit.asked) {
+  if (group.leader->state == State::kLeads && group.waiting.size() + 1 == wanted(group)) {
     group.leader->changed.notify_one();
   }
   lock.unlock();
@@ -302,7 +237,7 @@ bool Gatherer::wait_for_turn(Group& group, const std::shared_ptr<Request>& reque
 
 // Runs the leader's search, with all that wait and can share its pass: those are told afterwards.
 Status Gatherer::lead(Group& group, Requests& members, std::unique_lock<std::mutex>& lock,
-                      const Run& run) {
+                      const Pass& run) {
   const Request& leader = *group.leader;
   members.push_back(group.leader);
   take_along(group, members);
@@ -313,7 +248,7 @@ Status Gatherer::lead(Group& group, Requests& members, std::unique_lock<std::mut
     status = run_together(group, members, lock, run);
   } else {
     lock.unlock();
-    status = guarded([&] { return run(*leader.work, *leader.best); });
+    status = guarded([&] { return run(*leader.work, leader.to); });
     lock.lock();
   }
   group.habit.took = Clock::now() - begin;
@@ -321,12 +256,16 @@ Status Gatherer::lead(Group& group, Requests& members, std::unique_lock<std::mut
   return status;
 }
 
-// In the order in which they came, as long as there is room.
+// In the order in which they came, as long as there is room, or until others would take longer than they
+// would gain.
 void Gatherer::take_along(Group& group, Requests& members) {
-  std::size_t queries = members.front()->queries;
+  std::size_t queries = members.front()->queries, all = queries;
+  for (const auto& request : group.waiting) all += request->queries;
+  std::size_t most = std::min(all, kMostGathered);
+  if (options_.best_batch != nullptr) most = options_.best_batch(most);
   while (!group.waiting.empty()) {
     Request& next = *group.waiting.front();
-    if (!fit(*members.front(), next) || queries + next.queries > kMostGathered) break;
+    if (!same_number(*members.front(), next, options_.own_terms) || queries + next.queries > most) break;
     queries += next.queries;
     next.become(State::kTaken);
     members.splice(members.end(), group.waiting, group.waiting.begin());
@@ -334,17 +273,24 @@ void Gatherer::take_along(Group& group, Requests& members) {
 }
 
 Status Gatherer::run_together(Group& group, Requests& members, std::unique_lock<std::mutex>& lock,
-                              const Run& run) {
-  std::optional<Batch> batch;
-  Status status = guarded([&] { batch.emplace(members); });
+                              const Pass& run) {
+  std::optional<SharedPass> pass;
+  Status status = guarded([&] {
+    std::vector<PassMember*> all;
+    for (const auto& member : members) all.push_back(member.get());
+    pass.emplace(std::move(all), options_.own_terms);
+  });
   if (status.ok()) {
     lock.unlock();
-    status = guarded([&] { return run(batch->work, batch->hits); });
+    status = guarded([&] {
+      pass->unite();
+      return run(pass->work(), pass->answers());
+    });
     lock.lock();
   }
   if (status.ok()) {
     taken_along_ += members.size() - 1;
-    hand_out(members, *batch);
+    hand_out(members, *pass);
     if (members.front()->state == State::kFailed) return {ErrorKind::kNoMemory, "out of memory"};
   } else if (status.kind == ErrorKind::kInterrupted) {
     send_back(group, members);  // the leader's interrupt is not theirs
@@ -356,18 +302,15 @@ Status Gatherer::run_together(Group& group, Requests& members, std::unique_lock<
   return status;
 }
 
-void Gatherer::hand_out(Requests& members, Batch& batch) {
-  std::size_t first = 0;
+void Gatherer::hand_out(Requests& members, SharedPass& pass) {
   for (const auto& member : members) {
-    const std::size_t query = std::exchange(first, first + member->queries);
-    if (member->state == State::kAbandoned) continue;
-    const Status merged = guarded([&] {
-      for (std::size_t i = 0; i < member->queries; ++i) {
-        member->best->row(i).merge(std::move(batch.hits.row(query + i)));
-      }
-    });
-    member->has_segments_only = !batch.whole;
-    member->become(merged.ok() ? State::kDone : State::kFailed);
+    if (member->state == State::kAbandoned) {
+      pass.pass_over();
+      continue;
+    }
+    const Status given = pass.hand_out();
+    member->has_segments_only = !pass.has_tails();
+    member->become(given.ok() ? State::kDone : State::kFailed);
   }
 }
 

@@ -3,9 +3,10 @@
 // in batches; where every row is read for a query, the others then cost next to nothing). A lone search
 // never waits, nor does one for other rows. First come, first served; who comes while others wait is
 // taken along with them, or goes after them. Beside a writer every connection may see another tail: they
-// share the pass over the segments, and each searches its own tail. Connections that just had an answer
-// mostly ask again: the next pass gives them a moment, as long as that is of use, since one pass for all
-// takes far less time than two that have half of them each in turn.
+// share the pass over the segments, and each searches its own tail. Where the device takes terms of
+// queries' own, searches with different filters, ranges and k share a pass, too. Connections that just
+// had an answer mostly ask again: the next pass gives them a moment, as long as that is of use, since one
+// pass for all takes far less time than two that have half of them each in turn.
 // Who has something else to do meanwhile (compute/meanwhile.h) goes alone: others do not wait for that.
 // Threads: nearest() may be called from several threads at once; that is its purpose.
 #pragma once
@@ -21,6 +22,7 @@
 #include <span>
 #include <vector>
 
+#include "compute/devices/shared_pass.h"
 #include "compute/ops.h"
 #include "core/error.h"
 #include "core/process/process.h"
@@ -33,20 +35,29 @@ class Gatherer {
   static constexpr std::size_t kMostQueries = 64;
   // Queries of one pass.
   static constexpr std::size_t kMostGathered = 256;
-  // Searches for so many rows may run with those for other numbers.
-  static constexpr std::size_t kFewNearest = 128;
+  struct Options {
+    // To wait for others pays where a pass reads so many bytes of vectors at least.
+    std::size_t least_bytes = 0;
+    // The device takes terms of queries' own (OwnTerms).
+    bool own_terms = false;
+    // Says of how many queries that wait a pass takes most a second; null: of all.
+    std::size_t (*best_batch)(std::size_t queries) = nullptr;
+  };
 
-  // To wait for others pays where a pass reads `least_bytes` of vectors at least.
-  explicit Gatherer(std::size_t least_bytes = 0) : least_bytes_(least_bytes) {}
+  Gatherer() : Gatherer(Options{}) {}
+  explicit Gatherer(const Options& options) : options_(options) {}
 
   // Call this for one that lives as long as the process, which others may fork at any time.
   void expect_forks();
 
   using Run = std::function<Status(const Workload& work, HitTable& best)>;
+  using RunWithin = std::function<Status(const Workload& work, HitLists& out)>;
 
   // Does what Device::nearest() does, by calling `run` for this search, or for it together with
   // others. An exception becomes a Status; the next search has its turn all the same.
   Status nearest(const Workload& work, HitTable& best, const Run& run);
+  // The same for Device::within().
+  Status within(const Workload& work, HitLists& out, const RunWithin& run);
 
   // Searches that others took along, for statistics and tests.
   std::size_t taken_along() const;
@@ -61,25 +72,15 @@ class Gatherer {
     kFailed,     // its part of the answer found no memory
     kAbandoned,  // interrupted; `work` and `best` are gone
   };
-  // Of blocks, made without the lock: to compare those of a thousand segments takes a while. Equal
-  // ones are those of equal blocks, as far as these have no bitmaps.
-  struct Fingerprint {
-    std::uint64_t low = 0, high = 0;
-    bool bitmaps = false;
-  };
-  struct Request {
-    Request(const Workload& of, HitTable& to);
+  struct Request : PassMember {
+    using PassMember::PassMember;
 
-    const Workload* work;
-    HitTable* best;
-    std::size_t queries;
     // Sets the state, under the gatherer's lock; notify after that was let go.
-    void become(State to);
+    void become(State next);
     // Waits a moment for the state to be one that ends the waiting. Says whether it is; needs no lock of
     // the gatherer's, for which those who were answered together would queue.
     bool is_over();
 
-    Fingerprint segments;
     State state = State::kWaiting;   // changed under the gatherer's lock and this one
     bool has_segments_only = false;  // its tail is left to it
     std::mutex mutex;
@@ -103,35 +104,34 @@ class Gatherer {
   using Groups = std::list<Group>;
   // What is left of a group all of whose searches were answered at once, for when they ask again.
   struct Past {
-    Fingerprint segments;
+    PassMember::Fingerprint vectors;
     Habit habit;
     Clock::time_point ended;
   };
-  struct Batch;
   struct Turn;
+  using Pass = std::function<Status(const Workload& work, const Answers& to)>;
 
-  bool gathers(const Workload& work) const;
-  Status gather(const Workload& work, HitTable& best, const Run& run);
-  static bool fit(const Request& a, const Request& b);
-  static Fingerprint fingerprint(std::span<const Block> blocks);
-  static bool together(const Request& a, const Request& b);
+  Status search(const Workload& work, const Answers& to, const Pass& run);
+  bool gathers(const Workload& work, const Answers& to) const;
+  Status gather(const Workload& work, const Answers& to, const Pass& run);
   Groups::iterator find(const Request& request);
   Habit recall(const Request& request);
   void remember(const Group& group);
   bool wait_for_turn(Group& group, const std::shared_ptr<Request>& request,
                      std::unique_lock<std::mutex>& lock, Status& status);
-  static void wait_for_others(Group& group, std::unique_lock<std::mutex>& lock);
-  static Status finish(const Request& request, const Run& run);
-  Status lead(Group& group, Requests& members, std::unique_lock<std::mutex>& lock, const Run& run);
-  static void take_along(Group& group, Requests& members);
+  std::size_t wanted(const Group& group) const;
+  void wait_for_others(Group& group, std::unique_lock<std::mutex>& lock);
+  static Status finish(const Request& request, const Pass& run);
+  Status lead(Group& group, Requests& members, std::unique_lock<std::mutex>& lock, const Pass& run);
+  void take_along(Group& group, Requests& members);
   Status run_together(Group& group, Requests& members, std::unique_lock<std::mutex>& lock,
-                      const Run& run);
-  void hand_out(Requests& members, Batch& batch);
+                      const Pass& run);
+  static void hand_out(Requests& members, SharedPass& pass);
   static void send_back(Group& group, Requests& members);
 
   void forget_other_processes();
 
-  const std::size_t least_bytes_;
+  const Options options_;
   mutable std::mutex mutex_;
   unsigned forks_ = forks();
   Groups groups_;          // that run

@@ -63,19 +63,19 @@ class SharedThresholds {
   explicit SharedThresholds(std::size_t queries)
       : queries_(queries), values_(new std::atomic<double>[queries]) {}
 
-  // Call this before threads share(), which pays if k is not small.
+  // Call this before threads share(); `k`: the largest.
   void expect(unsigned threads, std::size_t k) {
-    constexpr std::size_t kWorthwhile = 64;
     if (threads < 2 || k < kWorthwhile) return;
     threads_ = threads;
-    part_ = (k + threads - 1) / threads;
     parts_.reset(new std::atomic<double>[queries_ * threads]);
     for (std::size_t i = 0; i < queries_ * threads; ++i) {
       parts_[i] = std::numeric_limits<double>::infinity();
     }
   }
-  // Hits of each thread that make up k together; 0: nothing is shared.
-  std::size_t part() const { return part_; }
+  // Hits of each thread that make up k together; 0: nothing is shared, which pays if k is not small.
+  std::size_t part(std::size_t k) const {
+    return threads_ == 0 || k < kWorthwhile ? 0 : (k + threads_ - 1) / threads_;
+  }
 
   void set(std::size_t query, double value) { values_[query] = value; }
   double get(std::size_t query) const { return values_[query].load(std::memory_order_relaxed); }
@@ -95,8 +95,9 @@ class SharedThresholds {
   }
 
  private:
+  static constexpr std::size_t kWorthwhile = 64;
+
   std::size_t queries_;
-  std::size_t part_ = 0;
   unsigned threads_ = 0;
   std::unique_ptr<std::atomic<double>[]> values_;
   std::unique_ptr<std::atomic<double>[]> parts_;  // [query][thread]

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <type_traits>
 
 #include "cpu/runtime/highway_config.h"
 #include "cpu/scan/scan_kernels.h"
@@ -28,6 +29,12 @@ using Floats = hn::CappedTag<float, 16>;
 constexpr Floats kFloats;
 constexpr std::size_t kLanes = hn::MaxLanes(kFloats);
 using FloatVector = hn::VFromD<Floats>;
+#if HWY_TARGET == HWY_SCALAR
+constexpr Floats kHalfFloats;  // of no use
+#else
+constexpr hn::Half<Floats> kHalfFloats;
+#endif
+using HalfVector = hn::VFromD<std::remove_const_t<decltype(kHalfFloats)>>;
 
 // The register block: a panel's queries × 2 vectors of sums, two vectors of rows and one query
 // value. 32 registers hold 14 queries, 16 hold 6.
@@ -325,24 +332,27 @@ HWY_INLINE void transpose(const float* HWY_RESTRICT from, std::size_t apart, std
   }
 }
 
-// Each element of a row meets that of all queries of the panel, a vector or two: rows need no
+// Each element of a row meets that of all queries of the panel, two to four halves of a vector: rows need no
 // transposing, their products do. A line is asked for with every element of so many rows, since memory
 // answers few questions at a time.
-template <std::size_t kVectors, std::size_t kMostRows>
+template <std::size_t kHalves, std::size_t kMostRows>
 void multiply_strips(const float* HWY_RESTRICT panel, const float* HWY_RESTRICT tile,
                      std::size_t depth, bool, float* HWY_RESTRICT dots, std::size_t leading,
                      Ahead ahead) {
-  constexpr std::size_t kQueries = kVectors * kLanes;
+  constexpr std::size_t kVectors = kHalves / 2, kQueries = kHalves * kLanes / 2;
+  constexpr bool kHalf = kHalves % 2 != 0;
   constexpr std::size_t kAtOnce = kRows < kMostRows ? kRows : kMostRows;
   const bool asks = ahead.bytes != nullptr;
   const std::byte* soon = asks ? ahead.bytes : reinterpret_cast<const std::byte*>(panel);
   const std::size_t step = asks ? ahead.each * kAtOnce : 0;
   for (std::size_t r = 0; r < kRows; r += kAtOnce) {
     FloatVector sums[kAtOnce][kVectors];
+    HalfVector halves[kAtOnce];
     HWY_UNROLL(16)
     for (std::size_t j = 0; j < kAtOnce; ++j) {
       HWY_UNROLL(2)
       for (std::size_t v = 0; v < kVectors; ++v) sums[j][v] = hn::Zero(kFloats);
+      if constexpr (kHalf) halves[j] = hn::Zero(kHalfFloats);
     }
     const float* HWY_RESTRICT x = panel;
     for (std::size_t at = 0; at < depth; at += kStrip) {
@@ -353,12 +363,17 @@ void multiply_strips(const float* HWY_RESTRICT panel, const float* HWY_RESTRICT 
         FloatVector queries[kVectors];
         HWY_UNROLL(2)
         for (std::size_t v = 0; v < kVectors; ++v) queries[v] = hn::LoadU(kFloats, x + v * kLanes);
+        HalfVector half;
+        if constexpr (kHalf) half = hn::LoadU(kHalfFloats, x + kVectors * kLanes);
         HWY_UNROLL(16)
         for (std::size_t j = 0; j < kAtOnce; ++j) {
           const FloatVector y = hn::Set(kFloats, row[j * kStrip]);
           HWY_UNROLL(2)
           for (std::size_t v = 0; v < kVectors; ++v) {
             sums[j][v] = hn::MulAdd(y, queries[v], sums[j][v]);
+          }
+          if constexpr (kHalf) {
+            halves[j] = hn::MulAdd(hn::Set(kHalfFloats, row[j * kStrip]), half, halves[j]);
           }
         }
       }
@@ -369,6 +384,9 @@ void multiply_strips(const float* HWY_RESTRICT panel, const float* HWY_RESTRICT 
       HWY_UNROLL(2)
       for (std::size_t v = 0; v < kVectors; ++v) {
         hn::StoreU(sums[j][v], kFloats, out + j * kQueries + v * kLanes);
+      }
+      if constexpr (kHalf) {
+        hn::StoreU(halves[j], kHalfFloats, out + j * kQueries + kVectors * kLanes);
       }
     }
     transpose(out, kQueries, kQueries, kAtOnce, dots + r, leading);
@@ -465,8 +483,13 @@ void fill_gemm(ScanKernels& kernels) {
   GemmKernels& gemm = kernels.gemm;
   gemm.wide = {kWide, false, multiply<kWide>};
   gemm.narrow = {kNarrow, false, multiply<kNarrow>};
-  gemm.few = {2 * kLanes, true, multiply_strips<2, kMostSums / 2>};
-  gemm.fewer = {kLanes, true, multiply_strips<1, kMostSums>};
+  gemm.few = {2 * kLanes, true, multiply_strips<4, kMostSums / 2>};
+#if HWY_TARGET == HWY_SCALAR
+  gemm.between = gemm.few;
+#else
+  gemm.between = {3 * kLanes / 2, true, multiply_strips<3, kMostSums / 2>};
+#endif
+  gemm.fewer = {kLanes, true, multiply_strips<2, kMostSums>};
   gemm.rows = kRows;
   gemm.pack = pack;
   gemm.pack_strips = pack_strips;

@@ -9,7 +9,8 @@
 namespace warplite::cpu {
 namespace {
 
-constexpr std::size_t kFewestQueries = 6;        // measured: below, scanning wins
+// Measured: for fewer, scanning wins; of those with rows of their own, a row has to be in so many.
+constexpr std::size_t kFewestQueries = 6, kFewestOwners = 3;
 constexpr std::size_t kFewestRows = 64;
 constexpr std::size_t kLargestDeferredK = 1024;  // beyond, candidates take too much memory
 constexpr std::size_t kAskedBytes = 512;         // of a row that is soon to be scored
@@ -36,7 +37,7 @@ BoundedProduct::Vectors sample_rows(const compute::Workload& work) {
     for (std::uint32_t at = 0; at < block.rows;) {
       std::uint32_t row = 0;
       const std::uint32_t begin = at;
-      if (next_live_rows(block, at, block.rows, 1, &row) == 0) break;
+      if (next_live_rows(block.live, at, block.rows, 1, &row) == 0) break;
       rows.push_back(vectors_of(block) + row * work.queries.stride());
       at = std::max(at, begin + stride);
     }
@@ -45,6 +46,21 @@ BoundedProduct::Vectors sample_rows(const compute::Workload& work) {
 }
 
 }  // namespace
+
+// Pairs of a query and a row that takes part for it.
+std::uint64_t compared(const compute::Workload& work, std::size_t live_rows) {
+  if (work.own.empty()) return std::uint64_t{live_rows} * work.queries.rows;
+  std::uint64_t pairs = 0;
+  for (const compute::OwnTerms& own : work.own) pairs += own.live_rows;
+  return pairs;
+}
+
+// Whether a near row counts for every query: ranges may have a lower end.
+bool begin_anywhere(const compute::Workload& work) {
+  const auto does = [](const compute::OwnTerms& own) { return own.range.low == -kInfinity; };
+  return work.own.empty() ? work.range.low == -kInfinity
+                          : std::all_of(work.own.begin(), work.own.end(), does);
+}
 
 // Counting again and again costs less than selection, whose branches nobody can predict.
 double bound_of(const std::vector<float>& keys, std::size_t k) {
@@ -63,8 +79,9 @@ double bound_of(const std::vector<float>& keys, std::size_t k) {
 
 bool Nominator::suits(const compute::Workload& work, std::size_t k, std::size_t live_rows) {
   if (!BoundedProduct::suits(work.distance, work.queries.dim)) return false;
-  if (work.queries.rows < kFewestQueries || live_rows < kFewestRows) return false;
-  if (work.has_after) return false;
+  if (live_rows < kFewestRows || work.has_after) return false;
+  const std::size_t fewest = work.own.empty() ? kFewestQueries : kFewestOwners;
+  if (compared(work, live_rows) < fewest * std::uint64_t{live_rows}) return false;
   // If a good part of the rows is wanted, all would be nominated.
   if (k == 0) return work.range.high < kInfinity;
   return k <= live_rows / 16;
@@ -76,11 +93,8 @@ Nominator::Nominator(const SearchContext& context, bool keeps)
       product_(gemm_, context.work.distance, context.work.queries.type, context.work.queries.dim,
                sample_rows(context.work), BoundedProduct::sample_of(context.work.queries),
                context.work.queries.rows) {
-  // If the range has a lower end, a near row need not count.
   const std::size_t k = context_.k;
-  const bool deferred = k != 0 && (keeps || k <= kLargestDeferredK) &&
-                        context_.work.range.low == -kInfinity;
-  most_pending_ = deferred ? most_kept(k) : 0;
+  deferred_ = k != 0 && (keeps || k <= kLargestDeferredK) && begin_anywhere(context_.work);
   product_.pack_queries(context_.work.queries, &queries_);
 }
 
@@ -90,7 +104,7 @@ Nominator::Tile Nominator::make_tile() const {
   tile.packed = product_.make_rows(tile_rows());
   tile.dots = Bytes(product_.dots_bytes());
   tile.found.resize(tile_rows());
-  tile.scored.resize(most_pending_);
+  tile.scored.resize(deferred_ ? most_kept(context_.k) : 0);
   tile.pending.resize(queries_.bounds.size());
   return tile;
 }
@@ -108,7 +122,7 @@ void Nominator::search(Worker& worker, Tile& tile, const Span& span) const {
   std::uint32_t at = span.begin;
   while (true) {
     tile.rows.resize(tile_rows());
-    tile.rows.resize(next_live_rows(*span.block, at, span.end, tile_rows(), tile.rows.data()));
+    tile.rows.resize(next_live_rows(span.block->live, at, span.end, tile_rows(), tile.rows.data()));
     if (tile.rows.empty()) return;
     product_.pack_rows(vectors_of(*span.block), tile.rows.data(), tile.rows.size(), &tile.packed);
     for (std::size_t panel = 0; panel < panels; panel += product_.panel_group()) {
@@ -135,19 +149,34 @@ void Nominator::select(Worker& worker, std::size_t query, const float* dots,
                                       pending.offset, tile.found.data());
   // The padding of the last tile.
   while (found > 0 && tile.found[found - 1] >= tile.rows.size()) --found;
+  if (const std::uint64_t* own = own_live(context_.work, query, block)) {
+    found = keep_own(own, found, tile);
+  }
   if (found == 0) return;
-  if (most_pending_ != 0 && q.usable) return defer(worker, query, dots, block, found, tile);
+  if (deferred_ && q.usable) return defer(worker, query, dots, block, found, tile);
   for (std::size_t i = 0; i < found; ++i) tile.found[i] = tile.rows[tile.found[i]];
   worker.score(query, block, tile.found.data(), found);
+}
+
+// Those of tile.found[0..found) that take part for a query.
+std::size_t Nominator::keep_own(const std::uint64_t* own, std::size_t found, Tile& tile) {
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < found; ++i) {
+    const std::uint32_t r = tile.found[i], row = tile.rows[r];
+    tile.found[kept] = r;
+    kept += own[row / 64] >> (row % 64) & 1;
+  }
+  return kept;
 }
 
 // Rows whose norm is out of range have no bounds and are scored at once.
 void Nominator::defer(Worker& worker, std::size_t query, const float* dots,
                       const compute::Block& block, std::size_t found, Tile& tile) const {
   Pending& pending = tile.pending[query];
-  if (pending.candidates.capacity() == 0) pending.candidates.reserve(most_pending_);
+  const std::size_t most = most_kept(context_.k_of(query));
+  if (pending.candidates.capacity() == 0) pending.candidates.reserve(most);
   const auto number = static_cast<std::uint32_t>(&block - context_.work.blocks.data());
-  if (pending.candidates.size() + found >= most_pending_) {
+  if (pending.candidates.size() + found >= most) {
     tighten(worker, query, dots, found, tile);
   }
   for (std::size_t i = 0; i < found; ++i) {
@@ -159,10 +188,10 @@ void Nominator::defer(Worker& worker, std::size_t query, const float* dots,
     const BoundedProduct::Bounds key = bounds(query, dots, r, tile);
     if (key.low > pending.farthest()) continue;  // the threshold has fallen since
     pending.candidates.push_back({key.low, key.high, number, tile.rows[r]});
-    if (pending.candidates.size() < most_pending_) continue;
+    if (pending.candidates.size() < most) continue;
     tighten(worker, query, dots, 0, tile);
     // Bounds that do not tell them apart: their distances do.
-    if (pending.candidates.size() + 4 > most_pending_) score(worker, query, tile);
+    if (pending.candidates.size() + 4 > most) score(worker, query, tile);
   }
 }
 
@@ -185,8 +214,9 @@ void Nominator::tighten(Worker& worker, std::size_t query, const float* dots, st
     if (tile.packed.halves[r] == -std::numeric_limits<float>::infinity()) continue;
     tile.keys.push_back(to_float(bounds(query, dots, r, tile).high));
   }
-  if (tile.keys.size() < context_.k) return;
-  worker.tighten(query, product_.farthest(queries_.bounds[query], bound_of(tile.keys, context_.k)));
+  const std::size_t k = context_.k_of(query);
+  if (tile.keys.size() < k) return;
+  worker.tighten(query, product_.farthest(queries_.bounds[query], bound_of(tile.keys, k)));
   update_offset(worker, query, pending);
   drop_distant(pending);
 }

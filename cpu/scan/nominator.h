@@ -71,11 +71,13 @@ class Nominator {
   void drop_distant(Worker& worker, std::size_t query, Pending& pending) const;
 
  private:
+  // Candidates of a query that wait.
   static std::size_t most_kept(std::size_t k) { return k + std::max<std::size_t>(8, k / 2); }
 
   std::span<const std::byte> next_rows(const Span& span, std::uint32_t row) const;
   void select(Worker& worker, std::size_t query, const float* dots, const compute::Block& block,
               Tile& tile) const;
+  static std::size_t keep_own(const std::uint64_t* own, std::size_t found, Tile& tile);
   void defer(Worker& worker, std::size_t query, const float* dots, const compute::Block& block,
              std::size_t found, Tile& tile) const;
   // Returns the bounds of a row of the tile, as a Candidate has them.
@@ -91,7 +93,7 @@ class Nominator {
   const SearchContext& context_;
   const GemmKernels& gemm_;
   const BoundedProduct product_;
-  std::size_t most_pending_;  // candidates of a query; 0: nominees are scored at once
+  bool deferred_;  // false: nominees are scored at once
   BoundedProduct::Queries queries_;
 };
 

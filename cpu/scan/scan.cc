@@ -25,25 +25,35 @@ Scan::Scan(Worker& worker, const Screen* screen)
 }
 
 void Scan::search(const Span& span) {
+  const compute::Workload& work = worker_.context().work;
+  const compute::Block& block = *span.block;
   const std::size_t queries = worker_.context().queries.size();
   std::uint32_t at = span.begin;
   while (const std::size_t n =
-             next_live_rows(*span.block, at, span.end, rows_.size(), rows_.data())) {
+             next_live_rows(block.live, at, span.end, rows_.size(), rows_.data())) {
     for (std::size_t q = 0; q < queries; ++q) {
       if (worker_.stopped()) return;
-      visit(q, *span.block, n);
+      if (const std::uint64_t* own = own_live(work, q, block)) {
+        std::uint32_t first = rows_[0];
+        own_.resize(rows_.size());
+        visit(q, block, own_.data(), next_live_rows(own, first, rows_[n - 1] + 1, n, own_.data()));
+      } else {
+        visit(q, block, rows_.data(), n);
+      }
     }
   }
 }
 
-void Scan::visit(std::size_t query, const compute::Block& block, std::size_t n) {
+void Scan::visit(std::size_t query, const compute::Block& block, const std::uint32_t* rows,
+                 std::size_t n) {
+  if (n == 0) return;
   if (screen_ == nullptr) {
-    worker_.score(query, block, rows_.data(), n);
+    worker_.score(query, block, rows, n);
   } else if (dense_[query]) {
-    dense_[query] = 2 * worker_.score(query, block, rows_.data(), n) > n;
+    dense_[query] = 2 * worker_.score(query, block, rows, n) > n;
   } else {
     const std::size_t kept = screen_->keep(query, worker_.threshold(query), vectors_of(block),
-                                           rows_.data(), n, lows_.data(), kept_.data());
+                                           rows, n, lows_.data(), kept_.data());
     if (kept != 0) worker_.score(query, block, kept_.data(), kept);
     dense_[query] = 2 * kept > n;
   }

@@ -17,11 +17,11 @@ class Scan {
   void search(const Span& span);
 
  private:
-  void visit(std::size_t query, const compute::Block& block, std::size_t n);
+  void visit(std::size_t query, const compute::Block& block, const std::uint32_t* rows, std::size_t n);
 
   Worker& worker_;
   const Screen* screen_;
-  std::vector<std::uint32_t> rows_, kept_;
+  std::vector<std::uint32_t> rows_, own_, kept_;
   std::vector<float> lows_;
   std::vector<char> dense_;  // queries that keep most rows: screening them is in vain
 };

@@ -83,17 +83,17 @@ struct GemmKernels {
   // Of as many queries as registers hold sums for, or fewer: many queries share what transposing the
   // rows takes.
   Panel wide, narrow;
-  // Of two vectors of queries, or of one, for strips.
-  Panel few, fewer;
+  // Of two vectors of queries, of one and a half, or of one, for strips.
+  Panel few, between, fewer;
   std::size_t rows = 0;  // of a tile
 
   // Panels of what the queries fill best: places that no query takes are multiplied all the same.
   const Panel& panel_for(std::size_t queries) const {
-    if (queries <= fewer.queries) return fewer;
-    if (queries <= kFew) return few;
     const auto places = [queries](const Panel& panel) {
       return (queries + panel.queries - 1) / panel.queries * panel.queries;
     };
+    if (queries <= fewer.queries) return fewer;
+    if (queries <= kFew) return places(between) < places(few) ? between : few;
     return places(narrow) + places(narrow) / 16 < places(wide) ? narrow : wide;
   }
 

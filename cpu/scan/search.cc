@@ -49,7 +49,7 @@ std::vector<Span> cut(const compute::Workload& work, unsigned threads, std::size
 // written costs little, so each thread may be ready for the whole.
 std::size_t expected_hits(const compute::Workload& work, std::size_t live_rows) {
   constexpr std::size_t kMost = std::size_t{1} << 26;  // over all queries
-  if (!work.range.unbounded() || work.has_after) return 0;
+  if (!work.range.unbounded() || !work.own.empty() || work.has_after) return 0;
   return live_rows * work.queries.rows <= kMost ? live_rows : 0;
 }
 
@@ -62,14 +62,15 @@ std::size_t count_live_rows(const compute::Workload& work) {
 // One group of queries over all blocks.
 class Search {
  public:
-  // If there is a sample, the k nearest are selected by threshold; then the blocks are OtherRows.
+  // `k`: the largest of `ks`, which are one a query, or none. If there is a sample, the k nearest are selected
+  // by threshold; then the blocks are OtherRows.
   Search(const compute::Workload& work, const ScanKernels& kernels, std::size_t k,
-         const std::vector<double>& bounds)
+         std::vector<std::size_t> ks, const std::vector<double>& bounds)
       : work_(work),
         queries_(work_, kernels),
         thresholds_(work_.queries.rows),
         loop_(work_.cancellation),
-        context_{work_, kernels, queries_, thresholds_, k, 0, loop_} {
+        context_{work_, kernels, queries_, thresholds_, k, 0, loop_, std::move(ks)} {
     for (std::size_t q = 0; q < bounds.size(); ++q) thresholds_.set(q, bounds[q]);
     const std::size_t live = count_live_rows(work_);
     if (k == 0) context_.expected = expected_hits(work_, live);
@@ -174,6 +175,7 @@ compute::Workload group_of(const compute::Workload& work, std::size_t first, std
   group.queries.data = work.queries.row(first);
   group.queries.rows = std::min(std::clamp<std::size_t>(fitting, 16, kQueryGroup),
                                 work.queries.rows - first);
+  if (!work.own.empty()) group.own = work.own.subspan(first, group.queries.rows);
   return group;
 }
 
@@ -193,10 +195,12 @@ void search_nearest(const compute::Workload& work, compute::HitTable& best) {
     const compute::Workload group = group_of(all, first, best.k());
     end = first + group.queries.rows;
     std::vector<double> bounds(group.queries.rows);
+    std::vector<std::size_t> ks(group.queries.rows);
     for (std::size_t q = 0; q < bounds.size(); ++q) {
-      bounds[q] = std::min(best.row(first + q).threshold(), work.range.high);
+      bounds[q] = std::min(best.row(first + q).threshold(), group.range_of(q).high);
+      ks[q] = best.row(first + q).k();
     }
-    Search search(group, scan_kernels(), best.k(), bounds);
+    Search search(group, scan_kernels(), best.k(), std::move(ks), bounds);
     for (const auto& worker : search.run()) {
       if (worker == nullptr) continue;
       for (std::size_t q = 0; q < bounds.size(); ++q) {
@@ -206,13 +210,28 @@ void search_nearest(const compute::Workload& work, compute::HitTable& best) {
   }
 }
 
+std::size_t best_batch(std::size_t queries) {
+  // Reading and packing a row takes as long as multiplying it by so many queries; measured.
+  constexpr std::size_t kPacking = 10;
+  const auto cost = [](std::size_t n) {
+    const std::size_t width = scan_kernels().gemm.panel_for(n).queries;
+    return kPacking + (n + width - 1) / width * width;
+  };
+  std::size_t best = queries;
+  for (std::size_t n = queries; n > 0; --n) {
+    if (n * cost(best) > best * cost(n)) best = n;
+  }
+  return best;
+}
+
 void search_within(const compute::Workload& work, compute::HitLists& out) {
   for (std::size_t first = 0, end = 0; first < work.queries.rows; first = end) {
     compute::Workload group = group_of(work, first, 0);
     group.sample = {};
     end = first + group.queries.rows;
-    const std::vector<double> bounds(group.queries.rows, work.range.high);
-    Search search(group, scan_kernels(), 0, bounds);
+    std::vector<double> bounds(group.queries.rows);
+    for (std::size_t q = 0; q < bounds.size(); ++q) bounds[q] = group.range_of(q).high;
+    Search search(group, scan_kernels(), 0, {}, bounds);
     for (const auto& worker : search.run()) {
       if (worker == nullptr) continue;
       for (std::size_t q = 0; q < bounds.size(); ++q) {

@@ -10,4 +10,8 @@ namespace warplite::cpu {
 void search_nearest(const compute::Workload& work, compute::HitTable& best);
 void search_within(const compute::Workload& work, compute::HitLists& out);
 
+// Returns as many of some queries as are together answered at the greatest rate: with some more, places of
+// a panel would be multiplied in vain.
+std::size_t best_batch(std::size_t queries);
+
 }  // namespace warplite::cpu

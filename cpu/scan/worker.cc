@@ -6,19 +6,19 @@
 
 namespace warplite::cpu {
 
-std::size_t next_live_rows(const compute::Block& block, std::uint32_t& at, std::uint32_t end,
+std::size_t next_live_rows(const std::uint64_t* live, std::uint32_t& at, std::uint32_t end,
                            std::size_t limit, std::uint32_t* rows) {
   std::size_t n = 0;
-  if (block.live == nullptr) {
+  if (live == nullptr) {
     while (n < limit && at < end) rows[n++] = at++;
     return n;
   }
   while (n < limit && at < end) {
-    const std::uint64_t word = block.live[at / 64] >> (at % 64);
+    const std::uint64_t word = live[at / 64] >> (at % 64);
     if (word == 0) {
       std::uint32_t next = at / 64 + 1;
       const std::uint32_t words = (end + 63) / 64;
-      while (next < words && block.live[next] == 0) ++next;
+      while (next < words && live[next] == 0) ++next;
       at = next * 64;
       continue;
     }
@@ -37,7 +37,7 @@ Worker::Worker(SearchContext& context, unsigned number)
   collectors_.reserve(queries);
   for (std::size_t q = 0; q < queries; ++q) {
     const double bound = context.thresholds.get(q);
-    collectors_.push_back(context.k != 0 ? Collector::nearest(context.k, bound)
+    collectors_.push_back(context.k != 0 ? Collector::nearest(context.k_of(q), bound)
                                          : Collector::within(bound, context.expected));
   }
 }
@@ -67,7 +67,7 @@ std::size_t Worker::score(std::size_t query, const compute::Block& block,
     if (!(scores_[i] <= limit)) continue;
     const Hit hit{distance_of_score(work.distance, scores_[i]), block.rowids[rows[i]], block.id,
                   rows[i]};
-    if (!work.admits(hit)) continue;
+    if (!work.admits(hit, query)) continue;
     collector.add(hit);
     ++kept;
     if (collector.threshold() < threshold) {
@@ -91,7 +91,7 @@ void Worker::measure(std::size_t query, const compute::Block& block, const std::
 void Worker::share(std::size_t query, double threshold) {
   SharedThresholds& thresholds = context_.thresholds;
   thresholds.lower(query, threshold);
-  const std::size_t part = thresholds.part();
+  const std::size_t part = thresholds.part(context_.k_of(query));
   if (part != 0) thresholds.share(query, number_, collectors_[query].best().distance_of(part));
 }
 

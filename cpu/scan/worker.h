@@ -21,9 +21,12 @@ struct SearchContext {
   const ScanKernels& kernels;
   const QuerySet& queries;
   SharedThresholds& thresholds;
-  std::size_t k;         // 0: all within the range
+  std::size_t k;         // the largest of all queries; 0: all within the range
   std::size_t expected;  // hits of each query when all are wanted; 0: unknown
   ItemLoop& loop;        // whose items the threads take
+  std::vector<std::size_t> ks = {};  // of each query; none: k
+
+  std::size_t k_of(std::size_t query) const { return ks.empty() ? k : ks[query]; }
 };
 
 // Consecutive rows of a block.
@@ -32,9 +35,16 @@ struct Span {
   std::uint32_t begin, end;
 };
 
-// Writes up to `limit` live rows from `at` on, which moves past them.
-std::size_t next_live_rows(const compute::Block& block, std::uint32_t& at, std::uint32_t end,
+// Writes up to `limit` rows from `at` on that are in `live` (null: all are); `at` moves past them.
+std::size_t next_live_rows(const std::uint64_t* live, std::uint32_t& at, std::uint32_t end,
                            std::size_t limit, std::uint32_t* rows);
+
+// The rows that take part for a query, if it has some of its own; else null.
+inline const std::uint64_t* own_live(const compute::Workload& work, std::size_t query,
+                                     const compute::Block& block) {
+  if (work.own.empty() || work.own[query].live == nullptr) return nullptr;
+  return work.own[query].live[&block - work.blocks.data()];
+}
 
 class Worker {
  public:

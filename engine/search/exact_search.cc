@@ -314,7 +314,7 @@ class ExactSearch {
 
   // May be called on any thread.
   Status search_set(const DeviceSet& set, compute::Workload& work, Outcome& outcome) const {
-    Workset some;
+    Workset some(set.device().takes_own_terms() && selected_ * compute::kSharingPart >= live_);
     if (selected_ != live_) set.select(rows_, some);
     work.blocks = selected_ == live_ ? set.all() : some.blocks();
     return work.blocks.empty() ? Status{} : outcome.add(set.device(), work);

@@ -31,10 +31,14 @@ bool load_block(const View& view, std::size_t column, std::uint32_t i, SearchBlo
 
 void Workset::add(const SearchBlock& from, const Selection& rows, const compute::Buffer* buffer) {
   const Selection::Rows& selected = rows.part(from.block.id);
-  if (selected.count == 0) return;
+  if (selected.count == 0 && !whole_) return;
   compute::Block block = from.block;
   block.vectors = buffer;
-  if (selected.count != from.part_live_rows) {
+  if (selected.count == 0) {
+    live_.emplace_back(block.rows);
+    block.live = live_.back().words();
+    block.live_rows = 0;
+  } else if (selected.count != from.part_live_rows) {
     block.live = selected.bits.words();
     block.live_rows = selected.count;
     if (from.vectors.present != nullptr) {
@@ -42,7 +46,7 @@ void Workset::add(const SearchBlock& from, const Selection& rows, const compute:
       live &= selected.bits;
       block.live = live.words();
       block.live_rows = static_cast<std::uint32_t>(live.count());
-      if (block.live_rows == 0) return;
+      if (block.live_rows == 0 && !whole_) return;
       live_.push_back(std::move(live));
     }
   }

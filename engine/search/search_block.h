@@ -37,14 +37,17 @@ bool load_block(const View& view, std::size_t column, std::uint32_t part, Search
 // Blocks as a device takes them, cut down to the rows that a selection leaves.
 class Workset {
  public:
+  // `whole`: blocks of which no row is left stay, so that those of all selections are the same ones.
+  explicit Workset(bool whole = false) : whole_(whole) {}
   // REQUIRES: everything outlives this.
   void add(const SearchBlock& from, const Selection& rows, const compute::Buffer* buffer);
   void clear();
   const std::vector<compute::Block>& blocks() const { return blocks_; }
 
  private:
+  const bool whole_;
   std::vector<compute::Block> blocks_;
-  std::vector<Bitmap> live_;  // of blocks whose vectors are NULL in places
+  std::vector<Bitmap> live_;  // of blocks whose vectors are NULL in places, or of which no row is left
 };
 
 }  // namespace warplite::engine

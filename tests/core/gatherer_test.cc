@@ -236,7 +236,7 @@ TEST_CASE("gatherer: searches that arrive meanwhile run together") {
   Busy busy;
   auto& [gatherer, machine, first] = busy;
   Search second(gatherer, machine, 2), third(gatherer, machine, 3), fourth(gatherer, machine, 4);
-  Search more(gatherer, machine, {5, Gatherer::kFewNearest});
+  Search more(gatherer, machine, {5, PassMember::kFewNearest});
   wait_until_waiting({&second, &third, &fourth, &more});
   machine.release();
   for (Search* search : {&first, &second, &third, &fourth, &more}) CHECK(search->right());
@@ -247,7 +247,7 @@ TEST_CASE("gatherer: searches that arrive meanwhile run together") {
 TEST_CASE("gatherer: what cannot join does not wait") {
   Busy busy;
   auto& [gatherer, machine, first] = busy;
-  Search many(gatherer, machine, {2, Gatherer::kFewNearest + 1});
+  Search many(gatherer, machine, {2, PassMember::kFewNearest + 1});
   machine.wait_for_runs(2);
   Search other_rows(gatherer, machine, {.value = 3, .name = {1, 1}});
   machine.wait_for_runs(3);
@@ -296,7 +296,7 @@ TEST_CASE("gatherer: beside a writer each searches its own tail") {
 }
 
 TEST_CASE("gatherer: a pass over little memory is not waited for") {
-  Gatherer gatherer(10 * sizeof(float) + 1);
+  Gatherer gatherer({.least_bytes = 10 * sizeof(float) + 1});
   Machine machine;
   machine.hold();
   Search first(gatherer, machine, 1), second(gatherer, machine, 2);

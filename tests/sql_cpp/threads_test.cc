@@ -56,7 +56,7 @@ void write_near_rows(const std::string& path, int commits, std::atomic<bool>& do
   const SqlSession session(path);
   session.must_run("PRAGMA busy_timeout = 30000");
   for (int i = 0; i < commits; ++i) {
-    session.must_run("INSERT INTO t(e) SELECT e FROM t WHERE id = 5");
+    session.must_run("INSERT INTO t(e, v) SELECT e, v FROM t WHERE id = 5");
     if (i % 7 == 6) session.must_run("DELETE FROM t WHERE id = (SELECT max(id) FROM t)");
     if (i % 11 == 10) session.must_run("DELETE FROM t WHERE id = " + std::to_string(100 + i));
   }
@@ -80,15 +80,22 @@ double slow_search(const SqlSession& session, std::size_t n) {
   return times[n * 9 / 10];
 }
 
-// "" or how a search and a comparison of every row of one snapshot differ.
-std::string search_fault(const SqlSession& session, int k) {
-  const std::string limit = std::to_string(k), query = "(SELECT e FROM t WHERE id = 5)";
+// "" or how a search and a comparison of every row of one snapshot differ. Searches differ in what makes a
+// pass of several hard to get right: k, a filter, a range.
+std::string search_fault(const SqlSession& session, int number) {
+  const std::string query = "(SELECT e FROM t WHERE id = 5)";
+  const std::string distance = "vec_distance_l2(e, " + query + ")", one = std::to_string(number % 5);
+  const std::string limit = std::to_string(number % 3 * 150 + 3), radius = std::to_string(2200 + number % 60);
+  const bool within = number % 4 == 1;
+  const std::string filter = number % 4 == 3 ? " AND v <> " + one : "";
+  const std::string search = within ? " AND distance <= " + radius + " ORDER BY distance, id" : " AND k = " + limit;
+  const std::string scan = (within ? " WHERE " + distance + " <= " + radius : " WHERE true" + filter) +
+                           " ORDER BY " + distance + ", id" + (within ? "" : " LIMIT " + limit);
   session.must_run("BEGIN");
-  const auto found = session.must_run("SELECT id FROM t WHERE e MATCH " + query + " AND k = " + limit);
-  const auto truth = session.must_run("SELECT id FROM t ORDER BY vec_distance_l2(e, " + query +
-                                      "), id LIMIT " + limit);
+  const auto found = session.must_run("SELECT id FROM t WHERE e MATCH " + query + filter + search);
+  const auto truth = session.must_run("SELECT id FROM t" + scan);
   session.must_run("COMMIT");
-  return found == truth ? "" : "k = " + limit + ": other rows than the nearest";
+  return found == truth ? "" : search + filter + ": other rows than the nearest";
 }
 
 }  // namespace
@@ -99,9 +106,9 @@ TEST_CASE("threads that search at once beside a writer each find what their own 
   {
     const SqlSession session(file.path());
     session.must_run("PRAGMA journal_mode = wal; PRAGMA synchronous = off;"
-                     "CREATE VIRTUAL TABLE t USING warp(id INTEGER PRIMARY KEY, e INT8[512]);"
+                     "CREATE VIRTUAL TABLE t USING warp(id INTEGER PRIMARY KEY, e INT8[512], v INTEGER);"
                      "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 12000) "
-                     "INSERT INTO t SELECT x, randomblob(512) FROM c");
+                     "INSERT INTO t SELECT x, randomblob(512), x % 5 FROM c");
   }
   std::atomic<bool> done{false};
   std::vector<std::string> faults(6);
@@ -112,7 +119,7 @@ TEST_CASE("threads that search at once beside a writer each find what their own 
         const SqlSession session(file.path());
         session.must_run("PRAGMA busy_timeout = 30000");
         for (int n = 0; faults[i].empty() && (!done || n < 5); ++n) {
-          faults[i] = search_fault(session, n % 3 * 20 + 3);
+          faults[i] = search_fault(session, n + 7 * static_cast<int>(i));
         }
       } catch (const std::exception& error) {
         faults[i] = error.what();
