@@ -238,6 +238,33 @@ TEST_CASE("an upload that finds no memory makes room and is tried again") {
   CHECK(gpus[0].operations == 3);
 }
 
+// A GPU's memory is everyone's: another process may take what a limit leaves to this one.
+TEST_CASE("a device whose memory another process takes reads in place, or the CPU answers") {
+  for (const bool maps : {true, false}) {
+    FakeGpus gpus(1);
+    gpus.start();
+    gpus[0].maps = maps;
+    VectorTable a(21, kRows), b(22, kRows);
+    a.ask(kQueries);
+    b.ask(kQueries);
+    CHECK(a.nearest_ten() == a.nearest_ten("cpu"));
+    gpus[0].fail_uploads = 1 << 30;
+    for (int i = 0; i < 2; ++i) {
+      CHECK(b.nearest_ten() == b.nearest_ten("cpu"));
+      CHECK(b.within_some() == b.within_some("cpu"));
+      CHECK(a.nearest_ten() == a.nearest_ten("cpu"));
+    }
+    CHECK((gpus[0].mappings > 0) == maps);
+    // Nor is there any for what a search needs beside the rows.
+    gpus[0].fail_searches = 1;
+    CHECK(a.nearest_ten() == a.nearest_ten("cpu"));
+    CHECK(gpus[0].fail_searches == 0);
+    gpus[0].fail_uploads = 0;
+    CHECK(b.nearest_ten() == b.nearest_ten("cpu"));
+    CHECK(Uploader::instance().wait_idle(std::chrono::seconds(60)));
+  }
+}
+
 TEST_CASE("what cannot be read in place is no reason not to read the rest so") {
   FakeGpus gpus(1);
   gpus.start();
