@@ -3,17 +3,21 @@
 a writer beside them. Every answer is compared with what one connection alone found before.
 
     bench/load.py --build build/release --work /tmp/load [--rows 100000] [--type "FLOAT[128] index=ivfpq"]
-                  [--threads 1,4,16,64] [--processes 1] [--writer 10] [--seconds 5]
+                  [--threads 1,4,16,64] [--processes 1] [--writer 10] [--seconds 5] [--soak]
 
 Prints a line of JSON for each number of threads: queries a second, the median and the slowest of latencies
-in milliseconds, wrong answers, errors, and the memory of the processes. --seconds 3600 is the soak. Rows are
+in milliseconds (to a hundredth of each), wrong answers, errors, and the memory of the processes. Rows are
 uniform, as are queries. --writer: a connection that commits a row every so many milliseconds, far from all
-queries. Needs NumPy. `bench_load` does the same in C++ with the threads of one process: load.db and
+queries. --soak: it deletes its oldest row with each, so that the table keeps its size, and memory that is
+in use at the end must be what was in use after a quarter of the time; ctest runs an hour of it (`soak`, label
+`long`). Needs NumPy. `bench_load` does the same in C++ with the threads of one process: load.db and
 queries.fvecs stay in the folder for it.
 """
 
 import argparse
+import collections
 import json
+import math
 import multiprocessing
 import re
 import resource
@@ -22,9 +26,32 @@ import threading
 import time
 from pathlib import Path
 
-import numpy as np
+try:
+    import numpy as np
+except ImportError:
+    print("load.py needs NumPy")
+    raise SystemExit(77)
 
 QUERIES = 256
+FAR_ROWS = 1000  # that the soak's writer keeps
+GROWTH = 1.05, 32  # of memory: a part, and megabytes beside it
+
+
+class Latencies:
+    """Counts of times, by their logarithms: as many as there are, they take no more memory."""
+
+    STEP = math.log(1.01)
+
+    def __init__(self):
+        self.counts = np.zeros(3000, np.int64)
+
+    def add(self, seconds):
+        self.counts[min(2999, max(0, int(math.log(max(seconds, 1e-9) * 1e6) / self.STEP)))] += 1
+
+    def ms(self, part):
+        total = np.cumsum(self.counts)
+        number = int(np.searchsorted(total, part * total[-1], side="right"))
+        return round(math.exp((min(number, 2999) + 0.5) * self.STEP) / 1000, 3)
 
 
 def connect(options):
@@ -70,7 +97,7 @@ def ask(options, queries, expected, seed, barrier, out):
     """One connection's work until the time is over: out gets (latencies, wrong, errors)."""
     db = connect(options)
     order = np.random.default_rng(seed).permutation(len(queries))
-    latencies, wrong, errors = [], 0, 0
+    latencies, wrong, errors = Latencies(), 0, 0
     search(db, queries[0], options.k)
     barrier.wait()
     end = time.perf_counter() + options.seconds
@@ -82,8 +109,13 @@ def ask(options, queries, expected, seed, barrier, out):
             wrong += search(db, queries[number], options.k) != expected[number]
         except sqlite3.Error:
             errors += 1
-        latencies.append(time.perf_counter() - begin)
-    out.append((latencies, wrong, errors))
+        latencies.add(time.perf_counter() - begin)
+    out.append((latencies.counts, wrong, errors))
+
+
+def megabytes_in_use():
+    with open("/proc/self/statm") as numbers:
+        return int(numbers.read().split()[1]) * resource.getpagesize() >> 20
 
 
 def process(options, queries, expected, number, threads, barrier, pipe):
@@ -94,17 +126,26 @@ def process(options, queries, expected, number, threads, barrier, pipe):
     ]
     for worker in workers:
         worker.start()
+    time.sleep(options.seconds / 4)
+    early = megabytes_in_use()
+    time.sleep(options.seconds * 0.7)
+    late = megabytes_in_use()
     for worker in workers:
         worker.join()
-    pipe.send((out, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss))
+    pipe.send((out, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10, early, late))
 
 
 def write(options, ended):
     """Far rows, one a transaction, as regularly as they are taken."""
     db = connect(options)
     row = np.full(dimensions(options), 1000, np.float32).tobytes()
+    rowids = collections.deque()
     while not ended.wait(options.writer / 1000):
-        db.execute("INSERT INTO t(e) VALUES (?)", (row,))
+        db.execute("BEGIN IMMEDIATE")
+        rowids.append(db.execute("INSERT INTO t(e) VALUES (?)", (row,)).lastrowid)
+        if options.soak and len(rowids) > FAR_ROWS:
+            db.execute("DELETE FROM t WHERE rowid = ?", (rowids.popleft(),))
+        db.execute("COMMIT")
 
 
 def measure(options, queries, expected, threads):
@@ -123,21 +164,23 @@ def measure(options, queries, expected, threads):
     writer = context.Process(target=write, args=(options, ended))
     if options.writer:
         writer.start()
-    results, memory = [], 0
+    results, memory = [], np.zeros(3, int)
     for pipe in pipes:
-        out, used = pipe.recv()
+        out, *used = pipe.recv()
         results += out
         memory += used
     ended.set()
     for worker in workers + ([writer] if options.writer else []):
         worker.join()
-    latencies = np.sort(np.concatenate([np.array(one[0]) for one in results]))
-    at = lambda part: round(float(latencies[min(len(latencies) - 1, int(part * len(latencies)))]) * 1000, 3)  # noqa: E731
+    latencies = Latencies()
+    latencies.counts = sum(one[0] for one in results)
+    at = latencies.ms
     return {
         "type": options.type, "rows": options.rows, "k": options.k, "threads": each, "processes": options.processes,
-        "writer_ms": options.writer, "per_second": round(len(latencies) / options.seconds), "median_ms": at(0.5),
+        "writer_ms": options.writer, "per_second": round(int(latencies.counts.sum()) / options.seconds), "median_ms": at(0.5),
         "p99_ms": at(0.99), "p999_ms": at(0.999), "wrong": sum(one[1] for one in results),
-        "errors": sum(one[2] for one in results), "megabytes": memory // 1024,
+        "errors": sum(one[2] for one in results), "megabytes": int(memory[0]), "early_megabytes": int(memory[1]),
+        "late_megabytes": int(memory[2]),
     }  # fmt: skip
 
 
@@ -153,6 +196,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--k", type=int, default=10)
     parser.add_argument("--cpu-threads", type=int, default=0, help="that searches on the CPU share")
+    parser.add_argument("--soak", action="store_true", help="the table keeps its size, and memory must, too")
     options = parser.parse_args()
     Path(options.work).mkdir(parents=True, exist_ok=True)
     options.database = str(Path(options.work).resolve() / "load.db")
@@ -163,6 +207,9 @@ def main():
     for threads in map(int, options.threads.split(",")):
         figures = measure(options, queries, expected, threads)
         bad += figures["wrong"] + figures["errors"]
+        part, beside = GROWTH
+        if options.soak and figures["late_megabytes"] > figures["early_megabytes"] * part + beside:
+            bad += 1
         print(json.dumps(figures), flush=True)
     raise SystemExit(bad != 0)
 
