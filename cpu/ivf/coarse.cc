@@ -166,7 +166,8 @@ class CodedLists {
       for (std::size_t i = 0; i < groups_.size(); ++i) {
         if (i % kGroupsBetweenChecks == kGroupsBetweenChecks - 1) loop_.check(number_);
         const std::uint32_t group = Candidates::ordinal_of(groups_[i]);
-        lists_->enter(y, all_.centroid(all_.shape_.lists + group), candidates_);
+        const RabitqLists::Viewer viewer{y, &candidates_};
+        lists_->enter({&viewer, 1}, all_.centroid(all_.shape_.lists + group));
         lists_->scan(
             {&all_.run_, all_.run_.begins[group], all_.run_.begins[group + 1], nullptr, 0});
       }

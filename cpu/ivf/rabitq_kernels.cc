@@ -343,34 +343,46 @@ HWY_INLINE FloatVector low_of(const std::int32_t* sums, const std::uint16_t* bia
 }
 
 // All groups by some of the sub-spaces, which 16 bits hold.
-void sum_some(const RabitqScores& of, std::uint32_t first, std::uint32_t m, std::int32_t* out) {
+template <std::size_t Queries>
+void sum_some(const RabitqGroups& of, const RabitqLook* queries, std::uint32_t first,
+              std::uint32_t m, std::int32_t* const* out) {
   const compute::RabitqGroup group(of.m);
-  const std::uint8_t* const entries = of.entries + first * 16;
+  const std::uint8_t* entries[Queries];
+  for (std::size_t q = 0; q < Queries; ++q) entries[q] = queries[q].entries + first * 16;
   of.for_each_group([&](std::size_t g) {
-    nibbles::sum_group<1>(&entries, of.groups + g * group.size + first * 16, m, g * kRows, &out);
+    nibbles::sum_group<Queries>(entries, of.first + g * group.size + first * 16, m, g * kRows, out);
   });
 }
 
-void sums(const RabitqScores& of, std::int32_t* out) {
-  sum_some(of, 0, std::min(kSummedSpaces, of.m), out);
+template <std::size_t Queries>
+void sum(const RabitqGroups& of, const RabitqLook* queries) {
+  std::int32_t* sums[Queries];
+  for (std::size_t q = 0; q < Queries; ++q) sums[q] = queries[q].sums;
+  sum_some<Queries>(of, queries, 0, std::min(kSummedSpaces, of.m), sums);
   for (std::uint32_t s = kSummedSpaces; s < of.m; s += kSummedSpaces) {
-    std::int32_t more[32 * kRows];
-    sum_some(of, s, std::min(kSummedSpaces, of.m - s), more);
+    std::int32_t more[Queries][RabitqGroups::kMost * kRows];
+    std::int32_t* to[Queries];
+    for (std::size_t q = 0; q < Queries; ++q) to[q] = more[q];
+    sum_some<Queries>(of, queries, s, std::min(kSummedSpaces, of.m - s), to);
     of.for_each_group([&](std::size_t g) {
-      for (std::size_t i = g * kRows; i < (g + 1) * kRows; ++i) out[i] += more[i];
+      for (std::size_t q = 0; q < Queries; ++q) {
+        for (std::size_t i = g * kRows; i < (g + 1) * kRows; ++i) sums[q][i] += more[q][i];
+      }
     });
   }
 }
 
-std::size_t survivors(const RabitqScores& of, const std::int32_t* sums, float limit, float* lows,
-                      std::uint32_t* places) {
+void find_near(const RabitqGroups& of, RabitqLook& query) {
   const compute::RabitqGroup group(of.m);
   // Sums and what is subtracted are below 2^24: the difference is exact.
-  const RabitqLowTerms terms{hn::Set(kFloats, of.unit), hn::Set(kFloats, of.norm),
-                             hn::Set(kFloats, of.a), hn::Set(kFloats, limit),
+  const RabitqLowTerms terms{hn::Set(kFloats, query.unit), hn::Set(kFloats, query.norm),
+                             hn::Set(kFloats, query.a), hn::Set(kFloats, query.limit),
                              hn::Set(kFloats, 128.0f * static_cast<float>(of.m))};
-  const std::uint8_t* const biases = of.groups + group.bias;
+  const std::uint8_t* const biases = of.first + group.bias;
   const std::uint32_t* const live = of.live;
+  const std::int32_t* const sums = query.sums;
+  float* const lows = query.lows;
+  std::uint8_t* const places = query.places;
   std::size_t found = 0;
   of.for_each_group([&](std::size_t g) {
     const std::uint32_t counts = live == nullptr ? ~std::uint32_t{0} : live[g];
@@ -390,7 +402,14 @@ std::size_t survivors(const RabitqScores& of, const std::int32_t* sums, float li
     }
     found += within.write(kFloats, counts, first, places + found);
   });
-  return found;
+  query.found = found;
+}
+
+void look(const RabitqGroups& of, RabitqLook* queries, std::size_t n) {
+  std::size_t q = 0;
+  for (; q + 2 <= n; q += 2) sum<2>(of, queries + q);
+  if (q < n) sum<1>(of, queries + q);
+  for (q = 0; q < n; ++q) find_near(of, queries[q]);
 }
 
 void dots(const std::int8_t* elements, const std::uint8_t* const* planes, std::size_t n,
@@ -401,13 +420,14 @@ void dots(const std::int8_t* elements, const std::uint8_t* const* planes, std::s
 }  // namespace
 
 void fill_rabitq(RabitqKernels& kernels) {
-  kernels = {distances, tables, live, sums, survivors, dots};
+  kernels = {distances, tables, live, look, dots};
 }
 
 #if HWY_TARGET == HWY_AVX3
 void fill_rabitq_vbmi(RabitqKernels& kernels) {
   fill_rabitq(kernels);
-  kernels.sums = rabitq_sums_vbmi;
+  kernels.look = rabitq_look_vbmi;
+  kernels.dots = rabitq_dots_vbmi;
 }
 #endif
 

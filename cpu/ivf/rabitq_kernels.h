@@ -18,14 +18,14 @@ struct RabitqTables {
   std::int32_t sum = 0;        // Σ v
 };
 
-// Positions of a run that are scored together, whole groups of them.
-struct RabitqScores {
-  const std::uint8_t* groups = nullptr;   // RabitqGroup of the first
-  const std::uint32_t* live = nullptr;    // a bit for each row of a group that counts; null: all do
-  const std::uint8_t* entries = nullptr;  // of RabitqTables
+// Positions of a run that are looked at together, whole groups of them.
+struct RabitqGroups {
+  const std::uint8_t* first = nullptr;  // RabitqGroup of the first
+  const std::uint32_t* live = nullptr;  // a bit for each row of a group that counts; null: all do
   std::uint32_t m = 0;
-  std::uint32_t which = 0;          // a bit for each group with rows that count, at most 32 groups
-  float unit = 0, norm = 0, a = 0;  // norm 0: low is the score of the signs
+  std::uint32_t which = 0;  // a bit for each group with rows that count, of at most kMost
+
+  static constexpr std::uint32_t kMost = 8;  // so that a place fits a byte
 
   // Calls body(g) with each group with rows that count.
   template <class Body>
@@ -34,6 +34,17 @@ struct RabitqScores {
       body(static_cast<std::size_t>(std::countr_zero(left)));
     }
   }
+};
+
+// What a query asks of them, and where it finds the answer. There is room for all places.
+struct RabitqLook {
+  const std::uint8_t* entries = nullptr;  // of RabitqTables
+  float unit = 0, norm = 0, a = 0;        // norm 0: low is the score of the signs
+  float limit = 0;
+  std::int32_t* sums = nullptr;    // by place: Σ T
+  float* lows = nullptr;           // by place: of those that were found at least
+  std::uint8_t* places = nullptr;  // where low does not exceed the limit or is NaN, in order
+  std::size_t found = 0;           // of them
 };
 
 struct RabitqKernels {
@@ -50,13 +61,8 @@ struct RabitqKernels {
   void (*live)(const std::uint32_t* ordinals, std::size_t count, const std::uint64_t* bits,
                std::uint32_t first, std::uint32_t* out) = nullptr;
 
-  // out[place] = Σ T.
-  void (*sums)(const RabitqScores& of, std::int32_t* out) = nullptr;
-
-  // Writes the places in ascending order where `low` does not exceed `limit` or is NaN, and
-  // lows[place], and returns their number. There is room for all places.
-  std::size_t (*survivors)(const RabitqScores& of, const std::int32_t* sums, float limit,
-                           float* lows, std::uint32_t* places) = nullptr;
+  // Looks at the groups for each of the queries, of which none has found anything yet.
+  void (*look)(const RabitqGroups& of, RabitqLook* queries, std::size_t n) = nullptr;
 
   // out[i] = Σ e·v over planes[i], [count][plane_bytes(dim)], the highest bit first; kPlaneSlack
   // bytes behind them may be read.

@@ -42,19 +42,34 @@ RabitqLists::RabitqLists(const compute::IvfShape& shape, bool product)
       record_(compute::RabitqRecord::size(shape.dim, shape.planes)),
       signs_weight_(static_cast<float>(1u << (shape.planes - 1)) / 2),
       scratch_(round_up(shape.dim) * sizeof(float)) {
-  for (Entered& entered : entered_) entered.survivors.reserve(kRows);
   nearest_.reserve(kRows);
   if (shape.planes < compute::kSignsAsElements) return;
   planes_.resize(kTogether * shape.planes * compute::plane_bytes(shape.dim) +
                  compute::kPlaneSlack);
 }
 
-void RabitqLists::enter(const float* y, const float* centroid, Candidates& candidates) {
+void RabitqLists::enter(std::span<const Viewer> viewers, const float* centroid) {
   turn_ = 1 - turn_;
-  Entered& entered = entered_[turn_];
-  look_closer(entered);
-  entered.candidates = &candidates;
-  Tables& tables = entered.tables;
+  Visit& visit = visits_[turn_];
+  look_closer(visit);
+  visit.queries = viewers.size();
+  for (std::size_t i = 0; i < viewers.size(); ++i) {
+    Entered& entered = visit.entered[i];
+    if (entered.survivors.capacity() == 0) entered.survivors.reserve(kRows);
+    entered.candidates = viewers[i].candidates;
+    make_tables(viewers[i], centroid, entered.tables);
+    const RabitqTables& tables = entered.tables.kernel;
+    looks_[i] = {.entries = tables.entries,
+                 .unit = tables.unit,
+                 .norm = shape_.planes == 1 ? 0 : tables.norm,
+                 .a = entered.tables.a,
+                 .sums = scores_[i].sums.data(),
+                 .lows = scores_[i].lows.data(),
+                 .places = scores_[i].places.data()};
+  }
+}
+
+void RabitqLists::make_tables(const Viewer& viewer, const float* centroid, Tables& tables) {
   if (tables.memory.size() == 0) {
     const std::size_t entries = round_up(std::size_t{shape_.m} * 16);
     tables.memory = Bytes(entries + round_up(shape_.dim));
@@ -62,10 +77,10 @@ void RabitqLists::enter(const float* y, const float* centroid, Candidates& candi
     tables.kernel.entries = reinterpret_cast<std::uint8_t*>(tables.memory.data());
     tables.kernel.elements = reinterpret_cast<std::int8_t*>(tables.memory.data() + entries);
   }
-  kernels_.tables(y, centroid, shape_.dim, reinterpret_cast<float*>(scratch_.data()),
+  kernels_.tables(viewer.y, centroid, shape_.dim, reinterpret_cast<float*>(scratch_.data()),
                   tables.kernel);
   tables.a = tables.kernel.square;
-  if (product_) kernels_.distances(y, centroid, 1, shape_.dim, true, &tables.a);
+  if (product_) kernels_.distances(viewer.y, centroid, 1, shape_.dim, true, &tables.a);
 }
 
 void RabitqLists::ask_for(const Span& span, const float* centroid, bool filtered) const {
@@ -83,45 +98,51 @@ void RabitqLists::ask_for(const Span& span, const float* centroid, bool filtered
 }
 
 void RabitqLists::scan(const Span& span) {
-  Entered& entered = entered_[turn_];
-  const Tables& tables = entered.tables;
-  RabitqScores scores;
-  scores.entries = tables.kernel.entries;
-  scores.m = shape_.m;
-  scores.unit = tables.kernel.unit;
-  scores.norm = shape_.planes == 1 ? 0 : tables.kernel.norm;
-  scores.a = tables.a;
+  RabitqGroups groups;
+  groups.m = shape_.m;
   for (std::uint32_t at = span.begin; at < span.end;) {
     const auto n = std::min<std::uint32_t>(kRows, span.end - at);
-    scores.groups = span.run->codes + std::size_t{at / kGroupRows} * group_.size;
-    const std::size_t groups = n / kGroupRows;
-    if (span.live != nullptr) scores.live = span.live + (at - span.begin) / kGroupRows;
-    scores.which = scores.live == nullptr ? ~std::uint32_t{0} >> (32 - groups)
-                                          : LiveGroups::bits(scores.live, groups);
-    kernels_.sums(scores, sums_.data());
-    const float limit = entered.candidates->limit();
-    std::size_t found =
-        kernels_.survivors(scores, sums_.data(), limit, lows_.data(), places_.data());
-    const Chunk chunk{span, at, scores.groups};
-    if (std::isinf(limit)) found = find_limit(chunk, found, entered);
-    for (std::size_t i = 0; i < found; ++i) keep(chunk, places_[i], entered.survivors);
+    groups.first = span.run->codes + std::size_t{at / kGroupRows} * group_.size;
+    if (span.live != nullptr) groups.live = span.live + (at - span.begin) / kGroupRows;
+    groups.which = groups.live == nullptr ? ~std::uint32_t{0} >> (32 - n / kGroupRows)
+                                          : LiveGroups::bits(groups.live, n / kGroupRows);
+    scan({span, at, groups.first}, groups);
     at += n;
   }
-  look_closer(entered_[1 - turn_]);
+  look_closer(visits_[1 - turn_]);
+}
+
+void RabitqLists::scan(const Chunk& chunk, const RabitqGroups& groups) {
+  Visit& visit = visits_[turn_];
+  for (std::size_t q = 0; q < visit.queries; ++q) {
+    looks_[q].limit = visit.entered[q].candidates->limit();
+    looks_[q].found = 0;
+  }
+  kernels_.look(groups, looks_.data(), visit.queries);
+  for (std::size_t q = 0; q < visit.queries; ++q) {
+    Entered& entered = visit.entered[q];
+    const Scores& scores = scores_[q];
+    std::size_t found = looks_[q].found;
+    if (std::isinf(looks_[q].limit)) found = find_limit(chunk, scores_[q], found, entered);
+    for (std::size_t i = 0; i < found; ++i) {
+      keep(chunk, scores, scores.places[i], entered.survivors);
+    }
+  }
 }
 
 void RabitqLists::end() {
-  look_closer(entered_[1 - turn_]);
-  look_closer(entered_[turn_]);
+  look_closer(visits_[1 - turn_]);
+  look_closer(visits_[turn_]);
 }
 
 // Keeps the row of a place for later, when memory has brought it.
-void RabitqLists::keep(const Chunk& chunk, std::uint32_t place, std::vector<Survivor>& out) const {
+void RabitqLists::keep(const Chunk& chunk, const Scores& scores, std::uint32_t place,
+                       std::vector<Survivor>& out) const {
   Survivor row;
   row.record = chunk.span.run->records + (std::size_t{chunk.position} + place) * record_;
   row.group = chunk.groups + std::size_t{place / kGroupRows} * group_.size;
-  row.low = lows_[place];
-  row.sum = sums_[place];
+  row.low = scores.lows[place];
+  row.sum = scores.sums[place];
   row.place = place % kGroupRows;
   row.first = chunk.span.first;
   prefetch(row.record, record_);
@@ -131,45 +152,46 @@ void RabitqLists::keep(const Chunk& chunk, std::uint32_t place, std::vector<Surv
 // While nothing is known of what is wanted the signs rule out no row: those of the first `found` places
 // that look best are looked at closely at once, so that most of the others need not be. Returns how
 // many are left.
-std::size_t RabitqLists::find_limit(const Chunk& chunk, std::size_t found,
+std::size_t RabitqLists::find_limit(const Chunk& chunk, Scores& scores, std::size_t found,
                                     const Entered& entered) {
   Candidates& candidates = *entered.candidates;
-  const float low = low_of_some(found, candidates.keep() + 1);
+  const std::span<std::uint8_t> places(scores.places.data(), found);
+  const float low = low_of_some(scores, places, candidates.keep() + 1);
   if (std::isinf(low)) return found;
   nearest_.clear();
   std::size_t others = 0;
-  for (std::size_t i = 0; i < found; ++i) {
-    const std::uint32_t place = places_[i];
-    if (lows_[place] <= low) {
-      keep(chunk, place, nearest_);
+  for (const std::uint8_t place : places) {
+    if (scores.lows[place] <= low) {
+      keep(chunk, scores, place, nearest_);
     } else {
-      places_[others++] = place;
+      places[others++] = place;
     }
   }
   look_closer(nearest_, entered.tables, candidates);
   candidates.tighten();
   std::size_t left = 0;
-  for (std::size_t i = 0; i < others; ++i) {
-    if (!(lows_[places_[i]] > candidates.limit())) places_[left++] = places_[i];
+  for (const std::uint8_t place : places.first(others)) {
+    if (!(scores.lows[place] > candidates.limit())) places[left++] = place;
   }
   return left;
 }
 
-// A number that `some` of the lows of the first `found` places do not exceed, and not many more of
-// them; infinity, where there is none.
-float RabitqLists::low_of_some(std::size_t found, std::size_t some) const {
+// A number that `some` of the lows of the places do not exceed, and not many more of them; infinity,
+// where there is none.
+float RabitqLists::low_of_some(const Scores& scores, std::span<const std::uint8_t> places,
+                               std::size_t some) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   constexpr int kSteps = 10;
-  if (found < some) return kInfinity;
+  if (places.size() < some) return kInfinity;
   float lows[kRows], least = kInfinity, most = -kInfinity;
-  for (std::size_t i = 0; i < found; ++i) {
-    lows[i] = lows_[places_[i]];
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    lows[i] = scores.lows[places[i]];
     least = std::min(least, lows[i]);
     if (lows[i] < kInfinity) most = std::max(most, lows[i]);
   }
   const auto count = [&](float bound) {
     std::uint32_t within = 0;
-    for (std::size_t i = 0; i < found; ++i) within += lows[i] <= bound ? 1u : 0u;
+    for (std::size_t i = 0; i < places.size(); ++i) within += lows[i] <= bound ? 1u : 0u;
     return std::size_t{within};
   };
   if (!(least > -kInfinity) || count(most) < some) return kInfinity;
@@ -182,10 +204,13 @@ float RabitqLists::low_of_some(std::size_t found, std::size_t some) const {
   return most;
 }
 
-void RabitqLists::look_closer(Entered& entered) {
-  if (entered.survivors.empty()) return;
-  look_closer(entered.survivors, entered.tables, *entered.candidates);
-  entered.survivors.clear();
+void RabitqLists::look_closer(Visit& visit) {
+  for (std::size_t q = 0; q < visit.queries; ++q) {
+    Entered& entered = visit.entered[q];
+    if (entered.survivors.empty()) continue;
+    look_closer(entered.survivors, entered.tables, *entered.candidates);
+    entered.survivors.clear();
+  }
 }
 
 void RabitqLists::look_closer(std::span<const Survivor> survivors, const Tables& tables,

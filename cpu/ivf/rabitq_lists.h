@@ -38,11 +38,19 @@ class RabitqLists {
     std::uint32_t first;        // added to ordinals
   };
 
+  // Queries that may look at a list at once, which share what its bytes become.
+  static constexpr std::size_t kQueries = 4;
+  // Who looks at a list.
+  struct Viewer {
+    const float* y;
+    Candidates* candidates;
+  };
+
   explicit RabitqLists(const compute::IvfShape& shape, bool product);
 
-  // Goes on to a list, for the candidates of a query.
-  void enter(const float* y, const float* centroid, Candidates& candidates);
-  // Adds rows of that list.
+  // Goes on to a list, for at most kQueries queries.
+  void enter(std::span<const Viewer> viewers, const float* centroid);
+  // Adds rows of that list to the candidates of each.
   void scan(const Span& span);
   // All candidates are complete after this.
   void end();
@@ -54,7 +62,7 @@ class RabitqLists {
   // Rows between looking at their sums and at their scores; a whole number of groups.
   static constexpr std::size_t kRows = 256;
   static_assert(kRows % compute::RabitqGroup::kRows == 0 &&
-                kRows <= 32 * compute::RabitqGroup::kRows);
+                kRows <= RabitqGroups::kMost * compute::RabitqGroup::kRows);
   // That are looked at closely together.
   static constexpr std::size_t kTogether = 16;
 
@@ -73,11 +81,22 @@ class RabitqLists {
     std::uint32_t place;  // in the group
     std::uint32_t first;  // added to the ordinal
   };
-  // A list that was entered. Its rows are looked at closely one list late, when memory has brought them.
+  // A query that has entered a list.
   struct Entered {
     Tables tables;
     Candidates* candidates = nullptr;
     std::vector<Survivor> survivors;
+  };
+  // All of them. Their rows are looked at closely one list late, when memory has brought them.
+  struct Visit {
+    std::array<Entered, kQueries> entered;
+    std::size_t queries = 0;
+  };
+  // What a query finds among kRows positions.
+  struct Scores {
+    std::array<std::int32_t, kRows> sums;
+    std::array<float, kRows> lows;
+    std::array<std::uint8_t, kRows> places;
   };
   // Up to kRows positions of a span.
   struct Chunk {
@@ -86,12 +105,17 @@ class RabitqLists {
     const std::uint8_t* groups;  // that they are in
   };
 
-  void keep(const Chunk& chunk, std::uint32_t place, std::vector<Survivor>& out) const;
-  std::size_t find_limit(const Chunk& chunk, std::size_t found, const Entered& entered);
-  float low_of_some(std::size_t found, std::size_t some) const;
+  void make_tables(const Viewer& viewer, const float* centroid, Tables& tables);
+  void scan(const Chunk& chunk, const RabitqGroups& groups);
+  void keep(const Chunk& chunk, const Scores& scores, std::uint32_t place,
+            std::vector<Survivor>& out) const;
+  std::size_t find_limit(const Chunk& chunk, Scores& scores, std::size_t found,
+                         const Entered& entered);
+  static float low_of_some(const Scores& scores, std::span<const std::uint8_t> places,
+                           std::size_t some);
   void look_closer(std::span<const Survivor> survivors, const Tables& tables,
                    Candidates& candidates);
-  void look_closer(Entered& entered);
+  void look_closer(Visit& visit);
   void score(std::span<const Survivor* const> rows, const Tables& tables, float* out);
   void multiply(std::span<const Survivor* const> rows, const RabitqTables& tables, float* out);
   void copy_signs(const Survivor& row, std::uint8_t* out) const;
@@ -103,11 +127,10 @@ class RabitqLists {
   const std::uint32_t record_;  // bytes
   const float signs_weight_;    // 2^(B−2)
   Bytes scratch_;  // of tables
-  std::array<float, kRows> lows_;
-  std::array<std::int32_t, kRows> sums_;
-  std::array<std::uint32_t, kRows> places_;
-  Entered entered_[2];  // the list that was entered last, and the one before
-  int turn_ = 0;        // which of them is the last
+  std::array<Scores, kQueries> scores_;
+  std::array<RabitqLook, kQueries> looks_;  // of the list that was entered last
+  Visit visits_[2];                         // of this one, and of the one before
+  int turn_ = 0;                            // which of them is the last
   std::vector<Survivor> nearest_;
   std::vector<std::uint8_t> planes_;  // of rows that are looked at together, the signs among them
 };

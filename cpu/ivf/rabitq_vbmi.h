@@ -1,5 +1,6 @@
-// Sums of signs on machines with AVX-512 VBMI, which looks up bytes of four tables by one
-// instruction. Highway's targets with it have further ones that not all of these machines have.
+// RaBitQ codes on machines with AVX-512 VBMI, which looks up bytes of four tables by one
+// instruction, VBMI2, which brings bytes together, and VNNI, which adds products of bytes by fours.
+// Highway's targets with them have further ones that not all of these machines have.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +9,9 @@
 
 namespace warplite::cpu {
 
-// RabitqKernels::sums. REQUIRES: instruction_sets().vbmi.
-void rabitq_sums_vbmi(const RabitqScores& of, std::int32_t* out);
+// As RabitqKernels has them. REQUIRES: instruction_sets().vbmi.
+void rabitq_look_vbmi(const RabitqGroups& of, RabitqLook* queries, std::size_t n);
+void rabitq_dots_vbmi(const std::int8_t* elements, const std::uint8_t* const* planes, std::size_t n,
+                      std::uint32_t count, std::uint32_t dim, std::int32_t* out);
 
 }  // namespace warplite::cpu

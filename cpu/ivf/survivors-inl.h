@@ -50,12 +50,12 @@ HWY_INLINE std::uint32_t not_set(Lanes lanes, Mask mask) {
 }
 
 // Writes `first` plus the lane for each bit that is set; returns how many they are.
-HWY_INLINE std::size_t write_places(std::uint32_t within, std::size_t first,
-                                    std::uint32_t* places) {
+template <class Place>
+HWY_INLINE std::size_t write_places(std::uint32_t within, std::size_t first, Place* places) {
   std::size_t found = 0;
   for (; within != 0; within &= within - 1) {
     places[found++] =
-        static_cast<std::uint32_t>(first) + static_cast<std::uint32_t>(std::countr_zero(within));
+        static_cast<Place>(first + static_cast<std::size_t>(std::countr_zero(within)));
   }
   return found;
 }
@@ -84,14 +84,15 @@ class RowsWithin {
   // they are. There is room for all.
   template <class Lanes>
   HWY_INLINE std::size_t write(Lanes, std::uint32_t counts, std::size_t first,
-                               std::uint32_t* places) const {
+                               std::uint8_t* places) const {
     namespace hn = hwy::HWY_NAMESPACE;
     const std::uint32_t bits = bits_ & counts;
     if constexpr (hn::MaxLanes(Lanes()) < 16) {
       return write_places(bits, first, places);
     } else {
       const hn::RebindToUnsigned<Lanes> words;
-      std::uint32_t* at = places;
+      const hn::Rebind<std::uint8_t, Lanes> narrow;
+      std::uint8_t* at = places;
       HWY_UNROLL(2)
       for (std::size_t p = 0; p < Pieces; ++p) {
         const auto piece = static_cast<std::uint16_t>(bits >> (p * 16));
@@ -99,7 +100,8 @@ class RowsWithin {
         std::memcpy(bytes, &piece, sizeof piece);
         const auto start = hn::Set(words, static_cast<std::uint32_t>(first + p * 16));
         const auto rows = hn::Add(start, hn::Iota(words, 0));
-        hn::StoreU(hn::Compress(rows, hn::LoadMaskBits(words, bytes)), words, at);
+        const auto near = hn::Compress(rows, hn::LoadMaskBits(words, bytes));
+        hn::StoreU(hn::TruncateTo(narrow, near), narrow, at);
         at += std::popcount(piece);
       }
       return static_cast<std::size_t>(at - places);

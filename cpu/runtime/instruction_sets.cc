@@ -29,7 +29,7 @@ InstructionSets of_machine() {
   constexpr unsigned kAvx2 = bit(3) | bit(5) | bit(8);              // BMI, AVX2, BMI2
   constexpr unsigned kAvx512 =
       bit(16) | bit(17) | bit(28) | bit(30) | bit(31);  // F, DQ, CD, BW, VL
-  constexpr unsigned kVbmi = bit(1);
+  constexpr unsigned kVbmi = bit(1) | bit(6) | bit(11);  // VBMI, VBMI2, VNNI
   constexpr unsigned kYmm = bit(1) | bit(2);
   constexpr unsigned kZmm = bit(5) | bit(6) | bit(7);
   InstructionSets sets;

@@ -11,7 +11,7 @@ struct InstructionSets {
   bool sse4 = false;    // SSE4.2, POPCNT
   bool avx2 = false;    // and AVX2, FMA, F16C, BMI and BMI2
   bool avx512 = false;  // and AVX-512 F, BW, CD, DQ and VL
-  bool vbmi = false;    // and AVX-512 VBMI
+  bool vbmi = false;    // and AVX-512 VBMI, VBMI2 and VNNI
 };
 
 // Asked once.

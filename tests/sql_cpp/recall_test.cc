@@ -5,6 +5,7 @@
 
 #include <fstream>
 #include <tuple>
+#include <utility>
 
 #include "tests/support/data_files.h"
 #include "tests/support/ivf_fixture.h"
@@ -15,13 +16,13 @@ using namespace warplite::testing;
 
 namespace {
 
-// Tables t(e, f, p) with an index each for e and f, and flat(e, p); queries q(id, e). p is any of 0 … 999.
+// Tables t(e, f, g, p) with an index each for e, f and g, and flat(e, p); queries q(id, e). p is any of 0 … 999.
 void make_tables(const SqlSession& session, const std::string& type, const std::string& rows) {
   session.must_run("CREATE VIRTUAL TABLE flat USING warp(e " + type + ", p INTEGER);"
                    "CREATE VIRTUAL TABLE t USING warp(e " + type + " index=ivfpq(recall=0.9), f " +
-                   type + " index=ivfflat, p INTEGER);"
+                   type + " index=ivfflat, g " + type + " index=ivfrabitq, p INTEGER);"
                    "INSERT INTO flat(rowid, e, p) SELECT rowid, vector, rowid * 7919 % 65537 % 1000 FROM " +
-                   rows + "; INSERT INTO t(rowid, e, f, p) SELECT rowid, e, e, p FROM flat;"
+                   rows + "; INSERT INTO t(rowid, e, f, g, p) SELECT rowid, e, e, e, p FROM flat;"
                    "INSERT INTO t(t) VALUES ('train')");
 }
 
@@ -34,7 +35,10 @@ void check_promise(const SqlSession& session) {
        {std::tuple{"e", 10, 0.9, ""}, {"e", 10, 0.99, ""}, {"e", 100, 0.95, ""},
         {"e", 10, 0.95, " AND p < 500"}, {"e", 10, 0.95, " AND p < 100"}, {"e", 10, 0.95, " AND p < 10"},
         {"e", 10, 0.95, " AND p < 1"}, {"f", 1, 0.95, ""}, {"f", 10, 0.8, ""}, {"f", 10, 0.95, ""},
-        {"f", 100, 0.9, " AND p < 500"}, {"f", 10, 0.95, " AND p < 100"}}) {
+        {"f", 100, 0.9, " AND p < 500"}, {"f", 10, 0.95, " AND p < 100"}, {"g", 10, 0.9, ""},
+        {"g", 10, 0.99, ""}, {"g", 10, 0.95, " AND p < 500"}, {"g", 10, 0.95, " AND p < 200"},
+        {"g", 10, 0.95, " AND p < 100"}, {"g", 10, 0.95, " AND p < 50"}, {"g", 10, 0.95, " AND p < 30"},
+        {"g", 10, 0.95, " AND p < 10"}, {"g", 10, 0.95, " AND p < 3"}, {"g", 10, 0.95, " AND p < 1"}}) {
     const std::string limits = " AND k = " + std::to_string(k) + filter;
     const std::string truth = "SELECT q.id, x.rowid FROM q JOIN flat x ON x.e MATCH q.e" + limits;
     const std::string found = "SELECT q.id, x.rowid FROM q JOIN t x ON x." + std::string(column) +
@@ -50,6 +54,24 @@ void check_promise(const SqlSession& session) {
   }
 }
 
+// Queries that share lists find what each finds alone, at the same distances.
+void check_batches(const SqlSession& session) {
+  session.must_run("SELECT warp_config('threads', 1)");
+  for (const auto& [condition, option] :
+       {std::pair{"", ""}, {" AND p < 100", ", \"filter\": \"p < 100\""}}) {
+    const std::string one = "SELECT q.id, x.rowid, x.distance FROM q JOIN t x ON x.g MATCH q.e AND k = 10 "
+                            "AND nprobe = 40" + std::string(condition);
+    const std::string all =
+        "SELECT query_id, rowid, distance FROM warp_knn_join('t', 'g', 'SELECT id, e FROM q', 10, "
+        "'{\"nprobe\": 40" + std::string(option) + "}')";
+    CHECK(number(session, "SELECT count(*) FROM (" + all + ")") >=
+          number(session, "SELECT 9 * count(*) FROM q"));
+    CHECK(session.must_run(one + " EXCEPT " + all).empty());
+    CHECK(session.must_run(all + " EXCEPT " + one).empty());
+  }
+  session.must_run("SELECT warp_config('threads', 0)");
+}
+
 }  // namespace
 
 TEST_CASE("recall: descriptors of other images") {
@@ -63,6 +85,7 @@ TEST_CASE("recall: descriptors of other images") {
                    "FROM warp_vectors_file('" + data_path("sift50k_query.bvecs") + "')");
   make_tables(session, "FLOAT[128]", "warp_vectors_file('" + base + "')");
   check_promise(session);
+  check_batches(session);
   // Less is looked at than with more asked for; and not at most of it.
   session.must_run("SELECT count(*) FROM q JOIN t ON t.e MATCH q.e AND t.k = 10 WHERE q.id = 1");
   const double nprobe = number(session, "SELECT nprobe FROM warp_explain()");
@@ -91,4 +114,5 @@ TEST_CASE("recall: vectors around centres") {
   }
   make_tables(session, "FLOAT[32]", "rows");
   check_promise(session);
+  check_batches(session);
 }
