@@ -17,8 +17,8 @@ namespace {
 std::string expectation(std::uint32_t dim) {
   const std::string declared = dim == kMostSparseDim ? "a sparse" : "a SPARSE[" + std::to_string(dim) + "]";
   return declared + " vector (a JSON object such as {\"17\":0.5}, a JSON array of pairs such as "
-         "[[17,0.5]], or a BLOB of pairs of a uint32 index and a float32 value; indexes ascend and "
-         "are below " + std::to_string(dim) + ", values are finite)";
+         "[[17,0.5]], or a BLOB of pairs of a uint32 index and a float32 value, which ascend; indexes "
+         "are below " + std::to_string(dim) + " and come once, values are finite)";
 }
 
 [[noreturn]] void refuse(const Place& where, std::uint32_t dim, const std::string& got) {
@@ -26,23 +26,38 @@ std::string expectation(std::uint32_t dim) {
               where.text() + ": expected " + expectation(dim) + ", got " + got);
 }
 
-// Entries as they come, each checked against the one before.
 class Entries {
  public:
   Entries(std::uint32_t dim, const Place& where) : dim_(dim), where_(where) {}
 
-  // The message shows the index as it was written.
-  void add(std::uint64_t index, std::string_view written, double value) {
-    if (index >= dim_) misfit("the index " + std::string(written));
-    if (!entries_.empty() && index <= entries_.back().index) {
-      misfit("the index " + std::string(written) + " after " +
-             std::to_string(entries_.back().index));
+  // The message shows the index as it was written, if that is given.
+  void add(std::uint64_t index, double value, std::string_view written = {}) {
+    if (index >= dim_) {
+      misfit("the index " + (written.empty() ? std::to_string(index) : std::string(written)));
     }
     const auto narrow = static_cast<float>(value);
     if (!std::isfinite(narrow)) {
       misfit(std::isnan(value) ? "NaN" : std::isinf(value) ? "infinity" : "a value beyond float32");
     }
     entries_.push_back({static_cast<std::uint32_t>(index), narrow});
+  }
+  void add_ascending(std::uint32_t index, float value) {
+    if (!entries_.empty() && index <= entries_.back().index) {
+      misfit("the index " + std::to_string(index) + " after " +
+             std::to_string(entries_.back().index));
+    }
+    add(index, static_cast<double>(value));
+  }
+  // What follows add() in any order: members of a JSON object have none.
+  void sort() {
+    const auto before = [](const SparseEntry& a, const SparseEntry& b) { return a.index < b.index; };
+    if (!std::is_sorted(entries_.begin(), entries_.end(), before)) {
+      interruptible_sort(entries_.begin(), entries_.end(), before);
+    }
+    const auto twice = std::adjacent_find(
+        entries_.begin(), entries_.end(),
+        [](const SparseEntry& a, const SparseEntry& b) { return a.index == b.index; });
+    if (twice != entries_.end()) unexpected("the index " + std::to_string(twice->index) + " twice");
   }
   [[noreturn]] void misfit(const std::string& what) const {
     refuse(where_, dim_, what + " as entry [" + std::to_string(entries_.size()) + "]");
@@ -86,6 +101,7 @@ class SparseParser {
       entries_.unexpected("JSON that is neither an object nor an array");
     }
     reader_.next();  // the end, or it throws
+    entries_.sort();
   }
 
  private:
@@ -97,7 +113,7 @@ class SparseParser {
     if (read.ec != std::errc() || read.ptr != end) {
       entries_.misfit("the key \"" + key.substr(0, 40) + "\", which is no index");
     }
-    entries_.add(index, key, read_value());
+    entries_.add(index, read_value(), key);
   }
 
   void add_pair(JsonToken token) {
@@ -110,7 +126,7 @@ class SparseParser {
     }
     const double value = read_value();
     if (reader_.next() != JsonToken::kListEnd) entries_.misfit("a list of more than two");
-    entries_.add(static_cast<std::uint64_t>(number.integer), written, value);
+    entries_.add(static_cast<std::uint64_t>(number.integer), value, written);
   }
 
   double read_value() {
@@ -140,7 +156,7 @@ void read_pairs(std::string_view blob, Entries& entries) {
   for (std::size_t at = 0; at < blob.size(); at += sizeof(SparseEntry)) {
     SparseEntry entry;
     std::memcpy(&entry, blob.data() + at, sizeof entry);
-    entries.add(entry.index, std::to_string(entry.index), static_cast<double>(entry.value));
+    entries.add_ascending(entry.index, entry.value);
   }
 }
 
@@ -168,8 +184,7 @@ class Csr {
   void read(std::size_t row, Entries& entries) const {
     for (std::int64_t i = begin(row); i < begin(row + 1); ++i) {
       const auto at = static_cast<std::size_t>(i);
-      const auto index = number<std::uint32_t>(indices_, at);
-      entries.add(index, std::to_string(index), static_cast<double>(number<float>(values_, at)));
+      entries.add_ascending(number<std::uint32_t>(indices_, at), number<float>(values_, at));
     }
   }
 

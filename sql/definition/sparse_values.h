@@ -18,9 +18,9 @@ namespace warplite::sql {
 bool is_sparse(sqlite3_value* value);
 
 // A sparse vector as it is stored; `dim` is how many entries it has. TEXT: a JSON object of numbers
-// by index, {"17": 0.5}, or a JSON array of pairs, [[17, 0.5]]. BLOB: pairs of a uint32 index and a
-// float32 value, little-endian. Refuses indexes that do not ascend or are not below `dim`, NaN,
-// infinity, other types. Not for NULL.
+// by index, {"17": 0.5}, or a JSON array of pairs, [[17, 0.5]], in any order. BLOB: pairs of a uint32
+// index and a float32 value, little-endian, ascending. Refuses indexes that come twice or are not below
+// `dim`, NaN, infinity, other types. Not for NULL.
 VectorInput sparse_from_cell(const Cell& cell, std::uint32_t dim, const Place& where);
 // The same; a BLOB whose subtype says that it is a dense vector is refused.
 VectorInput sparse_value(sqlite3_value* value, std::uint32_t dim, const Place& where);
