@@ -20,8 +20,8 @@ void EditThreads::count() const {
 void EditThreads::run(std::size_t items, std::size_t columns, const Body& body) {
   // So many columns are worth waking a thread; a column takes some 15 ns.
   constexpr std::size_t kThreadColumns = std::size_t{1} << 15;
-  const auto threads = static_cast<unsigned>(
-      std::min<std::size_t>(compute::thread_count(), columns / kThreadColumns + 1));
+  const unsigned threads = loop_.begin_with_meanwhile(static_cast<unsigned>(
+      std::min<std::size_t>(compute::thread_count(), columns / kThreadColumns + 1)));
   if (comparers_.size() < threads) comparers_.resize(threads);
   loop_.run(threads, items, [&](unsigned thread, std::size_t item) {
     std::unique_ptr<EditComparer>& comparer = comparers_[thread];

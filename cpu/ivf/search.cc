@@ -171,7 +171,8 @@ class SharedQuery {
       context_.add_spans(probe.list, spans);
       probes.resize(spans.size(), probe);
     }
-    loop_.run(threads_for(spans), spans.size(), [&](unsigned thread, std::size_t i) {
+    const unsigned threads = loop_.begin_with_meanwhile(threads_for(spans));
+    loop_.run(threads, spans.size(), [&](unsigned thread, std::size_t i) {
       Scan& scan = scan_of(thread);
       if (!queries_[thread]) scan.join(*queries_[0], queries_[thread].emplace(context_));
       if constexpr (requires { scan.ask_for(probes[i].list, spans[i]); }) {

@@ -18,8 +18,9 @@ namespace warplite::cpu {
 template <class Counter, class Work>
 void count_tiles(const Work& work, std::size_t useful, compute::HitTable& best) {
   const std::size_t queries = work.queries();
-  const auto threads =
-      static_cast<unsigned>(std::min<std::size_t>(compute::thread_count(), useful));
+  ItemLoop loop(work.cancellation);
+  const unsigned threads = loop.begin_with_meanwhile(
+      static_cast<unsigned>(std::min<std::size_t>(compute::thread_count(), useful)));
   // Every query of a tile at once, while what it holds is in a cache; fewer when there are more
   // threads than tiles.
   const std::size_t wanted = threads == 1 ? 1 : 4 * threads / (work.tiles.size() + 1) + 1;
@@ -27,7 +28,6 @@ void count_tiles(const Work& work, std::size_t useful, compute::HitTable& best) 
   const std::size_t groups = (queries + group - 1) / group;
 
   MatchResults results(work.least, best);
-  ItemLoop loop(work.cancellation);
   std::vector<std::unique_ptr<Counter>> counters(threads);
   loop.run(threads, work.tiles.size() * groups, [&](unsigned thread, std::size_t item) {
     const auto& tile = work.tiles[item / groups];

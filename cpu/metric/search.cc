@@ -140,8 +140,8 @@ class GroupSearch {
     constexpr std::size_t kQueries = 8;  // a thread's at a time
     const std::size_t chunks = (numbers_.size() + kQueries - 1) / kQueries;
     const std::size_t items = chunks * blocks_.size();
-    const auto threads =
-        static_cast<unsigned>(std::clamp<std::size_t>(items, 1, compute::thread_count()));
+    const unsigned threads = loop_.begin_with_meanwhile(
+        static_cast<unsigned>(std::clamp<std::size_t>(items, 1, compute::thread_count())));
     workers_.resize(threads);
     walks_.resize(threads);
     loop_.run(threads, items, [&](unsigned thread, std::size_t item) {

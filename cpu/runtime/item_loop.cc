@@ -1,5 +1,8 @@
 #include "cpu/runtime/item_loop.h"
 
+#include <algorithm>
+
+#include "compute/device.h"
 #include "compute/meanwhile.h"
 #include "core/error.h"
 #include "cpu/runtime/thread_pool.h"
@@ -23,6 +26,12 @@ void ItemLoop::run(unsigned threads, std::size_t items,
       threads, [&](unsigned thread) { take_part(thread, items, body, end); }, poll);
   if (failure_) std::rethrow_exception(failure_);
   if (stop_) throw Error(ErrorKind::kInterrupted, "interrupted");
+}
+
+unsigned ItemLoop::begin_with_meanwhile(unsigned threads) {
+  meanwhile_ = true;
+  return compute::Meanwhile::is_pending() ? std::max(threads, std::min(2u, compute::thread_count()))
+                                          : threads;
 }
 
 void ItemLoop::take_part(unsigned thread, std::size_t items,

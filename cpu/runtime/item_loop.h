@@ -25,8 +25,9 @@ class ItemLoop {
            const std::function<void(unsigned)>& end = {});
 
   // From now on the caller's thread takes its first item when it has done what compute/meanwhile.h
-  // says. Other threads do not wait for it.
-  void begin_with_meanwhile() { meanwhile_ = true; }
+  // says. Other threads do not wait for it: returns how many to run with, `threads`, or another one
+  // where there is something to do and nobody else would take the items meanwhile.
+  unsigned begin_with_meanwhile(unsigned threads);
 
   // Call this in long bodies: it throws once the search is to end early.
   void check(unsigned thread);

@@ -89,8 +89,8 @@ class Search {
         std::clamp<std::size_t>(useful, 1, compute::thread_count()));
     spans_ = cut(work_, threads_, unit);
     threads_ = static_cast<unsigned>(std::clamp<std::size_t>(spans_.size(), 1, threads_));
+    threads_ = loop_.begin_with_meanwhile(threads_);
     thresholds_.expect(threads_, k);
-    loop_.begin_with_meanwhile();
     if (by_threshold) threshold_.emplace(context_, *nominator_, threads_);
   }
 

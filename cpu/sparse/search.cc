@@ -125,10 +125,9 @@ void search(const SparseWork& work, SparseResults& results) {
   for (const Item& item : items) {
     values += item.begin == item.end ? kFewRows : (item.end - item.begin) * work.queries.size();
   }
-  const auto threads = static_cast<unsigned>(std::min<std::size_t>(
-      {compute::thread_count(), values / kThreadValues + 1, items.size()}));
   ItemLoop loop(work.cancellation);
-  loop.begin_with_meanwhile();
+  const unsigned threads = loop.begin_with_meanwhile(static_cast<unsigned>(std::min<std::size_t>(
+      {compute::thread_count(), values / kThreadValues + 1, items.size()})));
   std::vector<std::unique_ptr<Searcher>> searchers(threads);
   loop.run(threads, items.size(), [&](unsigned thread, std::size_t item) {
     auto& searcher = searchers[thread];

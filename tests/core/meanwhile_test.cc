@@ -1,7 +1,8 @@
 // What a thread has to do itself is done once, beside a search that others share.
 #include <doctest/doctest.h>
 
-#include <stdexcept>
+#include <atomic>
+#include <chrono>
 #include <thread>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "compute/meanwhile.h"
 #include "core/error.h"
 #include "cpu/cpu_device.h"
+#include "cpu/runtime/item_loop.h"
 
 using namespace warplite;
 using namespace warplite::compute;
@@ -61,6 +63,49 @@ TEST_CASE("meanwhile: a search begins with it, on this thread and once") {
   work.finish();
   CHECK(done == 1);
   for (std::size_t i = 0; i < 5; ++i) CHECK(beside.sorted(0)[i].row == alone.sorted(0)[i].row);
+}
+
+TEST_CASE("meanwhile: searches one within the other") {
+  Search search;
+  HitTable alone(1, 5), first(1, 5), second(1, 5);
+  search.run(alone).raise();
+  std::vector<int> done;
+  Meanwhile others([&] {
+    Meanwhile innermost([&] { done.push_back(0); });
+    search.run(second).raise();
+    innermost.finish();
+    done.push_back(1);
+  });
+  search.run(first).raise();
+  others.finish();
+  CHECK(done == std::vector<int>{0, 1});
+  for (std::size_t i = 0; i < 5; ++i) {
+    CHECK(first.sorted(0)[i].row == alone.sorted(0)[i].row);
+    CHECK(second.sorted(0)[i].row == alone.sorted(0)[i].row);
+  }
+}
+
+TEST_CASE("meanwhile: another thread takes what this one would have done") {
+  set_thread_count(2);
+  std::atomic<bool> taken{false};
+  {
+    const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    Meanwhile work([&] {
+      while (!taken && std::chrono::steady_clock::now() < give_up) std::this_thread::yield();
+      CHECK(taken);
+    });
+    cpu::ItemLoop loop(nullptr);
+    const unsigned used = loop.begin_with_meanwhile(1);
+    CHECK(used == 2);
+    loop.run(used, 1, [&](unsigned, std::size_t) { taken = true; });
+    CHECK(loop.begin_with_meanwhile(1) == 1);
+  }
+  {
+    set_thread_count(1);
+    Meanwhile work([] {});
+    CHECK(cpu::ItemLoop(nullptr).begin_with_meanwhile(1) == 1);
+  }
+  set_thread_count(0);
 }
 
 TEST_CASE("meanwhile: what nothing has begun with is done in the end") {

@@ -4,6 +4,7 @@
 // `depth` rows of each source are fused. The filter is evaluated once, and every source searches
 // among the rows that pass. A source whose query is NULL finds nothing.
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -160,30 +161,47 @@ class Search {
     context_.begin_search();
   }
 
-  // FTS5 stays on the connection's thread: a search that many threads share begins without it.
   Lists best(std::vector<Source> sources, std::size_t depth) {
-    depth = std::min(depth, static_cast<std::size_t>(selection_->count()));
-    Lists lists(sources.size());
-    for (Source& source : sources) add_report(source);
-    compute::Meanwhile texts([&] {
-      for (std::size_t i = 0; i < sources.size(); ++i) {
-        if (sources[i].fts5) lists[i] = text_hits(sources[i], depth);
-      }
-    });
-    for (std::size_t i = 0; i < sources.size(); ++i) {
-      if (sources[i].column == nullptr) continue;
-      try {
-        lists[i] = column_hits(std::move(sources[i]), depth);
-      } catch (const Error&) {
-        if (texts.failed()) texts.finish();  // what a device says of it says less
-        throw;
-      }
+    depth_ = std::min(depth, static_cast<std::size_t>(selection_->count()));
+    lists_.resize(sources.size());
+    sources_ = std::move(sources);
+    for (Source& source : sources_) {
+      add_report(source);
+      has_texts_ = has_texts_ || source.fts5;
     }
-    texts.finish();
-    return lists;
+    search_from(0);
+    return std::move(lists_);
   }
 
  private:
+  // Searches columns from that source on, then FTS5. Each has those behind it to do meanwhile: all begin,
+  // one within the other, before this thread takes a share of any; and innermost it reads FTS5, which no
+  // other may.
+  void search_from(std::size_t first) {
+    const std::size_t i = next_column(first);
+    if (i == sources_.size()) return read_texts();
+    std::optional<compute::Meanwhile> others;
+    if (has_texts_ || next_column(i + 1) != sources_.size()) others.emplace([&] { search_from(i + 1); });
+    try {
+      lists_[i] = column_hits(std::move(sources_[i]));
+    } catch (const Error&) {
+      if (others && others->failed()) others->finish();  // what a device says of it says less
+      throw;
+    }
+    if (others) others->finish();
+  }
+
+  std::size_t next_column(std::size_t i) const {
+    while (i < sources_.size() && sources_[i].column == nullptr) ++i;
+    return i;
+  }
+
+  void read_texts() {
+    for (std::size_t i = 0; i < sources_.size(); ++i) {
+      if (sources_[i].fts5) lists_[i] = text_hits(sources_[i]);
+    }
+  }
+
   void add_report(Source& source) {
     const ColumnDefinition* const column = source.column;
     if (column == nullptr && !source.fts5) return;
@@ -194,14 +212,14 @@ class Search {
     source.question.report->queries = 1;
   }
 
-  std::vector<Hit> text_hits(const Source& source, std::size_t depth) {
-    return fts5_matches(context_.db(), *source.fts5, source.text, *view_, *selection_, depth);
+  std::vector<Hit> text_hits(const Source& source) {
+    return fts5_matches(context_.db(), *source.fts5, source.text, *view_, *selection_, depth_);
   }
 
-  std::vector<Hit> column_hits(Source source, std::size_t depth) {
+  std::vector<Hit> column_hits(Source source) {
     const ColumnDefinition& column = *source.column;
     MatchQuestion& question = source.question;
-    question.k = depth;
+    question.k = depth_;
     question.recall = options_.recall;
     question.refine = options_.refine;
     question.exact = options_.exact;
@@ -232,6 +250,10 @@ class Search {
   Interrupt interrupt_;
   const std::shared_ptr<const engine::View> view_;
   const std::shared_ptr<const engine::Selection> selection_;
+  std::vector<Source> sources_;
+  bool has_texts_ = false;  // some are of FTS5
+  Lists lists_;
+  std::size_t depth_ = 0;
 };
 
 std::unique_ptr<Rows> run(Call& call) {
