@@ -26,7 +26,10 @@ constexpr std::size_t kThreadValues = 1024;
 // As long as it takes to search a tile by postings so many values are compared.
 constexpr std::uint32_t kFewRows = 256;
 
-// What a thread takes at a time: a tile by postings for one query, or a span of rows for all.
+// Of a thread: the last ones of all end nearly at once.
+constexpr std::size_t kTurns = 4;
+
+// What a thread takes: a tile by postings for one query, or a span of rows for all.
 struct Item {
   const SparseTile* tile;
   std::uint32_t begin, end;  // rows; none: by postings
@@ -128,11 +131,17 @@ void search(const SparseWork& work, SparseResults& results) {
   ItemLoop loop(work.cancellation);
   const unsigned threads = loop.begin_with_meanwhile(static_cast<unsigned>(std::min<std::size_t>(
       {compute::thread_count(), values / kThreadValues + 1, items.size()})));
+  // A thread takes some that follow one another, since it asks for the memory of the next ones: that of
+  // another thread's items would go to the wrong cache.
+  const std::size_t together = (items.size() - 1) / (kTurns * threads) + 1;
   std::vector<std::unique_ptr<Searcher>> searchers(threads);
-  loop.run(threads, items.size(), [&](unsigned thread, std::size_t item) {
+  loop.run(threads, (items.size() - 1) / together + 1, [&](unsigned thread, std::size_t turn) {
     auto& searcher = searchers[thread];
     if (searcher == nullptr) searcher = std::make_unique<Searcher>(work, results, loop, thread);
-    searcher->search(items[item], std::span(items).subspan(item + 1));
+    const auto rest = std::span(items).subspan(turn * together);
+    for (std::size_t i = 0; i < std::min(together, rest.size()); ++i) {
+      searcher->search(rest[i], rest.subspan(i + 1));
+    }
   });
 }
 
