@@ -68,10 +68,10 @@ class Assignment {
       : work_(work),
         kernels_(scan_kernels()),
         score_(kernels_.score(ElementType::kFloat32, Distance::kL2)),
-        product_(kernels_.gemm, Distance::kL2, ElementType::kFloat32, work.dim,
+        product_(kernels_.gemm, kernels_.gemm.panel_for(work.count), Distance::kL2, ElementType::kFloat32, work.dim,
                  BoundedProduct::sample_of(
                      {centroids_of(work), work.lists, work.dim, ElementType::kFloat32}),
-                 BoundedProduct::sample_of(rows_of(work, 0, work.count)), work.count),
+                 BoundedProduct::sample_of(rows_of(work, 0, work.count))),
         loop_(work.cancellation),
         proved_(work.count) {}
 

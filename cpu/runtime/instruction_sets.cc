@@ -30,6 +30,7 @@ InstructionSets of_machine() {
   constexpr unsigned kAvx512 =
       bit(16) | bit(17) | bit(28) | bit(30) | bit(31);  // F, DQ, CD, BW, VL
   constexpr unsigned kVbmi = bit(1) | bit(6) | bit(11);  // VBMI, VBMI2, VNNI
+  constexpr unsigned kBf16 = bit(5);
   constexpr unsigned kYmm = bit(1) | bit(2);
   constexpr unsigned kZmm = bit(5) | bit(6) | bit(7);
   InstructionSets sets;
@@ -41,6 +42,8 @@ InstructionSets of_machine() {
   sets.avx2 = true;
   sets.avx512 = all(b, kAvx512) && all(saved_registers(), kZmm);
   sets.vbmi = sets.avx512 && all(c, kVbmi);
+  const bool has_more = a >= 1;
+  sets.bf16 = sets.avx512 && has_more && __get_cpuid_count(7, 1, &a, &b, &c, &d) && all(a, kBf16);
   return sets;
 }
 

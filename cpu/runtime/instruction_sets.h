@@ -12,6 +12,7 @@ struct InstructionSets {
   bool avx2 = false;    // and AVX2, FMA, F16C, BMI and BMI2
   bool avx512 = false;  // and AVX-512 F, BW, CD, DQ and VL
   bool vbmi = false;    // and AVX-512 VBMI, VBMI2 and VNNI
+  bool bf16 = false;    // and AVX-512 BF16, which machines may have without VBMI
 };
 
 // Asked once.

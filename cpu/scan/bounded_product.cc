@@ -67,10 +67,11 @@ BoundedProduct::Vectors BoundedProduct::sample_of(const MatrixView& vectors) {
   return sample;
 }
 
-BoundedProduct::BoundedProduct(const GemmKernels& gemm, Distance distance, ElementType type,
-                               std::uint32_t dim, const Vectors& rows, const Vectors& queries,
-                               std::size_t count)
-    : gemm_(gemm), panel_(gemm.panel_for(count)), distance_(distance), type_(type), dim_(dim) {
+BoundedProduct::BoundedProduct(const GemmKernels& gemm, const GemmKernels::Panel& panel,
+                               Distance distance, ElementType type, std::uint32_t dim,
+                               const Vectors& rows, const Vectors& queries)
+    : gemm_(gemm), panel_(panel), distance_(distance), type_(type), dim_(dim),
+      depth_(panel.narrow_tile != nullptr ? (dim + 1) / 2 : dim) {
   choose_blocks();
   if (distance == Distance::kCosine) return;
   if (distance == Distance::kL2) centre_ = middle_of(type, dim, rows);
@@ -81,13 +82,13 @@ BoundedProduct::BoundedProduct(const GemmKernels& gemm, Distance distance, Eleme
 
 void BoundedProduct::choose_blocks() {
   constexpr std::size_t kStrip = GemmKernels::kStrip;
-  row_size_ = panel_.strips ? (dim_ + kStrip - 1) / kStrip * kStrip : dim_;
+  row_size_ = panel_.strips ? (depth_ + kStrip - 1) / kStrip * kStrip : depth_;
   const std::size_t bytes = panel_.strips ? kStripBytes : kBlockBytes;
-  const std::size_t fitting = bytes / (dim_ * sizeof(float)) / gemm_.rows * gemm_.rows;
+  const std::size_t fitting = bytes / (depth_ * sizeof(float)) / gemm_.rows * gemm_.rows;
   block_rows_ = std::clamp(fitting, gemm_.rows, kBlockRows);
   const std::size_t panel_dots = block_rows_ * panel_.queries;
   panel_group_ = std::max<std::size_t>(1, std::min(kDotsBytes / (panel_dots * sizeof(float)),
-                                                   kGroupSteps / (panel_dots * dim_)));
+                                                   kGroupSteps / (panel_dots * depth_)));
 }
 
 double BoundedProduct::largest_norm(const Vectors& vectors) const {
@@ -105,7 +106,8 @@ double BoundedProduct::largest_norm(const Vectors& vectors) const {
 }
 
 void BoundedProduct::pack_queries(const MatrixView& queries, Queries* out) const {
-  const std::size_t width = panel_.queries, size = panels_of(queries.rows) * width * dim_;
+  const std::size_t width = panel_.queries, size = panels_of(queries.rows) * width * depth_;
+  const bool narrow = panel_.narrow_panel != nullptr;
   const bool unit = distance_ == Distance::kCosine;
   const PackSource source{type_, dim_, centre_.empty() ? nullptr : centre_.data(),
                           static_cast<float>(query_scale_), unit};
@@ -114,16 +116,19 @@ void BoundedProduct::pack_queries(const MatrixView& queries, Queries* out) const
   float* packed = reinterpret_cast<float*>(out->panels.data());
   Vectors vectors(width);
   std::vector<double> squares(width);
+  std::vector<float> wide(narrow ? width * dim_ : 0);
   for (std::size_t first = 0; first < queries.rows; first += width) {
     for (std::size_t i = 0; i < width; ++i) {
       vectors[i] = first + i < queries.rows ? queries.row(first + i) : nullptr;
     }
-    gemm_.pack(source, vectors.data(), width, packed + first * dim_, squares.data());
+    float* const panel = packed + first * depth_;
+    gemm_.pack(source, vectors.data(), width, narrow ? wide.data() : panel, squares.data());
+    if (narrow) panel_.narrow_panel(wide.data(), dim_, panel);
     for (std::size_t i = 0; i < width && first + i < queries.rows; ++i) {
       Query& query = out->bounds[first + i];
       query.square = unit ? (squares[i] > 0 ? 1 : 0) : squares[i];
       query.usable = query.square <= kLargestSquare;
-      const double gamma = 1.02 * (dim_ + 16.0) * kUnit;
+      const double gamma = 1.02 * (dim_ + 16.0) * kUnit + (narrow ? kNarrowed : 0);
       query.slack = to_float(gamma * (std::sqrt(query.square) * (1 + 0x1p-20) + kFloor));
     }
   }
@@ -136,6 +141,9 @@ BoundedProduct::Rows BoundedProduct::make_rows(std::size_t rows) const {
   out.halves.resize(padded);
   out.norms.resize(padded);
   out.squares.resize(gemm_.rows);
+  constexpr std::size_t kStrip = GemmKernels::kStrip;
+  const std::size_t strips = (dim_ + kStrip - 1) / kStrip * kStrip;
+  if (panel_.narrow_tile != nullptr) out.wide = Bytes(gemm_.rows * strips * sizeof(float));
   return out;
 }
 
@@ -161,7 +169,14 @@ void BoundedProduct::pack_rows(std::size_t n, const RowAt& row_at, Rows* out) co
     for (std::size_t i = 0; i < gemm_.rows; ++i) {
       vectors[i] = first + i < n ? row_at(first + i) : nullptr;
     }
-    pack(source, vectors.data(), gemm_.rows, packed + first * row_size_, out->squares.data());
+    float* const tile = packed + first * row_size_;
+    if (panel_.narrow_tile == nullptr) {
+      pack(source, vectors.data(), gemm_.rows, tile, out->squares.data());
+    } else {
+      auto* const wide = reinterpret_cast<float*>(out->wide.data());
+      pack(source, vectors.data(), gemm_.rows, wide, out->squares.data());
+      panel_.narrow_tile(wide, dim_, tile);
+    }
     for (std::size_t i = 0; i < gemm_.rows; ++i) {
       const double square = unit ? 1 : out->squares[i];
       const bool usable = square <= kLargestSquare;
@@ -177,20 +192,21 @@ void BoundedProduct::pack_rows(std::size_t n, const RowAt& row_at, Rows* out) co
 void BoundedProduct::multiply(const Queries& queries, std::size_t first_panel, std::size_t panels,
                               const Rows& packed, std::size_t rows, float* dots,
                               std::span<const std::byte> next) const {
-  const std::size_t width = panel_.queries, size = width * dim_;
+  const std::size_t width = panel_.queries, size = width * depth_;
   const auto* panel = reinterpret_cast<const float*>(queries.panels.data()) + first_panel * size;
   const auto* tile = reinterpret_cast<const float*>(packed.packed.data());
-  const std::size_t used = padded_rows(rows), most = panel_.strips ? dim_ : kDepth;
-  for (std::size_t at = 0; at < dim_; at += most) {
-    const std::size_t depth = std::min<std::size_t>(most, dim_ - at);
+  const std::size_t used = padded_rows(rows), most = panel_.strips ? depth_ : kDepth;
+  const std::size_t each = bytes_per_vector(type_, panel_.narrow_tile != nullptr ? 2 : 1);
+  const std::size_t after = panel_.by_row ? width : 1;
+  for (std::size_t at = 0; at < depth_; at += most) {
+    const std::size_t depth = std::min<std::size_t>(most, depth_ - at);
     for (std::size_t r = 0; r < used; r += gemm_.rows) {
       const auto soon = next.subspan(next.size() * r / used, next.size() * gemm_.rows / used);
       if (!panel_.strips && at == 0) ask_for(soon);
       for (std::size_t p = 0; p < panels; ++p) {
         panel_.multiply(panel + p * size + at * width, tile + r * row_size_ + at * gemm_.rows, depth,
-                        at != 0, dots + p * width * block_rows_ + r, block_rows_,
-                        p == 0 && !soon.empty() ? Ahead{soon.data(), bytes_per_vector(type_, 1)}
-                                                : Ahead{});
+                        at != 0, dots + p * width * block_rows_ + r * after, block_rows_,
+                        p == 0 && !soon.empty() ? Ahead{soon.data(), each} : Ahead{});
       }
     }
   }

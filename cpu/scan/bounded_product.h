@@ -21,6 +21,11 @@
 // the 16u by which the squared norms are rounded and the two roundings of either order. The
 // 2^-40 make slack·norm at least 2^-104·dim, more than dim products can lose by underflow
 // (2^-126 each even where denormals are flushed).
+// In bfloat16 the operands x", y" are x', y' with a relative error of 2^-8 of each element more, so that
+//   |x"·y" − x'·y'| ≤ (2^-7 + 2^-16) ‖x'‖‖y'‖
+// is added to the slack; their products are exact in float32, and their sum obeys the same γ, of which
+// the 2^-8 more in the norms are within what the slack rounds up. Denormals may be taken for zeros, which
+// loses less than the (2^-7 · 2^-40)‖y'‖ that the slack has at least.
 // Norms above 2^40 could overflow: such a row has half = −∞, such a query offset = −∞,
 // and the test is false for NaN, so they are scored canonically.
 //
@@ -58,19 +63,20 @@ class BoundedProduct {
     bool usable = false;  // its norm is in range
   };
   struct Queries {
-    Bytes panels;  // [panel][element][query of the panel], zeros behind the last query
+    Bytes panels;  // [panel][element, or two][query of the panel], zeros behind the last query
     std::vector<Query> bounds;
   };
   struct Rows {
     Bytes packed;  // tiles of gemm.rows
     std::vector<float> halves, norms;
-    std::vector<double> squares;  // of one group
+    std::vector<double> squares;  // of one tile
+    Bytes wide;                   // a tile before its elements are narrowed
   };
 
   // Makes a product for vectors like those of the samples: the samples choose the centre and the
-  // scales, on which what is proved does not depend. `count`: of queries. Throws std::bad_alloc.
-  BoundedProduct(const GemmKernels& gemm, Distance distance, ElementType type, std::uint32_t dim,
-                 const Vectors& rows, const Vectors& queries, std::size_t count);
+  // scales, on which what is proved does not depend. Throws std::bad_alloc.
+  BoundedProduct(const GemmKernels& gemm, const GemmKernels::Panel& panel, Distance distance,
+                 ElementType type, std::uint32_t dim, const Vectors& rows, const Vectors& queries);
   static bool suits(Distance distance, std::uint32_t dim);
 
   // A part of the vectors, for the samples.
@@ -100,8 +106,9 @@ class BoundedProduct {
                  Rows* out) const;
   void pack_rows(std::span<const std::byte* const> rows, Rows* out) const;
 
-  // dots[query of those panels · block_rows() + row], for padded_rows(rows) rows. Meanwhile memory is
-  // asked for `next`, which is packed next: it would be idle else.
+  // dots[query of those panels · block_rows() + row], for padded_rows(rows) rows; of a panel by row it is
+  // dots[panel · panel_queries() · block_rows() + row · panel_queries() + query]. Meanwhile memory is asked
+  // for `next`, which is packed next: it would be idle else.
   void multiply(const Queries& queries, std::size_t first_panel, std::size_t panels,
                 const Rows& packed, std::size_t rows, float* dots,
                 std::span<const std::byte> next = {}) const;
@@ -123,6 +130,7 @@ class BoundedProduct {
 
  private:
   static constexpr double kUnit = 0x1p-24;  // rounding of float32
+  static constexpr double kNarrowed = 0x1p-7 + 0x1p-15;
 
   template <class RowAt>
   void pack_rows(std::size_t n, const RowAt& row_at, Rows* out) const;
@@ -134,7 +142,8 @@ class BoundedProduct {
   const Distance distance_;
   const ElementType type_;
   const std::uint32_t dim_;
-  std::size_t row_size_ = 0;     // floats of a packed row
+  const std::size_t depth_;      // elements, or pairs of narrowed ones
+  std::size_t row_size_ = 0;     // of a packed row, the same
   std::size_t block_rows_ = 0;   // a multiple of gemm_.rows
   std::size_t panel_group_ = 0;
   std::vector<float> centre_;

@@ -335,7 +335,7 @@ HWY_INLINE void transpose(const float* HWY_RESTRICT from, std::size_t apart, std
 // Each element of a row meets that of all queries of the panel, two to four halves of a vector: rows need no
 // transposing, their products do. A line is asked for with every element of so many rows, since memory
 // answers few questions at a time.
-template <std::size_t kHalves, std::size_t kMostRows>
+template <std::size_t kHalves, std::size_t kMostRows, bool kByRow>
 void multiply_strips(const float* HWY_RESTRICT panel, const float* HWY_RESTRICT tile,
                      std::size_t depth, bool, float* HWY_RESTRICT dots, std::size_t leading,
                      Ahead ahead) {
@@ -378,7 +378,8 @@ void multiply_strips(const float* HWY_RESTRICT panel, const float* HWY_RESTRICT 
         }
       }
     }
-    HWY_ALIGN float out[kAtOnce * kQueries];
+    HWY_ALIGN float block[kAtOnce * kQueries];
+    float* const out = kByRow ? dots + r * kQueries : block;
     HWY_UNROLL(16)
     for (std::size_t j = 0; j < kAtOnce; ++j) {
       HWY_UNROLL(2)
@@ -389,7 +390,7 @@ void multiply_strips(const float* HWY_RESTRICT panel, const float* HWY_RESTRICT 
         hn::StoreU(halves[j], kHalfFloats, out + j * kQueries + kVectors * kLanes);
       }
     }
-    transpose(out, kQueries, kQueries, kAtOnce, dots + r, leading);
+    if constexpr (!kByRow) transpose(block, kQueries, kQueries, kAtOnce, dots + r, leading);
   }
 }
 
@@ -481,15 +482,17 @@ void pack_strips(const PackSource& source, const std::byte* const* vectors, std:
 
 void fill_gemm(ScanKernels& kernels) {
   GemmKernels& gemm = kernels.gemm;
-  gemm.wide = {kWide, false, multiply<kWide>};
-  gemm.narrow = {kNarrow, false, multiply<kNarrow>};
-  gemm.few = {2 * kLanes, true, multiply_strips<4, kMostSums / 2>};
+  gemm.wide = {kWide, false, false, multiply<kWide>};
+  gemm.narrow = {kNarrow, false, false, multiply<kNarrow>};
+  gemm.few = {2 * kLanes, true, false, multiply_strips<4, kMostSums / 2, false>};
 #if HWY_TARGET == HWY_SCALAR
   gemm.between = gemm.few;
 #else
-  gemm.between = {3 * kLanes / 2, true, multiply_strips<3, kMostSums / 2>};
+  gemm.between = {3 * kLanes / 2, true, false, multiply_strips<3, kMostSums / 2, false>};
 #endif
-  gemm.fewer = {kLanes, true, multiply_strips<2, kMostSums>};
+  gemm.fewer = {kLanes, true, false, multiply_strips<2, kMostSums, false>};
+  gemm.few_by_row = {2 * kLanes, true, true, multiply_strips<4, kMostSums / 2, true>};
+  gemm.fewer_by_row = {kLanes, true, true, multiply_strips<2, kMostSums, true>};
   gemm.rows = kRows;
   gemm.pack = pack;
   gemm.pack_strips = pack_strips;

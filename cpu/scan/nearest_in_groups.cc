@@ -73,12 +73,20 @@ class GroupScan {
         gemm_(kernels.gemm),
         scores_(scores),
         out_(out),
-        product_(gemm_, work.distance, work.queries.type, work.queries.dim, sample_of(work.rows),
-                 BoundedProduct::sample_of(work.queries), work.queries.rows),
+        product_(gemm_, gemm_.panel_by_row(work.queries.rows), work.distance, work.queries.type,
+                 work.queries.dim, sample_of(work.rows), BoundedProduct::sample_of(work.queries)),
+        width_(product_.panel_queries()),
         packed_(product_.make_rows(product_.block_rows())),
         dots_(product_.dots_bytes()),
-        found_(product_.block_rows()) {
+        slacks_(product_.panels_of(work.queries.rows) * width_),
+        offsets_(width_),
+        nearest_(width_),
+        found_(product_.block_rows() * width_) {
     product_.pack_queries(work.queries, &queries_);
+    for (std::size_t q = 0; q < work.queries.rows; ++q) {
+      const BoundedProduct::Query& query = queries_.bounds[q];
+      slacks_[q] = query.usable ? query.slack : 0;  // an infinite one would bring near what is no row
+    }
   }
 
   void run() {
@@ -138,45 +146,58 @@ class GroupScan {
   }
 
   void multiply(std::span<const std::byte> next) {
-    const std::size_t queries = work_.queries.rows, panels = product_.panels_of(queries);
+    const std::size_t panels = product_.panels_of(work_.queries.rows);
     float* const dots = reinterpret_cast<float*>(dots_.data());
     for (std::size_t panel = 0; panel < panels; panel += product_.panel_group()) {
       const std::size_t group = std::min(product_.panel_group(), panels - panel);
       product_.multiply(queries_, panel, group, packed_, rows_.size(), dots,
                         panel == 0 ? next : std::span<const std::byte>());
-      const std::size_t first = panel * product_.panel_queries();
-      const std::size_t end = std::min(queries, first + group * product_.panel_queries());
-      for (std::size_t q = first; q < end; ++q) {
-        const float* const of_query = dots + (q - first) * product_.block_rows();
+      for (std::size_t p = 0; p < group; ++p) {
+        const float* const of_panel = dots + p * width_ * product_.block_rows();
         for (const Piece& piece : pieces_) {
-          double& least = out_[piece.group * queries + q];
-          least = std::min(least, nearest(q, of_query, piece));
+          find_nearest((panel + p) * width_, of_panel + piece.first * width_, piece);
         }
       }
     }
   }
 
-  double nearest(std::size_t q, const float* dots, const Piece& piece) {
-    const BoundedProduct::Query& query = queries_.bounds[q];
-    const std::byte* const* const rows = rows_.data() + piece.first;
-    double least = kInfinity;
-    const auto score = [&](std::size_t r) { least = std::min(least, scores_(q, rows[r])); };
-    if (!query.usable || !piece.usable) {
-      for (std::size_t r = 0; r < piece.size && rows[r] != nullptr; ++r) score(r);
-      return least;
-    }
+  // Of the queries of a panel, which begin with the first one.
+  void find_nearest(std::size_t first, const float* dots, const Piece& piece) {
+    const std::size_t queries = std::min(width_, work_.queries.rows - first);
     const float* const halves = packed_.halves.data() + piece.first;
     const float* const norms = packed_.norms.data() + piece.first;
-    LeastTwo near;
-    gemm_.least_two(dots + piece.first, halves, norms, piece.size, query.slack, 0, near);
-    score(near.at);
-    const std::size_t found =
-        gemm_.survivors(dots + piece.first, halves, norms, piece.size, query.slack,
-                        product_.offset(query, least), found_.data());
-    for (std::size_t i = 0; i < found; ++i) {
-      if (found_[i] != near.at) score(found_[i]);
+    const float* const slacks = slacks_.data() + first;
+    double* const leasts = out_ + piece.group * work_.queries.rows + first;
+    if (piece.usable) {
+      gemm_.nearest_rows(dots, halves, norms, piece.size, slacks, width_, nearest_.data());
     }
-    return least;
+    for (std::size_t q = 0; q < width_; ++q) {
+      offsets_[q] = std::numeric_limits<float>::infinity();  // nothing else is near
+      if (q >= queries) continue;
+      const BoundedProduct::Query& query = queries_.bounds[first + q];
+      if (!query.usable || !piece.usable) {
+        score_all(first + q, piece, leasts[q]);
+      } else {
+        score(first + q, piece, nearest_[q], leasts[q]);
+        offsets_[q] = product_.offset(query, leasts[q]);
+      }
+    }
+    if (!piece.usable) return;
+    const std::size_t found = gemm_.near_rows(dots, halves, norms, piece.size, slacks,
+                                              offsets_.data(), width_, found_.data());
+    for (std::size_t i = 0; i < found; ++i) {
+      const std::size_t q = found_[i] % width_, row = found_[i] / width_;
+      if (row != nearest_[q]) score(first + q, piece, row, leasts[q]);
+    }
+  }
+
+  void score(std::size_t query, const Piece& piece, std::size_t row, double& least) const {
+    least = std::min(least, scores_(query, rows_[piece.first + row]));
+  }
+  void score_all(std::size_t query, const Piece& piece, double& least) const {
+    for (std::size_t r = 0; r < piece.size && rows_[piece.first + r] != nullptr; ++r) {
+      score(query, piece, r, least);
+    }
   }
 
   const compute::GroupedRows& work_;
@@ -184,11 +205,15 @@ class GroupScan {
   const Scores& scores_;
   double* const out_;
   const BoundedProduct product_;
+  const std::size_t width_;  // queries of a panel
   BoundedProduct::Queries queries_;
   std::vector<const std::byte*> rows_;  // of the pieces; null: none
   std::vector<Piece> pieces_;
   BoundedProduct::Rows packed_;
   Bytes dots_;
+  std::vector<float> slacks_;   // of all queries
+  std::vector<float> offsets_;  // of those of a panel, as what follows
+  std::vector<std::uint32_t> nearest_;
   std::vector<std::uint32_t> found_;
 };
 

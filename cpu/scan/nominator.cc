@@ -90,9 +90,9 @@ bool Nominator::suits(const compute::Workload& work, std::size_t k, std::size_t 
 Nominator::Nominator(const SearchContext& context, bool keeps)
     : context_(context),
       gemm_(context.kernels.gemm),
-      product_(gemm_, context.work.distance, context.work.queries.type, context.work.queries.dim,
-               sample_rows(context.work), BoundedProduct::sample_of(context.work.queries),
-               context.work.queries.rows) {
+      product_(gemm_, gemm_.panel_for(context.work.queries.rows), context.work.distance,
+               context.work.queries.type, context.work.queries.dim, sample_rows(context.work),
+               BoundedProduct::sample_of(context.work.queries)) {
   const std::size_t k = context_.k;
   deferred_ = k != 0 && (keeps || k <= kLargestDeferredK) && begin_anywhere(context_.work);
   product_.pack_queries(context_.work.queries, &queries_);

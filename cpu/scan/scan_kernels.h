@@ -75,16 +75,24 @@ struct GemmKernels {
     std::size_t queries = 0;
     // A tile is stored [element / kStrip][row][element % kStrip], or else [element][row].
     bool strips = false;
+    // Products are stored [row][query], or else [query][row].
+    bool by_row = false;
     // dots[q * leading + r] (+)= the sum over `depth` elements, q < queries, r < rows. Strips are
-    // multiplied as a whole: nothing is accumulated.
+    // multiplied as a whole: nothing is accumulated. By row it is dots[r * queries + q].
     void (*multiply)(const float* panel, const float* tile, std::size_t depth, bool accumulate,
                      float* dots, std::size_t leading, Ahead ahead) = nullptr;
+    // If not null, two elements in bfloat16 are multiplied in the place of one: these make them of
+    // the strips of a tile, and of a panel, of `dim` elements. An odd last one is paired with zero.
+    void (*narrow_tile)(const float* tile, std::size_t dim, float* to) = nullptr;
+    void (*narrow_panel)(const float* panel, std::size_t dim, float* to) = nullptr;
   };
   // Of as many queries as registers hold sums for, or fewer: many queries share what transposing the
   // rows takes.
   Panel wide, narrow;
   // Of two vectors of queries, of one and a half, or of one, for strips.
   Panel few, between, fewer;
+  // Those whose products are looked at row by row, the nearest of each group of rows.
+  Panel few_by_row, fewer_by_row;
   std::size_t rows = 0;  // of a tile
 
   // Panels of what the queries fill best: places that no query takes are multiplied all the same.
@@ -95,6 +103,10 @@ struct GemmKernels {
     if (queries <= fewer.queries) return fewer;
     if (queries <= kFew) return places(between) < places(few) ? between : few;
     return places(narrow) + places(narrow) / 16 < places(wide) ? narrow : wide;
+  }
+
+  const Panel& panel_by_row(std::size_t queries) const {
+    return queries <= fewer_by_row.queries ? fewer_by_row : few_by_row;
   }
 
   // Packs `width` vectors (null: zeros) as [element][vector], or `rows` of them as strips, and writes
@@ -112,6 +124,15 @@ struct GemmKernels {
   // none of them is NaN.
   void (*least_two)(const float* dots, const float* halves, const float* norms, std::size_t n,
                     float slack, std::uint32_t first, LeastTwo& out) = nullptr;
+
+  // Products of n rows by the `width` queries of a panel by row: the row where each query's halves[r] −
+  // (dot + slacks[q] · norms[r]) is least, and the positions r * width + q where it is offsets[q] above or
+  // less. REQUIRES: none of them is NaN.
+  void (*nearest_rows)(const float* dots, const float* halves, const float* norms, std::size_t n,
+                       const float* slacks, std::size_t width, std::uint32_t* nearest) = nullptr;
+  std::size_t (*near_rows)(const float* dots, const float* halves, const float* norms, std::size_t n,
+                           const float* slacks, const float* offsets, std::size_t width,
+                           std::uint32_t* out) = nullptr;
 
  private:
   static constexpr std::size_t kFew = 64;  // queries; measured: beyond, transposing wins
@@ -132,6 +153,7 @@ TargetFills<ScanKernels> real_fills();
 TargetFills<ScanKernels> integer_fills();
 TargetFills<ScanKernels> screen_fills();
 TargetFills<ScanKernels> gemm_fills();
+TargetFills<ScanKernels> group_fills();  // after those of the product
 
 // The table of the SIMD target in use. Valid for the life of the process.
 const ScanKernels& scan_kernels();
