@@ -62,8 +62,9 @@ class Documents {
   std::int64_t last_key_ = 0;
 };
 
-struct Entry {
-  std::uint32_t document, row;
+// Rows of a document that follow one another in a part.
+struct Run {
+  std::uint32_t document, row, count;
 };
 
 // Calls take(row) for each selected row of a part, ascending.
@@ -86,17 +87,20 @@ class Batch {
   Batch(Distance distance, const MatrixView& queries, double* leasts)
       : distance_(distance), queries_(queries), leasts_(leasts) {}
 
-  void take(const Part& part, std::size_t column, const std::vector<Entry>& entries) {
+  void take(const Part& part, std::size_t column, const std::vector<Run>& runs) {
     added_ += part.vector_bytes(column);
     parts_.push_back(part.vectors(column));
     const MatrixView& vectors = parts_.back().data;
-    for (const Entry& entry : entries) rows_.push_back({entry.document, vectors.row(entry.row)});
-    if (rows_.size() >= kMostRows || added_ >= most_added_) run();
+    for (const Run& run : runs) {
+      rows_.push_back({run.document, run.count, vectors.row(run.row)});
+      count_ += run.count;
+    }
+    if (count_ >= kMostRows || added_ >= most_added_) run();
   }
 
   // leasts[document * queries.rows + q] becomes the least of itself and of these rows' distances.
   void run() {
-    const auto before = [](const Row& a, const Row& b) { return a.document < b.document; };
+    const auto before = [](const Rows& a, const Rows& b) { return a.document < b.document; };
     if (!std::is_sorted(rows_.begin(), rows_.end(), before)) {
       interruptible_sort(rows_.begin(), rows_.end(), before);
     }
@@ -106,26 +110,27 @@ class Batch {
     });
     rows_.clear();
     parts_.clear();
-    added_ = 0;
+    count_ = added_ = 0;
   }
 
  private:
-  struct Row {
-    std::uint32_t document;
-    const std::byte* vector;
+  struct Rows {
+    std::uint32_t document, count;
+    const std::byte* first;  // vector
   };
 
-  // Ranges of rows that threads take, nearly alike; each has the whole of its documents.
+  // Ranges of rows_ that threads take, nearly alike; each has the whole of its documents.
   std::vector<std::size_t> chunk_ends() const {
     std::vector<std::size_t> chunks;
-    const std::size_t count = std::max<std::size_t>(rows_.size() / kRowsOfChunk, 1);
-    const std::size_t size = (rows_.size() + count - 1) / count;
-    std::size_t begin = 0;
-    for (std::size_t i = 1; i <= rows_.size(); ++i) {
-      const bool whole = i == rows_.size() || rows_[i].document != rows_[i - 1].document;
-      if (!whole || (i - begin < size && i < rows_.size())) continue;
-      chunks.push_back(i);
-      begin = i;
+    const std::size_t count = std::max<std::size_t>(count_ / kRowsOfChunk, 1);
+    const std::size_t size = (count_ + count - 1) / count;
+    std::size_t taken = 0;
+    for (std::size_t i = 0; i < rows_.size(); ++i) {
+      taken += rows_[i].count;
+      const bool last = i + 1 == rows_.size();
+      if (!last && (taken < size || rows_[i + 1].document == rows_[i].document)) continue;
+      chunks.push_back(i + 1);
+      taken = 0;
     }
     return chunks;
   }
@@ -137,7 +142,10 @@ class Batch {
         documents.push_back(rows_[i].document);
         ends.push_back(0);
       }
-      vectors.push_back(rows_[i].vector);
+      const std::byte* vector = rows_[i].first;
+      for (std::uint32_t r = 0; r < rows_[i].count; ++r, vector += queries_.stride()) {
+        vectors.push_back(vector);
+      }
       ends.back() = static_cast<std::uint32_t>(vectors.size());
     }
     std::vector<double> found(documents.size() * queries_.rows);
@@ -155,7 +163,8 @@ class Batch {
   const Distance distance_;
   const MatrixView queries_;
   double* const leasts_;
-  std::vector<Row> rows_;
+  std::vector<Rows> rows_;
+  std::size_t count_ = 0;  // rows of those
   std::vector<Part::Vectors> parts_;
   std::size_t added_ = 0;  // bytes that may not have been in memory before
   // Rows of many parts are few batches: threads share each.
@@ -166,7 +175,7 @@ class Batch {
 class Search {
  public:
   Search(const View& view, const SearchRequest& search, const DocumentRequest& request)
-      : view_(view), search_(search), request_(request), entries_(view.parts()) {}
+      : view_(view), search_(search), request_(request), runs_(view.parts()) {}
 
   // Takes part: `rows`, and those of them that are also in `others`, unless that is null.
   void collect(const Selection& rows, const Selection* others) {
@@ -200,14 +209,21 @@ class Search {
     if (names == nullptr) return;
     const Part::Vectors vectors = part.vectors(search_.column);
     if (vectors.all_null) return;
-    std::vector<Entry>& entries = entries_[number];
+    std::vector<Run>& runs = runs_[number];
     SparsePoll poll;
     each_selected(others != nullptr ? *others : rows, part.rows(), [&](std::uint32_t row) {
       poll();
       if ((others != nullptr && !rows.test(row)) || names->is_null(row)) return;
       if (vectors.present != nullptr && !vectors.present->test(row)) return;
       if (!presence({number, row})) return;
-      entries.push_back({documents_.number(*names, row), row});
+      const std::uint32_t document = documents_.number(*names, row);
+      if (!runs.empty() && runs.back().document == document &&
+          runs.back().row + runs.back().count == row) {
+        ++runs.back().count;
+      } else {
+        runs.push_back({document, row, 1});
+      }
+      ++rows_;
     });
   }
 
@@ -217,13 +233,13 @@ class Search {
     std::vector<double> leasts(scores.size() * queries.rows,
                                std::numeric_limits<double>::infinity());
     Batch batch(search_.distance, queries, leasts.data());
-    for (std::size_t i = 0; i < entries_.size(); ++i) {
-      if (entries_[i].empty()) continue;
+    for (std::size_t i = 0; i < runs_.size(); ++i) {
+      if (runs_[i].empty()) continue;
       poll_interruption();
-      batch.take(view_.part(i), search_.column, entries_[i]);
-      if (search_.report != nullptr) search_.report->rows += entries_[i].size() * queries.rows;
+      batch.take(view_.part(i), search_.column, runs_[i]);
     }
     batch.run();
+    if (search_.report != nullptr) search_.report->rows += rows_ * queries.rows;
     const double self = info(search_.distance).norms ? 1 : 0;
     SparsePoll poll;
     for (std::size_t d = 0; d < scores.size(); ++d) {
@@ -262,7 +278,8 @@ class Search {
   const SearchRequest& search_;
   const DocumentRequest& request_;
   Documents documents_;
-  std::vector<std::vector<Entry>> entries_;  // of each part
+  std::vector<std::vector<Run>> runs_;  // of each part
+  std::uint64_t rows_ = 0;              // of all
 };
 
 // The names of the documents of the rows that are nearest to each of the query's vectors.
