@@ -44,6 +44,18 @@ std::string path_of(const void* code);
 void keep_loaded(const void* code);
 // Opens a library for good. Null: `why` says what the system says.
 void* open_library(const std::string& path, std::string& why);
+// The same of the first of these paths under which there is one. Null: `why` has what the system says of
+// each.
+inline void* open_first_library(std::span<const std::string> paths, std::string& why) {
+  std::string all;
+  for (const std::string& path : paths) {
+    if (void* const library = open_library(path, why); library != nullptr) return library;
+    // Not every system names the path.
+    all += (all.empty() ? "" : "; ") + (why.find(path) == std::string::npos ? path + ": " : "") + why;
+  }
+  why = all;
+  return nullptr;
+}
 void* symbol(void* library, const char* name);  // null: there is none
 
 // Opens a regular file to be read; `size` is its length. What is no regular file has no end to

@@ -16,8 +16,13 @@ ctest --test-dir "$build" --output-on-failure --timeout 1200 --parallel "${TEST_
 tests=$?
 
 # The ways of multiplying that this GPU would not choose, and what only whole processes show.
-for product in warps small-warps; do
+for product in warps small-warps cublas; do
   echo "== product by $product"
+  if [ "$product" = cublas ] && ! python3 -c 'import ctypes, os
+ctypes.CDLL(os.environ.get("WARPLITE_CUBLAS") or "libcublas.so.13")'; then
+    echo "skipped: there is no cuBLAS library; LD_LIBRARY_PATH or WARPLITE_CUBLAS can say where it is"
+    continue
+  fi
   WARPLITE_GPU_PRODUCT=$product "$build/tests/warplite_tests" -tc='devices*' || tests=1
 done
 echo "== metric indexes wherever they can be used"

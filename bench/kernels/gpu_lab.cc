@@ -1,9 +1,11 @@
 // Times searches on a GPU, inside the engine: rows resident, queries and results in host memory.
-// Every case is also answered by the CPU for some of its queries and compared, row for row.
+// Every case is also answered by the CPU for some of its queries and compared, row for row. Where cuBLAS's
+// library is found, batches are timed by its product as well.
 //
 //   gpu_lab PLUGIN [--base FILE.bvecs] [--only SUBSTRING] [--rounds N]
 //
 // Rows: lab_rows.h. Prints one JSON line per case.
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <random>
@@ -28,6 +30,7 @@ struct Lab {
   Options options;
   Device& gpu;
   Device& cpu;
+  std::string product;  // what names of cases end in
   bool all_equal = true;
 
   void report(const std::string& name, const Timing& timing, const std::string& equal) {
@@ -36,9 +39,10 @@ struct Lab {
     std::fflush(stdout);
   }
 
-  void nearest(const std::string& name, const Table& table, const std::vector<float>& queries,
+  void nearest(const std::string& title, const Table& table, const std::vector<float>& queries,
                std::size_t count, std::size_t k, Distance distance = Distance::kL2,
                int one_in = 0) {
+    const std::string name = title + product;
     if (name.find(options.only) == std::string::npos) return;
     Workload work;
     work.distance = distance;
@@ -102,28 +106,68 @@ struct Lab {
   }
 };
 
-void run_table(Lab& lab, const std::string& name, const Patterns& patterns, std::size_t rows,
-               Noise noise, bool full) {
-  Table table{patterns.dim, make_rows(patterns, rows, noise, 1), {}, {}, {}};
-  const Clock::time_point begin = Clock::now();
-  place(table, lab.gpu, lab.cpu);
-  std::fprintf(stderr, "%s: placed in %.0f ms\n", name.c_str(), milliseconds_since(begin));
-  const std::vector<float> queries = make_rows(patterns, 10000, noise, 2);
-  lab.nearest(name + ", 1 query", table, queries, 1, 10);
+void run_batches(Lab& lab, const std::string& name, const Table& table,
+                 const std::vector<float>& queries, bool full) {
   if (full) {
-    for (std::size_t n : {2, 4, 8, 32, 64, 256, 1000}) {
+    for (std::size_t n : {8, 32, 64, 256, 1000}) {
       lab.nearest(name + ", " + std::to_string(n) + " queries", table, queries, n, 10);
     }
-    lab.nearest(name + ", 1 query, k=100", table, queries, 1, 100);
-    lab.nearest(name + ", 1 query, 1 in 10 lives", table, queries, 1, 10, Distance::kL2, 10);
     lab.nearest(name + ", 256 queries, 1 in 10 lives", table, queries, 256, 10, Distance::kL2, 10);
-    lab.nearest(name + ", 1 query, k=100000", table, queries, 1, 100000);
     lab.nearest(name + ", 10000 queries, k=100", table, queries, 10000, 100);
     lab.nearest(name + ", 10000 queries, cosine", table, queries, 10000, 10, Distance::kCosine);
     lab.nearest(name + ", 10000 queries, ip", table, queries, 10000, 10, Distance::kInnerProduct);
-    lab.nearest(name + ", 4 queries, l1", table, queries, 4, 10, Distance::kL1);
   }
   lab.nearest(name + ", 10000 queries", table, queries, 10000, 10);
+}
+
+void run_few(Lab& lab, const std::string& name, const Table& table, const std::vector<float>& queries) {
+  for (std::size_t n : {2, 4}) {
+    lab.nearest(name + ", " + std::to_string(n) + " queries", table, queries, n, 10);
+  }
+  lab.nearest(name + ", 1 query, k=100", table, queries, 1, 100);
+  lab.nearest(name + ", 1 query, 1 in 10 lives", table, queries, 1, 10, Distance::kL2, 10);
+  lab.nearest(name + ", 1 query, k=100000", table, queries, 1, 100000);
+  lab.nearest(name + ", 4 queries, l1", table, queries, 4, 10, Distance::kL1);
+}
+
+void run_table(std::vector<Lab>& labs, const std::string& name, const Patterns& patterns, std::size_t rows,
+               Noise noise, bool full) {
+  Table table{patterns.dim, make_rows(patterns, rows, noise, 1), {}, {}, {}};
+  const std::vector<float> queries = make_rows(patterns, 10000, noise, 2);
+  for (Lab& lab : labs) {
+    table.gpu.clear();
+    table.cpu.clear();
+    table.buffers.clear();
+    const Clock::time_point begin = Clock::now();
+    place(table, lab.gpu, lab.cpu);
+    std::fprintf(stderr, "%s%s: placed in %.0f ms\n", name.c_str(), lab.product.c_str(),
+                 milliseconds_since(begin));
+    if (lab.product.empty()) {
+      lab.nearest(name + ", 1 query", table, queries, 1, 10);
+      if (full) run_few(lab, name, table, queries);
+    }
+    run_batches(lab, name, table, queries, full);
+  }
+}
+
+// The same GPU once more, which multiplies by cuBLAS; null where that does not work. A GPU looks at the
+// environment with its first batch.
+Device* open_cublas(const std::string& plugin) {
+  ::setenv("WARPLITE_GPU_PRODUCT", "cublas", 1);
+  Device& gpu = open_gpu(plugin);
+  Table table{32, std::vector<float>(std::size_t{1024} * 32), {}, {}, {}};
+  const auto cpu = cpu::make_cpu_device();
+  place(table, gpu, *cpu);
+  Workload work;
+  work.queries = {reinterpret_cast<const std::byte*>(table.rows.data()), 64, table.dim,
+                  ElementType::kFloat32};
+  work.blocks = table.gpu;
+  HitTable found(work.queries.rows, 1);
+  const Status status = gpu.nearest(work, found);
+  ::unsetenv("WARPLITE_GPU_PRODUCT");
+  if (status.ok()) return &gpu;
+  std::fprintf(stderr, "not by cuBLAS: %s\n", status.message.c_str());
+  return nullptr;
 }
 
 }  // namespace
@@ -140,11 +184,16 @@ int main(int argc, char** argv) {
   Device& gpu = open_gpu(options.plugin);
   const auto cpu = cpu::make_cpu_device();
   std::fprintf(stderr, "%s\n", gpu.describe().description.c_str());
-  Lab lab{options, gpu, *cpu};
+  std::vector<Lab> labs{{options, gpu, *cpu, ""}};
+  if (std::getenv("WARPLITE_GPU_PRODUCT") == nullptr) {
+    if (Device* const device = open_cublas(options.plugin); device != nullptr) {
+      labs.push_back({options, *device, *cpu, ", cublas"});
+    }
+  }
   const Patterns sift = options.base.empty() ? make_patterns(128) : read_bvecs(options.base);
-  run_table(lab, "1M x 128", sift, 1000000, Noise::kInteger, true);
-  run_table(lab, "1M x 128 real", sift, 1000000, Noise::kReal, false);
-  run_table(lab, "1M x 768", make_patterns(768), 1000000, Noise::kReal, false);
-  run_table(lab, "10M x 96", make_patterns(96), 10000000, Noise::kReal, false);
-  return lab.all_equal ? 0 : 1;
+  run_table(labs, "1M x 128", sift, 1000000, Noise::kInteger, true);
+  run_table(labs, "1M x 128 real", sift, 1000000, Noise::kReal, false);
+  run_table(labs, "1M x 768", make_patterns(768), 1000000, Noise::kReal, false);
+  run_table(labs, "10M x 96", make_patterns(96), 10000000, Noise::kReal, false);
+  return std::all_of(labs.begin(), labs.end(), [](const Lab& lab) { return lab.all_equal; }) ? 0 : 1;
 }

@@ -21,6 +21,8 @@ constexpr std::size_t kMostK = 512;
 constexpr std::uint32_t kGrowth = 8;
 // Multiply-adds that take about 10 ms: between launches of so many an interrupt is seen.
 constexpr double kLaunchWork = 2e12;
+// As many as are done while a sum of cuBLAS's is written and read.
+constexpr std::uint32_t kSumWork = 512;
 constexpr std::uint32_t kRoomForTies = 32;
 // Where one row is wanted, the least of fewer leaves few for the next phase, and the first keeps every row,
 // which takes longer than to multiply it.
@@ -78,7 +80,8 @@ std::uint32_t round_up(std::size_t value, std::uint32_t unit) {
 
 // Says what some queries have in scratch memory; `raw` comes from the host.
 struct GroupPieces {
-  std::size_t queries, tile_queries, stride, padded, padded_halves, capacity, extra_bytes;
+  std::size_t queries, tile_queries, stride, padded, padded_halves, capacity, extra_bytes,
+      product_bytes;
   Plan plan{};
   Slot<std::byte> raw{plan, queries * stride};
   Plan sent = plan;
@@ -93,19 +96,21 @@ struct GroupPieces {
   Slot<float2> bounds{plan, queries * capacity};
   Slot<std::uint32_t> ordinals{plan, queries * capacity};
   Slot<std::byte> extra{plan, extra_bytes};
+  Slot<std::byte> product{plan, product_bytes};
 };
 
 }  // namespace
 
 bool BatchSearch::serves(const Gpu& gpu, const compute::Workload& work, std::size_t k) {
   return info(work.distance).product && k <= kMostK && !work.has_after && work.range.unbounded() &&
-         can_nominate(gpu.capability(), gpu.shared_memory(), work.queries.dim);
+         product_for(gpu, work.queries.dim) != ProductKind::kNone;
 }
 
 bool BatchSearch::suits(const Gpu& gpu, const compute::Workload& work, std::size_t k,
                         std::uint32_t rows) {
-  return serves(gpu, work, k) && rows >= kLeastRows &&
-         work.queries.rows >= (rows < kManyRows ? kLeastQueries : kLeastOfMany);
+  return rows >= kLeastRows && work.queries.rows >= (rows < kManyRows ? kLeastQueries : kLeastOfMany) &&
+         serves(gpu, work, k) &&
+         work.queries.rows >= least_queries(gpu, work.queries.type, work.queries.dim);
 }
 
 std::vector<std::uint32_t> BatchSearch::nearest(compute::HitTable& best) {
@@ -131,8 +136,7 @@ bool BatchSearch::nearest_into(std::size_t k, std::uint32_t room, Candidate* out
 
 template <typename Finish>
 bool BatchSearch::nominate(std::size_t k, const Finish& finish) {
-  shape_ = tile_shape(gpu_.capability(), gpu_.shared_memory(), work_.queries.dim,
-                      static_cast<std::uint32_t>(work_.queries.rows));
+  shape_ = tile_shape(gpu_, work_.queries.dim, static_cast<std::uint32_t>(work_.queries.rows));
   if (!make_tiles()) return false;
   const std::uint32_t capacity = capacity_for(k);
   for_groups(capacity * std::size_t{12} + work_.queries.dim * std::size_t{16},
@@ -299,8 +303,11 @@ Nominate BatchSearch::start_group(std::size_t first, std::size_t count, std::siz
   const MatrixView& all = work_.queries;
   const auto queries = static_cast<std::uint32_t>(count);
   const std::uint32_t tile_queries = round_up(count, shape_.queries);
+  const ProductKind product = product_for(gpu_, all.dim);
+  const bool by_blas = product == ProductKind::kBlas;
   const GroupPieces at{count, tile_queries, all.stride(), padded_query(all.type, all.dim),
-                       padded_elements(all.dim), capacity, extra.size()};
+                       padded_elements(all.dim), capacity, extra.size(),
+                       by_blas ? blas_scratch_bytes(all.dim, tile_queries) : 0};
   const Arena arena = lane_.scratch(at.plan);
   extra_ = Arena(arena[at.extra]);
 
@@ -309,7 +316,9 @@ Nominate BatchSearch::start_group(std::size_t first, std::size_t count, std::siz
   work.dim = all.dim;
   work.shape = shape_;
   work.multiprocessors = gpu_.multiprocessors();
-  work.capability = gpu_.capability();
+  work.product = product;
+  work.blas = by_blas ? &lane_.blas() : nullptr;
+  work.scratch = arena[at.product];
   work.prepared = {arena[at.real],   arena.bytes(at.real), arena[at.squares],  arena[at.halves],
                    arena[at.norms],  arena[at.residuals],  arena[at.extremes]};
   work.nominees = {queries,          static_cast<std::uint32_t>(k), capacity, arena[at.limits],
@@ -345,7 +354,8 @@ void BatchSearch::rescore(const Nominate& work, std::size_t first, compute::HitT
 }
 
 std::uint32_t BatchSearch::most_tiles(const Nominate& work) const {
-  const double tile_work = static_cast<double>(shape_.rows) * padded_elements(work.dim) *
+  const std::uint32_t sum_work = padded_elements(work.dim) + (work.blas == nullptr ? 0 : kSumWork);
+  const double tile_work = static_cast<double>(shape_.rows) * sum_work *
                            round_up(work.nominees.queries, shape_.queries);
   return static_cast<std::uint32_t>(std::clamp(kLaunchWork / tile_work, 1.0, 1e9));
 }

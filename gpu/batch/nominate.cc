@@ -2,45 +2,60 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <string>
 #include <string_view>
 
 #include "gpu/batch/nominate_kernels.h"
+#include "gpu/runtime/lane.h"
 
 namespace warplite::gpu {
 namespace {
 
-// WARPLITE_GPU_PRODUCT=warps or small-warps: the product by single warps, and that in small tiles,
-// on GPUs that have better, so that every way can be tested and measured.
-enum class Product { kBest, kWarps, kSmallWarps };
-
-Product wanted_product() {
-  static const Product wanted = [] {
+// What WARPLITE_GPU_PRODUCT says when a GPU is first asked, so that one process can compare products by
+// opening it twice. kNone: the best.
+struct Wanted {
+  ProductKind product = ProductKind::kNone;
+  Wanted() {
     const char* value = std::getenv("WARPLITE_GPU_PRODUCT");
     const std::string_view name = value == nullptr ? "" : value;
-    if (name == "warps") return Product::kWarps;
-    return name == "small-warps" ? Product::kSmallWarps : Product::kBest;
-  }();
-  return wanted;
-}
+    if (name == "warps") product = ProductKind::kWarps;
+    if (name == "small-warps") product = ProductKind::kSmallWarps;
+    if (name == "cublas") product = ProductKind::kBlas;
+  }
+};
 
-bool multiplies_by_groups(int capability) {
-  return wanted_product() == Product::kBest && groups_are_built() && capability == 90;
-}
+ProductKind wanted_product(const Gpu& gpu) { return gpu.derived().of<Wanted>().product; }
 
 }  // namespace
 
-bool can_nominate(int capability, std::size_t shared_memory, std::uint32_t dim) {
-  return multiplies_by_groups(capability) ||
-         (capability >= 80 && shared_memory >= warps_shared_memory(kSmallTile, dim));
+ProductKind product_for(const Gpu& gpu, std::uint32_t dim) {
+  const ProductKind wanted = wanted_product(gpu);
+  std::string why;
+  if (wanted == ProductKind::kBlas) {
+    if (blas_works(why)) return ProductKind::kBlas;
+    throw Error(ErrorKind::kUnsupported, "WARPLITE_GPU_PRODUCT=cublas: " + why);
+  }
+  const int capability = gpu.capability();
+  if (wanted == ProductKind::kNone && groups_are_built() && capability == 90) return ProductKind::kGroups;
+  if (capability >= 80 && gpu.shared_memory() >= warps_shared_memory(kSmallTile, dim)) {
+    return wanted == ProductKind::kSmallWarps ? ProductKind::kSmallWarps : ProductKind::kWarps;
+  }
+  return blas_works(why) ? ProductKind::kBlas : ProductKind::kNone;
 }
 
-TileShape tile_shape(int capability, std::size_t shared_memory, std::uint32_t dim,
-                     std::uint32_t queries) {
-  if (multiplies_by_groups(capability)) {
-    return queries <= kFewQueries.queries ? kFewQueries : kManyQueries;
-  }
-  const bool small = queries <= kSmallTile.queries || wanted_product() == Product::kSmallWarps ||
-                     shared_memory < warps_shared_memory(kManyQueries, dim);
+// Bytes decide, where four queries share a pass over the rows. The product reads rows in half precision, writes
+// them dense and reads them again, 6 bytes an element, and writes and reads 4 of each sum; so it is even with
+// n / 4 passes of an element's bytes when n is 24 over these bytes, or a few more.
+std::size_t least_queries(const Gpu& gpu, ElementType type, std::uint32_t dim) {
+  if (wanted_product(gpu) == ProductKind::kBlas || product_for(gpu, dim) != ProductKind::kBlas) return 0;
+  return std::size_t{32} * dim / bytes_per_vector(type, dim);
+}
+
+TileShape tile_shape(const Gpu& gpu, std::uint32_t dim, std::uint32_t queries) {
+  const ProductKind product = product_for(gpu, dim);
+  if (product == ProductKind::kGroups) return queries <= kFewQueries.queries ? kFewQueries : kManyQueries;
+  const bool small = queries <= kSmallTile.queries || product != ProductKind::kWarps ||
+                     gpu.shared_memory() < warps_shared_memory(kManyQueries, dim);
   return small ? kSmallTile : kManyQueries;
 }
 
@@ -61,10 +76,10 @@ unsigned choose_splits(unsigned query_tiles, unsigned tiles, unsigned multiproce
 }
 
 void launch_nominate(const Nominate& work, cudaStream_t stream) {
-  if (multiplies_by_groups(work.capability)) {
-    launch_groups(work, stream);
-  } else {
-    launch_warps(work, stream);
+  switch (work.product) {
+    case ProductKind::kGroups: return launch_groups(work, stream);
+    case ProductKind::kBlas: return launch_blas(work, stream);
+    default: return launch_warps(work, stream);
   }
 }
 

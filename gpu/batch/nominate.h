@@ -22,6 +22,9 @@
 
 namespace warplite::gpu {
 
+class Blas;
+class Gpu;
+
 // Rows multiplied together.
 struct RowTile {
   const std::uint16_t* rows;
@@ -55,6 +58,10 @@ inline constexpr std::uint32_t kCapacities[] = {2048, 4096, 8192};
 // The first phase keeps every row it sees; its rows may not exceed the least capacity.
 inline constexpr std::uint32_t kFirstRows = 2048;
 
+// How queries and rows are multiplied: by groups of warps or by single warps, tensor cores' sums being looked
+// at where they are; or by cuBLAS, whose sums are written and read.
+enum class ProductKind : std::uint8_t { kNone, kGroups, kWarps, kSmallWarps, kBlas };
+
 struct Nominate {
   Distance distance;
   std::uint32_t dim;
@@ -65,13 +72,21 @@ struct Nominate {
   PreparedQueries prepared;
   Nominees nominees;
   unsigned multiprocessors;
-  int capability;
+  ProductKind product;
+  // Of cuBLAS alone.
+  Blas* blas;
+  std::byte* scratch;          // of blas_scratch_bytes()
 };
 
-// Says whether a GPU of this kind runs it.
-bool can_nominate(int capability, std::size_t shared_memory, std::uint32_t dim);
-TileShape tile_shape(int capability, std::size_t shared_memory, std::uint32_t dim,
-                     std::uint32_t queries);
+// Returns what serves a GPU best, or what WARPLITE_GPU_PRODUCT names: warps or small-warps (in small tiles, on
+// GPUs that have better), cublas. kNone: nothing does. Throws where cublas is named and does not work.
+ProductKind product_for(const Gpu& gpu, std::uint32_t dim);
+// Returns the least number of queries for which cuBLAS takes less time than passes over the rows; 0 where the
+// product is one of ours, or cuBLAS was named.
+std::size_t least_queries(const Gpu& gpu, ElementType type, std::uint32_t dim);
+// As product_for() says.
+TileShape tile_shape(const Gpu& gpu, std::uint32_t dim, std::uint32_t queries);
+std::size_t blas_scratch_bytes(std::uint32_t dim, std::uint32_t tile_queries);
 
 // `first_rows`: slots that the first phase fills.
 void launch_start(const Nominees& nominees, const float* norms, std::uint32_t tile_queries,

@@ -1,4 +1,4 @@
-// Both ways of multiplying share this: the bounds of a row's score, and what is done with a tile's
+// All ways of multiplying share this: the bounds of a row's score, and what is done with a tile's
 // sums once they are there.
 #pragma once
 
@@ -25,7 +25,9 @@ struct QueryExtremes {
 
 __device__ inline QueryExtremes load_extremes(const float* extremes, std::uint32_t dim) {
   // Tensor cores add the products of at least four elements at a time to the accumulator, and cut
-  // off below the last of 24 bits: at most 1.5 · 2^-23 · dim of Σ|xᵢyᵢ| ≤ ‖x‖‖y‖ in all.
+  // off below the last of 24 bits: at most 1.5 · 2^-23 · dim of Σ|xᵢyᵢ| ≤ ‖x‖‖y‖ in all. That is so whatever
+  // the order: in steps of n elements dim/n sums are off by n + 1 times 2^-23 of what no partial sum exceeds,
+  // and sums of parts that were made apart, as cuBLAS may, are fewer than steps, off by 2^-24 each.
   const float gamma = static_cast<float>(dim) * 0x1p-22f, norm = extremes[1];
   // A canonical sum of squares is off by (dim/16 + 8) parts in 2^53 of at most 2(‖x‖² + ‖y‖²); and
   // some of what follows may be below float32's range.

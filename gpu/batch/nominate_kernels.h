@@ -1,4 +1,4 @@
-// The two ways of multiplying that launch_nominate() chooses from.
+// The ways of multiplying that launch_nominate() chooses from.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -18,5 +18,8 @@ void launch_warps(const Nominate& work, cudaStream_t stream);
 // nominate_groups.cu
 bool groups_are_built();
 void launch_groups(const Nominate& work, cudaStream_t stream);
+
+// nominate_blas.cu
+void launch_blas(const Nominate& work, cudaStream_t stream);
 
 }  // namespace warplite::gpu

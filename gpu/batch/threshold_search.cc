@@ -30,13 +30,13 @@ bool ThresholdSearch::suits(const Gpu& gpu, const compute::Workload& work, std::
   return info(work.distance).product && work.sample.size() >= k &&
          work.queries.rows >= kLeastQueries && rows.rows() >= kLeastRows && !work.has_after &&
          work.range.unbounded() &&
-         can_nominate(gpu.capability(), gpu.shared_memory(), work.queries.dim);
+         product_for(gpu, work.queries.dim) != ProductKind::kNone &&
+         work.queries.rows >= least_queries(gpu, work.queries.type, work.queries.dim);
 }
 
 std::vector<std::uint32_t> ThresholdSearch::nearest(compute::HitTable& best) {
   Queries lost;
-  shape_ = tile_shape(gpu_.capability(), gpu_.shared_memory(), work_.queries.dim,
-                      static_cast<std::uint32_t>(work_.queries.rows));
+  shape_ = tile_shape(gpu_, work_.queries.dim, static_cast<std::uint32_t>(work_.queries.rows));
   if (!make_tiles()) {
     lost.resize(work_.queries.rows);
     std::iota(lost.begin(), lost.end(), 0u);

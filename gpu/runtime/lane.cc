@@ -40,6 +40,11 @@ void ask(compute::Cancellation* cancellation) {
   }
 }
 
+Blas& Lane::blas() {
+  if (blas_ == nullptr) blas_ = std::make_unique<Blas>(stream_);
+  return *blas_;
+}
+
 void Lane::wait(compute::Cancellation* cancellation) {
   using Clock = std::chrono::steady_clock;
   const Clock::time_point begin = Clock::now();

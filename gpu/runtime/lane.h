@@ -14,6 +14,7 @@
 #include "compute/ops.h"
 #include "core/process/derived_store.h"
 #include "gpu/runtime/arena.h"
+#include "gpu/runtime/blas.h"
 #include "gpu/runtime/cuda_raii.h"
 
 namespace warplite::gpu {
@@ -46,6 +47,9 @@ class Lane {
     return incoming(plan)[all];
   }
 
+  // cuBLAS on the stream. REQUIRES: blas_works().
+  Blas& blas();
+
   // Waits for all work on the stream. Throws Error{kInterrupted} when cancelled; the work that was
   // launched ends first, so launch no more at a time than a few milliseconds of it.
   void wait(compute::Cancellation* cancellation);
@@ -62,6 +66,7 @@ class Lane {
   Stream stream_;
   DeviceBytes scratch_, table_;
   PinnedBytes outgoing_table_, outgoing_, incoming_;
+  std::unique_ptr<Blas> blas_;  // once it was wanted: making one takes longer than a search
 };
 
 // A CUDA device. Constructed with it as the thread's current device; calls into CUDA are made while a

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "compute/devices/plugin.h"
+#include "core/system.h"
 
 namespace warplite::compute {
 namespace {
@@ -33,6 +34,16 @@ TEST_CASE("a plug-in is looked for beside the library, or where the environment 
   ::setenv("WARPLITE_TEST_PLUGIN", "/elsewhere/other.so", 1);
   CHECK(plugin_path("WARPLITE_TEST_PLUGIN", "plugin.so") == "/elsewhere/other.so");
   ::unsetenv("WARPLITE_TEST_PLUGIN");
+}
+
+TEST_CASE("a library has several names, and what was looked for is said when none is there") {
+  const std::string nowhere[] = {"/nowhere/one.so", "no-such-library.so.13"};
+  std::string why;
+  CHECK(os::open_first_library(nowhere, why) == nullptr);
+  for (const std::string& path : nowhere) CHECK(why.find(path) != std::string::npos);
+  const std::string there[] = {nowhere[0], WARPLITE_EXTENSION};
+  CHECK(os::open_first_library(there, why) != nullptr);
+  CHECK(os::open_first_library({}, why) == nullptr);
 }
 
 TEST_CASE("an ABI names the release and the compiler") {

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """What a GPU does to a whole process: it starts in the background, it is lost, searches are
-interrupted, memory stays where it is after 10,000 of them, several GPUs share the work.
+interrupted, memory stays where it is after 10,000 of them, several GPUs share the work, a
+library of products is missing.
 
     tests/gpu/process_test.py EXTENSION [SCENARIO]
 
@@ -26,6 +27,8 @@ ROWS = 400000
 SEARCH = 'SELECT rowid, distance FROM t WHERE e MATCH ? AND k = 10'
 JOIN = ("SELECT query_id, rowid, distance FROM "
         "warp_knn_join('t', '%s', 'SELECT id, v FROM q', %d) ORDER BY 1, 3, 2")
+INSISTING_JOIN = """SELECT query_id, rowid FROM
+    warp_knn_join('t', 'e', 'SELECT id, v FROM q', 10, '{"device": "gpu"}')"""
 
 tally = Tally()
 
@@ -261,7 +264,23 @@ def ends(db):
         tally.check(not any(codes), f'{thread} thread: ended with {sorted(set(codes))}')
 
 
-SCENARIOS = {f.__name__: f for f in (start, ends, soak, interrupt, several, lost)}
+def product(db):
+    """cuBLAS that is asked for and not there: a batch says what was looked for, one query needs none."""
+    os.environ.update(WARPLITE_GPU_PRODUCT='cublas', WARPLITE_CUBLAS='/nowhere/libcublas.so')
+    device(db, 'gpu')
+    try:
+        db.execute(INSISTING_JOIN).fetchall()
+        said = 'an answer'
+    except sqlite3.Error as error:
+        said = str(error)
+    print(said)
+    tally.check('cuBLAS' in said and '/nowhere/libcublas.so' in said, 'came: ' + said)
+    question = next(vectors(1, 8))
+    tally.check(db.execute(SEARCH, (question,)).fetchall() == on_cpu(db, SEARCH, question), 'one query')
+    tally.check(state(db)[1] == 1, 'warp_devices() says %s' % (state(db),))
+
+
+SCENARIOS = {f.__name__: f for f in (start, ends, soak, interrupt, several, product, lost)}
 
 
 def main():
