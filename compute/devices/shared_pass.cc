@@ -149,7 +149,6 @@ bool SharedPass::rows_differ() const {
 }
 
 void SharedPass::unite() {
-  std::vector<std::uint64_t> live_rows;
   if (own_rows_) {
     members_.front()->keep_rows();
     blocks_.assign(work_.blocks.begin(), work_.blocks.end());

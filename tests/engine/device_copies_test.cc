@@ -255,11 +255,12 @@ TEST_CASE("a device whose memory another process takes reads in place, or the CP
       CHECK(a.nearest_ten() == a.nearest_ten("cpu"));
     }
     CHECK((gpus[0].mappings > 0) == maps);
-    // Nor is there any for what a search needs beside the rows.
+    // Memory for rows is there again, but none for what a search needs beside them.
+    gpus[0].fail_uploads = 0;
+    CHECK(Uploader::instance().wait_idle(std::chrono::seconds(60)));
     gpus[0].fail_searches = 1;
     CHECK(a.nearest_ten() == a.nearest_ten("cpu"));
     CHECK(gpus[0].fail_searches == 0);
-    gpus[0].fail_uploads = 0;
     CHECK(b.nearest_ten() == b.nearest_ten("cpu"));
     CHECK(Uploader::instance().wait_idle(std::chrono::seconds(60)));
   }
