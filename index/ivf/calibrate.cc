@@ -108,9 +108,9 @@ class Measurement {
   }
 
  private:
-  // A share of rows whose nearest are sought among the first `rows` of them, by the first `held`.
+  // A share of rows whose nearest are sought among the first `rows` of them.
   struct Level {
-    std::size_t rows, held;
+    std::size_t rows;
     compute::HitTable nearest;
   };
 
@@ -146,8 +146,7 @@ class Measurement {
     task_.report("what lists hold", 0, steps());
     const std::size_t held = held_.view().rows;
     for (std::size_t rows = base_.view().rows; levels.empty() || rows >= kLeastRows; rows /= 10) {
-      const std::size_t some = levels.empty() ? held : (held + 1) / 2;
-      levels.push_back({rows, some, nearest(rows, some, kNeighbors)});
+      levels.push_back({rows, nearest(rows, held, kNeighbors)});
     }
     task_.report("what lists hold", 1, steps());
     const std::vector<std::uint32_t> lists = lists_of(levels);
@@ -159,7 +158,7 @@ class Measurement {
   std::vector<std::uint32_t> lists_of(std::vector<Level>& levels) const {
     std::vector<bool> wanted(base_.view().rows);
     for (Level& level : levels) {
-      for (std::size_t q = 0; q < level.held; ++q) {
+      for (std::size_t q = 0; q < held_.view().rows; ++q) {
         task_.poll()();
         for (const Hit& hit : level.nearest.sorted(q)) wanted[hit.row] = true;
       }
@@ -188,8 +187,8 @@ class Measurement {
     const std::size_t dim = base_.view().dim, lists = model_.shape().lists;
     const std::vector<float> centroids = transpose(model_.centroids(), lists, dim);
     const std::vector<float> squares = square_norms();
-    std::vector<std::vector<std::uint32_t>> ranks;
-    for (const Level& level : levels) ranks.emplace_back(level.held * kNeighbors);
+    std::vector<std::vector<std::uint32_t>> ranks(
+        levels.size(), std::vector<std::uint32_t>(held_.view().rows * kNeighbors));
     std::vector<float> away(kBatch * lists);
     for (std::size_t first = 0; first < held_.view().rows; first += kBatch) {
       const std::size_t count = std::min(kBatch, held_.view().rows - first);
@@ -199,7 +198,6 @@ class Measurement {
         float* const row = away.data() + i * lists;
         for (std::size_t list = 0; list < lists; ++list) row[list] = squares[list] - row[list];
         for (std::size_t l = 0; l < levels.size(); ++l) {
-          if (first + i >= levels[l].held) continue;
           const std::vector<Hit>& hits = levels[l].nearest.sorted(first + i);
           for (std::size_t n = 0; n < hits.size(); ++n) {
             const float mine = row[list_of[hits[n].row]];
@@ -241,7 +239,7 @@ class Measurement {
         for (const std::uint32_t probes : table.looks) {
           task_.poll()();
           Mean mean;
-          for (std::size_t q = 0; q < levels[l].held; ++q) {
+          for (std::size_t q = 0; q < held_.view().rows; ++q) {
             const std::uint32_t* const of = &ranks[l][q * kNeighbors];
             mean.add(static_cast<double>(std::count_if(
                          of, of + count, [probes](std::uint32_t rank) { return rank < probes; })) /
