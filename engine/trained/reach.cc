@@ -216,7 +216,7 @@ double reach_cost(const ReachQuestion& question, const Reach& reach) {
     if (!filtered || question.codes_only || !asked_recall(question.index, question.request)) {
       return centroids + by_codes;
     }
-    const double compared = reach.nprobe * 200.0 + passing * (20 + 4 * bytes);
+    const double compared = reach.nprobe * 200.0 + passing * (22 + 4.5 * bytes);
     return centroids + std::min(by_codes, compared);
   }
   const double tables = shape.codewords() * dim * 0.7 * (shape.listwise ? reach.nprobe : 1);
