@@ -3,10 +3,12 @@
 
     bench/rankings.py --build build/release [--rows 1000000] [--documents 5000] [--threads 2] [--parts hybrid,maxsim]
 
-hybrid: rows with a vector of 128 dimensions, made around 1,000 centres, and 12 words, drawn by how often real titles
-have them (shared/data/titles_50k.txt, or made words where that is missing), in an FTS5 table and in a column with
-index=words. Queries are vectors near rows, and three words of a title. For each set of sources the milliseconds of
-each alone, asked for its first 100 rows, and of warp_hybrid_search; medians over the queries, which take turns.
+hybrid: rows with a vector of 128 dimensions, made around 1,000 centres, a sparse vector (bench/sparse.py), and 12
+words, drawn by how often real titles have them (shared/data/titles_50k.txt, or made words where that is missing), in
+an FTS5 table and in a column with index=words. Queries are vectors near rows, 40 terms, and a word or three of a title.
+For each set of sources the milliseconds of each alone, asked for its first 100 rows, and of warp_hybrid_search;
+medians over the queries, which take turns. FTS5 alone is a hybrid search of it alone: its own ORDER BY sorts what
+matches, and takes longer.
 
 maxsim: documents of 128 vectors of 128 dimensions, queries of 32. All documents scored; 100 of them, by the option
 documents; and the 10 best by nominees of an approximate index, with the recall of these. Beside NumPy's float32.
@@ -23,6 +25,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import sparse
 
 DIM, TOKENS, DOCUMENT = 128, 32, 128
 TITLES = Path(__file__).resolve().parents[2] / "shared" / "data" / "titles_50k.txt"
@@ -85,43 +88,55 @@ def hybrid(options):
     db = connect(options.build, options.threads)
     vectors = clustered(rng, options.rows)
     texts, words = make_texts(rng, options.rows)
+    weights = sparse.zipf_rows(options.rows, 120, rng, by_rarity=True)
     db.execute("CREATE TABLE texts(id INTEGER PRIMARY KEY, body TEXT)")
+    db.execute("CREATE TABLE weights(id INTEGER PRIMARY KEY, of_terms BLOB)")
     db.execute("BEGIN")
     db.executemany("INSERT INTO texts VALUES (?, ?)", enumerate(texts))
+    db.executemany("INSERT INTO weights VALUES (?, ?)", ((row, sparse.row_blob(weights, row)) for row in range(options.rows)))
     db.execute("CREATE VIRTUAL TABLE fts USING fts5(body, content=texts, content_rowid=id)")
     db.execute("INSERT INTO fts(fts) VALUES ('rebuild')")
     db.execute("COMMIT")
-    for index in ("approximate", "flat"):
-        db.execute(f"CREATE VIRTUAL TABLE t USING warp(id INTEGER PRIMARY KEY, e FLOAT[{DIM}] index={index}, w TEXT index=words)")
-        load_vectors(db, "t", vectors, ", (SELECT body FROM texts WHERE id = warp_vectors_file.rowid)")
-        db.execute("INSERT INTO t(t) VALUES ('optimize')")
-        time_sources(db, index, options, vectors, words, rng)
-        db.execute("DROP TABLE t")
+    db.execute(f"CREATE VIRTUAL TABLE t USING warp(id INTEGER PRIMARY KEY, approximate FLOAT[{DIM}] index=approximate, flat FLOAT[{DIM}], "
+               f"words TEXT index=words, sparse SPARSE[{sparse.TERMS}])")
+    load_vectors(db, "t", vectors, ", vector, (SELECT body FROM texts WHERE id = warp_vectors_file.rowid), "
+                                   "(SELECT of_terms FROM weights WHERE id = warp_vectors_file.rowid)")
+    db.execute("DROP TABLE weights")
+    db.execute("INSERT INTO t(t) VALUES ('optimize')")
+    time_sources(db, options, vectors, words, rng)
 
 
-def time_sources(db, index, options, vectors, words, rng):
+def time_sources(db, options, vectors, words, rng):
     near = vectors[rng.integers(len(vectors), size=options.queries)]
     near += 0.3 * rng.standard_normal(near.shape, dtype=np.float32)
     picks = rng.integers(len(words), size=options.queries)
+    weights = sparse.zipf_rows(options.queries, 40, rng, by_rarity=True)
     alone = {
-        "e": "SELECT rowid, rank FROM warp_knn_search('t', 'e', ?, 100)",
-        "fts": "SELECT rowid, rank FROM fts WHERE fts MATCH ? ORDER BY rank LIMIT 100",
-        "w": "SELECT rowid, rank FROM warp_document_search('t', 'w', ?, 100)",
+        "approximate": "SELECT rowid, rank FROM warp_knn_search('t', 'approximate', ?, 100)",
+        "flat": "SELECT rowid, rank FROM warp_knn_search('t', 'flat', ?, 100)",
+        "fts": "SELECT rowid, rank FROM warp_hybrid_search('t', 100, 'fts', ?)",
+        "words": "SELECT rowid, rank FROM warp_document_search('t', 'words', ?, 100)",
+        "sparse": "SELECT rowid, rank FROM warp_knn_search('t', 'sparse', ?, 100)",
     }
-    sets = (("e", "fts"), ("e", "fts", "w"))
+    sets = [(vector, *others) for vector in ("approximate", "flat")
+            for others in (("fts",), ("fts", "sparse"), ("fts", "sparse", "words"), ("sparse",))]
     times = {name: [] for name in (*alone, *sets)}
-    for vector, pick in zip(near, picks):
-        query = {"e": vector.tobytes(), "fts": " OR ".join(words[pick]), "w": " ".join(words[pick])}
+    for number, (vector, pick) in enumerate(zip(near, picks)):
+        asked = words[pick] if number % 2 else words[pick][:1]  # one word, or three
+        query = {"approximate": vector.tobytes(), "flat": vector.tobytes(), "fts": " OR ".join(asked),
+                 "words": " ".join(asked), "sparse": sparse.row_blob(weights, number)}
         for name, sql in alone.items():
             times[name].append(timed(db, sql, (query[name],))[0])
         for sources in sets:
             sql = f"SELECT * FROM warp_hybrid_search('t', 10{', ?' * (2 * len(sources))})"
             times[sources].append(timed(db, sql, [x for name in sources for x in (name, query[name])])[0])
-    medians = {name: statistics.median(taken[3:]) for name, taken in times.items()}
     for sources in sets:
-        beyond = [both - max(times[name][i] for name in sources) for i, both in enumerate(times[sources])]
-        report(f"hybrid of {', '.join(sources)}", index=index, rows=len(vectors), ms=medians[sources],
-               ms_beyond_the_slowest=statistics.median(beyond[3:]), **{f"{name}_ms": medians[name] for name in sources})
+        for asked, part in (("one word", slice(4, None, 2)), ("three words", slice(5, None, 2))):
+            medians = {name: statistics.median(times[name][part]) for name in (*sources, sources)}
+            slowest = [max(times[name][i] for name in sources) for i in range(options.queries)]
+            beyond = statistics.median([a - b for a, b in zip(times[sources], slowest)][part])
+            report(f"hybrid of {', '.join(sources)}; {asked}", rows=len(vectors), ms=medians.pop(sources),
+                   ms_beyond_the_slowest=beyond, **{f"{name}_ms": ms for name, ms in medians.items()})
 
 
 def best_by_numpy(tokens, documents, k):

@@ -20,6 +20,12 @@ class Bitmap {
   std::size_t size() const { return size_; }
   bool test(std::size_t i) const { return (words_[i / 64] >> (i % 64)) & 1; }
   void set(std::size_t i) { words_[i / 64] |= std::uint64_t{1} << (i % 64); }
+  // All of first … end − 1.
+  void set(std::size_t first, std::size_t end) {
+    for (; first < end && first % 64 != 0; ++first) set(first);
+    for (; first + 64 <= end; first += 64) words_[first / 64] = ~std::uint64_t{0};
+    for (; first < end; ++first) set(first);
+  }
   void reset(std::size_t i) { words_[i / 64] &= ~(std::uint64_t{1} << (i % 64)); }
   // Grows with `value`, or shrinks.
   void resize(std::size_t size, bool value = false) {

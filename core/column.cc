@@ -1,5 +1,6 @@
 #include "core/column.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "core/error.h"
@@ -15,6 +16,7 @@ bool holds_bytes(PlainType type) {
 
 Column Column::of_integers(PlainType type, std::vector<std::int64_t> values, Bitmap nulls) {
   Column column(type, values.size(), std::move(nulls));
+  column.ascending_ = !column.has_nulls() && std::is_sorted(values.begin(), values.end());
   column.integers_ = std::move(values);
   return column;
 }
@@ -56,6 +58,7 @@ Cell Column::cell(std::size_t row) const {
 
 // On an exception nothing has changed.
 void Column::append(const Cell& cell) {
+  ascending_ = false;
   const bool null = cell.is_null();
   const bool has_bits = null_count_ != 0;
   const std::size_t bytes = bytes_.size();

@@ -34,6 +34,8 @@ class Column {
   std::size_t size() const { return size_; }
   bool has_nulls() const { return null_count_ != 0; }
   bool is_null(std::size_t row) const { return null_count_ != 0 && nulls_.test(row); }
+  // Of one that was decoded: says whether its rows are integers, none of them less than the one before.
+  bool ascending() const { return ascending_; }
 
   // kInteger and kBoolean (0 or 1); NULL rows hold 0.
   const std::vector<std::int64_t>& integers() const { return integers_; }
@@ -74,6 +76,7 @@ class Column {
   PlainType type_;
   std::size_t size_ = 0;
   std::size_t null_count_ = 0;
+  bool ascending_ = false;
   Bitmap nulls_;  // sized only once a NULL was seen
   std::vector<std::int64_t> integers_;
   std::vector<double> reals_;

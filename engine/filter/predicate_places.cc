@@ -37,6 +37,19 @@ void add_ranges(const std::vector<T>& values, std::size_t count,
   }
 }
 
+// False: so many are wanted that to look at every row takes less.
+bool add_values(const std::vector<std::int64_t>& values, std::size_t count,
+                const std::vector<std::int64_t>& wanted,
+                std::vector<CompiledPredicate::Places>& out) {
+  constexpr std::size_t kRowsOfSearch = 64;
+  if (count == 0) return true;
+  const auto first = std::lower_bound(wanted.begin(), wanted.end(), values[0]);
+  const auto end = std::upper_bound(first, wanted.end(), values[count - 1]);
+  if (static_cast<std::size_t>(end - first) > count / kRowsOfSearch) return false;
+  for (auto at = first; at != end; ++at) add_interval(values, count, {*at, *at}, out);
+  return true;
+}
+
 void add_text(const Column& values, std::size_t count, std::string_view text,
               std::vector<CompiledPredicate::Places>& out) {
   std::size_t first = 0;
@@ -61,6 +74,7 @@ bool CompiledPredicate::find_places(const Column& ascending, std::size_t count,
   switch (test_) {
     case Test::kNothing: return true;
     case Test::kIntegers: add_interval(ascending.integers(), count, integers_, out); return true;
+    case Test::kIntegerSet: return add_values(ascending.integers(), count, sorted_, out);
     case Test::kReals: add_interval(ascending.reals(), count, reals_, out); return true;
     case Test::kIntegerRanges:
       add_ranges(ascending.integers(), count, ranges_->integers(), out);

@@ -209,11 +209,12 @@ std::string row_of_steps() {
 
 struct Interrupt::Impl {
   using Clock = std::chrono::steady_clock;
-  static constexpr std::chrono::milliseconds kPause{1};
+  // Most searches end before they are asked: to prepare the row takes 0.15 ms.
+  static constexpr std::chrono::milliseconds kFirstPause{5}, kPause{1};
 
   sqlite3* db;
   const sqlite3_api_routines* routines = host::routines;  // a helper thread has none of its own
-  Clock::time_point asked = Clock::now();
+  Clock::time_point next = Clock::now() + kFirstPause;  // when it is asked
   Statement probe{};
 
   int prepare(const char* sql) {
@@ -241,8 +242,8 @@ Interrupt::~Interrupt() = default;
 
 bool Interrupt::requested() {
   const Impl::Clock::time_point now = Impl::Clock::now();
-  if (now - impl_->asked < Impl::kPause) return false;
-  impl_->asked = now;
+  if (now < impl_->next) return false;
+  impl_->next = now + Impl::kPause;
   return impl_->ask();
 }
 
