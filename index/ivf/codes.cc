@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -19,7 +20,7 @@ namespace warplite::index {
 namespace {
 
 constexpr std::uint32_t kMagic = 0x43465649u;  // "IVFC"
-constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kLongVersion = 1, kShortVersion = 2;
 constexpr std::uint32_t kMostNarrowLists = 65535;
 // Rows coded at once, which bounds the memory in model space.
 constexpr std::size_t kChunk = 16384;
@@ -73,6 +74,34 @@ float bias_of(const IvfCoder& coder, const float* centroid, const float* residua
   return finite(square + 2 * product);
 }
 
+Header header_of(std::span<const std::byte> block) {
+  Header header;
+  std::memcpy(&header, block.data(), sizeof header);
+  return header;
+}
+
+// The upper `size` bytes of a float32, rounded to nearest, ties to even. A finite number stays finite.
+void put_float(std::byte* to, std::uint32_t size, float value) {
+  const std::uint32_t cut = 32 - 8 * size, bits = std::bit_cast<std::uint32_t>(value);
+  std::uint32_t upper = bits >> cut;
+  if (cut != 0) {
+    const std::uint32_t left = bits << (32 - cut), half = 0x80000000u;
+    const bool up = left > half || (left == half && upper % 2 != 0);
+    const std::uint32_t largest = 0x7f7fffffu >> cut;
+    if (up && (upper & (0x7fffffffu >> cut)) != largest) ++upper;
+  }
+  std::memcpy(to, &upper, size);
+}
+
+float get_float(const std::byte* from, std::uint32_t size) {
+  std::uint32_t upper = 0;
+  std::memcpy(&upper, from, size);
+  return std::bit_cast<float>(upper << (32 - 8 * size));
+}
+
+// Of g in a short code.
+constexpr double kMostShare = 255;
+
 // The RaBitQ code of one row, to and from what a block holds.
 class RabitqCode {
  public:
@@ -91,25 +120,14 @@ class RabitqCode {
   }
 
   void write(const CodesView& at, std::uint32_t row, std::byte* block) const {
-    std::memcpy(block + at.bias_at() + row * sizeof(float), &factors_.bias, sizeof(float));
+    at.put_factors(block, row, factors_);
     std::memcpy(at.code(block, row), planes_.data(), plane_);
-    std::byte* rest = at.rest(block, row);
-    std::memcpy(rest, &factors_.f, sizeof(float));
-    std::memcpy(rest + sizeof(float), &factors_.g, sizeof(float));
-    if (shape_.planes < 2) return;
-    std::memcpy(rest + 2 * sizeof(float), &factors_.fine, sizeof(float));
-    std::memcpy(rest + 3 * sizeof(float), planes_.data() + plane_, planes_.size() - plane_);
+    std::memcpy(at.rest(block, row) + at.planes_at(), planes_.data() + plane_, planes_.size() - plane_);
   }
   void read(const CodesView& at, std::uint32_t row, const std::byte* block) {
-    factors_ = {};
-    factors_.bias = at.bias(block, row);
+    factors_ = at.factors(block, row);
     std::memcpy(planes_.data(), at.code(block, row), plane_);
-    const std::byte* rest = at.rest(block, row);
-    std::memcpy(&factors_.f, rest, sizeof(float));
-    std::memcpy(&factors_.g, rest + sizeof(float), sizeof(float));
-    if (shape_.planes < 2) return;
-    std::memcpy(&factors_.fine, rest + 2 * sizeof(float), sizeof(float));
-    std::memcpy(planes_.data() + plane_, rest + 3 * sizeof(float), planes_.size() - plane_);
+    std::memcpy(planes_.data() + plane_, at.rest(block, row) + at.planes_at(), planes_.size() - plane_);
   }
 
   // Throws Error{kCorrupt} unless a search can use it.
@@ -131,8 +149,8 @@ class RabitqCode {
 };
 
 // Zeros behind a header.
-void begin_block(std::uint32_t rows, Bytes& block) {
-  const Header header{kMagic, kVersion, rows, 0};
+void begin_block(bool is_short, std::uint32_t rows, Bytes& block) {
+  const Header header{kMagic, is_short ? kShortVersion : kLongVersion, rows, 0};
   std::memset(block.data(), 0, block.size());
   std::memcpy(block.data(), header.data(), sizeof header);
 }
@@ -146,9 +164,9 @@ class Encoder {
         device_(device),
         cancellation_(cancellation),
         nearest_list_(device, coder.centroids, coder.shape.lists, coder.shape.dim),
-        at_(coder.shape, rows),
+        at_(coder.shape, rows, coder.short_codes),
         block_(at_.size()) {
-    begin_block(rows, block_);
+    begin_block(coder.short_codes, rows, block_);
     for (std::uint32_t row = 0; row < rows; ++row) {
       at_.put_list(block_.data(), row, CodesView::kNoList);
     }
@@ -206,7 +224,7 @@ class Encoder {
         const std::uint8_t* codes = codes_.data() + i * shape.m;
         decode_residual(coder_, codes, residual.data());
         const float bias = bias_of(coder_, centroid(i), residual.data());
-        std::memcpy(block_.data() + at_.bias_at() + rows[i] * sizeof bias, &bias, sizeof bias);
+        at_.put_bias(block_.data(), rows[i], bias);
         pack(shape, codes, at_.code(block_.data(), rows[i]));
       }
     });
@@ -251,20 +269,64 @@ MatrixView gather(const MatrixView& vectors, const std::uint32_t* rows, std::siz
 
 }  // namespace
 
-CodesView::CodesView(const compute::IvfShape& shape, std::uint32_t rows)
-    : narrow_(shape.lists <= kMostNarrowLists),
+CodesView::CodesView(const compute::IvfShape& shape, std::uint32_t rows, bool is_short)
+    : short_(is_short),
+      fine_(shape.planes > 1),
+      list_size_(shape.lists <= kMostNarrowLists ? 2 : is_short ? 3 : 4),
+      bias_size_(shape.m == 0 ? 0 : is_short ? 3 : 4),
       code_size_(shape.m == 0      ? 0
                  : shape.bits == 8 ? shape.m
                                    : (shape.m + 1) / 2),
-      rest_size_(shape.planes == 0   ? 0
-                 : shape.planes == 1 ? 2 * sizeof(float)
-                                     : 3 * sizeof(float) +
-                                           (shape.planes - 1) * compute::plane_bytes(shape.dim)) {
+      planes_at_(shape.planes == 0 ? 0 : (is_short ? 3 : 8) + (fine_ ? bias_size_ : 0)),
+      rest_size_(planes_at_ + (fine_ ? (shape.planes - 1) * compute::plane_bytes(shape.dim) : 0)) {
   const std::size_t n = rows;
-  bias_at_ = (lists_at() + n * (narrow_ ? 2 : 4) + 3) / 4 * 4;
-  codes_at_ = bias_at_ + (shape.m == 0 ? 0 : n * sizeof(float));
+  bias_at_ = lists_at() + n * list_size_;
+  if (!is_short) bias_at_ = (bias_at_ + 3) / 4 * 4;
+  codes_at_ = bias_at_ + n * bias_size_;
   rest_at_ = codes_at_ + n * code_size_;
   size_ = rest_at_ + n * rest_size_;
+}
+
+CodesView::CodesView(const compute::IvfShape& shape, const CodedBlock& block)
+    : CodesView(shape, block.rows, header_of(block.codes)[1] == kShortVersion) {}
+
+void CodesView::put_bias(std::byte* block, std::uint32_t row, float bias) const {
+  put_float(block + bias_at_ + std::size_t{row} * bias_size_, bias_size_, bias);
+}
+
+float CodesView::bias(const std::byte* block, std::uint32_t row) const {
+  return get_float(block + bias_at_ + std::size_t{row} * bias_size_, bias_size_);
+}
+
+void CodesView::put_factors(std::byte* block, std::uint32_t row, const RabitqFactors& factors) const {
+  put_bias(block, row, factors.bias);
+  std::byte* const to = rest(block, row);
+  if (short_) {
+    put_float(to, 2, factors.f);
+    const double most = compute::kErrors * std::fabs(static_cast<double>(get_float(to, 2)));
+    const double part = most > 0 ? std::ceil(kMostShare * static_cast<double>(factors.g) / most) : 0;
+    to[2] = static_cast<std::byte>(std::min(part, kMostShare));
+  } else {
+    put_float(to, 4, factors.f);
+    put_float(to + 4, 4, factors.g);
+  }
+  if (fine_) put_float(to + planes_at_ - bias_size_, bias_size_, factors.fine);
+}
+
+RabitqFactors CodesView::factors(const std::byte* block, std::uint32_t row) const {
+  RabitqFactors factors;
+  factors.bias = bias(block, row);
+  const std::byte* const from = rest(block, row);
+  if (short_) {
+    factors.f = get_float(from, 2);
+    const double part = std::to_integer<int>(from[2]) / kMostShare;
+    factors.g = finite(compute::kErrors * std::fabs(static_cast<double>(factors.f)) * part);
+  } else {
+    factors.f = get_float(from, 4);
+    factors.g = get_float(from + 4, 4);
+  }
+  if (fine_) factors.fine = get_float(from + planes_at_ - bias_size_, bias_size_);
+  return factors;
 }
 
 Bytes encode_block(const IvfCoder& coder, compute::Device& device, const MatrixView& vectors,
@@ -286,9 +348,9 @@ Bytes encode_block(const IvfCoder& coder, compute::Device& device, const MatrixV
 Bytes encode_in_lists(const IvfCoder& coder, const float* rows,
                       std::span<const std::uint32_t> lists) {
   const auto count = static_cast<std::uint32_t>(lists.size());
-  const CodesView at(coder.shape, count);
+  const CodesView at(coder.shape, count, coder.short_codes);
   Bytes block(at.size());
-  begin_block(count, block);
+  begin_block(coder.short_codes, count, block);
   const std::size_t dim = coder.shape.dim;
   const std::size_t grain = std::max<std::size_t>(1, kGrainElements / dim);
   compute::in_parallel(count, grain, count / grain, [&](std::size_t first, std::size_t last) {
@@ -306,15 +368,14 @@ Bytes encode_in_lists(const IvfCoder& coder, const float* rows,
   return block;
 }
 
-void check_block(const compute::IvfShape& shape, std::span<const std::byte> codes,
-                 std::uint32_t rows) {
-  const CodesView at(shape, rows);
+void check_block(const IvfCoder& coder, std::span<const std::byte> codes, std::uint32_t rows) {
+  const compute::IvfShape& shape = coder.shape;
+  const CodesView at(shape, rows, coder.short_codes);
   if (codes.size() != at.size()) {
     corrupt(std::to_string(codes.size()) + " bytes, expected " + std::to_string(at.size()));
   }
-  Header header;
-  std::memcpy(header.data(), codes.data(), sizeof header);
-  if (header != Header{kMagic, kVersion, rows, 0}) corrupt("an unknown header");
+  const std::uint32_t version = coder.short_codes ? kShortVersion : kLongVersion;
+  if (header_of(codes) != Header{kMagic, version, rows, 0}) corrupt("an unknown header");
   RabitqCode code(shape);
   for (std::uint32_t row = 0; row < rows; ++row) {
     const std::uint32_t list = at.list(codes.data(), row);
@@ -336,7 +397,7 @@ void check_block(const compute::IvfShape& shape, std::span<const std::byte> code
 void decode_rows(const IvfCoder& coder, const CodedBlock& block, RowRange rows, std::byte* out,
                  Bitmap* present) {
   const compute::IvfShape& shape = coder.shape;
-  const CodesView at(shape, block.rows);
+  const CodesView at(shape, block);
   const std::byte* const codes = block.codes.data();
   const auto has_vector = [&](std::uint32_t i) {
     return at.list(codes, rows.first + i) != CodesView::kNoList;
@@ -383,21 +444,20 @@ void decode_rows(const IvfCoder& coder, const CodedBlock& block, RowRange rows, 
   }
 }
 
-Bytes gather_rows(const compute::IvfShape& shape, std::span<const CodedRow> rows) {
+Bytes gather_rows(const IvfCoder& coder, std::span<const CodedRow> rows) {
   const auto count = static_cast<std::uint32_t>(rows.size());
-  const CodesView to(shape, count);
+  const CodesView to(coder.shape, count, coder.short_codes);
   Bytes gathered(to.size());
-  begin_block(count, gathered);
+  begin_block(coder.short_codes, count, gathered);
   for (std::uint32_t i = 0; i < count; ++i) {
     if (rows[i].block == nullptr) {
       to.put_list(gathered.data(), i, CodesView::kNoList);
       continue;
     }
-    const CodesView from(shape, rows[i].block->rows);
+    const CodesView from(coder.shape, *rows[i].block);
     const std::byte* const codes = rows[i].block->codes.data();
-    const float bias = from.bias(codes, rows[i].row);
     to.put_list(gathered.data(), i, from.list(codes, rows[i].row));
-    std::memcpy(gathered.data() + to.bias_at() + i * sizeof bias, &bias, sizeof bias);
+    to.put_bias(gathered.data(), i, from.bias(codes, rows[i].row));
     std::memcpy(to.code(gathered.data(), i), from.code(codes, rows[i].row), to.code_size());
     std::memcpy(to.rest(gathered.data(), i), from.rest(codes, rows[i].row), to.rest_size());
   }

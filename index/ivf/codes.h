@@ -9,6 +9,10 @@
 // and of RaBitQ codes, whose signs are these codes (compute/rabitq.h):
 //   rest    u8[rows][rest_size]: f, g and, of more than one plane, F as float32, then the planes
 //           after the signs; 0 for rows without a vector
+// RaBitQ codes of version 2 keep of factors what searches make use of:
+//   lists   u16[rows], or three bytes each; no zeros behind them
+//   bias    float24[rows], which is the upper three bytes of a float32
+//   rest    f as bfloat16, g as the u8 s of g = kErrors·|f|·s / 255, and F as float24, then planes
 // Threads: any.
 #pragma once
 
@@ -23,6 +27,7 @@
 #include "core/bytes.h"
 #include "core/distance.h"
 #include "index/ivf/model_space.h"
+#include "index/ivf/rabitq.h"
 #include "index/trained.h"
 
 namespace warplite::index {
@@ -35,7 +40,8 @@ struct IvfCoder {
   const float* centroids = nullptr;
   const float* mean = nullptr;
   const float* codebooks = nullptr;
-  Rotation rotation;  // none without opq or rotate
+  Rotation rotation;         // none without opq or rotate
+  bool short_codes = false;  // codes have version 2
 };
 
 // Says where things lie in the codes of `rows` rows.
@@ -43,7 +49,9 @@ class CodesView {
  public:
   static constexpr std::uint32_t kNoList = 0xffffffffu;
 
-  CodesView(const compute::IvfShape& shape, std::uint32_t rows);
+  CodesView(const compute::IvfShape& shape, std::uint32_t rows, bool is_short);
+  // Of codes that have been checked.
+  CodesView(const compute::IvfShape& shape, const CodedBlock& block);
 
   std::size_t lists_at() const { return sizeof(std::uint32_t) * 4; }
   std::size_t bias_at() const { return bias_at_; }
@@ -53,29 +61,16 @@ class CodesView {
   std::uint32_t rest_size() const { return rest_size_; }
 
   void put_list(std::byte* block, std::uint32_t row, std::uint32_t list) const {
-    if (narrow_) {
-      const auto value = static_cast<std::uint16_t>(list);
-      std::memcpy(block + lists_at() + std::size_t{row} * sizeof value, &value, sizeof value);
-    } else {
-      std::memcpy(block + lists_at() + std::size_t{row} * sizeof list, &list, sizeof list);
-    }
+    std::memcpy(block + lists_at() + std::size_t{row} * list_size_, &list, list_size_);
   }
   // kNoList for a row without a vector.
   std::uint32_t list(const std::byte* block, std::uint32_t row) const {
-    if (narrow_) {
-      std::uint16_t value;
-      std::memcpy(&value, block + lists_at() + std::size_t{row} * sizeof value, sizeof value);
-      return value == 0xffffu ? kNoList : value;
-    }
-    std::uint32_t value;
-    std::memcpy(&value, block + lists_at() + std::size_t{row} * sizeof value, sizeof value);
-    return value;
+    std::uint32_t list = 0;
+    std::memcpy(&list, block + lists_at() + std::size_t{row} * list_size_, list_size_);
+    return list == kNoList >> (32 - 8 * list_size_) ? kNoList : list;
   }
-  float bias(const std::byte* block, std::uint32_t row) const {
-    float value;
-    std::memcpy(&value, block + bias_at_ + std::size_t{row} * sizeof value, sizeof value);
-    return value;
-  }
+  void put_bias(std::byte* block, std::uint32_t row, float bias) const;
+  float bias(const std::byte* block, std::uint32_t row) const;
   const std::byte* code(const std::byte* block, std::uint32_t row) const {
     return block + codes_at_ + std::size_t{row} * code_size_;
   }
@@ -88,10 +83,15 @@ class CodesView {
   std::byte* rest(std::byte* block, std::uint32_t row) const {
     return block + rest_at_ + std::size_t{row} * rest_size_;
   }
+  // Of RaBitQ codes: those of a row, and how many bytes of its rest lie before the planes. What a short
+  // code cannot tell apart is rounded, g upwards.
+  void put_factors(std::byte* block, std::uint32_t row, const RabitqFactors& factors) const;
+  RabitqFactors factors(const std::byte* block, std::uint32_t row) const;
+  std::uint32_t planes_at() const { return planes_at_; }
 
  private:
-  bool narrow_;
-  std::uint32_t code_size_, rest_size_;
+  const bool short_, fine_;
+  std::uint32_t list_size_, bias_size_, code_size_, planes_at_, rest_size_;
   std::size_t bias_at_, codes_at_, rest_at_, size_;
 };
 
@@ -102,10 +102,9 @@ Bytes encode_block(const IvfCoder& coder, compute::Device& device, const MatrixV
 // before where coder.rotation is random.
 Bytes encode_in_lists(const IvfCoder& coder, const float* rows,
                       std::span<const std::uint32_t> lists);
-void check_block(const compute::IvfShape& shape, std::span<const std::byte> codes,
-                 std::uint32_t rows);
+void check_block(const IvfCoder& coder, std::span<const std::byte> codes, std::uint32_t rows);
 void decode_rows(const IvfCoder& coder, const CodedBlock& block, RowRange rows, std::byte* out,
                  Bitmap* present);
-Bytes gather_rows(const compute::IvfShape& shape, std::span<const CodedRow> rows);
+Bytes gather_rows(const IvfCoder& coder, std::span<const CodedRow> rows);
 
 }  // namespace warplite::index

@@ -21,6 +21,7 @@ constexpr std::uint64_t kMagic = 0x6c65646f4d465649u;  // "IVFModel"
 constexpr std::uint32_t kUncalibrated = 1;  // the version of models that say nothing of recall
 constexpr std::uint32_t kCalibrated = 2;
 constexpr std::uint32_t kGrouped = 3;  // of lists of other than RaBitQ codes; also where recall is measured
+constexpr std::uint32_t kShort = 4;    // with short RaBitQ codes, which all are that are made; the same
 
 struct Header {
   std::uint64_t magic;
@@ -55,7 +56,8 @@ struct ModelLayout {
 };
 
 std::uint32_t version_of(const compute::IvfShape& shape) {
-  return shape.groups != 0 && shape.planes == 0 ? kGrouped : kCalibrated;
+  if (shape.planes != 0) return kShort;
+  return shape.groups != 0 ? kGrouped : kCalibrated;
 }
 
 // Lists as rows of a run, each in the list of its group.
@@ -65,6 +67,7 @@ Run make_coarse_run(const IvfCoder& coder, const std::uint32_t* group_begins) {
   coarse.shape = shape.coarse();
   coarse.centroids = coder.centroids + std::size_t{shape.lists} * shape.dim;
   coarse.rotation = {nullptr, shape.planes == 0};
+  coarse.short_codes = false;
   std::vector<std::uint32_t> groups(shape.lists);
   for (std::uint32_t group = 0; group < shape.groups; ++group) {
     std::fill(groups.begin() + group_begins[group], groups.begin() + group_begins[group + 1], group);
@@ -93,7 +96,8 @@ class IvfModel : public InvertedModel {
     parts_ = {shape_, static_cast<ElementType>(header_.type),
               static_cast<Distance>(header_.distance), floats, floats + at.mean,
               floats + at.codebooks,
-              {rotates && learnt ? floats + at.rotation : nullptr, rotates && !learnt}};
+              {rotates && learnt ? floats + at.rotation : nullptr, rotates && !learnt},
+              header_.version == kShort};
     if (header_.version == kUncalibrated) return;
     calibration_ = Calibration::read({bytes_.data() + at.size(), header_.calibration});
   }
@@ -130,7 +134,7 @@ class IvfModel : public InvertedModel {
     return static_cast<double>(shape_.lists) * shape_.dim * sizeof(float);
   }
   void check_codes(std::span<const std::byte> codes, std::uint32_t rows) const override {
-    check_block(shape_, codes, rows);
+    check_block(parts_, codes, rows);
   }
   Run make_run(std::span<const CodedBlock> blocks) const override {
     return make_ivf_run(shape_, blocks);
@@ -140,7 +144,7 @@ class IvfModel : public InvertedModel {
     decode_rows(parts_, block, rows, out, present);
   }
   Bytes gather(std::span<const CodedRow> rows) const override {
-    return gather_rows(shape_, rows);
+    return gather_rows(parts_, rows);
   }
 
  private:
@@ -171,9 +175,9 @@ void check(std::span<const std::byte> bytes, const ColumnShape& column, const Iv
   if (bytes.size() < sizeof header) corrupt("has " + std::to_string(bytes.size()) + " bytes");
   std::memcpy(&header, bytes.data(), sizeof header);
   if (header.magic != kMagic) corrupt("does not begin as a model does");
-  if (header.version < kUncalibrated || header.version > kGrouped) {
+  if (header.version < kUncalibrated || header.version > kShort) {
     corrupt("has version " + std::to_string(header.version) + ", expected " +
-            std::to_string(kUncalibrated) + " to " + std::to_string(kGrouped));
+            std::to_string(kUncalibrated) + " to " + std::to_string(kShort));
   }
   if (header.dim != column.dim || header.type != static_cast<std::uint8_t>(column.type) ||
       header.distance != static_cast<std::uint8_t>(column.distance)) {
@@ -183,6 +187,7 @@ void check(std::span<const std::byte> bytes, const ColumnShape& column, const Iv
   const bool rotates = options.planes == 0 ? options.opq : options.rotate;
   if (header.m != options.m || header.bits != bits || header.opq != (rotates ? 1 : 0) ||
       header.planes != options.planes || header.listwise > 1 ||
+      (header.version == kShort && header.planes == 0) ||
       (header.version == kUncalibrated && header.calibration != 0)) {
     corrupt("is for other parameters");
   }
@@ -275,7 +280,7 @@ std::shared_ptr<const InvertedModel> with_calibration(const InvertedModel& model
   std::memcpy(&header, model.bytes().data(), sizeof header);
   const std::size_t learnt = ModelLayout(shape_of(header), header.opq != 0).size();
   const Bytes measured = calibration.bytes();
-  header.version = version_of(model.shape());
+  header.version = std::max(header.version, kCalibrated);  // codes stay as they are
   header.calibration = measured.size();
   Bytes bytes(learnt + measured.size());
   std::memcpy(bytes.data(), model.bytes().data(), learnt);

@@ -62,7 +62,7 @@ class Sort {
     auto block = std::upper_bound(first_ordinals_.begin(), first_ordinals_.end(), ordinal);
     for (auto i = static_cast<std::size_t>(block - first_ordinals_.begin()) - 1; ordinal < end;
          ++i) {
-      const CodesView at(shape_, blocks_[i].rows);
+      const CodesView at(shape_, blocks_[i]);
       const std::size_t last = std::min<std::size_t>(end, first_ordinals_[i] + blocks_[i].rows);
       for (; ordinal < last; ++ordinal) {
         const auto row = static_cast<std::uint32_t>(ordinal - first_ordinals_[i]);
@@ -139,7 +139,7 @@ class Sort {
         if (shape_.planes == 0) {
           if (shape_.m != 0) put(at_.bias, p, 0.0f);
         } else {
-          constexpr float kNone[3] = {std::numeric_limits<float>::infinity()};
+          constexpr RabitqFactors kNone{.bias = std::numeric_limits<float>::infinity()};
           put_factors(p, kNone);
           put_record(p, compute::kNoOrdinal);
         }
@@ -153,29 +153,26 @@ class Sort {
                 sizeof value);
   }
 
-  // `rest`: as codes.h has it.
-  void put_rest(std::uint32_t position, std::uint32_t ordinal, float bias, const std::byte* rest,
-                std::size_t size) {
-    float factors[3] = {bias};
-    std::memcpy(factors + 1, rest, 2 * sizeof(float));
+  void put_rest(std::uint32_t position, std::uint32_t ordinal, const RabitqFactors& factors,
+                std::span<const std::byte> planes) {
     put_factors(position, factors);
     std::byte* const record = put_record(position, ordinal);
     if (shape_.planes < 2) return;
-    std::memcpy(record + compute::RabitqRecord::kBias, &bias, sizeof bias);
-    std::memcpy(record + compute::RabitqRecord::kFine, rest + 2 * sizeof(float), sizeof(float));
-    std::memcpy(record + compute::RabitqRecord::kPlanes, rest + 3 * sizeof(float),
-                size - 3 * sizeof(float));
+    std::memcpy(record + compute::RabitqRecord::kBias, &factors.bias, sizeof factors.bias);
+    std::memcpy(record + compute::RabitqRecord::kFine, &factors.fine, sizeof factors.fine);
+    std::memcpy(record + compute::RabitqRecord::kPlanes, planes.data(), planes.size());
   }
 
   // Bias, f and g.
-  void put_factors(std::uint32_t position, const float (&factors)[3]) {
+  void put_factors(std::uint32_t position, const RabitqFactors& factors) {
     constexpr std::uint32_t kRows = compute::RabitqGroup::kRows;
     const compute::RabitqGroup group(shape_.m);
     std::byte* const to =
         run_.bytes.data() + at_.codes + std::size_t{position / kRows} * group.size;
     const std::uint32_t arrays[3] = {group.bias, group.f, group.g};
+    const float values[3] = {factors.bias, factors.f, factors.g};
     for (std::size_t i = 0; i < 3; ++i) {
-      const std::uint16_t half = float_to_bfloat16(factors[i]);
+      const std::uint16_t half = float_to_bfloat16(values[i]);
       std::memcpy(to + arrays[i] + position % kRows * sizeof half, &half, sizeof half);
     }
   }
@@ -202,7 +199,8 @@ class Sort {
         if (shape_.m == 0) return;
         put(at_.bias, position, at.bias(block, row));
       } else {
-        put_rest(position, ordinal, at.bias(block, row), at.rest(block, row), at.rest_size());
+        const std::size_t planes = at.rest_size() - at.planes_at();
+        put_rest(position, ordinal, at.factors(block, row), {at.rest(block, row) + at.planes_at(), planes});
       }
       std::byte* to = codes + position * stride;
       std::memcpy(to, at.code(block, row), at.code_size());

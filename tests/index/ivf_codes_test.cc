@@ -413,7 +413,9 @@ TEST_CASE("ivf runs: the same bytes whatever the threads") {
 
 TEST_CASE("ivf codes: more lists than two bytes count") {
   const IvfShape shape{2, 70000, 2, 8};
-  const index::CodesView at(shape, 3);
+  index::IvfCoder coder;
+  coder.shape = shape;
+  const index::CodesView at(shape, 3, false);
   CHECK(at.bias_at() == 16 + 3 * 4);
   Bytes block(at.size());
   std::memset(block.data(), 0, block.size());
@@ -425,7 +427,7 @@ TEST_CASE("ivf codes: more lists than two bytes count") {
   CHECK(at.list(block.data(), 0) == 69999);
   CHECK(at.list(block.data(), 1) == index::CodesView::kNoList);
   CHECK(at.list(block.data(), 2) == 65535);
-  index::check_block(shape, span_of(block), 3);
+  index::check_block(coder, span_of(block), 3);
   at.put_list(block.data(), 2, 70000);
-  CHECK_THROWS_AS(index::check_block(shape, span_of(block), 3), Error);
+  CHECK_THROWS_AS(index::check_block(coder, span_of(block), 3), Error);
 }

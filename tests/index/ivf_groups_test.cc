@@ -126,13 +126,20 @@ TEST_CASE("ivf groups: lists that are found in groups hold what those hold that 
   CHECK(opened->shape().groups == shape.groups);
 }
 
-TEST_CASE("ivf groups: RaBitQ codes keep the version of their models") {
+TEST_CASE("ivf groups: models of RaBitQ codes have the same version with groups as without") {
   const auto device = cpu::make_cpu_device();
   const Floats rows = clustered(3000, 8, 40, 1, 2);
-  const Learnt learnt = learn(*device, spec("ivfrabitq", "lists=700"), Distance::kL2, rows.view());
-  REQUIRE(learnt.model->shape().groups > 1);
-  std::vector<std::byte> bytes(learnt.model->bytes().begin(), learnt.model->bytes().end());
-  CHECK(bytes[8] == std::byte{2});
-  bytes[8] = std::byte{3};
-  CHECK_THROWS_AS(learnt.index->trained()->open(bytes), Error);
+  for (const bool grouped : {false, true}) {
+    const Learnt learnt = learn(*device, spec("ivfrabitq", grouped ? "lists=700" : "lists=7"),
+                                Distance::kL2, rows.view());
+    REQUIRE((learnt.model->shape().groups > 1) == grouped);
+    std::vector<std::byte> bytes(learnt.model->bytes().begin(), learnt.model->bytes().end());
+    CHECK(bytes[8] == std::byte{4});
+    bytes[8] = std::byte{2};
+    CHECK(learnt.index->trained()->open(bytes) != nullptr);
+    for (const std::byte other : {std::byte{0}, std::byte{3}, std::byte{5}}) {
+      bytes[8] = other;
+      CHECK_THROWS_AS(learnt.index->trained()->open(bytes), Error);
+    }
+  }
 }

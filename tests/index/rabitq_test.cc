@@ -11,6 +11,7 @@
 #include "compute/rotation.h"
 #include "core/bfloat16.h"
 #include "index/ivf/codes.h"
+#include "index/ivf/model.h"
 #include "index/ivf/rabitq.h"
 #include "tests/support/ivf_fixture.h"
 
@@ -228,6 +229,25 @@ float nearest_bfloat(float x) {
   return bfloat16_to_float(float_to_bfloat16(x));
 }
 
+// To 16 bits after the first.
+float nearest_float24(float x) {
+  int exponent;
+  const double part = std::frexp(x, &exponent);
+  return static_cast<float>(std::ldexp(std::nearbyint(std::ldexp(part, 16)), exponent - 16));
+}
+
+// As codes of version 2 say it.
+index::RabitqFactors shortened(const index::RabitqFactors& factors) {
+  index::RabitqFactors out;
+  out.bias = nearest_float24(factors.bias);
+  out.f = nearest_bfloat(factors.f);
+  out.fine = nearest_float24(factors.fine);
+  const double most = compute::kErrors * std::fabs(static_cast<double>(out.f));
+  const double share = most > 0 ? std::ceil(255 * static_cast<double>(factors.g) / most) : 0;
+  out.g = static_cast<float>(most * (std::min(share, 255.0) / 255));
+  return out;
+}
+
 }  // namespace
 
 TEST_CASE("RaBitQ: a run has every row once, in its list, as it was coded; and lists in groups") {
@@ -240,7 +260,7 @@ TEST_CASE("RaBitQ: a run has every row once, in its list, as it was coded; and l
     const compute::IvfShape& shape = model.shape();
     const Bytes codes = model.encode(*device, rows.view(), nullptr, nullptr);
     const index::CodedBlock block{span_of(codes), 2000};
-    const index::CodesView at(shape, 2000);
+    const index::CodesView at(shape, block);
     std::vector<float> space(rows.values.size());
     model.to_model_space(rows.view(), space.data());
     const index::Run run = model.make_run({&block, 1});
@@ -258,11 +278,12 @@ TEST_CASE("RaBitQ: a run has every row once, in its list, as it was coded; and l
         ++seen[found.ordinal];
         CHECK(at.list(codes.data(), found.ordinal) == list);
         std::vector<std::uint8_t> planes(shape.planes * compute::plane_bytes(20));
-        const index::RabitqFactors factors =
+        index::RabitqFactors factors =
             index::encode_rabitq(Distance::kL2, 20, model.centroids() + list * 20,
                                  space.data() + found.ordinal * 20, shape.planes, planes.data());
+        factors = shortened(factors);
         CHECK(found.bias == nearest_bfloat(factors.bias));
-        CHECK(found.f == nearest_bfloat(factors.f));
+        CHECK(found.f == factors.f);
         CHECK(found.g == nearest_bfloat(factors.g));
         CHECK(std::memcmp(found.signs.data(), planes.data(), found.signs.size()) == 0);
         if (shape.planes == 1) continue;
@@ -303,21 +324,95 @@ TEST_CASE("RaBitQ: damage to codes is found") {
   for (std::size_t size = 0; size < good.size(); size += 5) {
     CHECK(refused(std::span(good).first(size), 100));
   }
-  const index::CodesView at(model.shape(), 100);
+  const index::CodesView at(model.shape(), {good, 100});
+  CHECK(good.size() == 16 + 100 * (2 + 3 + 2 + 2 + 1 + 3 + 2 * 2));
   for (std::uint32_t row = 0; row < 100; ++row) {
-    for (const std::size_t field : {0, 4, 8}) {
-      std::vector<std::byte> bad = good;
-      const float none = std::numeric_limits<float>::quiet_NaN();
-      std::memcpy(at.rest(bad.data(), row) + field, &none, 4);
+    std::vector<std::byte> bad = good;
+    at.put_bias(bad.data(), row, std::numeric_limits<float>::infinity());
+    CHECK(refused(bad, 100));
+    for (const std::size_t field : {0, 4}) {  // bytes of f and F
+      bad = good;
+      std::fill_n(at.rest(bad.data(), row) + field, 2, std::byte{0xff});
       CHECK(refused(bad, 100));
     }
     // Twelve bits are a byte and a half.
-    const std::byte* const begin = coded.data();
-    for (const std::byte* last : {at.code(begin, row) + 1, at.rest(begin, row) + 12 + 1}) {
-      std::vector<std::byte> bad = good;
+    const std::byte* const begin = good.data();
+    for (const std::byte* last : {at.code(begin, row) + 1, at.rest(begin, row) + at.planes_at() + 1}) {
+      bad = good;
       bad[static_cast<std::size_t>(last - begin)] |= std::byte{0x10};
       CHECK(refused(bad, 100));
     }
+  }
+  std::vector<std::byte> older = good;
+  older[4] = std::byte{1};
+  CHECK(refused(older, 100));
+}
+
+TEST_CASE("RaBitQ: short codes round to nearest, g upwards, and stay finite") {
+  const compute::IvfShape shape = {.dim = 12, .lists = 5, .m = 3, .bits = 4, .planes = 3};
+  const index::CodesView at(shape, 1, true);
+  std::vector<std::byte> block(at.size());
+  const auto kept = [&](const index::RabitqFactors& factors) {
+    at.put_factors(block.data(), 0, factors);
+    return at.factors(block.data(), 0);
+  };
+  Normal normal(3);
+  for (int i = 0; i < 10000; ++i) {
+    const float size = std::ldexp(1.0f, i % 200 - 100);
+    index::RabitqFactors factors{normal() * size, normal() * size, 0, normal() * size};
+    factors.g = std::fabs(factors.f) * static_cast<float>(compute::kErrors) * static_cast<float>(i) / 10000;
+    const index::RabitqFactors found = kept(factors), expected = shortened(factors);
+    CHECK(found.bias == expected.bias);
+    CHECK(found.f == expected.f);
+    CHECK(found.g == expected.g);
+    CHECK(found.fine == expected.fine);
+    CHECK(found.g >= factors.g * (1 - 0x1p-8f));
+    CHECK(found.g <= factors.g + 0.0045f * std::fabs(found.f) * static_cast<float>(compute::kErrors) * 1.01f);
+  }
+  constexpr float kMost = std::numeric_limits<float>::max();
+  const index::RabitqFactors most = kept({kMost, -kMost, kMost, -kMost});
+  for (const float factor : {most.bias, most.f, most.g, most.fine}) CHECK(std::isfinite(factor));
+  CHECK(most.bias > 0.99f * kMost);
+  CHECK(most.f < -0.99f * kMost);
+  const index::RabitqFactors none = kept({});
+  CHECK(none.bias == 0);
+  CHECK(none.g == 0);
+}
+
+// Their models have version 1 or 2, in files of earlier builds.
+TEST_CASE("RaBitQ: long codes are read, made and gathered where the model has them") {
+  const auto device = cpu::make_cpu_device();
+  const Floats rows = clustered(600, 20, 40, 1, 2);
+  for (const std::string text : {"lists=13 bits=1", "lists=13 bits=4"}) {
+    const Learnt learnt = learn(*device, spec("ivfrabitq", text), Distance::kL2, rows.view());
+    std::vector<std::byte> bytes(learnt.model->bytes().begin(), learnt.model->bytes().end());
+    bytes[8] = std::byte{2};
+    const auto older = index::inverted(learnt.index->trained()->open(bytes));
+    const Bytes codes = older->encode(*device, rows.view(), nullptr, nullptr);
+    const std::uint32_t planes = older->shape().planes;
+    CHECK(codes.size() == 16 + 600 * (2 + 4 + 3 + 8 + (planes > 1 ? 4 : 0) + (planes - 1) * 3));
+    older->check_codes(span_of(codes), 600);
+    CHECK_THROWS_AS(learnt.model->check_codes(span_of(codes), 600), Error);
+    const index::CodedBlock block{span_of(codes), 600};
+    std::vector<index::CodedRow> all;
+    for (std::uint32_t row = 0; row < 600; ++row) all.push_back({&block, row});
+    CHECK(std::ranges::equal(span_of(older->gather(all)), span_of(codes)));
+    // What searches read is the same but for the rounding.
+    const Bytes shorter = learnt.model->encode(*device, rows.view(), nullptr, nullptr);
+    const index::CodedBlock short_block{span_of(shorter), 600};
+    const index::Run run = older->make_run({&block, 1}), short_run = learnt.model->make_run({&short_block, 1});
+    REQUIRE(run.positions == short_run.positions);
+    for (std::uint32_t p = 0; p < run.positions; ++p) {
+      const Position a = position_of(older->shape(), run, p), b = position_of(older->shape(), short_run, p);
+      CHECK(a.ordinal == b.ordinal);
+      CHECK(a.f == b.f);
+      CHECK(a.signs == b.signs);
+      if (a.ordinal != compute::kNoOrdinal) CHECK(std::fabs(a.bias - b.bias) <= 0x1p-7f * std::fabs(a.bias));
+    }
+    // Measured again, it keeps its codes.
+    const auto measured = index::with_calibration(*older, {});
+    CHECK(measured->bytes()[8] == std::byte{2});
+    CHECK(index::with_calibration(*learnt.model, {})->bytes()[8] == std::byte{4});
   }
 }
 
