@@ -199,6 +199,7 @@ void Planner::plan_scan() {
   info_->estimatedRows = static_cast<sqlite3_int64>(rows);
   info_->estimatedCost = factor_ * (kFilterCost + rows * kRowCost);
   info_->orderByConsumed = ordered_by_rowid();
+  descending_ = info_->orderByConsumed && info_->aOrderBy[0].desc;
 }
 
 void Planner::plan_refusal(std::string reason) {
@@ -218,9 +219,9 @@ bool Planner::orders_by_distance() const {
   return false;
 }
 
-// Scans come in ascending rowid; what follows a unique key in ORDER BY decides nothing.
+// What follows a unique key in ORDER BY decides nothing. Beside an ordinary table the walk is an ascending one.
 bool Planner::ordered_by_rowid() const {
-  if (info_->nOrderBy < 1 || info_->aOrderBy[0].desc) return false;
+  if (info_->nOrderBy < 1 || (info_->aOrderBy[0].desc && table_.has_content())) return false;
   const int column = info_->aOrderBy[0].iColumn;
   return column < 0 || column == table_.rowid_column;
 }
@@ -265,7 +266,8 @@ void Planner::emit() {
     }
   }
   info_->idxNum = static_cast<int>(plan_.access) | (shows_values() ? 0 : kShowsNoValues) |
-                  (table_.has_content() && shows_aux() ? kShowsAux : 0);
+                  (table_.has_content() && shows_aux() ? kShowsAux : 0) |
+                  (descending_ ? kDescending : 0);
   const std::string text = plan_.text(table_);
   info_->idxStr = sqlite3_mprintf("%s", text.c_str());
   if (info_->idxStr == nullptr) throw std::bad_alloc();

@@ -57,6 +57,8 @@ struct Plan {
 // it reads +columns.
 inline constexpr int kShowsNoValues = 16;
 inline constexpr int kShowsAux = 32;
+// The scan is in descending rowid.
+inline constexpr int kDescending = 64;
 
 // A SearchMemo is what planning remembers from call to call: was the table offered with a MATCH? A
 // table of one FROM is known by the statement being prepared and its colUsed; OR branches come

@@ -108,6 +108,7 @@ class Planner {
   int perhaps_in_ = -1;    // a constraint that is not usable, and = or IN
   bool shows_in_ = false;  // one that is usable
   bool counts_needed_ = false;         // matches is constrained
+  bool descending_ = false;            // the scan
   const char* needs_match_ = nullptr;  // the hidden column that does
   const char* misused_ = nullptr;      // k, nprobe or recall, with anything but one =
   double factor_ = 1;  // of plans without MATCH

@@ -20,6 +20,7 @@ void WarpCursor::filter(const std::string& plan, int use, sqlite3_value** argume
   end_scan();
   shows_values_ = (use & kShowsNoValues) == 0;
   shows_aux_ = (use & kShowsAux) != 0;
+  descending_ = (use & kDescending) != 0;
   if (plan != plan_text_ || plan_text_.empty()) {
     plan_text_.clear();
     plan_ = Plan::parse(plan, table_.definition());
@@ -82,7 +83,7 @@ void WarpCursor::start_scan(sqlite3_value** arguments) {
 
 void WarpCursor::scan(const engine::Filter& filter) {
   std::shared_ptr<const engine::View> view = table_.collection().view();
-  scan_.emplace(view, engine::Selection(*view, filter));
+  scan_.emplace(view, engine::Selection(*view, filter), descending_);
   presence_.emplace(*view, shows_values_);
   look_at(std::move(view));
   show_scanned();

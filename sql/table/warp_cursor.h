@@ -54,6 +54,7 @@ class WarpCursor : public sqlite3_vtab_cursor {
   Plan plan_;
   bool shows_aux_ = false;    // those of the table with content=
   bool shows_values_ = true;  // else rowids and +columns alone, of an index with content=
+  bool descending_ = false;   // the scan
   State state_ = State::kEnd;
   engine::Location at_{};  // the current row
   RowReader reader_;

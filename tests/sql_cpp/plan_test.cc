@@ -52,6 +52,13 @@ void fill(const SqlSession& db) {
       "INSERT INTO a VALUES (1, 'x', 'NO'), (2, 'y', 'SE'), (2, 'z', 'NO'), (19, 'w', 'NO');");
 }
 
+bool uses_sorter(const SqlSession& db, const std::string& sql) {
+  const Rows rows = db.must_run("EXPLAIN QUERY PLAN " + sql);
+  return std::any_of(rows.begin(), rows.end(), [](const std::string& row) {
+    return row.find("TEMP B-TREE") != std::string::npos;
+  });
+}
+
 }  // namespace
 
 TEST_CASE("plan: one table") {
@@ -138,16 +145,24 @@ TEST_CASE("plan: a text key is looked up, except under another collation") {
   }
 }
 
+TEST_CASE("plan: ORDER BY rowid needs no sort in either direction") {
+  const SqlSession db(":memory:");
+  fill(db);
+  for (const std::string order : {"id", "rowid, year", "id DESC", "rowid DESC, year"}) {
+    CHECK_FALSE(uses_sorter(db, "SELECT year FROM p WHERE year > 3 ORDER BY " + order));
+  }
+  CHECK(uses_sorter(db, "SELECT year FROM p ORDER BY year DESC, id"));
+  db.must_run("CREATE TABLE r(id INTEGER PRIMARY KEY, e BLOB)");
+  db.must_run("CREATE VIRTUAL TABLE c USING warp(e FLOAT[1], content=r, content_rowid=id)");
+  CHECK_FALSE(uses_sorter(db, "SELECT rowid FROM c ORDER BY rowid"));
+  CHECK(uses_sorter(db, "SELECT rowid FROM c ORDER BY rowid DESC"));
+}
+
 TEST_CASE("plan: ORDER BY distance needs no sort, DESC does") {
   const SqlSession db(":memory:");
   fill(db);
   const auto sorts = [&](const std::string& order) {
-    const std::string sql =
-        "EXPLAIN QUERY PLAN SELECT id FROM p WHERE e MATCH '[1]' ORDER BY " + order + " LIMIT 3";
-    const Rows rows = db.must_run(sql);
-    return std::any_of(rows.begin(), rows.end(), [](const std::string& row) {
-      return row.find("TEMP B-TREE") != std::string::npos;
-    });
+    return uses_sorter(db, "SELECT id FROM p WHERE e MATCH '[1]' ORDER BY " + order + " LIMIT 3");
   };
   CHECK_FALSE(sorts("distance"));
   CHECK_FALSE(sorts("distance, rowid"));
