@@ -1,6 +1,6 @@
 // k-means with exact assignment on a device. Results depend on the rows alone.
 // Up to kMostTogether clusters: Lloyd's algorithm (lloyd.h), six iterations on 32 rows per cluster,
-// four on 128 and four on 256.
+// four on 128, unless there are no more, and four on 256.
 // More: about √clusters groups are found in that way, each gets clusters by its rows and their
 // distances from its centre, and finds them among its own rows. Then a few iterations compare every
 // row with the clusters of its group and of those nearest to it. So work grows with rows · √clusters.
