@@ -149,7 +149,7 @@ class GroupedKmeans {
       told.report("k-means of groups", g, groups());
       if (allotted[g] == 0) return;
       const std::vector<float> rows = rows_of(g);
-      found[g] = kmeans(silent, {rows.data(), members_.count(g), sample_.dim}, allotted[g]);
+      found[g] = kmeans(silent, {rows.data(), members_.count(g), sample_.dim}, allotted[g], true);
     });
     Clusters all;
     for (const std::vector<float>& some : found) {

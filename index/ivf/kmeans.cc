@@ -69,14 +69,14 @@ std::vector<Reseed> reseed_empty(std::vector<std::uint32_t> counts) {
 }
 
 std::vector<float> kmeans(const TrainingTask& task, const SampleView& sample,
-                          std::uint32_t clusters) {
+                          std::uint32_t clusters, bool roughly) {
   if (clusters > kMostTogether) return grouped_kmeans(task, sample, clusters);
   Lloyd lloyd(task, different_rows(sample, clusters), sample.dim);
   std::size_t done = 0;
   for (const Stage& stage : kStages) {
     // The last would be on the same rows.
     const bool again = stage.rows != kKmeansRows && stage.rows * clusters >= sample.rows;
-    if (again && done != 0) continue;
+    if (roughly && again && done != 0) continue;
     // A cluster without rows in this part of the sample may have some among the rows left out.
     const bool reseed = stage.rows == kKmeansRows;
     lloyd.run(sample.first(stage.rows * clusters), stage.iterations, reseed,

@@ -1,6 +1,6 @@
 // k-means with exact assignment on a device. Results depend on the rows alone.
 // Up to kMostTogether clusters: Lloyd's algorithm (lloyd.h), six iterations on 32 rows per cluster,
-// four on 128, unless there are no more, and four on 256.
+// four on 128 and four on 256.
 // More: about √clusters groups are found in that way, each gets clusters by its rows and their
 // distances from its centre, and finds them among its own rows. Then a few iterations compare every
 // row with the clusters of its group and of those nearest to it. So work grows with rows · √clusters.
@@ -47,8 +47,9 @@ inline constexpr std::size_t kKmeansRows = 256;
 inline constexpr std::uint32_t kMostTogether = 255;  // clusters that are found without groups
 
 // Centroids [n][dim], n <= clusters: as many as there are different rows, when those are fewer,
-// and without those that end up with no row.
+// and without those that end up with no row. `roughly`: others will move them further, so that as many rows
+// are not gone over in two stages.
 std::vector<float> kmeans(const TrainingTask& task, const SampleView& sample,
-                          std::uint32_t clusters);
+                          std::uint32_t clusters, bool roughly = false);
 
 }  // namespace warplite::index
