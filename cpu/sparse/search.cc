@@ -58,8 +58,8 @@ class Searcher {
   bool search_postings(const Item& item, std::span<const Item> next) {
     std::array<PostingSearch::Upcoming, PostingSearch::kAhead> upcoming;
     std::size_t n = 0;
-    for (const Item& item : next.first(std::min(next.size(), upcoming.size()))) {
-      if (item.begin == item.end) upcoming[n++] = {item.tile, item.query};
+    for (const Item& soon : next.first(std::min(next.size(), upcoming.size()))) {
+      if (soon.begin == soon.end) upcoming[n++] = {soon.tile, soon.query};
     }
     return postings_.search(*item.tile, item.query, std::span(upcoming).first(n));
   }
