@@ -91,7 +91,7 @@ void PostingSearch::find_lists(const SparseTile& tile, std::size_t q, Plan& plan
 void PostingSearch::look_ahead(std::span<const Upcoming> upcoming) {
   const auto bucket_of = [](const Postings& postings, const SparseEntry& entry) {
     const std::uint32_t bucket = 2 * entry.index >> postings.shape().shift;
-    return postings.buckets() + std::min(bucket, compute::kSparseBuckets);
+    return postings.buckets() + std::min(bucket, compute::kSparseBuckets - 1);
   };
   if (upcoming.size() > 2) {
     const Postings postings = postings_of(*upcoming[2].tile);
@@ -102,10 +102,12 @@ void PostingSearch::look_ahead(std::span<const Upcoming> upcoming) {
   if (upcoming.size() > 1) {
     const Postings postings = postings_of(*upcoming[1].tile);
     for (const SparseEntry& entry : work_.queries[upcoming[1].query].entries()) {
-      const std::uint32_t list = *bucket_of(postings, entry);
-      __builtin_prefetch(postings.list_keys().data() + list);
-      __builtin_prefetch(postings.list_steps() + list);
-      __builtin_prefetch(postings.begins() + list);
+      const std::uint32_t* const bucket = bucket_of(postings, entry);
+      for (const std::uint32_t list : {bucket[0], bucket[1]}) {  // many lie in two lines
+        __builtin_prefetch(postings.list_keys().data() + list);
+        __builtin_prefetch(postings.list_steps() + list);
+        __builtin_prefetch(postings.begins() + list);
+      }
     }
   }
   if (!upcoming.empty()) {
@@ -174,7 +176,6 @@ void PostingSearch::add_lists(const Postings& postings) {
   const std::uint16_t* const places = postings.places();
   const std::uint8_t* const impacts = postings.impacts();
   for (const List& list : plan_.lists) {
-    loop_.check(thread_);
     const std::uint32_t weight = list.weight;
     if (!list.taken_off) {
       for (std::uint32_t i = list.begin; i < list.end; ++i) {

@@ -41,6 +41,7 @@ struct List {
   float largest = 0;     // without its sign; then the step
   std::uint32_t at = 0;  // number of the column, or where the next posting goes
   bool column = false;
+  double inverse = 0;    // of the step
 
   void add(float value) {
     ++count;
@@ -116,12 +117,13 @@ float step_for(float largest) {
   return step;
 }
 
-// Products of a step and an impact are exact.
-std::uint8_t impact_of(float value, float step) {
-  const double size = std::abs(static_cast<double>(value)), unit = static_cast<double>(step);
-  int impact = static_cast<int>(size / unit);
-  while (impact * unit < size) ++impact;
-  while ((impact - 1) * unit >= size) --impact;
+// Products of a step and an impact are exact. That of the inverse is not: it is at most one off, and is put
+// right without a branch, which nobody could foresee.
+std::uint8_t impact_of(float value, const List& list) {
+  const double size = std::abs(static_cast<double>(value)), step = static_cast<double>(list.largest);
+  int impact = static_cast<int>(size * list.inverse) + 1;
+  impact += impact * step < size ? 1 : 0;
+  impact -= (impact - 1) * step >= size ? 1 : 0;
   return static_cast<std::uint8_t>(impact);
 }
 
@@ -152,6 +154,7 @@ class Maker {
       while (key >> shape.shift >= compute::kSparseBuckets) ++shape.shift;
       List& list = lists_[i];
       list.largest = step_for(list.largest);
+      list.inverse = 1 / static_cast<double>(list.largest);
       list.column = std::uint64_t{list.count} * kColumnShare >= shape.rows;
       if (list.column) {
         list.at = shape.columns++;
@@ -188,7 +191,7 @@ class Maker {
   void write_postings(const SparsePostings<std::byte>& to) {
     each_posting(values_, poll_, [&](std::uint32_t row, const SparseEntry& entry) {
       List& list = lists_.of(key_of(entry));
-      const std::uint8_t impact = impact_of(entry.value, list.largest);
+      const std::uint8_t impact = impact_of(entry.value, list);
       if (list.column) {
         to.column(list.at)[row] = impact;
       } else {
@@ -202,8 +205,9 @@ class Maker {
     for (std::size_t i = 0; i < to.shape().columns; ++i) {
       const std::uint8_t* const impacts = to.column(i);
       for (std::size_t row = 0; row < to.shape().padded_rows(); row += compute::kSparseRange) {
-        to.maxima(i)[row / compute::kSparseRange] =
-            *std::max_element(impacts + row, impacts + row + compute::kSparseRange);
+        std::uint8_t most = 0;
+        for (std::uint32_t r = 0; r < compute::kSparseRange; ++r) most = std::max(most, impacts[row + r]);
+        to.maxima(i)[row / compute::kSparseRange] = most;
       }
     }
   }
