@@ -94,7 +94,7 @@ void IvfContext::find_live() {
 bool IvfContext::compares_all() const {
   if (!work_.may_compare_all || work_.refine == 0 || masks_.empty()) return false;
   if (std::ranges::any_of(masks_, [](const auto& masks) { return masks == nullptr; })) return false;
-  constexpr std::size_t kCounted = 16;  // lists of a query, about
+  constexpr std::size_t kCounted = 1024;  // lists of a query, about
   double rows = 0, lists = 0, groups = 0;
   for (const std::vector<Probe>& probes : lists_) {
     const std::size_t step = 1 + probes.size() / kCounted;
@@ -164,6 +164,7 @@ void IvfContext::ask_for_count(std::uint32_t list) const {
 
 void IvfContext::add_spans(std::uint32_t list, std::vector<IvfSpan>& out) const {
   for (std::uint32_t r = 0; r < runs_.size(); ++r) {
+    if (live(r) != nullptr && masks_[r]->lists[list].live == 0) continue;
     const std::uint32_t end = runs_[r].begins[list + 1];
     for (std::uint32_t at = runs_[r].begins[list]; at < end;) {
       const std::uint32_t rows = std::min(end - at, span_rows_);

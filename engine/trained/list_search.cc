@@ -162,11 +162,23 @@ Reach ListSearch::as_far_as_rows_lie(const Reach& reach, const Sight& sight) con
                            shape_.lists);
   more.refine = std::max(more.refine, reach.refine);
   if (all.codes_only || request_.refine) return more;
+  if (is_blurred(seen, sight)) {
+    more.exact = true;
+    return more;
+  }
   // Within a list, rows that pass may lie on the far side: what lists show is the least. To
-  // compare every row is sure, and worth more.
+  // look into all of them, or to compare every row, is sure, and worth more.
   constexpr double kSureIsWorth = 4;
-  const bool sure = is_far(seen) && exact_cost(all) <= kSureIsWorth * reach_cost(all, more);
-  more.exact = more.exact || sure || is_blurred(seen, sight);
+  if (!is_far(seen) || (!more.exact && exact_cost(all) > kSureIsWorth * reach_cost(all, more))) {
+    return more;
+  }
+  Reach whole = more;
+  whole.nprobe = shape_.lists;
+  whole.exact = false;
+  const bool by_codes = reach.nprobe < shape_.lists && whole_cost(all, whole) < exact_cost(all) &&
+                        expected_recall(all, seen, whole) >= *asked_recall(index_, request_);
+  if (by_codes) return whole;
+  more.exact = true;
   return more;
 }
 

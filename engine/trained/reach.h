@@ -70,5 +70,7 @@ class ReachMemo {
 // Nanoseconds, about, that one thread takes for a query.
 double exact_cost(const ReachQuestion& question);
 double reach_cost(const ReachQuestion& question, const Reach& reach);
+// Of a reach into all lists, where rows that pass lie together in some; infinity: that is no way.
+double whole_cost(const ReachQuestion& question, const Reach& reach);
 
 }  // namespace warplite::engine
