@@ -2,14 +2,15 @@
 """A large table with an index of lists: built, opened, searched.
 
     bench/scale.py --build build/gpu --work /tmp/scale [--rows 100000000] [--dim 96]
-                   [--index "ivfrabitq(bits=4)"] [--codes] [--nprobe 32,64,128] [--refine 4]
+                   [--index "ivfrabitq(bits=4)"] [--codes] [--learn-from 1000000] [--nprobe 32,64,128] [--refine 4]
                    [--device gpu:0,gpu] [--batch 10000,40000]
 
 Vectors come from a seeded generator, a million at a time, so that neither disk nor memory ever holds
 all of them: 50,000 clusters of unequal weight and width around a spectrum that decays as i^-0.9, turned at
 random. A million of them have a local intrinsic dimensionality of 20 to 22 and a relative contrast of 2.3,
 as descriptors of real images have. Queries are further rows. The exact answer of the first 1,000 queries is
-found on the way, by brute force over every piece. Needs PyTorch with a GPU for that; the table itself is
+found on the way, by brute force over every piece. Rows are committed a million at a time, but for those that
+the index is to learn from, which are one transaction. Needs PyTorch with a GPU for that; the table itself is
 built and asked through SQL alone. --codes: the table keeps codes only. --index flat: every row is compared.
 Each device of the list is asked in turn, one query at a time and in batches.
 """
@@ -121,10 +122,14 @@ def build(options):
         np.save(piece_file, piece.cpu().numpy())
         spent["generate"] += time.time() - begin
         begin = time.time()
+        if first == 0 and options.learn_from > PIECE:
+            db.execute("BEGIN")
         db.execute(
             "INSERT INTO t(rowid, e) SELECT rowid + ?, vector FROM warp_vectors_file(?)",
             (first, str(piece_file)),
         )
+        if db.in_transaction and first + PIECE >= options.learn_from:
+            db.execute("COMMIT")
         took = time.time() - begin
         spent["insert"] += took
         spent["slowest_insert"] = max(spent["slowest_insert"], took)  # the one that trained
@@ -209,6 +214,7 @@ def main():
     parser.add_argument("--dim", type=int, default=96)
     parser.add_argument("--index", default="ivfrabitq")
     parser.add_argument("--codes", action="store_true")
+    parser.add_argument("--learn-from", type=int, default=PIECE, help="rows of the first transaction")
     parser.add_argument("--nprobe", default="16,32,64,128,256")
     parser.add_argument("--refine", type=int)
     parser.add_argument("--device", default="auto")

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
+#include <cmath>
 #include <limits>
 
 #include "compute/lsh_hash.h"
@@ -102,6 +103,19 @@ std::size_t count_bits(const std::uint64_t* words, std::size_t n) {
   return bits;
 }
 
+void try_levels(LevelTries& tries) {
+  for (std::size_t i = 0; i < LevelTries::kTries; ++i) {
+    double product = 0, square = 0;
+    for (const double magnitude : tries.magnitudes) {
+      const double level = std::floor(std::min(magnitude * tries.scales[i], tries.most)) + 0.5;
+      product += level * magnitude;
+      square += level * level;
+    }
+    tries.products[i] = product;
+    tries.squares[i] = square;
+  }
+}
+
 void nearest_in_groups(const GroupedRows& work, double* out) {
   std::uint32_t row = 0;
   for (const std::uint32_t end : work.ends) {
@@ -135,6 +149,7 @@ HostKernels::HostKernels()
       mask_reals(mask_interval<double>),
       mask_lengths(compute::mask_lengths),
       count_bits(compute::count_bits),
+      try_levels(compute::try_levels),
       nearest_in_groups(compute::nearest_in_groups) {}
 
 const HostKernels& host_kernels() { return kernels_in_use.load(std::memory_order_relaxed)(); }

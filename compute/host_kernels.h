@@ -1,7 +1,7 @@
-// Inner loops of work that is always the host's own: products of matrices in training, hash
-// functions of rows, values that a filter tests, the vectors of documents. The definitions are here; a device of the host may
-// bring faster ones, with the same results to the bit: numbers are added in the same order, and no
-// product is fused with a sum.
+// Inner loops of work that is always the host's own: products of matrices in training, hash functions
+// of rows, values that a filter tests, codes of rows, the vectors of documents. The definitions are here; a
+// device of the host may bring faster ones, with the same results to the bit: numbers are added in the same
+// order, and no product is fused with a sum.
 // Threads: any; the functions keep no state.
 #pragma once
 
@@ -49,6 +49,16 @@ template <typename T>
 using MaskInterval = void (*)(const T* values, std::size_t words, T low, T high,
                               std::uint64_t* masks);
 
+// Uniform quantisers that are tried on the same magnitudes, none of which is negative: by quantiser i the
+// level of a magnitude x is min(⌊x · scales[i]⌋, most) + ½.
+struct LevelTries {
+  static constexpr std::size_t kTries = 8;
+
+  std::span<const double> magnitudes;
+  double scales[kTries], most;
+  double products[kTries], squares[kTries];  // out: Σ level · x and Σ level²
+};
+
 // Rows in groups, as the vectors of documents are, and queries of their type and dim.
 struct GroupedRows {
   Distance distance;
@@ -76,6 +86,8 @@ struct HostKernels {
                        std::uint64_t* masks);
   // Bits that are set.
   std::size_t (*count_bits)(const std::uint64_t* words, std::size_t n);
+
+  void (*try_levels)(LevelTries& tries);
 
   NearestInGroups nearest_in_groups;
 

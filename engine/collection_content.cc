@@ -31,7 +31,7 @@ std::shared_ptr<const Snapshot> clear(const WriteContext& context) {
     context.store.drop_segment(segment->info());
   }
   context.store.clear_tail(next->state);
-  next->state.directory = next->directory();
+  next->state.directory = next->list->directory();
   context.store.write_state(next->state);
   return next;
 }

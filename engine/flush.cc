@@ -307,7 +307,7 @@ FlushResult Flusher::finish() {
   if (segments_ != base_.segments()) {
     next_->list = std::make_shared<SegmentList>(std::move(segments_));
   }
-  next_->state.directory = next_->directory();
+  next_->state.directory = next_->list->directory();
   Pending rest = rest_ ? pending_.last_slot_only() : Pending(layout_);
   next_->first_unlisted = base_.unlisted ? base_.first_unlisted : base_.state.next_segment;
   next_->unlisted = scope_ == FlushScope::kFullChunks;

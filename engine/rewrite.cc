@@ -165,7 +165,7 @@ class Rewriter {
     for (std::size_t i = 0; i < chosen_segments_; ++i) store_.drop_segment(segment(i).info());
     if (base_.tail.live > 0) store_.clear_tail(next->state);
     next->list = std::make_shared<SegmentList>(std::move(kept_));
-    next->state.directory = next->directory();
+    next->state.directory = next->list->directory();
     store_.write_state(next->state);
     return next;
   }

@@ -288,6 +288,32 @@ std::size_t count_bits(const std::uint64_t* words, std::size_t n) {
   return bits;
 }
 
+// A lane is a quantiser.
+void try_levels(compute::LevelTries& tries) {
+  constexpr std::size_t kTries = compute::LevelTries::kTries;
+  const hn::CappedTag<double, kTries> tag;
+  constexpr std::size_t kStep = hn::MaxLanes(tag), kVectors = kTries / kStep;
+  const auto most = hn::Set(tag, tries.most), half = hn::Set(tag, 0.5);
+  hn::VFromD<decltype(tag)> scales[kVectors], products[kVectors], squares[kVectors];
+  for (std::size_t i = 0; i < kVectors; ++i) {
+    scales[i] = hn::LoadU(tag, tries.scales + i * kStep);
+    products[i] = squares[i] = hn::Zero(tag);
+  }
+  for (const double magnitude : tries.magnitudes) {
+    const auto x = hn::Set(tag, magnitude);
+    HWY_UNROLL(8)
+    for (std::size_t i = 0; i < kVectors; ++i) {
+      const auto level = hn::Add(hn::Floor(hn::Min(hn::Mul(x, scales[i]), most)), half);
+      products[i] = hn::Add(products[i], hn::Mul(level, x));
+      squares[i] = hn::Add(squares[i], hn::Mul(level, level));
+    }
+  }
+  for (std::size_t i = 0; i < kVectors; ++i) {
+    hn::StoreU(products[i], tag, tries.products + i * kStep);
+    hn::StoreU(squares[i], tag, tries.squares + i * kStep);
+  }
+}
+
 }  // namespace
 
 void fill_host(compute::HostKernels& kernels) {
@@ -299,6 +325,7 @@ void fill_host(compute::HostKernels& kernels) {
   kernels.mask_reals = mask_interval<double>;
   kernels.mask_lengths = mask_lengths;
   kernels.count_bits = count_bits;
+  kernels.try_levels = try_levels;
   kernels.nearest_in_groups = cpu::nearest_in_groups;
 }
 

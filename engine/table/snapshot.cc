@@ -17,8 +17,11 @@ bool same_blocks(const storage::SegmentInfo& a, const storage::SegmentInfo& b) {
          a.codes == b.codes;
 }
 
+// Most commits change the tail alone: where the state record describes the segments that are known, they
+// are not read again, so that a search beside a writer takes no longer the more of them there are.
 std::shared_ptr<const SegmentList> read_segments(storage::Store& store, const TableOptions& options,
-                                                 const Snapshot* known) {
+                                                 const Snapshot* known, const storage::State& state) {
+  if (known != nullptr && known->list->directory() == state.directory) return known->list;
   static const SegmentList::Parts kNone;
   const SegmentList::Parts& old = known != nullptr ? known->segments() : kNone;
   SegmentList::Parts parts;
@@ -174,6 +177,7 @@ SegmentList::SegmentList(Parts parts) : parts_(std::move(parts)) {
   rowids_.reserve(parts_.size());
   for (std::size_t i = 0; i < parts_.size(); ++i) {
     rowids_.add(parts_[i]->min_rowid(), parts_[i]->max_rowid(), static_cast<std::uint32_t>(i));
+    directory_.add(parts_[i]->info());
   }
   rowids_.build();
 }
@@ -181,12 +185,6 @@ SegmentList::SegmentList(Parts parts) : parts_(std::move(parts)) {
 RowId Snapshot::rowid_bound() const {
   const RowId bound = list->rowids().bound();
   return tail.part == nullptr ? bound : std::max(bound, tail.part->max_rowid());
-}
-
-storage::DirectorySummary Snapshot::directory() const {
-  storage::DirectorySummary directory;
-  for (const auto& segment : segments()) directory.add(segment->info());
-  return directory;
 }
 
 std::optional<CommittedRow> Snapshot::find(RowId rowid) const {
@@ -236,12 +234,12 @@ std::shared_ptr<const Snapshot> read_snapshot(storage::Store& store, const Table
     if (known != nullptr && known->state.generation == generation) return known;
     auto snapshot = std::make_shared<Snapshot>();
     snapshot->state = store.read_state();
-    snapshot->list = read_segments(store, options, known.get());
+    snapshot->list = read_segments(store, options, known.get(), snapshot->state);
     read_tail(store, options, known.get(), *snapshot);
     generation = store.read_generation();
     if (snapshot->state.generation != generation) continue;
     const SegmentList::Parts& segments = snapshot->segments();
-    store.verify_directory(snapshot->state, snapshot->directory(),
+    store.verify_directory(snapshot->state, snapshot->list->directory(),
                            segments.empty() ? 0 : segments.back()->info().id);
     return snapshot;
   }

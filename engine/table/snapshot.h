@@ -52,12 +52,14 @@ class SegmentList {
 
   const Parts& parts() const { return parts_; }
   const RowIdIndex& rowids() const { return rowids_; }
+  const storage::DirectorySummary& directory() const { return directory_; }
   // What searches keep of the segments: see View.
   const std::shared_ptr<DerivedStore>& derived() const { return derived_; }
 
  private:
   Parts parts_;  // ascending id
   RowIdIndex rowids_;
+  storage::DirectorySummary directory_;
   std::shared_ptr<DerivedStore> derived_ = std::make_shared<DerivedStore>();
 };
 
@@ -75,7 +77,6 @@ struct Snapshot {
   // Returns a rowid that no row, dead ones included, exceeds.
   RowId rowid_bound() const;
   std::optional<CommittedRow> find(RowId rowid) const;
-  storage::DirectorySummary directory() const;
 };
 
 // The snapshot of the current transaction: `known` itself when nothing changed, else what

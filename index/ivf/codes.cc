@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <bit>
 #include <cmath>
 #include <limits>
 #include <numeric>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "compute/parallel.h"
@@ -15,6 +17,7 @@
 #include "index/ivf/nearest_list.h"
 #include "index/ivf/pq.h"
 #include "index/ivf/rabitq.h"
+#include "index/ivf/training_task.h"
 
 namespace warplite::index {
 namespace {
@@ -22,9 +25,16 @@ namespace {
 constexpr std::uint32_t kMagic = 0x43465649u;  // "IVFC"
 constexpr std::uint32_t kLongVersion = 1, kShortVersion = 2;
 constexpr std::uint32_t kMostNarrowLists = 65535;
-// Rows coded at once, which bounds the memory in model space.
-constexpr std::size_t kChunk = 16384;
+// Elements of the rows coded at once, which bounds the memory in model space, and rows at most; of the
+// chunks, where several are coded at once.
+constexpr std::size_t kChunkElements = std::size_t{1} << 22, kMostChunk = 16384, kMostOfMany = 8192;
+constexpr std::size_t kChunksAtOnce = 8;
 constexpr std::size_t kGrainElements = std::size_t{1} << 15;
+constexpr std::size_t kCheckedRows = 4096;
+
+std::size_t rows_at_once(std::size_t dim, std::size_t most) {
+  return std::clamp<std::size_t>(kChunkElements / dim, 1, most);
+}
 
 using Header = std::array<std::uint32_t, 4>;
 
@@ -94,9 +104,7 @@ void put_float(std::byte* to, std::uint32_t size, float value) {
 }
 
 float get_float(const std::byte* from, std::uint32_t size) {
-  std::uint32_t upper = 0;
-  std::memcpy(&upper, from, size);
-  return std::bit_cast<float>(upper << (32 - 8 * size));
+  return std::bit_cast<float>(get_number(from, size) << (32 - 8 * size));
 }
 
 // Of g in a short code.
@@ -130,12 +138,14 @@ class RabitqCode {
     std::memcpy(planes_.data() + plane_, at.rest(block, row) + at.planes_at(), planes_.size() - plane_);
   }
 
-  // Throws Error{kCorrupt} unless a search can use it.
-  void check() const {
-    for (const float factor : {factors_.f, factors_.g, factors_.fine}) {
+  // Throws Error{kCorrupt} unless a search can use the row's.
+  void check(const CodesView& at, std::uint32_t row, const std::byte* block) {
+    const RabitqFactors factors = at.factors(block, row);
+    for (const float factor : {factors.f, factors.g, factors.fine}) {
       if (!std::isfinite(factor)) corrupt("a factor that is not finite");
     }
     if (shape_.dim % 8 == 0) return;
+    read(at, row, block);
     for (std::size_t end = plane_; end <= planes_.size(); end += plane_) {
       if (planes_[end - 1] >> (shape_.dim % 8) != 0) corrupt("a bit too many");
     }
@@ -155,14 +165,20 @@ void begin_block(bool is_short, std::uint32_t rows, Bytes& block) {
   std::memcpy(block.data(), header.data(), sizeof header);
 }
 
-// Fills a block chunk by chunk.
+// Fills a block chunk by chunk, as many at once as there are scratches: each row has bytes of its own.
 class Encoder {
  public:
-  Encoder(const IvfCoder& coder, compute::Device& device, compute::Cancellation* cancellation,
-          std::uint32_t rows)
+  struct Scratch {
+    compute::Cancellation* cancellation;
+    std::vector<std::byte> vectors = {};
+    std::vector<float> model = {};
+    std::vector<Nearest> nearest = {};
+    std::vector<std::uint8_t> codes = {};
+  };
+
+  Encoder(const IvfCoder& coder, compute::Device& device, std::uint32_t rows)
       : coder_(coder),
         device_(device),
-        cancellation_(cancellation),
         nearest_list_(device, coder.centroids, coder.shape.lists, coder.shape.dim),
         at_(coder.shape, rows, coder.short_codes),
         block_(at_.size()) {
@@ -173,22 +189,24 @@ class Encoder {
   }
 
   // `rows[i]` is the row of the block that vectors.row(i) is.
-  void add(const MatrixView& vectors, const std::uint32_t* rows) {
+  void add(const MatrixView& vectors, const std::uint32_t* rows, Scratch& scratch) {
     const std::size_t count = vectors.rows, dim = coder_.shape.dim;
-    model_.resize(count * dim);
-    to_model_space(vectors, coder_.distance, coder_.rotation, model_.data());
-    nearest_.resize(count);
-    nearest_list_.find(model_.data(), count, cancellation_, nearest_.data());
-    for (std::size_t i = 0; i < count; ++i) at_.put_list(block_.data(), rows[i], nearest_[i].list);
-    if (coder_.shape.planes != 0) return code_rabitq(count, rows);
-    if (coder_.shape.m != 0) code(count, rows);
+    scratch.model.resize(count * dim);
+    to_model_space(vectors, coder_.distance, coder_.rotation, scratch.model.data());
+    scratch.nearest.resize(count);
+    nearest_list_.find(scratch.model.data(), count, scratch.cancellation, scratch.nearest.data());
+    for (std::size_t i = 0; i < count; ++i) {
+      at_.put_list(block_.data(), rows[i], scratch.nearest[i].list);
+    }
+    if (coder_.shape.planes != 0) return code_rabitq(count, rows, scratch);
+    if (coder_.shape.m != 0) code(count, rows, scratch);
   }
 
   Bytes take() { return std::move(block_); }
 
  private:
-  const float* centroid(std::size_t i) const {
-    return coder_.centroids + std::size_t{nearest_[i].list} * coder_.shape.dim;
+  const float* centroid(const Nearest& nearest) const {
+    return coder_.centroids + std::size_t{nearest.list} * coder_.shape.dim;
   }
 
   template <typename Body>
@@ -199,42 +217,44 @@ class Encoder {
     });
   }
 
-  void code(std::size_t count, const std::uint32_t* rows) {
+  void code(std::size_t count, const std::uint32_t* rows, Scratch& scratch) {
     const compute::IvfShape& shape = coder_.shape;
+    float* const model = scratch.model.data();
     for_each(count, [&](std::size_t first, std::size_t last) {
       for (std::size_t i = first; i < last; ++i) {
-        float* row = model_.data() + i * shape.dim;
-        for (std::uint32_t d = 0; d < shape.dim; ++d) row[d] -= centroid(i)[d];
+        float* row = model + i * shape.dim;
+        const float* from = centroid(scratch.nearest[i]);
+        for (std::uint32_t d = 0; d < shape.dim; ++d) row[d] -= from[d];
       }
     });
-    codes_.resize(count * shape.m);
+    scratch.codes.resize(count * shape.m);
     compute::PqAssignWork work;
-    work.rows = model_.data();
+    work.rows = model;
     work.count = count;
     work.dim = shape.dim;
     work.m = shape.m;
     work.codewords = shape.codewords();
     work.codebooks = coder_.codebooks;
-    work.out = codes_.data();
-    work.cancellation = cancellation_;
+    work.out = scratch.codes.data();
+    work.cancellation = scratch.cancellation;
     device_.pq_assign(work).raise();
     for_each(count, [&](std::size_t first, std::size_t last) {
       std::vector<float> residual(shape.dim);
       for (std::size_t i = first; i < last; ++i) {
-        const std::uint8_t* codes = codes_.data() + i * shape.m;
+        const std::uint8_t* codes = scratch.codes.data() + i * shape.m;
         decode_residual(coder_, codes, residual.data());
-        const float bias = bias_of(coder_, centroid(i), residual.data());
+        const float bias = bias_of(coder_, centroid(scratch.nearest[i]), residual.data());
         at_.put_bias(block_.data(), rows[i], bias);
         pack(shape, codes, at_.code(block_.data(), rows[i]));
       }
     });
   }
 
-  void code_rabitq(std::size_t count, const std::uint32_t* rows) {
+  void code_rabitq(std::size_t count, const std::uint32_t* rows, const Scratch& scratch) {
     for_each(count, [&](std::size_t first, std::size_t last) {
       RabitqCode code(coder_.shape);
       for (std::size_t i = first; i < last; ++i) {
-        code.encode(coder_, centroid(i), model_.data() + i * coder_.shape.dim);
+        code.encode(coder_, centroid(scratch.nearest[i]), scratch.model.data() + i * coder_.shape.dim);
         code.write(at_, rows[i], block_.data());
       }
     });
@@ -242,13 +262,9 @@ class Encoder {
 
   const IvfCoder& coder_;
   compute::Device& device_;
-  compute::Cancellation* cancellation_;
   NearestList nearest_list_;
   CodesView at_;
   Bytes block_;
-  std::vector<float> model_;
-  std::vector<Nearest> nearest_;
-  std::vector<std::uint8_t> codes_;
 };
 
 // The vectors of `rows`, side by side.
@@ -336,12 +352,23 @@ Bytes encode_block(const IvfCoder& coder, compute::Device& device, const MatrixV
   for (std::uint32_t row = 0; row < vectors.rows; ++row) {
     if (present == nullptr || present->test(row)) rows.push_back(row);
   }
-  Encoder encoder(coder, device, cancellation, static_cast<std::uint32_t>(vectors.rows));
-  std::vector<std::byte> staging;
-  for (std::size_t first = 0; first < rows.size(); first += kChunk) {
-    const std::size_t count = std::min(kChunk, rows.size() - first);
-    encoder.add(gather(vectors, rows.data() + first, count, &staging), rows.data() + first);
-  }
+  Encoder encoder(coder, device, static_cast<std::uint32_t>(vectors.rows));
+  // A GPU finds lists of some rows while the host codes others.
+  const bool apart = device.own_memory();
+  const std::size_t at_once = rows_at_once(vectors.dim, apart ? kMostOfMany : kMostChunk);
+  const std::size_t chunks = (rows.size() + at_once - 1) / at_once;
+  const std::size_t threads = std::min<std::size_t>(chunks, apart ? kChunksAtOnce : 1);
+  std::atomic<std::size_t> next{0};
+  const std::thread::id caller = std::this_thread::get_id();
+  compute::in_parallel(threads, 1, threads, [&](std::size_t, std::size_t) {
+    HelperCancellation helper;
+    Encoder::Scratch scratch{std::this_thread::get_id() == caller ? cancellation : &helper};
+    for (std::size_t chunk = next++; chunk < chunks; chunk = next++) {
+      const std::uint32_t* const some = rows.data() + chunk * at_once;
+      const std::size_t count = std::min(at_once, rows.size() - chunk * at_once);
+      encoder.add(gather(vectors, some, count, &scratch.vectors), some, scratch);
+    }
+  });
   return encoder.take();
 }
 
@@ -376,22 +403,23 @@ void check_block(const IvfCoder& coder, std::span<const std::byte> codes, std::u
   }
   const std::uint32_t version = coder.short_codes ? kShortVersion : kLongVersion;
   if (header_of(codes) != Header{kMagic, version, rows, 0}) corrupt("an unknown header");
-  RabitqCode code(shape);
-  for (std::uint32_t row = 0; row < rows; ++row) {
-    const std::uint32_t list = at.list(codes.data(), row);
-    if (list != CodesView::kNoList && list >= shape.lists) {
-      corrupt("list " + std::to_string(list) + " of " + std::to_string(shape.lists));
+  compute::in_parallel(rows, kCheckedRows, rows / kCheckedRows, [&](std::size_t first, std::size_t last) {
+    RabitqCode code(shape);
+    for (auto row = static_cast<std::uint32_t>(first); row < last; ++row) {
+      const std::uint32_t list = at.list(codes.data(), row);
+      if (list != CodesView::kNoList && list >= shape.lists) {
+        corrupt("list " + std::to_string(list) + " of " + std::to_string(shape.lists));
+      }
+      if (shape.m == 0) continue;
+      if (!std::isfinite(at.bias(codes.data(), row))) corrupt("a bias that is not finite");
+      if (shape.planes != 0) {
+        code.check(at, row, codes.data());
+      } else if (shape.bits == 4 && shape.m % 2 != 0) {
+        const std::byte last_code = at.code(codes.data(), row)[at.code_size() - 1];
+        if ((last_code & std::byte{0xf0}) != std::byte{0}) corrupt("a code too many");
+      }
     }
-    if (shape.m == 0) continue;
-    if (!std::isfinite(at.bias(codes.data(), row))) corrupt("a bias that is not finite");
-    if (shape.planes != 0) {
-      code.read(at, row, codes.data());
-      code.check();
-    } else if (shape.bits == 4 && shape.m % 2 != 0) {
-      const std::byte last = at.code(codes.data(), row)[at.code_size() - 1];
-      if ((last & std::byte{0xf0}) != std::byte{0}) corrupt("a code too many");
-    }
-  }
+  });
 }
 
 void decode_rows(const IvfCoder& coder, const CodedBlock& block, RowRange rows, std::byte* out,
@@ -405,14 +433,15 @@ void decode_rows(const IvfCoder& coder, const CodedBlock& block, RowRange rows, 
   if (present != nullptr) *present = Bitmap(rows.count);
   const std::size_t stride = bytes_per_vector(coder.type, shape.dim);
   const std::size_t grain = std::max<std::size_t>(1, kGrainElements / shape.dim);
-  std::vector<float> model(std::min<std::size_t>(kChunk, rows.count) * shape.dim);
-  for (std::uint32_t begin = 0; begin < rows.count; begin += kChunk) {
-    const std::size_t count = std::min<std::size_t>(kChunk, rows.count - begin);
+  const std::size_t at_once = rows_at_once(shape.dim, kMostChunk);
+  std::vector<float> model(std::min<std::size_t>(at_once, rows.count) * shape.dim);
+  for (std::size_t begin = 0; begin < rows.count; begin += at_once) {
+    const std::size_t count = std::min(at_once, rows.count - begin);
     compute::in_parallel(count, grain, count / grain, [&](std::size_t first, std::size_t last) {
       std::vector<std::uint8_t> unpacked(shape.m);
       RabitqCode code(shape);
       for (std::size_t i = first; i < last; ++i) {
-        const std::uint32_t row = rows.first + begin + static_cast<std::uint32_t>(i);
+        const std::uint32_t row = rows.first + static_cast<std::uint32_t>(begin + i);
         float* const vector = model.data() + i * shape.dim;
         const std::uint32_t list = at.list(codes, row);
         if (list == CodesView::kNoList) {

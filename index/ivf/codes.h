@@ -32,6 +32,17 @@
 
 namespace warplite::index {
 
+// A number of 2 to 4 bytes, the lowest first. To copy as many as a variable says is a call of a function.
+inline std::uint32_t get_number(const std::byte* from, std::uint32_t size) {
+  std::uint32_t number = 0;
+  switch (size) {
+    case 2: std::memcpy(&number, from, 2); break;
+    case 3: std::memcpy(&number, from, 3); break;
+    default: std::memcpy(&number, from, 4); break;
+  }
+  return number;
+}
+
 // What coding needs of a model.
 struct IvfCoder {
   compute::IvfShape shape;
@@ -65,8 +76,7 @@ class CodesView {
   }
   // kNoList for a row without a vector.
   std::uint32_t list(const std::byte* block, std::uint32_t row) const {
-    std::uint32_t list = 0;
-    std::memcpy(&list, block + lists_at() + std::size_t{row} * list_size_, list_size_);
+    const std::uint32_t list = get_number(block + lists_at() + std::size_t{row} * list_size_, list_size_);
     return list == kNoList >> (32 - 8 * list_size_) ? kNoList : list;
   }
   void put_bias(std::byte* block, std::uint32_t row, float bias) const;

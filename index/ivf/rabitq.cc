@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 #include <limits>
 #include <vector>
 
+#include "compute/host_kernels.h"
 #include "compute/rabitq.h"
 
 namespace warplite::index {
@@ -23,16 +25,16 @@ float finite(double value) {
   return static_cast<float>(std::clamp(value, -kMost, kMost));
 }
 
-// A direction whose elements are k + ½ of the magnitudes' steps.
-struct Direction {
-  double product = 0;  // with the magnitudes
-  double square = 0;
+// The k of a level k + ½: whole steps of a magnitude, but for those beyond the last.
+double steps(double magnitude, double scale, double most) {
+  return static_cast<double>(static_cast<int>(std::min(magnitude * scale, most)));
+}
 
-  // Compares the cosines.
-  bool nearer_than(const Direction& other) const {
-    return product * product * other.square > other.product * other.product * square;
-  }
-};
+// Codes of eight elements, a byte each, as one bit of each.
+std::uint8_t bits_of(std::uint64_t codes, std::uint32_t bit) {
+  constexpr std::uint64_t kLowest = 0x0101010101010101u, kGather = 0x0102040810204080u;
+  return static_cast<std::uint8_t>(((codes >> bit & kLowest) * kGather) >> 56);
+}
 
 // A Coder holds what is needed of one residual.
 class Coder {
@@ -72,44 +74,42 @@ class Coder {
  private:
   // Steps to the unit of magnitude, of which the code's direction is nearest to the residual's.
   double best_scale(std::uint32_t count) const {
+    static_assert(std::size(kTries) <= compute::LevelTries::kTries);
     const double spread = std::sqrt(square_ / static_cast<double>(magnitudes_.size()));
-    const double most = static_cast<double>((1u << (count - 1)) - 1);
-    Direction best;
-    double best_scale = 0;
-    for (const double factor : kTries) {
-      const double scale = 1 / (spread * kSteps[count] * factor);
-      if (!(scale > 0) || !(scale <= std::numeric_limits<double>::max())) continue;
-      Direction direction;
-      for (const double magnitude : magnitudes_) {
-        const double level = std::min(std::floor(magnitude * scale), most) + 0.5;
-        direction.product += level * magnitude;
-        direction.square += level * level;
-      }
-      if (best_scale != 0 && !direction.nearer_than(best)) continue;
-      best = direction;
-      best_scale = scale;
+    compute::LevelTries tries{magnitudes_, {}, static_cast<double>((1u << (count - 1)) - 1), {}, {}};
+    for (std::size_t i = 0; i < std::size(kTries); ++i) {
+      const double scale = 1 / (spread * kSteps[count] * kTries[i]);
+      if (scale > 0 && scale <= std::numeric_limits<double>::max()) tries.scales[i] = scale;
     }
-    return best_scale;
+    compute::host_kernels().try_levels(tries);
+    const double *const products = tries.products, *const squares = tries.squares;
+    std::size_t best = 0;
+    for (std::size_t i = 1; i < std::size(kTries); ++i) {
+      if (tries.scales[i] == 0) continue;
+      // Compares the cosines.
+      const bool nearer = products[i] * products[i] * squares[best] >
+                          products[best] * products[best] * squares[i];
+      if (tries.scales[best] == 0 || nearer) best = i;
+    }
+    return tries.scales[best];
   }
 
   // Returns the product of the code's direction with the residual.
   double write(std::uint32_t count, double scale, std::uint8_t* planes) const {
-    const std::uint32_t dim = static_cast<std::uint32_t>(magnitudes_.size());
-    const std::size_t bytes = compute::plane_bytes(dim);
-    const std::uint32_t most = (1u << (count - 1)) - 1;
+    const std::size_t dim = magnitudes_.size(), bytes = compute::plane_bytes(static_cast<std::uint32_t>(dim));
+    const std::uint32_t sign = 1u << (count - 1), most = sign - 1;
     double product = 0;
-    for (std::uint32_t i = 0; i < dim; ++i) {
-      const double level = std::min(std::floor(magnitudes_[i] * scale), static_cast<double>(most));
-      const auto k = static_cast<std::uint32_t>(level);
-      const std::uint32_t code = negative_[i] != 0 ? most - k : k;
-      const unsigned bit = 1u << (i % 8);
-      if (negative_[i] == 0) planes[i / 8] |= static_cast<std::uint8_t>(bit);
-      for (std::uint32_t p = 1; p < count; ++p) {
-        if (((code >> (count - 1 - p)) & 1) != 0) {
-          planes[p * bytes + i / 8] |= static_cast<std::uint8_t>(bit);
-        }
+    for (std::size_t first = 0; first < dim; first += 8) {
+      std::uint64_t codes = 0;
+      for (std::size_t i = first; i < std::min(dim, first + 8); ++i) {
+        const double k = steps(magnitudes_[i], scale, most);
+        const auto level = static_cast<std::uint64_t>(k);
+        codes |= (negative_[i] != 0 ? most - level : sign | level) << 8 * (i - first);
+        product += (k + 0.5) * magnitudes_[i];
       }
-      product += (level + 0.5) * magnitudes_[i];
+      for (std::uint32_t p = 0; p < count; ++p) {
+        planes[p * bytes + first / 8] = bits_of(codes, count - 1 - p);
+      }
     }
     return product;
   }

@@ -235,6 +235,25 @@ TEST_CASE("host kernels: values in an interval are those of the definition") {
                            Reals::denorm_min(), 1, 1e300, Reals::max(), Reals::infinity()});
 }
 
+TEST_CASE("host kernels: levels that are tried add up as in the definition") {
+  using compute::LevelTries;
+  with_each_target([](const HostKernels& kernels) {
+    for (const std::size_t dim : {1u, 7u, 96u, 1000u}) {
+      auto magnitudes = normal<double>(dim, 3);
+      for (double& magnitude : magnitudes) magnitude = std::fabs(magnitude);
+      magnitudes[dim / 2] = dim % 2 == 0 ? 0 : 3e38;
+      for (const double most : {1.0, 7.0, 127.0}) {
+        LevelTries expected{magnitudes, {0, 1e-9, 0.4, 0.5, 1, 7.3, 1e9, 1e300}, most, {}, {}};
+        LevelTries tries = expected;
+        kDefinitions.try_levels(expected);
+        kernels.try_levels(tries);
+        CHECK(std::equal(tries.products, std::end(tries.products), expected.products));
+        CHECK(std::equal(tries.squares, std::end(tries.squares), expected.squares));
+      }
+    }
+  });
+}
+
 TEST_CASE("host kernels: lengths and counts are those of the definition") {
   with_each_target([](const HostKernels& kernels) {
     std::mt19937_64 random(7);

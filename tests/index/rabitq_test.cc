@@ -71,6 +71,31 @@ double relative(double found, double expected) {
 
 }  // namespace
 
+// Files hold them, and an integrity check makes them again.
+TEST_CASE("rabitq: codes stay what they are") {
+  constexpr std::uint32_t kDim = 37;
+  std::uint32_t state = 1, digest = 0;
+  const auto next = [&state] {
+    state = state * 1664525u + 1013904223u;
+    return static_cast<float>(static_cast<std::int32_t>(state >> 8) - (1 << 23)) / 1e6f;
+  };
+  const auto add = [&digest](std::uint32_t bits) { digest = (digest ^ bits) * 16777619u; };
+  for (const Distance distance : {Distance::kL2, Distance::kInnerProduct}) {
+    for (std::uint32_t planes = 1; planes <= compute::kMostPlanes; ++planes) {
+      std::vector<float> centroid(kDim), row(kDim);
+      for (float& element : centroid) element = next();
+      for (float& element : row) element = next() * next();
+      const Code code = encode(distance, centroid, row, planes);
+      for (const std::uint8_t byte : code.planes) add(byte);
+      const index::RabitqFactors& factors = code.factors;
+      for (const float factor : {factors.bias, factors.f, factors.g, factors.fine}) {
+        add(std::bit_cast<std::uint32_t>(factor));
+      }
+    }
+  }
+  CHECK(digest == 2875544106u);
+}
+
 TEST_CASE("rotation: keeps lengths and angles, in any dimension, and turns back") {
   Normal random(1);
   for (const std::uint32_t dim : {1u, 2u, 3u, 5u, 12u, 64u, 100u, 127u, 128u, 768u, 1000u}) {

@@ -338,6 +338,38 @@ TEST_CASE("functions see what another connection did to the schema") {
   std::filesystem::remove(path);
 }
 
+TEST_CASE("a commit that changes the tail alone costs no look at the segments") {
+  const std::string path =
+      (std::filesystem::temp_directory_path() / "warplite_functions_test.db").string();
+  std::filesystem::remove(path);
+  {
+    const SqlSession reader(path), writer(path);
+    writer.must_run("CREATE VIRTUAL TABLE t USING warp(e FLOAT[1]);"
+                    "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 20000) "
+                    "INSERT INTO t(e) SELECT '[' || x || ']' FROM c");
+    std::size_t looks = 0;
+    sqlite3_trace_v2(reader.db(), SQLITE_TRACE_STMT,
+                     [](unsigned, void* count, void* statement, void*) {
+                       const char* text = sqlite3_sql(static_cast<sqlite3_stmt*>(statement));
+                       if (contains(text, "t_segments")) ++*static_cast<std::size_t*>(count);
+                       return 0;
+                     }, &looks);
+    const std::string nearest = "SELECT rowid FROM t WHERE e MATCH '[0]' AND k = 1";
+    CHECK(reader.must_run(nearest) == Rows{"1"});
+    const std::size_t first = looks;
+    CHECK(first > 0);
+    writer.must_run("INSERT INTO t(rowid, e) VALUES (30000, '[0.5]')");
+    CHECK(reader.must_run(nearest) == Rows{"30000"});
+    writer.must_run("DELETE FROM t WHERE rowid = 30000");
+    CHECK(reader.must_run(nearest) == Rows{"1"});
+    CHECK(looks == first);
+    writer.must_run("DELETE FROM t WHERE rowid = 1");
+    CHECK(reader.must_run(nearest) == Rows{"2"});
+    CHECK(looks > first);
+  }
+  std::filesystem::remove(path);
+}
+
 TEST_CASE("a table may change or go while its results are read") {
   for (const std::string change : {"DELETE FROM t", "ALTER TABLE t RENAME TO u", "DROP TABLE t"}) {
     const SqlSession session(":memory:");
