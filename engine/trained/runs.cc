@@ -5,6 +5,7 @@
 #include <cstring>
 #include <string>
 
+#include "compute/parallel.h"
 #include "engine/residency/derived_key.h"
 
 namespace warplite::engine {
@@ -93,16 +94,19 @@ void forget_former(const View& view, std::size_t column, const CodedParts& coded
   Residency::instance().forget(former);
 }
 
-// Decodes the codes of the run's segments, once, and keeps none of them.
+// Decodes the codes of the run's segments, once, and keeps none of them. The connection reads them, one after
+// the other; what they say is checked on all threads.
 index::Run make_run(const View& view, std::size_t column, const CodedParts& coded,
                     const CodedParts::Run& run, const index::InvertedModel& model) {
   std::vector<std::shared_ptr<const storage::OpaqueBlock>> held;
-  std::vector<index::CodedBlock> blocks;
-  for (std::size_t i = run.first; i < run.first + run.count; ++i) {
-    const Part& part = view.part(coded.parts[i]);
-    held.push_back(part.load_codes(column));
-    blocks.push_back(checked_block(view, part, column, model, *held.back()));
-  }
+  const std::span<const std::uint32_t> parts = std::span(coded.parts).subspan(run.first, run.count);
+  for (const std::uint32_t part : parts) held.push_back(view.part(part).load_codes(column));
+  std::vector<index::CodedBlock> blocks(run.count);
+  compute::in_parallel(run.count, 1, run.count, [&](std::size_t first, std::size_t last) {
+    for (std::size_t i = first; i < last; ++i) {
+      blocks[i] = checked_block(view, view.part(parts[i]), column, model, *held[i]);
+    }
+  });
   return model.make_run(blocks);
 }
 
