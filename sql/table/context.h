@@ -10,6 +10,7 @@
 
 #include "compute/ops.h"
 #include "engine/collection.h"
+#include "engine/filter/filter.h"
 #include "engine/search/search_report.h"
 #include "sql/definition/definition.h"
 #include "storage/sqlite_api.h"
@@ -93,6 +94,8 @@ class Context {
   }
 
   int nested_queries = 0;  // statements of callers that run, one within another
+  // Where each scan that begins says which rows it shows to SQLite; null: nobody asks.
+  std::optional<engine::Filter>* scanned = nullptr;
 
  private:
   std::shared_ptr<OpenTable> lookup(const std::string& schema, const std::string& table);

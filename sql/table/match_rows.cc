@@ -53,24 +53,22 @@ bool operator==(const MatchQuestion& a, const MatchQuestion& b) {
          same(a.filter, b.filter);
 }
 
-std::shared_ptr<const engine::Selection> LastSelections::get(
-    const std::shared_ptr<const engine::View>& view, const engine::Filter& filter) {
-  if (view_.lock() != view) known_.clear();
-  view_ = view;
+std::shared_ptr<const engine::Selection> LastSelections::get(const engine::View& view,
+                                                             const engine::Filter& filter) {
   const auto found = std::find_if(known_.begin(), known_.end(),
                                   [&](const Known& known) { return same(known.filter, filter); });
   if (found != known_.end()) {
     std::rotate(known_.begin(), found, found + 1);
     return known_.front().selection;
   }
-  auto selection = std::make_shared<const engine::Selection>(*view, filter);
+  auto selection = std::make_shared<const engine::Selection>(view, filter);
   // Tests by the host may come out differently the next time.
   const bool asks_host = std::any_of(filter.begin(), filter.end(), [](const auto& predicate) {
     return predicate.host != nullptr;
   });
   if (asks_host) return selection;
   std::size_t bytes = 0;
-  for (std::size_t i = 0; i < view->parts(); ++i) {
+  for (std::size_t i = 0; i < view.parts(); ++i) {
     bytes += selection->part(i).bits.word_count() * sizeof(std::uint64_t);
   }
   known_.insert(known_.begin(), Known{filter, selection, bytes});

@@ -60,12 +60,11 @@ struct MatchQuestion {
   friend bool operator==(const MatchQuestion&, const MatchQuestion&);
 };
 
-// The selections that were used last, for queries that come again with the same filters: applying
-// one costs more than searching what it leaves.
+// The selections of a view that were used last, for queries that come again with the same filters: applying
+// one costs more than searching what it leaves. Kept with the view (engine::View::derived()).
 class LastSelections {
  public:
-  std::shared_ptr<const engine::Selection> get(const std::shared_ptr<const engine::View>& view,
-                                               const engine::Filter& filter);
+  std::shared_ptr<const engine::Selection> get(const engine::View& view, const engine::Filter& filter);
 
  private:
   struct Known {
@@ -75,8 +74,7 @@ class LastSelections {
   };
   void forget_some();
 
-  std::weak_ptr<const engine::View> view_;  // that all are of
-  std::vector<Known> known_;                // used last first
+  std::vector<Known> known_;  // used last first
 };
 
 class MatchRows {

@@ -63,7 +63,7 @@ void WarpCursor::start_search(sqlite3_value** arguments) {
           table, table.columns[static_cast<std::size_t>(plan_.column)]);
       question->report->queries = 1;
     }
-    auto selection = table_.last_selections.get(view, question->filter);
+    auto selection = view->derived().of<LastSelections>().get(*view, question->filter);
     match_ = std::make_unique<MatchRows>(std::move(*question), view, std::move(selection),
                                          index, table_.interrupt);
   }
@@ -78,7 +78,10 @@ void WarpCursor::look_at(std::shared_ptr<const engine::View> view) {
 }
 
 void WarpCursor::start_scan(sqlite3_value** arguments) {
-  scan(read_filter(table_.context->db(), plan_, table_.definition(), arguments));
+  const Context& context = *table_.context;
+  engine::Filter filter = read_filter(context.db(), plan_, table_.definition(), arguments);
+  scan(filter);
+  if (context.scanned != nullptr) *context.scanned = std::move(filter);
 }
 
 void WarpCursor::scan(const engine::Filter& filter) {

@@ -46,7 +46,6 @@ struct WarpTable : sqlite3_vtab {
   Interrupt interrupt;
   RowBuffer row;
   SearchMemo memo;
-  LastSelections last_selections;
   // The cursor that gave a vector last, and its column: match() is called right after.
   const WarpCursor* last_reader = nullptr;
   int last_column = -1;
