@@ -72,8 +72,9 @@ IvfContext::IvfContext(const compute::IvfWork& work, std::size_t k)
   lists_ = choose_lists(work);
 }
 
-// By position where that is known, or where the filter comes again.
+// By position where that is known, or where the filter comes again, or each list is looked into about once.
 void IvfContext::find_live() {
+  const bool at_once = work_.queries.rows * work_.nprobe >= shape().lists;
   bool known = work_.filter != 0 && shape().planes != 0;
   if (known) masks_.resize(runs_.size());
   for (std::uint32_t r = 0; known && r < runs_.size(); ++r) {
@@ -82,7 +83,7 @@ void IvfContext::find_live() {
       return masks_of(r);
     };
     masks_[r] =
-        CpuBuffer::of(work_.runs[r].bytes).derived().of<LiveMasks>().get(work_.filter, make);
+        CpuBuffer::of(work_.runs[r].bytes).derived().of<LiveMasks>().get(work_.filter, at_once, make);
   }
   known = known && std::ranges::none_of(masks_, [](const auto& masks) { return masks == nullptr; });
   if (!known) rows_.gather_live();

@@ -1,6 +1,6 @@
 // The rows of a run that take part in searches by one filter, by position and by list: made when a
-// filter comes for the second time (compute::IvfWork::filter), and kept with the run for some
-// filters. Threads: any.
+// filter comes for the second time (compute::IvfWork::filter), or for enough queries at once, and kept with
+// the run for some filters. Threads: any.
 #pragma once
 
 #include <algorithm>
@@ -71,18 +71,19 @@ class LiveMasks {
     std::vector<compute::ProbedList> lists;  // counted
   };
 
-  // Null: the filter comes for the first time. `make` returns the masks.
+  // Null: the filter comes for the first time, and not `at_once`. `make` returns the masks.
   template <class Make>
-  std::shared_ptr<const Masks> get(std::uint64_t filter, const Make& make) {
+  std::shared_ptr<const Masks> get(std::uint64_t filter, bool at_once, const Make& make) {
     const std::lock_guard lock(mutex_);
     const auto found = std::find_if(known_.begin(), known_.end(),
                                     [&](const Known& known) { return known.filter == filter; });
     if (found == known_.end()) {
       known_.insert(known_.begin(), {filter, nullptr});
       if (known_.size() > kMost) known_.pop_back();
-      return nullptr;
+      if (!at_once) return nullptr;
+    } else {
+      std::rotate(known_.begin(), found, found + 1);
     }
-    std::rotate(known_.begin(), found, found + 1);
     std::shared_ptr<const Masks>& masks = known_.front().masks;
     if (masks == nullptr) masks = std::make_shared<const Masks>(make());
     return masks;

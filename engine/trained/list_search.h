@@ -82,6 +82,10 @@ class ListSearch {
   // Measured on a core of Sapphire Rapids, with the file in the system's memory.
   bool better_streamed() const;
 
+  // The same where a GPU answers: under a filter, or for a batch that asks for a recall.
+  bool better_on_device() const;
+  Demand demand(std::size_t queries) const;
+
   // Chooses the parts with selected rows; or all parts, when most have some, since what is loaded
   // for all of them serves the next search too.
   void choose_parts();

@@ -29,7 +29,7 @@ constexpr std::uint32_t kRoomForTies = 32;
 constexpr std::uint32_t kFirstRowsOfOne = 256;
 // Live rows are copied together when they are at most one in this many: to gather rows costs
 // little more than to read them once.
-constexpr std::uint32_t kFewLive = 4;
+constexpr std::uint32_t kFewLive = 2;
 
 std::uint32_t capacity_for(std::size_t k) {
   if (k <= 64) return kCapacities[0];

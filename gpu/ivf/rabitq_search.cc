@@ -151,7 +151,7 @@ RabitqSearch::RabitqSearch(const Gpu& gpu, Lane& lane, const compute::IvfWork& w
       blocks_(blocks_of(work)),
       rows_work_(rows_of(work, blocks_)),
       rows_(rows_work_),
-      table_(rows_.upload_once(gpu, lane)) {}
+      table_(rows_.upload_once(gpu, lane, work.filter)) {}
 
 RabitqSearch::Deal RabitqSearch::deal(std::size_t queries, std::uint32_t lists, double rows) const {
   const auto wanted = static_cast<std::uint32_t>(2 * gpu_.multiprocessors() / queries);

@@ -32,6 +32,7 @@ struct KeptRowTable {
   struct Key {
     std::uint32_t dim;
     std::size_t stride;
+    std::uint64_t filter;  // 0: all rows live
     std::vector<std::pair<const std::byte*, std::uint32_t>> blocks;
     friend bool operator==(const Key&, const Key&) = default;
   };
@@ -114,44 +115,45 @@ RowTable RowSet::describe(std::span<RowBlock> out) const {
   return table;
 }
 
-RowTable RowSet::upload(Lane& lane) {
-  Plan plan;
-  const Slot<RowBlock> descriptors(plan, blocks_.size());
-  std::vector<Slot<std::uint64_t>> bits;
-  for (const compute::Block* block : blocks_) {
+RowSet::Pieces::Pieces(const std::vector<const compute::Block*>& blocks)
+    : descriptors(plan, blocks.size()) {
+  bits.reserve(blocks.size());
+  for (const compute::Block* block : blocks) {
     bits.emplace_back(plan, live_words(block->live, block->rows));
   }
-  const Arena device = lane.table(plan);
-  const Staging host = lane.outgoing_table(plan);
+}
+
+RowTable RowSet::send(const Pieces& pieces, const Arena& device, Lane& lane) {
+  const Staging host = lane.outgoing_table(pieces.plan);
   live_.assign(blocks_.size(), nullptr);
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
     if (blocks_[i]->live == nullptr) continue;
-    std::copy_n(blocks_[i]->live, bits[i].count(), host[bits[i]].begin());
-    live_[i] = device[bits[i]];
+    std::copy_n(blocks_[i]->live, pieces.bits[i].count(), host[pieces.bits[i]].begin());
+    live_[i] = device[pieces.bits[i]];
   }
-  RowTable table = describe(host[descriptors]);
-  table.blocks = device[descriptors];
-  host.send(plan, device, lane.stream(), "sending the table of rows");
+  RowTable table = describe(host[pieces.descriptors]);
+  table.blocks = device[pieces.descriptors];
+  host.send(pieces.plan, device, lane.stream(), "sending the table of rows");
   return table;
 }
 
-RowTable RowSet::upload_once(const Gpu& gpu, Lane& lane) {
-  if (!all_live()) return upload(lane);
-  live_.assign(blocks_.size(), nullptr);
-  KeptRowTable::Key key{work_.queries.dim, work_.queries.stride(), {}};
+RowTable RowSet::upload(Lane& lane) {
+  const Pieces pieces(blocks_);
+  return send(pieces, lane.table(pieces.plan), lane);
+}
+
+RowTable RowSet::upload_once(const Gpu& gpu, Lane& lane, std::uint64_t filter) {
+  if (!all_live() && filter == 0) return upload(lane);
+  KeptRowTable::Key key{work_.queries.dim, work_.queries.stride(), all_live() ? 0 : filter, {}};
   key.blocks.reserve(blocks_.size());
   for (const compute::Block* block : blocks_) key.blocks.emplace_back(vectors_at(*block), block->rows);
   KeptRowTables& all = gpu.derived().of<KeptRowTables>();
   kept_ = all.find(key);
   if (kept_ == nullptr) {
     auto made = std::make_shared<KeptRowTable>();
-    std::vector<RowBlock> blocks(blocks_.size());
-    made->table = describe(blocks);
-    made->memory = DeviceBytes(blocks.size() * sizeof(RowBlock), lane.pool(), lane.stream());
-    made->table.blocks = made->memory.as<RowBlock>();
-    check(cudaMemcpyAsync(made->memory.data(), blocks.data(), made->memory.size(),
-                          cudaMemcpyHostToDevice, lane.stream()),
-          "sending the table of rows");
+    const Pieces pieces(blocks_);
+    made->memory = DeviceBytes(pieces.plan.size(), lane.pool(), lane.stream());
+    made->table = send(pieces, Arena(made->memory.data()), lane);
     // Searches on other streams are to find it there.
     check(cudaStreamSynchronize(lane.stream()), "sending the table of rows");
     made->key = std::move(key);

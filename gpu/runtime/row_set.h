@@ -42,9 +42,10 @@ class RowSet {
 
   // Sends the table on its way; usable by what is launched on the lane's stream from now on.
   RowTable upload(Lane& lane);
-  // The same, of which the GPU keeps the table for the next search of the same rows where all of them
-  // live: to send that of a thousand blocks takes longer than to look into lists of rows.
-  RowTable upload_once(const Gpu& gpu, Lane& lane);
+  // The same, of which the GPU keeps the table for the next search of the same rows where all of them live, or
+  // those that a filter leaves (compute::IvfWork::filter): to send that of a thousand blocks takes longer than
+  // to look into lists of rows.
+  RowTable upload_once(const Gpu& gpu, Lane& lane, std::uint64_t filter = 0);
   // Returns, by block, the device address of its live bits; null where all rows live. Call it after
   // upload().
   const std::vector<const std::uint64_t*>& live() const { return live_; }
@@ -55,7 +56,17 @@ class RowSet {
   }
 
  private:
+  // What is sent, and where it lies.
+  struct Pieces {
+    Plan plan = {};
+    Slot<RowBlock> descriptors;
+    std::vector<Slot<std::uint64_t>> bits = {};
+
+    explicit Pieces(const std::vector<const compute::Block*>& blocks);
+  };
+
   void add(const compute::Block& block);
+  RowTable send(const Pieces& pieces, const Arena& device, Lane& lane);
   RowTable describe(std::span<RowBlock> out) const;
 
   const compute::Workload& work_;
