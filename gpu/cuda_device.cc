@@ -256,7 +256,8 @@ class CudaDevice : public compute::Device {
     for (std::size_t next = 0; next < work.blocks.size();) {
       RowSet rows(work, next);
       if (rows.rows() == 0) continue;
-      const RowTable table = rows.upload(*lane);
+      const RowTable table =
+          work.filter == 0 ? rows.upload(*lane) : rows.upload_once(gpu_, *lane, work.filter);
       search(*lane, rows, table);
     }
   }

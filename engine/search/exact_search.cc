@@ -315,7 +315,10 @@ class ExactSearch {
   // May be called on any thread.
   Status search_set(const DeviceSet& set, compute::Workload& work, Outcome& outcome) const {
     Workset some(set.device().takes_own_terms() && selected_ * compute::kSharingPart >= live_);
-    if (selected_ != live_) set.select(rows_, some);
+    if (selected_ != live_) {
+      set.select(rows_, some);
+      work.filter = rows_.number();
+    }
     work.blocks = selected_ == live_ ? set.all() : some.blocks();
     return work.blocks.empty() ? Status{} : outcome.add(set.device(), work);
   }

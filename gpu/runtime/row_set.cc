@@ -38,6 +38,7 @@ struct KeptRowTable {
   };
   Key key;
   RowTable table{};
+  std::vector<const std::uint64_t*> live;  // of RowSet
   DeviceBytes memory;
 };
 
@@ -157,8 +158,10 @@ RowTable RowSet::upload_once(const Gpu& gpu, Lane& lane, std::uint64_t filter) {
     // Searches on other streams are to find it there.
     check(cudaStreamSynchronize(lane.stream()), "sending the table of rows");
     made->key = std::move(key);
+    made->live = live_;
     kept_ = all.add(std::move(made));
   }
+  live_ = kept_->live;
   return kept_->table;
 }
 
