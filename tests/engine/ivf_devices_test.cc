@@ -150,6 +150,28 @@ TEST_CASE("many queries through codes are divided among the devices that hold th
   CHECK(found("", 1, 8200) == found("cpu", 1, 8200));
 }
 
+TEST_CASE("a GPU compares what a filter leaves where to watch lists would take longer") {
+  FakeGpus gpus(1);
+  gpus.start();
+  Table table;
+  const auto view = table.session.table().view();
+  const auto looks_into_lists = [&](const Question& question) {
+    const std::size_t before = gpus[0].ivf_operations;
+    const Hits found = ask(*view, table.session.table(), question);
+    const bool looked = gpus[0].ivf_operations != before;
+    if (!looked) CHECK(found == ask(*view, table.session.table(), exactly(question)));
+    return looked;
+  };
+  Question many{.column = 1, .k = 20, .queries = 300, .device = "gpu:0", .recall = 0.5};
+  many.below = 500;
+  CHECK(!looks_into_lists(many));
+  many.recall.reset();
+  many.nprobe = 2;
+  CHECK(looks_into_lists(many));
+  many.below.reset();
+  CHECK(looks_into_lists(many));
+}
+
 TEST_CASE("training and coding go on without a device that fails") {
   FakeGpus gpus(1);
   gpus.start();

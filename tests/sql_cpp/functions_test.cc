@@ -338,6 +338,34 @@ TEST_CASE("functions see what another connection did to the schema") {
   std::filesystem::remove(path);
 }
 
+TEST_CASE("the option filter leaves what SQLite says, whether a scan tests it or SQLite does") {
+  const SqlSession session(":memory:");
+  session.must_run("CREATE VIRTUAL TABLE t USING warp(n INTEGER, r REAL, s TEXT, e FLOAT[1]);"
+                   "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 12000) "
+                   "INSERT INTO t(rowid, n, r, s, e) SELECT x, x % 100, x / 7.0, "
+                   "CASE x % 5 WHEN 0 THEN NULL ELSE char(97 + x % 26) || x END, '[' || x || ']' FROM c;"
+                   "DELETE FROM t WHERE rowid % 97 = 0");
+  const auto quoted = [](const std::string& text) {
+    std::string literal = "'";
+    for (const char c : text) literal.append(c == '\'' ? 2 : 1, c);
+    return literal + "'";
+  };
+  const auto found = [&](const std::string& filter) {
+    return session.must_run("SELECT count(*), sum(rowid) FROM warp_knn_join('t', 'e', 'SELECT 1, ''[0]''', 20000, "
+                            "json_object('filter', " + quoted(filter) + "))");
+  };
+  for (const std::string filter :
+       {"n < 30", "n < 30 AND n > 20", "n IN (3, 4, 99)", "n = 3 OR n = 5", "n + 0 < 30", "1", "0", "n < NULL",
+        "r >= 3.5 AND r < 900", "s > 'm'", "s LIKE 'a%'", "s IS NULL", "s IS NOT NULL", "n = '3'",
+        "rowid BETWEEN 5 AND 700", "rowid = 5", "n < (SELECT 7)", "n < 1e18", "abs(n) < 3", "n BETWEEN 3 AND r",
+        "n < (SELECT count(*) FROM t WHERE n < 1)", "rowid IN (SELECT rowid FROM t WHERE n = 7)"}) {
+    CAPTURE(filter);
+    const auto expected = session.must_run("SELECT count(*), sum(rowid) FROM t WHERE " + filter);
+    CHECK(found(filter) == expected);
+    CHECK(found("CASE WHEN " + filter + " THEN 1 END") == expected);
+  }
+}
+
 TEST_CASE("a commit that changes the tail alone costs no look at the segments") {
   const std::string path =
       (std::filesystem::temp_directory_path() / "warplite_functions_test.db").string();

@@ -137,6 +137,7 @@ struct Question {
   std::optional<std::size_t> refine = std::nullopt;
   bool exact = false;
   std::string device = {};
+  std::optional<double> recall = std::nullopt;
 };
 
 using Hits = std::vector<std::vector<std::pair<double, RowId>>>;
@@ -154,6 +155,7 @@ inline Hits ask(const View& view, const Collection& table, const Question& quest
   request.refine = question.refine;
   request.exact = question.exact;
   request.device = question.device;
+  request.recall = question.recall;
   Filter filter;
   if (question.below) {
     filter.push_back({0, Comparison::kLess, {Value(Cell::of(*question.below))}});
