@@ -68,6 +68,7 @@ std::shared_ptr<const engine::Selection> LastSelections::get(const engine::View&
   });
   if (asks_host) return selection;
   std::size_t bytes = 0;
+  for (const engine::Predicate& predicate : filter) bytes += predicate.rowids.size() * sizeof(RowId);
   for (std::size_t i = 0; i < view.parts(); ++i) {
     bytes += selection->part(i).bits.word_count() * sizeof(std::uint64_t);
   }

@@ -50,16 +50,18 @@ Statement prepare_rows(const Call& call, const std::string& sql, const std::stri
   return statement;
 }
 
-std::string rows_sql(const Call& call, const TableDefinition& table) {
+// Up to the condition.
+std::string select_rows(const Call& call, const TableDefinition& table) {
   return "SELECT " + rowid_name(call, table) + " FROM " + quoted_name(table.schema) + "." +
          quoted_name(table.table) + " WHERE ";
 }
 
 // What can stand in parentheses and also between WHEN and THEN is one expression: a text that
 // closes the one, to open it again, does not fit the other.
-Statement prepare_filter(const Call& call, const std::string& rows, const std::string& expression) {
-  prepare_rows(call, rows + "CASE WHEN " + expression + "\nTHEN 1 END", expression);
-  return prepare_rows(call, rows + "(" + expression + "\n)", expression);
+Statement prepare_filter(const Call& call, const std::string& select, const std::string& sql,
+                         const std::string& expression) {
+  prepare_rows(call, select + "CASE WHEN " + expression + "\nTHEN 1 END", expression);
+  return prepare_rows(call, sql, expression);
 }
 
 // Says whether SQLite shows every row of one scan of a virtual table, and tests none itself: in its
@@ -76,11 +78,12 @@ bool shows_every_row(const Call& call, const std::string& sql) {
          codes.find(scan + "Rowid ResultRow VNext ") != codes.npos;
 }
 
-// While it lives, a scan that begins says there which rows it shows.
+// While it lives, each scan that begins says there which rows it shows.
 class ScanListener {
  public:
-  explicit ScanListener(Context& context) : context_(context) { context_.scanned = &rows; }
-  ~ScanListener() { context_.scanned = nullptr; }
+  explicit ScanListener(Context& context)
+      : context_(context), before_(std::exchange(context.scanned, &rows)) {}
+  ~ScanListener() { context_.scanned = before_; }
   ScanListener(const ScanListener&) = delete;
   ScanListener& operator=(const ScanListener&) = delete;
 
@@ -88,6 +91,7 @@ class ScanListener {
 
  private:
   Context& context_;
+  std::optional<engine::Filter>* const before_;
 };
 
 }  // namespace
@@ -97,20 +101,17 @@ class ScanListener {
 engine::Filter row_filter(const Call& call, const OpenTable& table, const std::string& expression) {
   if (expression.empty()) return {};
   const NestedQuery nested(call, "options: filter");
-  const std::string sql = rows_sql(call, table.definition);
-  const Statement statement = prepare_filter(call, sql, expression);
+  const std::string select = select_rows(call, table.definition);
+  const std::string sql = select + "(" + expression + "\n)";
+  const Statement statement = prepare_filter(call, select, sql, expression);
   engine::Predicate rows;
   rows.op = engine::Comparison::kIn;
-  bool more;
   // Rows of a content table may be there no more.
-  if (table.content == nullptr && shows_every_row(call, sql + "(" + expression + "\n)")) {
-    ScanListener listener(call.context());
-    more = step(statement.get());
-    if (listener.rows) return std::move(*listener.rows);
-  } else {
-    more = step(statement.get());
-  }
-  for (; more; more = step(statement.get())) {
+  const bool every_row = table.content == nullptr && shows_every_row(call, sql);
+  ScanListener listener(call.context());
+  while (step(statement.get())) {
+    // Of a row that is shown, the scan is what began last: functions of the caller's may scan before it.
+    if (every_row && listener.rows) return std::move(*listener.rows);
     rows.rowids.push_back(sqlite3_column_int64(statement.get(), 0));
   }
   return {std::move(rows)};

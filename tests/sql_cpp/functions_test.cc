@@ -364,6 +364,15 @@ TEST_CASE("the option filter leaves what SQLite says, whether a scan tests it or
     CHECK(found(filter) == expected);
     CHECK(found("CASE WHEN " + filter + " THEN 1 END") == expected);
   }
+  // A function of the caller's that scans the table itself, before SQLite finds that no row passes.
+  sqlite3_create_function(session.db(), "no", 0, SQLITE_UTF8 | SQLITE_DETERMINISTIC, nullptr,
+                          [](sqlite3_context* context, int, sqlite3_value**) {
+                            sqlite3_exec(sqlite3_context_db_handle(context), "SELECT rowid FROM t WHERE n < 50",
+                                         nullptr, nullptr, nullptr);
+                            sqlite3_result_int(context, 0);
+                          }, nullptr, nullptr);
+  CHECK(found("no() AND n < 3") == std::vector<std::string>{"0|NULL"});
+  CHECK(found("n <= no()") == session.must_run("SELECT count(*), sum(rowid) FROM t WHERE n = 0"));
 }
 
 TEST_CASE("a commit that changes the tail alone costs no look at the segments") {
