@@ -57,18 +57,18 @@ bool ListSearch::better_exact() const {
   return reach_.exact || (!chosen && exact_cost(question(selected_)) <= cost);
 }
 
-// Measured on an H200, in nanoseconds. Rows are read once for four queries as they are, or for any number of
-// them in half precision, and multiplied; of lists, queries that share them take a sixteenth of the time. Above
-// all, the host has to count what a filter leaves of lists.
+// Measured on an H200 with RaBitQ codes, in nanoseconds. Rows are read once for four queries as they are, or for
+// any number of them in half precision, and multiplied; of lists, queries that share them take a sixteenth of the
+// time. Above all, the host has to count what a filter leaves of lists.
 bool ListSearch::better_on_device() const {
   constexpr double kByte = 1 / 3500.0, kElement = 7e-6, kFew = 6e4, kBatch = 3e5;
   constexpr double kLists = 1e5, kRow = 0.12, kSharedRow = 7.7e-3, kCounted = 5e4;
-  constexpr std::size_t kFewQueries = 4;
-  constexpr double kSharing = 8;  // queries of a list
+  constexpr std::size_t kFewQueries = 4, kMostNearest = 512;  // that a product finds
+  constexpr double kSharing = 8;                              // queries of a list
   const std::size_t queries = request_.queries.rows;
   const bool filtered = selected_ != coded_->live_rows;
   const bool asked = filtered || (queries > kFewQueries && asked_recall(index_, request_));
-  if (!asked || !fits_ || !with_vectors_) return false;
+  if (!asked || !fits_ || !with_vectors_ || (queries > kFewQueries && k_ > kMostNearest)) return false;
   const DeviceChoice choice = choose_devices(demand(queries));
   if (choice.devices.empty() || !choice.devices.front()->own_memory()) return false;
   const auto n = static_cast<double>(queries), rows = static_cast<double>(selected_);
