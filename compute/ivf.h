@@ -160,7 +160,7 @@ struct IvfWork {
   // candidates: the worst candidate's, where any was dropped.
   float* left = nullptr;
   // Stands for which rows take part: searches with the same number have the same `live` in all blocks
-  // of a run. 0: it stands for nothing. What a device makes of these rows it may keep for the next search.
+  // of a run, and a number is not used again for other rows. 0: it stands for nothing. What a device makes of these rows it may keep for the next search.
   std::uint64_t filter = 0;
   Cancellation* cancellation = nullptr;
 

@@ -103,8 +103,8 @@ struct Workload {
   // query's k-th distance by the k-th of these rows before it looks at the others, and drop what is
   // farther. It is to be fast for rows drawn at random, and right for any.
   std::span<const SampleRow> sample;
-  // Stands for which rows take part: work of the same number and blocks has the same `live` in each. 0: it
-  // stands for nothing. What a device makes of these rows it may keep for the next search.
+  // Stands for which rows take part: work of the same number and blocks has the same `live` in each, and a
+  // number is not used again for other rows. 0: it stands for nothing. What a device makes of these rows it may keep for the next search.
   std::uint64_t filter = 0;
   // One for each query, or none. Then `range` holds all of theirs. REQUIRES: Device::takes_own_terms();
   // neither a sample nor has_after.

@@ -102,7 +102,8 @@ class World {
   void check(const Candidate& candidate) {
     IvfWork work = work_on(*candidate.device);
     check(*candidate.device, work);
-    work.filter = 1;
+    static std::uint64_t numbers = 0;
+    work.filter = ++numbers;
     for (int times = 0; times < 3; ++times) check(*candidate.device, work);
     // Scores that overflow do not tell which a device did.
     if (case_.refine == 0 || case_.data == Data::kHuge) return;
