@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "compute/rabitq.h"
-#include "compute/rotation.h"
 #include "core/bfloat16.h"
 #include "index/ivf/codes.h"
 #include "index/ivf/model.h"
@@ -19,12 +18,6 @@ using namespace warplite;
 using namespace warplite::testing;
 
 namespace {
-
-std::vector<float> normal(Normal& random, std::uint32_t dim) {
-  std::vector<float> out(dim);
-  for (float& x : out) x = random();
-  return out;
-}
 
 double dot(const std::vector<double>& x, const std::vector<double>& y) {
   double sum = 0;
@@ -96,46 +89,13 @@ TEST_CASE("rabitq: codes stay what they are") {
   CHECK(digest == 2875544106u);
 }
 
-TEST_CASE("rotation: keeps lengths and angles, in any dimension, and turns back") {
-  Normal random(1);
-  for (const std::uint32_t dim : {1u, 2u, 3u, 5u, 12u, 64u, 100u, 127u, 128u, 768u, 1000u}) {
-    CAPTURE(dim);
-    const std::vector<float> x = normal(random, dim), y = normal(random, dim);
-    std::vector<float> turned_x = x, turned_y = y;
-    compute::rotate_at_random(dim, turned_x.data());
-    compute::rotate_at_random(dim, turned_y.data());
-    const std::vector<float> zero(dim);
-    const auto product = [&](const std::vector<float>& a, const std::vector<float>& b) {
-      return dot(difference(a, zero), difference(b, zero));
-    };
-    CHECK(relative(product(turned_x, turned_x), product(x, x)) < 1e-5);
-    CHECK(std::fabs(product(turned_x, turned_y) - product(x, y)) < 1e-4 * dim);
-    compute::rotate_back(dim, turned_x.data());
-    for (std::uint32_t i = 0; i < dim; ++i) CHECK(std::fabs(turned_x[i] - x[i]) < 1e-5f);
-  }
-}
-
-TEST_CASE("rotation: one element spreads over all") {
-  for (const std::uint32_t dim : {64u, 100u, 768u, 1000u}) {
-    CAPTURE(dim);
-    for (const std::uint32_t at : {0u, dim / 2, dim - 1}) {
-      std::vector<float> one(dim);
-      one[at] = 1;
-      compute::rotate_at_random(dim, one.data());
-      float most = 0;
-      for (const float x : one) most = std::max(most, std::fabs(x));
-      CHECK(most < 6 / std::sqrt(static_cast<float>(dim)));
-    }
-  }
-}
-
 TEST_CASE("RaBitQ: factors follow from the row, the centroid and the code") {
   Normal random(2);
   for (const std::uint32_t dim : {1u, 7u, 8u, 61u, 128u}) {
     for (std::uint32_t planes = 1; planes <= compute::kMostPlanes; ++planes) {
       CAPTURE(dim);
       CAPTURE(planes);
-      const std::vector<float> centroid = normal(random, dim), row = normal(random, dim);
+      const std::vector<float> centroid = random.vector(dim), row = random.vector(dim);
       const std::vector<double> r = difference(row, centroid);
       const std::vector<double> c = difference(centroid, std::vector<float>(dim));
       for (const Distance distance : {Distance::kL2, Distance::kInnerProduct}) {
@@ -189,8 +149,8 @@ TEST_CASE(
     double error = 0, square = 0;
     int beyond = 0;
     for (int i = 0; i < kPairs; ++i) {
-      const std::vector<float> centroid(kDim), row = normal(random, kDim),
-                                               query = normal(random, kDim);
+      const std::vector<float> centroid(kDim), row = random.vector(kDim),
+                                               query = random.vector(kDim);
       const Code code = encode(Distance::kL2, centroid, row, planes);
       const std::vector<double> r = difference(row, centroid), x = difference(query, centroid);
       const double length = std::sqrt(dot(r, r) * dot(x, x));

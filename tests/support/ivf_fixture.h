@@ -67,6 +67,11 @@ class Normal {
     for (int i = 0; i < 12; ++i) sum += static_cast<double>(random_() >> 11) * 0x1p-53;
     return static_cast<float>(sum);
   }
+  std::vector<float> vector(std::size_t n) {
+    std::vector<float> out(n);
+    for (float& x : out) x = (*this)();
+    return out;
+  }
   std::uint64_t whole() { return random_(); }
 
  private:
