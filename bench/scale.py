@@ -148,6 +148,8 @@ def build(options):
         spent["slowest_insert"] = max(spent["slowest_insert"], took)  # the one that trained
         if number % 10 == 9:
             report("progress", rows=first + PIECE, **spent)
+    if db.in_transaction:
+        db.execute("COMMIT")
     np.save(work / "truth.npy", truth.ids.cpu().numpy())
     for path in work.glob("piece*.npy"):
         path.unlink()

@@ -14,10 +14,12 @@ constexpr int kHostLocked = 6;  // SQLITE_LOCKED
 TableOptions checked(TableOptions options) {
   Layout& layout = options.layout;
   if (layout.segment_rows == 0) layout.segment_rows = default_segment_rows(layout);
-  // Large segments wait until they are full: fewer of them, and more rows for a device at once.
-  constexpr std::size_t kBesideVectors = 64;  // bytes of a row
-  const std::size_t full = layout.segment_rows * (layout.row_bytes() + kBesideVectors);
-  if (layout.codes_only) options.flush_bytes = std::max(options.flush_bytes, full);
+  if (layout.codes_only) {
+    // Large segments wait until they are full: fewer of them, and more rows for a device at once.
+    constexpr std::size_t kBesideVectors = 64;  // bytes of a row
+    const std::size_t full = layout.segment_rows * (layout.row_bytes() + kBesideVectors);
+    options.flush_bytes = std::max(options.flush_bytes, full);
+  }
   options.tail_rows = std::clamp<std::uint32_t>(options.tail_rows, 1, layout.segment_rows);
   for (std::size_t i = 0; i < options.vectors.size(); ++i) {
     const Layout::Vector& shape = layout.vectors[i];
