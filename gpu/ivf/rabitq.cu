@@ -132,14 +132,14 @@ __device__ uint4 entries_of(const int (&w)[4]) {
 class Warp {
  public:
   __device__ Warp(const RabitqScan& scan, Kept& kept, std::uint64_t* keys, std::byte* memory,
-                  unsigned warps)
+                  std::uint32_t query, unsigned warps)
       : scan_(scan),
         kept_(kept),
         keys_(keys),
         memory_(memory),
         plan_(scan.shape),
         group_(scan.shape.m),
-        query_(blockIdx.x / scan.slices),
+        query_(query),
         step_(scan.parts * RabitqGroup::kRows),
         done_(threadIdx.x / kWarpLanes >= warps) {}
 
@@ -331,22 +331,21 @@ __device__ void keep_best(Kept& kept, std::uint64_t* keys, std::uint32_t wanted)
   }
 }
 
-__global__ void __launch_bounds__(kThreads)
-    rabitq_kernel(const __grid_constant__ RabitqScan scan, unsigned warps) {
-  extern __shared__ __align__(16) std::byte memory[];
-  __shared__ Kept kept;
+// Searches a slice of a query. Called by all threads.
+__device__ void search_slice(const RabitqScan& scan, Kept& kept, std::byte* memory,
+                             std::uint32_t query, std::uint32_t slice, unsigned warps) {
   auto* const keys = reinterpret_cast<std::uint64_t*>(memory);
-  const std::uint32_t query = blockIdx.x / scan.slices;
-  if (scan.lost_only && scan.best.counts[query] <= scan.best.stride) return;
+  auto* const limits = reinterpret_cast<unsigned long long*>(scan.best.limits);
   if (threadIdx.x == 0) {
     kept.count = 0;
-    kept.limit = kNoKey;
-    kept.unit = blockIdx.x % scan.slices;
+    kept.limit = limits[query];
+    kept.unit = slice;
   }
   __syncthreads();
   std::byte* const tables =
       memory + Room(scan.wanted, scan.slices != 1).keys * sizeof(std::uint64_t);
-  Warp warp(scan, kept, keys, tables + threadIdx.x / kWarpLanes * WarpPlan(scan.shape).size, warps);
+  Warp warp(scan, kept, keys, tables + threadIdx.x / kWarpLanes * WarpPlan(scan.shape).size, query,
+            warps);
   for (bool more = true; more;) {
     more = __syncthreads_or(warp.run());
     if (kept.count > scan.wanted || (!more && kept.count == scan.wanted)) {
@@ -354,20 +353,32 @@ __global__ void __launch_bounds__(kThreads)
     }
     __syncthreads();
     if (threadIdx.x == 0) {
-      auto* const shared = reinterpret_cast<unsigned long long*>(&scan.best.limits[query]);
-      kept.limit = min(kept.limit, static_cast<std::uint64_t>(atomicMin(shared, kept.limit)));
+      kept.limit =
+          min(kept.limit, static_cast<std::uint64_t>(atomicMin(&limits[query], kept.limit)));
     }
     __syncthreads();
   }
-  if (threadIdx.x == 0) {
-    if (scan.lost_only) scan.best.counts[query] = 0;
-    kept.first = atomicAdd(&scan.best.counts[query], kept.count);
-  }
+  if (threadIdx.x == 0) kept.first = atomicAdd(&scan.best.counts[query], kept.count);
   __syncthreads();
   std::uint64_t* const out = scan.best.keys + std::size_t{query} * scan.best.stride + kept.first;
   for (std::uint32_t i = threadIdx.x; i < kept.count; i += kThreads) out[i] = keys[i];
 }
 
+__global__ void __launch_bounds__(kThreads)
+    rabitq_kernel(const __grid_constant__ RabitqScan scan, unsigned warps) {
+  extern __shared__ __align__(16) std::byte memory[];
+  __shared__ Kept kept;
+  const std::uint32_t queries = scan.lost == nullptr ? scan.count : scan.lost[0];
+  for (std::uint32_t i = blockIdx.x; i < queries * scan.slices; i += gridDim.x) {
+    const std::uint32_t query = i / scan.slices;
+    search_slice(scan, kept, memory, scan.lost == nullptr ? query : scan.lost[1 + query],
+                 i % scan.slices, warps);
+    __syncthreads();
+  }
+}
+
+// Lost queries are few, and how many is not known when they are searched.
+constexpr std::uint32_t kLostBlocks = 1024;
 // That a block has besides.
 constexpr std::size_t kOwnShared = 2048;
 
@@ -393,7 +404,9 @@ void launch_rabitq(const RabitqScan& scan, std::size_t shared_memory, cudaStream
   check(cudaFuncSetAttribute(rabitq_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              static_cast<int>(bytes)),
         "scanning lists");
-  rabitq_kernel<<<scan.count * scan.slices, kThreads, bytes, stream>>>(scan, warps);
+  const std::uint32_t blocks = scan.count * scan.slices;
+  rabitq_kernel<<<scan.lost == nullptr ? blocks : min(blocks, kLostBlocks), kThreads, bytes,
+                  stream>>>(scan, warps);
   check_launch("scanning lists");
 }
 

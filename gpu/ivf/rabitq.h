@@ -50,7 +50,7 @@ struct RabitqScan {
   // What is dealt out: lists, or what is of them in one run, in so many parts of every n-th group.
   bool by_runs;
   std::uint32_t parts;
-  bool lost_only;  // only queries of which more was found than there was room for, anew
+  const std::uint32_t* lost;  // null: all queries; else those of launch_find_lost()
   RabitqBest best;
 };
 
@@ -85,6 +85,11 @@ constexpr std::uint32_t pair_words(std::uint32_t m) {
 // `capability`: as Gpu::capability() has it.
 bool rabitq_lists_fit(const compute::IvfShape& shape, int capability, std::size_t shared_memory);
 void launch_rabitq_lists(const RabitqScan& scan, const RabitqPairs& pairs, cudaStream_t stream);
+
+// The queries of which more was found than there was room for: their number, then theirs; nothing
+// is found of them.
+void launch_find_lost(const RabitqBest& best, std::uint32_t queries, std::uint32_t* lost,
+                      cudaStream_t stream);
 
 // Lowers the limits to the worst of the `wanted` best that were found so far.
 void launch_lower_limits(const RabitqBest& best, std::uint32_t queries, std::uint32_t wanted,

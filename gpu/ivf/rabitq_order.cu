@@ -87,6 +87,14 @@ __global__ void __launch_bounds__(kThreads)
   if (threadIdx.x == 0) best.limits[blockIdx.x] = min(best.limits[blockIdx.x], limit);
 }
 
+__global__ void __launch_bounds__(kThreads)
+    find_lost_kernel(RabitqBest best, std::uint32_t queries, std::uint32_t* lost) {
+  const std::uint32_t query = blockIdx.x * kThreads + threadIdx.x;
+  if (query >= queries || best.counts[query] <= best.stride) return;
+  best.counts[query] = 0;
+  lost[1 + atomicAdd(lost, 1u)] = query;
+}
+
 }  // namespace
 
 void launch_list_distances(const RabitqScan& scan, cudaStream_t stream) {
@@ -114,6 +122,14 @@ void launch_order_lists(const RabitqBest& best, std::uint32_t queries, std::uint
 void launch_lower_limits(const RabitqBest& best, std::uint32_t queries, std::uint32_t wanted,
                          cudaStream_t stream) {
   lower_limits_kernel<<<queries, kThreads, 0, stream>>>(best, wanted);
+  check_launch("scanning lists");
+}
+
+void launch_find_lost(const RabitqBest& best, std::uint32_t queries, std::uint32_t* lost,
+                      cudaStream_t stream) {
+  check(cudaMemsetAsync(lost, 0, sizeof *lost, stream), "scanning lists");
+  find_lost_kernel<<<(queries + kThreads - 1) / kThreads, kThreads, 0, stream>>>(best, queries,
+                                                                                 lost);
   check_launch("scanning lists");
 }
 

@@ -23,6 +23,8 @@ constexpr std::size_t kLeastSharing = 8;
 // Lists that are searched query by query first, at least; they cost a few times as much as by
 // tensor cores.
 constexpr std::uint32_t kLeastFirst = 4, kFirstParts = 2;
+// Thread blocks that share a query of which more was found than there was room for, at most.
+constexpr std::uint32_t kLostSlices = 32, kLostParts = 4;
 // Of many lists every so many are searched before limits are lowered for the rest.
 constexpr std::uint32_t kLeastInStages = 64, kFirstStagePart = 6;
 // What tensor cores may find of a query besides 8 · wanted, so that hardly any is lost.
@@ -117,6 +119,7 @@ struct RabitqSearch::Pieces {
   Slot<RabitqPairTables> tables{plan, most_pairs};
   Slot<std::uint32_t> words{plan, most_pairs* pair_words(shape.m)};
   Slot<std::uint32_t> elements{plan, most_pairs* pair_words(shape.m)};
+  Slot<std::uint32_t> lost{plan, count + 1};
 
   // Keys of a query where all of something are compared, to put it in order.
   std::size_t lists_without_order() const {
@@ -278,7 +281,10 @@ void RabitqSearch::search_lists(RabitqScan scan, const Level& level, const Piece
     first = scan.nprobe;
   }
   search_from(first, nprobe);
-  scan.lost_only = true;
+  launch_find_lost(scan.best, scan.count, arena[at.lost], lane_.stream());
+  scan.lost = arena[at.lost];
+  scan.slices = std::min(kLostSlices, scan.best.stride / scan.wanted);
+  scan.parts = kLostParts;
   launch_rabitq(scan, gpu_.shared_memory(), lane_.stream());
 }
 
