@@ -68,6 +68,8 @@ struct IvfShape {
     return wanted < lists ? wanted : lists;
   }
   constexpr bool has_codebooks() const { return m != 0 && planes == 0; }
+  // Codes of kFastScanRows positions lie together.
+  constexpr bool fast_scan() const { return m != 0 && bits == 4; }
   constexpr std::uint32_t codewords() const { return 1u << bits; }
   constexpr std::uint32_t sub_dim() const { return m == 0 ? 0 : dim / m; }
   // Bytes of a row's codes as a run has them. 8 bits: a multiple of four, zeros behind the m-th;
@@ -75,28 +77,36 @@ struct IvfShape {
   constexpr std::uint32_t code_stride() const { return bits == 8 ? (m + 3) / 4 * 4 : (m + 1) / 2; }
 };
 
-// Rows of a list are padded to a multiple of this with 4-bit codes.
+// Positions whose 4-bit codes lie together, in a group.
 inline constexpr std::uint32_t kFastScanRows = 32;
 inline constexpr std::uint32_t kNoOrdinal = 0xffffffffu;
 
-// An IvfLayout says where things lie in the bytes of a run, all on 64 bytes. `positions`: rows,
-// padding included.
-//   begins    u32[lists + 1]     first position of each list
+// An IvfLayout says where things lie in the bytes of a run, all but `ends` on 64 bytes.
+// `positions`: those of all lists, and those between lists, which have no row: with 4-bit codes
+// positions are whole groups. Lists of PQ codes of 4 bits begin at a group each. With RaBitQ codes
+// lists are in any order, and share groups: one may end, and another begin, within any. No list is
+// in more groups than its rows need, so that nothing is lost by that, and few positions are left
+// between them.
+//   begins    u32[lists + 1]     first position of each list; `positions`
+//   ends      u32[lists]         position behind the last of each list; without 4-bit codes that is
+//                                where the next one begins: these are begins[1] … begins[lists]
 //   ordinals  u32[positions]     position of the row among the run's blocks, ascending in a list;
-//                                kNoOrdinal for padding
-//   bias      float[positions]   only with codebooks; 0 for padding
+//                                kNoOrdinal between lists
+//   bias      float[positions]   only with codebooks; 0 between lists
 //   codes     8 bits: u8[positions][code_stride]
 //             4 bits: for each kFastScanRows positions and each sub-space 16 bytes; byte i holds
 //             the code of row i in its low half and of row i + 16 in its high half
 //             RaBitQ: RabitqGroup for each kFastScanRows positions
-//   records   RabitqRecord[positions], kPlaneSlack zeros; only of RaBitQ codes
+//   records   RabitqRecord[positions], kPlaneSlack zeros; only of RaBitQ codes, and more than one
+//             plane
 struct IvfLayout {
-  std::size_t begins = 0, ordinals = 0, bias = 0, codes = 0, records = 0, size = 0;
+  std::size_t begins = 0, ends = 0, ordinals = 0, bias = 0, codes = 0, records = 0, size = 0;
 
   static IvfLayout of(const IvfShape& shape, std::uint32_t positions) {
     const auto round = [](std::size_t n) { return (n + 63) / 64 * 64; };
     IvfLayout at;
-    at.ordinals = round((std::size_t{shape.lists} + 1) * 4);
+    at.ends = shape.fast_scan() ? (std::size_t{shape.lists} + 1) * 4 : 4;
+    at.ordinals = round(at.ends + std::size_t{shape.lists} * 4);
     at.bias = at.ordinals + round(std::size_t{positions} * 4);
     at.codes = at.bias + (shape.has_codebooks() ? round(std::size_t{positions} * 4) : 0);
     const std::size_t group = shape.planes == 0 ? std::size_t{shape.m} * 16
@@ -116,7 +126,7 @@ struct IvfLayout {
 struct IvfRun {
   const Buffer* bytes = nullptr;      // IvfLayout::of(shape, positions)
   std::uint32_t positions = 0;
-  std::uint32_t longest = 0;          // rows of the longest list, padding included
+  std::uint32_t longest = 0;          // rows of the longest list
   // Blocks are in the order of ordinals: block i holds ordinals from Σ rows of the blocks before it
   // on. A row takes part when its block's `live` says so. `vectors` may be null when refine is 0
   // and m != 0.

@@ -59,28 +59,37 @@ constexpr std::uint32_t plane_bytes(std::uint32_t dim) { return (dim + 7) / 8; }
 
 // Where a run has the codes of kFastScanRows positions: the signs as 4-bit codes of ⌈dim / 4⌉
 // sub-spaces, then bias, f and g of each as bfloat16, by which `low` is defined (of one plane: the
-// score). The bias of padding is +∞.
+// score). The rows of several lists may share a group, and some of its positions may be no list's:
+// their bias is +∞.
 struct RabitqGroup {
   static constexpr std::uint32_t kRows = 32;
   std::uint32_t bias, f, g, size;
 
   explicit constexpr RabitqGroup(std::uint32_t sub_spaces)
       : bias(sub_spaces * 16), f(bias + 2 * kRows), g(f + 2 * kRows), size(g + 2 * kRows) {}
+
+  // The positions begin … end − 1 of a list are in the groups from first_of(begin) on, before
+  // end_of(end); in one of these, rows_of() has a bit for each row of the list.
+  static constexpr std::uint32_t first_of(std::uint32_t begin) { return begin / kRows; }
+  static constexpr std::uint32_t end_of(std::uint32_t end) { return (end + kRows - 1) / kRows; }
+  static constexpr std::uint32_t rows_of(std::uint32_t begin, std::uint32_t end,
+                                         std::uint32_t group) {
+    const std::uint32_t first = group * kRows;
+    const std::uint32_t from =
+        begin > first ? ~std::uint32_t{0} << (begin - first) : ~std::uint32_t{0};
+    const std::uint32_t behind = end - first < kRows ? ~std::uint32_t{0} << (end - first) : 0;
+    return from & ~behind;
+  }
 };
 
-// Where a run has the rest of a position: its ordinal (kNoOrdinal: padding) once more, so that a row
-// that is looked at closely costs one place of memory, and of more than one plane F and bias as float32
-// and the planes after the signs, the highest first.
+// Where a run has the rest of a position, of more than one plane: F and bias as float32, and the
+// planes after the signs, the highest first. Records follow each other on four bytes, so that one
+// may lie in two lines of the cache.
 struct RabitqRecord {
-  static constexpr std::uint32_t kOrdinal = 0, kFine = 4, kBias = 8, kPlanes = 12;
+  static constexpr std::uint32_t kFine = 0, kBias = 4, kPlanes = 8;
 
   static constexpr std::uint32_t size(std::uint32_t dim, std::uint32_t planes) {
-    if (planes < 2) return planes * 4;
-    const std::uint32_t bytes = (kPlanes + (planes - 1) * plane_bytes(dim) + 3) / 4 * 4;
-    // Where little is lost, none crosses a line of the cache without need.
-    std::uint32_t whole = 16;
-    while (whole < bytes) whole *= 2;
-    return whole <= 64 && 4 * whole <= 5 * bytes ? whole : bytes;
+    return planes < 2 ? 0 : (kPlanes + (planes - 1) * plane_bytes(dim) + 3) / 4 * 4;
   }
 };
 // Reading a plane may go so far beyond it.

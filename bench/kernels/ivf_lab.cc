@@ -279,20 +279,22 @@ class Index {
     for (std::uint32_t row = 0; row < model_.lists.size(); ++row) {
       members[model_.lists[row]].push_back(row);
     }
-    std::vector<std::uint32_t> begins{0}, ordinals;
+    std::vector<std::uint32_t> begins{0}, ends, ordinals;
     for (const auto& list : members) {
       ordinals.insert(ordinals.end(), list.begin(), list.end());
-      while (shape.bits == 4 && ordinals.size() % compute::kFastScanRows != 0) {
+      ends.push_back(static_cast<std::uint32_t>(ordinals.size()));
+      run_.longest = std::max(run_.longest, ends.back() - begins.back());
+      while (shape.fast_scan() && ordinals.size() % compute::kFastScanRows != 0) {
         ordinals.push_back(compute::kNoOrdinal);
       }
       begins.push_back(static_cast<std::uint32_t>(ordinals.size()));
-      run_.longest = std::max(run_.longest, begins.back() - begins[begins.size() - 2]);
     }
     run_.positions = static_cast<std::uint32_t>(ordinals.size());
     const auto at = compute::IvfLayout::of(shape, run_.positions);
     bytes_ = std::make_shared<Bytes>(at.size);
     std::memset(bytes_->data(), 0, at.size);
     std::memcpy(bytes_->data() + at.begins, begins.data(), begins.size() * 4);
+    std::memcpy(bytes_->data() + at.ends, ends.data(), ends.size() * 4);
     std::memcpy(bytes_->data() + at.ordinals, ordinals.data(), ordinals.size() * 4);
     if (shape.m == 0) return;
     auto* bias = reinterpret_cast<float*>(bytes_->data() + at.bias);

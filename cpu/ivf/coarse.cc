@@ -168,8 +168,7 @@ class CodedLists {
         const std::uint32_t group = Candidates::ordinal_of(groups_[i]);
         const RabitqLists::Viewer viewer{y, &candidates_};
         lists_->enter({&viewer, 1}, all_.centroid(all_.shape_.lists + group));
-        lists_->scan(
-            {&all_.run_, all_.run_.begins[group], all_.run_.begins[group + 1], nullptr, 0});
+        lists_->scan({&all_.run_, all_.run_.begins[group], all_.run_.ends[group], nullptr, 0});
       }
       lists_->end();
     }

@@ -131,18 +131,18 @@ LiveMasks::Masks IvfContext::masks_of(std::uint32_t run) const {
 compute::ProbedList IvfContext::count_list(std::uint32_t run, std::uint32_t list,
                                            const std::uint32_t* live) const {
   const IvfRunView& of = runs_[run];
-  const std::uint32_t begin = of.begins[list], padded = of.begins[list + 1];
-  std::uint32_t end = padded;
-  while (end != begin && of.ordinals[end - 1] == compute::kNoOrdinal) --end;
+  const std::uint32_t begin = of.begins[list], end = of.ends[list];
   compute::ProbedList counted{.rows = end - begin};
   if (rows_.all_live()) {
     counted.live = counted.rows;
   } else if (live == nullptr) {
     counted.live = rows_.count_live({of.ordinals + begin, end - begin}, rows_.first_of(run));
   }
-  if (live == nullptr) return counted;
-  for (std::uint32_t at = begin; at < padded; at += compute::kFastScanRows) {
-    counted.live += static_cast<std::uint32_t>(std::popcount(live[at / compute::kFastScanRows]));
+  if (live == nullptr || begin == end) return counted;
+  using Group = compute::RabitqGroup;
+  for (std::uint32_t g = Group::first_of(begin); g < Group::end_of(end); ++g) {
+    counted.live +=
+        static_cast<std::uint32_t>(std::popcount(live[g] & Group::rows_of(begin, end, g)));
   }
   return counted;
 }
@@ -157,8 +157,9 @@ void IvfContext::count_list(std::uint32_t list, compute::ProbedList& out) const 
 }
 
 void IvfContext::ask_for_count(std::uint32_t list) const {
+  if (rows_.all_live()) return;
   for (std::uint32_t r = 0; r < runs_.size(); ++r) {
-    const std::uint32_t end = live(r) != nullptr ? 0 : runs_[r].begins[list + 1];
+    const std::uint32_t end = live(r) != nullptr ? 0 : runs_[r].ends[list];
     if (end != 0) __builtin_prefetch(runs_[r].ordinals + end - 1);
   }
 }
@@ -166,9 +167,10 @@ void IvfContext::ask_for_count(std::uint32_t list) const {
 void IvfContext::add_spans(std::uint32_t list, std::vector<IvfSpan>& out) const {
   for (std::uint32_t r = 0; r < runs_.size(); ++r) {
     if (live(r) != nullptr && masks_[r]->lists[list].live == 0) continue;
-    const std::uint32_t end = runs_[r].begins[list + 1];
+    const std::uint32_t end = runs_[r].ends[list];
     for (std::uint32_t at = runs_[r].begins[list]; at < end;) {
-      const std::uint32_t rows = std::min(end - at, span_rows_);
+      // One ends where a group does, if the list goes on.
+      const std::uint32_t rows = std::min(end - at, span_rows_ - at % span_rows_);
       out.push_back({r, at, at + rows});
       at += rows;
     }

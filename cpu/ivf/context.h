@@ -24,6 +24,11 @@ namespace warplite::cpu {
 struct IvfSpan {
   std::uint32_t run;
   std::uint32_t begin, end;
+
+  // That they are in, where codes lie in groups.
+  std::uint32_t groups() const {
+    return compute::RabitqGroup::end_of(end) - compute::RabitqGroup::first_of(begin);
+  }
 };
 
 class IvfContext {
@@ -58,10 +63,10 @@ class IvfContext {
   const std::uint32_t* live(std::size_t run) const {
     return masks_.empty() || masks_[run] == nullptr ? nullptr : masks_[run]->groups.data();
   }
-  // The same, of the groups of a span.
+  // The same, of the groups of a span, where rows of other lists may take part too.
   const std::uint32_t* live(const IvfSpan& span) const {
     const std::uint32_t* const groups = live(span.run);
-    return groups == nullptr ? groups : groups + span.begin / compute::kFastScanRows;
+    return groups == nullptr ? groups : groups + compute::RabitqGroup::first_of(span.begin);
   }
   // Says whether so few rows of the lists take part that to compare all of them takes no longer than to
   // look at codes.

@@ -379,13 +379,12 @@ void find_near(const RabitqGroups& of, RabitqLook& query) {
                              hn::Set(kFloats, query.a), hn::Set(kFloats, query.limit),
                              hn::Set(kFloats, 128.0f * static_cast<float>(of.m))};
   const std::uint8_t* const biases = of.first + group.bias;
-  const std::uint32_t* const live = of.live;
   const std::int32_t* const sums = query.sums;
   float* const lows = query.lows;
   std::uint8_t* const places = query.places;
   std::size_t found = 0;
   of.for_each_group([&](std::size_t g) {
-    const std::uint32_t counts = live == nullptr ? ~std::uint32_t{0} : live[g];
+    const std::uint32_t counts = of.counts[g];
     const std::size_t first = g * kRows;
     const auto* const bias = reinterpret_cast<const std::uint16_t*>(biases + g * group.size);
     RowsWithin<kPieces> within;

@@ -3,6 +3,7 @@
 // Threads: the functions keep no state.
 #pragma once
 
+#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -18,14 +19,14 @@ struct RabitqTables {
   std::int32_t sum = 0;        // Σ v
 };
 
-// Positions of a run that are looked at together, whole groups of them.
+// Groups of a run that are looked at together.
 struct RabitqGroups {
-  const std::uint8_t* first = nullptr;  // RabitqGroup of the first
-  const std::uint32_t* live = nullptr;  // a bit for each row of a group that counts; null: all do
-  std::uint32_t m = 0;
-  std::uint32_t which = 0;  // a bit for each group with rows that count, of at most kMost
-
   static constexpr std::uint32_t kMost = 8;  // so that a place fits a byte
+
+  const std::uint8_t* first = nullptr;  // RabitqGroup of the first
+  std::uint32_t m = 0;
+  std::uint32_t which = 0;                    // a bit for each group with rows that count
+  std::array<std::uint32_t, kMost> counts{};  // of each group, a bit for each row that counts
 
   // Calls body(g) with each group with rows that count.
   template <class Body>

@@ -20,6 +20,8 @@ std::size_t round_up(std::size_t n) {
 void prefetch(const void* from, std::size_t bytes) {
   const char* at = static_cast<const char*>(from);
   for (std::size_t i = 0; i < bytes; i += 64) __builtin_prefetch(at + i);
+  // Of what begins anywhere in a line, the last bytes may be in one more.
+  if (bytes != 0) __builtin_prefetch(at + bytes - 1);
 }
 
 }  // namespace
@@ -28,6 +30,7 @@ IvfRunView IvfRunView::of(const compute::IvfShape& shape, const std::byte* bytes
                           std::uint32_t positions) {
   const compute::IvfLayout at = compute::IvfLayout::of(shape, positions);
   return {reinterpret_cast<const std::uint32_t*>(bytes + at.begins),
+          reinterpret_cast<const std::uint32_t*>(bytes + at.ends),
           reinterpret_cast<const std::uint32_t*>(bytes + at.ordinals),
           reinterpret_cast<const float*>(bytes + at.bias),
           reinterpret_cast<const std::uint8_t*>(bytes + at.codes),
@@ -85,8 +88,8 @@ void RabitqLists::make_tables(const Viewer& viewer, const float* centroid, Table
 
 void RabitqLists::ask_for(const Span& span, const float* centroid, bool filtered) const {
   prefetch(centroid, shape_.dim * sizeof(float));
-  const std::uint8_t* const codes = span.run->codes + std::size_t{span.begin / kGroupRows} * group_.size;
-  const std::size_t count = (span.end - span.begin) / kGroupRows;
+  const std::uint8_t* const codes = span.run->codes + std::size_t{span.first_group()} * group_.size;
+  const std::size_t count = span.end_group() - span.first_group();
   if (span.live != nullptr) {
     for (const std::size_t g : LiveGroups(span.live, count)) {
       prefetch(codes + g * group_.size, group_.size);
@@ -100,14 +103,19 @@ void RabitqLists::ask_for(const Span& span, const float* centroid, bool filtered
 void RabitqLists::scan(const Span& span) {
   RabitqGroups groups;
   groups.m = shape_.m;
-  for (std::uint32_t at = span.begin; at < span.end;) {
-    const auto n = std::min<std::uint32_t>(kRows, span.end - at);
-    groups.first = span.run->codes + std::size_t{at / kGroupRows} * group_.size;
-    if (span.live != nullptr) groups.live = span.live + (at - span.begin) / kGroupRows;
-    groups.which = groups.live == nullptr ? ~std::uint32_t{0} >> (32 - n / kGroupRows)
-                                          : LiveGroups::bits(groups.live, n / kGroupRows);
-    scan({span, at, groups.first}, groups);
-    at += n;
+  const std::uint32_t first = span.first_group(), end = span.end_group();
+  for (std::uint32_t at = first; at < end; at += RabitqGroups::kMost) {
+    const std::uint32_t n = std::min(RabitqGroups::kMost, end - at);
+    groups.first = span.run->codes + std::size_t{at} * group_.size;
+    if (span.live == nullptr) {
+      groups.counts.fill(~std::uint32_t{0});
+    } else {
+      std::copy_n(span.live + (at - first), n, groups.counts.begin());
+    }
+    groups.counts[0] &= compute::RabitqGroup::rows_of(span.begin, span.end, at);
+    groups.counts[n - 1] &= compute::RabitqGroup::rows_of(span.begin, span.end, at + n - 1);
+    groups.which = LiveGroups::bits(groups.counts.data(), n);
+    scan({span, at * kGroupRows}, groups);
   }
   look_closer(visits_[1 - turn_]);
 }
@@ -139,13 +147,13 @@ void RabitqLists::end() {
 void RabitqLists::keep(const Chunk& chunk, const Scores& scores, std::uint32_t place,
                        std::vector<Survivor>& out) const {
   Survivor row;
-  row.record = chunk.span.run->records + (std::size_t{chunk.position} + place) * record_;
-  row.group = chunk.groups + std::size_t{place / kGroupRows} * group_.size;
+  row.run = chunk.span.run;
+  row.position = chunk.position + place;
   row.low = scores.lows[place];
   row.sum = scores.sums[place];
-  row.place = place % kGroupRows;
   row.first = chunk.span.first;
-  prefetch(row.record, record_);
+  prefetch(row.run->ordinals + row.position, sizeof(std::uint32_t));
+  prefetch(record_of(row), record_);
   out.push_back(row);
 }
 
@@ -226,9 +234,7 @@ void RabitqLists::look_closer(std::span<const Survivor> survivors, const Tables&
     }
     score({near, n}, tables, scores);
     for (std::size_t i = 0; i < n; ++i) {
-      std::uint32_t ordinal;
-      std::memcpy(&ordinal, near[i]->record, sizeof ordinal);
-      if (ordinal != compute::kNoOrdinal) candidates.push(scores[i], near[i]->first + ordinal);
+      candidates.push(scores[i], near[i]->first + near[i]->run->ordinals[near[i]->position]);
     }
   }
 }
@@ -240,8 +246,9 @@ void RabitqLists::score(std::span<const Survivor* const> rows, const Tables& tab
     float all = row.low;
     if (shape_.planes != 1) {
       float factor, bias;
-      std::memcpy(&factor, row.record + compute::RabitqRecord::kFine, sizeof factor);
-      std::memcpy(&bias, row.record + compute::RabitqRecord::kBias, sizeof bias);
+      const std::uint8_t* const record = record_of(row);
+      std::memcpy(&factor, record + compute::RabitqRecord::kFine, sizeof factor);
+      std::memcpy(&bias, record + compute::RabitqRecord::kBias, sizeof bias);
       all = (tables.a + bias) + factor * out[i];
     }
     out[i] = std::isnan(row.low) || row.low > all ? row.low : all;
@@ -256,7 +263,7 @@ void RabitqLists::multiply(std::span<const Survivor* const> rows, const RabitqTa
   const std::size_t bytes = compute::plane_bytes(shape_.dim);
   const std::uint8_t* from[kTogether] = {};
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    from[i] = rows[i]->record + compute::RabitqRecord::kPlanes;
+    from[i] = record_of(*rows[i]) + compute::RabitqRecord::kPlanes;
     if (!with_signs) continue;
     std::uint8_t* const all = planes_.data() + i * planes * bytes;
     copy_signs(*rows[i], all);
@@ -276,8 +283,10 @@ void RabitqLists::multiply(std::span<const Survivor* const> rows, const RabitqTa
 
 // The signs of one row, as the other planes are.
 void RabitqLists::copy_signs(const Survivor& row, std::uint8_t* out) const {
-  const int shift = row.place < 16 ? 0 : 4;
-  const std::uint8_t* at = row.group + row.place % 16;
+  const std::uint32_t place = row.position % kGroupRows;
+  const int shift = place < 16 ? 0 : 4;
+  const std::uint8_t* at =
+      row.run->codes + std::size_t{row.position / kGroupRows} * group_.size + place % 16;
   for (std::uint32_t s = 0; s < shape_.m; s += 2) {
     const unsigned low = (at[s * 16] >> shift) & 15u;
     const unsigned high = s + 1 < shape_.m ? (at[(s + 1) * 16] >> shift) & 15u : 0;

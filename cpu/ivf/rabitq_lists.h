@@ -19,6 +19,7 @@ namespace warplite::cpu {
 // The bytes of a run.
 struct IvfRunView {
   const std::uint32_t* begins;
+  const std::uint32_t* ends;
   const std::uint32_t* ordinals;
   const float* bias;
   const std::uint8_t* codes;
@@ -30,12 +31,15 @@ struct IvfRunView {
 
 class RabitqLists {
  public:
-  // Consecutive positions of one list of a run, whole groups of them.
+  // Consecutive positions of one list of a run, all of the list's in the groups that they are in.
   struct Span {
     const IvfRunView* run;
     std::uint32_t begin, end;
-    const std::uint32_t* live;  // a bit for each row of a group that counts; null: all do
+    const std::uint32_t* live;  // of these groups, a bit for each row that counts; null: all do
     std::uint32_t first;        // added to ordinals
+
+    std::uint32_t first_group() const { return compute::RabitqGroup::first_of(begin); }
+    std::uint32_t end_group() const { return compute::RabitqGroup::end_of(end); }
   };
 
   // Queries that may look at a list at once, which share what its bytes become.
@@ -59,10 +63,8 @@ class RabitqLists {
   void ask_for(const Span& span, const float* centroid, bool filtered) const;
 
  private:
-  // Rows between looking at their sums and at their scores; a whole number of groups.
-  static constexpr std::size_t kRows = 256;
-  static_assert(kRows % compute::RabitqGroup::kRows == 0 &&
-                kRows <= RabitqGroups::kMost * compute::RabitqGroup::kRows);
+  // Positions between looking at their sums and at their scores.
+  static constexpr std::size_t kRows = RabitqGroups::kMost * compute::RabitqGroup::kRows;
   // That are looked at closely together.
   static constexpr std::size_t kTogether = 16;
 
@@ -74,11 +76,10 @@ class RabitqLists {
   };
   // A row that the signs do not rule out.
   struct Survivor {
-    const std::uint8_t* record;
-    const std::uint8_t* group;
+    const IvfRunView* run;
+    std::uint32_t position;
     float low;
     std::int32_t sum;     // of table entries
-    std::uint32_t place;  // in the group
     std::uint32_t first;  // added to the ordinal
   };
   // A query that has entered a list.
@@ -98,11 +99,10 @@ class RabitqLists {
     std::array<float, kRows> lows;
     std::array<std::uint8_t, kRows> places;
   };
-  // Up to kRows positions of a span.
+  // Up to kRows positions that a span has groups of.
   struct Chunk {
     const Span& span;
-    std::uint32_t position;      // of the first
-    const std::uint8_t* groups;  // that they are in
+    std::uint32_t position;  // the first
   };
 
   void make_tables(const Viewer& viewer, const float* centroid, Tables& tables);
@@ -119,6 +119,9 @@ class RabitqLists {
   void score(std::span<const Survivor* const> rows, const Tables& tables, float* out);
   void multiply(std::span<const Survivor* const> rows, const RabitqTables& tables, float* out);
   void copy_signs(const Survivor& row, std::uint8_t* out) const;
+  const std::uint8_t* record_of(const Survivor& row) const {
+    return row.run->records + std::size_t{row.position} * record_;
+  }
 
   const compute::IvfShape shape_;
   const compute::RabitqGroup group_;

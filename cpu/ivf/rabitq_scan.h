@@ -97,9 +97,9 @@ class RabitqScan {
             context_.rows().first_of(span.run)};
   }
   static std::size_t groups_of(std::span<const IvfSpan> spans) {
-    std::size_t rows = 0;
-    for (const IvfSpan& span : spans) rows += span.end - span.begin;
-    return rows / compute::RabitqGroup::kRows;
+    std::size_t groups = 0;
+    for (const IvfSpan& span : spans) groups += span.groups();
+    return groups;
   }
   // A bit for each row of a group that takes part, perhaps written to `memory`; null: none does.
   const std::uint32_t* find_live(const IvfSpan& span, const RabitqLists::Span& rows,
@@ -107,8 +107,12 @@ class RabitqScan {
     const std::size_t groups = groups_of({&span, 1});
     const std::uint32_t* live = context_.live(span);
     if (live == nullptr) {
-      rabitq_kernels().live(rows.run->ordinals + span.begin, groups, context_.rows().live(),
-                            rows.first, memory);
+      const std::size_t first = std::size_t{rows.first_group()} * compute::RabitqGroup::kRows;
+      rabitq_kernels().live(rows.run->ordinals + first, groups, context_.rows().live(), rows.first,
+                            memory);
+      memory[0] &= compute::RabitqGroup::rows_of(span.begin, span.end, rows.first_group());
+      memory[groups - 1] &=
+          compute::RabitqGroup::rows_of(span.begin, span.end, rows.end_group() - 1);
       live = memory;
     }
     const bool none =

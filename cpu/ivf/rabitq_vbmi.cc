@@ -173,7 +173,7 @@ WARPLITE_VBMI HWY_INLINE void look_at_group(const std::uint8_t* codes, const Rab
   const Values biases = of_bfloats(codes + group.bias), f = of_bfloats(codes + group.f),
                errors = of_bfloats(codes + group.g);
   const __m512 middle = _mm512_set1_ps(128.0f * static_cast<float>(of.m));
-  const std::uint32_t counts = of.live == nullptr ? ~std::uint32_t{0} : of.live[g];
+  const std::uint32_t counts = of.counts[g];
   HWY_UNROLL(4)
   for (std::size_t q = 0; q < Queries; ++q) {
     RabitqLook& query = queries[q];

@@ -15,8 +15,8 @@ constexpr std::size_t kRows = 256;
 
 static_assert(products_are({Distance::kL2, Distance::kCosine, Distance::kInnerProduct}));
 
-std::size_t groups_of(const IvfSpan& span) {
-  return (span.end - span.begin) / compute::kFastScanRows;
+std::size_t groups_of(std::size_t positions) {
+  return (positions + compute::kFastScanRows - 1) / compute::kFastScanRows;
 }
 
 double distance_of_code(Distance distance, double score) {
@@ -50,16 +50,18 @@ void FlatScan::add_rows(const IvfSpan& span) {
   const RowMap& rows = context_.rows();
   const std::uint32_t first = rows.first_of(span.run);
   if (const std::uint32_t* const live = context_.live(span)) {
-    for (const std::size_t g : LiveGroups(live, groups_of(span))) {
-      const std::uint32_t* const ordinals = run.ordinals + span.begin + g * compute::kFastScanRows;
-      for (std::uint32_t bits = live[g]; bits != 0; bits &= bits - 1) {
+    using Group = compute::RabitqGroup;
+    for (const std::size_t g : LiveGroups(live, span.groups())) {
+      const std::uint32_t group = Group::first_of(span.begin) + static_cast<std::uint32_t>(g);
+      const std::uint32_t* const ordinals = run.ordinals + std::size_t{group} * Group::kRows;
+      std::uint32_t bits = live[g] & Group::rows_of(span.begin, span.end, group);
+      for (; bits != 0; bits &= bits - 1) {
         rows_.push_back(rows.at(first + ordinals[std::countr_zero(bits)]));
       }
     }
     return;
   }
   for (std::uint32_t p = span.begin; p < span.end; ++p) {
-    if (run.ordinals[p] == compute::kNoOrdinal) continue;
     const std::uint32_t ordinal = first + run.ordinals[p];
     if (rows.lives(ordinal)) rows_.push_back(rows.at(ordinal));
   }
@@ -160,9 +162,8 @@ void CodeScan::scan_two(const Part& part, const Visit* visits) {
   const std::uint8_t* const entries[2] = {visits[0].query->tables.entries,
                                           visits[1].query->tables.entries};
   std::uint16_t* const sums[2] = {sums_.data(), other_sums_.data()};
-  pq_kernels().sum_nibbles_of_two(
-      entries, part.run.codes + std::size_t{part.position} * m / 2, std::size_t{m} * 16, m,
-      part.n / compute::kFastScanRows, sums);
+  pq_kernels().sum_nibbles_of_two(entries, part.run.codes + std::size_t{part.position} * m / 2,
+                                  std::size_t{m} * 16, m, groups_of(part.n), sums);
   for (int i : {0, 1}) keep(part, visits[i], sums[i]);
 }
 
@@ -188,7 +189,7 @@ void CodeScan::sum(const Part& part, const PqTables& tables) {
       const std::size_t stride = std::size_t{shape.m} * 16;
       const std::size_t group = part.position / compute::kFastScanRows;
       kernels.sum_nibbles(entries, part.run.codes + group * stride + s * 16, stride, m,
-                          part.n / compute::kFastScanRows, sums_.data());
+                          groups_of(part.n), sums_.data());
     }
     for (std::size_t i = 0; wide && i < part.n; ++i) wide_[i] += sums_[i];
   }
@@ -205,7 +206,7 @@ void CodeScan::keep(const Part& part, const Visit& visit, const std::uint16_t* s
                                                             scores_.data(), places_.data());
   for (std::size_t i = 0; i < found; ++i) {
     const std::uint32_t ordinal = part.run.ordinals[part.position + places_[i]];
-    if (ordinal == compute::kNoOrdinal || !rows.lives(part.first + ordinal)) continue;
+    if (!rows.lives(part.first + ordinal)) continue;
     candidates.push(scores_[places_[i]], part.first + ordinal);
   }
 }

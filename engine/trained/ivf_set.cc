@@ -213,13 +213,14 @@ void IvfSet::visit_list(const Selection& rows, std::size_t run, std::uint32_t li
   const std::byte* const bytes = loaded.bytes->block.vectors.data;
   const compute::IvfLayout at = compute::IvfLayout::of(model_.shape, loaded.positions);
   const auto* const begins = reinterpret_cast<const std::uint32_t*>(bytes + at.begins);
+  const auto* const ends = reinterpret_cast<const std::uint32_t*>(bytes + at.ends);
   const auto* const ordinals = reinterpret_cast<const std::uint32_t*>(bytes + at.ordinals);
   const CodedParts::Run& of = blocks_->coded->runs[run];
   // Ordinals ascend within a list.
   std::size_t i = of.first;
   std::uint32_t before = 0;  // rows of the run's blocks before the i-th
-  seen.rows += begins[list + 1] - begins[list];
-  for (std::uint32_t p = begins[list]; p < begins[list + 1]; ++p) {
+  seen.rows += ends[list] - begins[list];
+  for (std::uint32_t p = begins[list]; p < ends[list]; ++p) {
     while (ordinals[p] - before >= blocks_->blocks[i].rows) before += blocks_->blocks[i++].rows;
     const compute::Block& block = blocks_->blocks[i];
     const std::uint32_t row = ordinals[p] - before;

@@ -22,8 +22,8 @@ std::int64_t least_run(std::size_t stride) {
 
 // Returns where the run ends that begins with segment `id`, when `end` follows the last segment: runs are
 // complete ranges of segments, each as large as its beginning is a multiple of, and what is left makes
-// one. A list of few rows costs a search as much as one of many, and its last group of rows is half
-// empty, so that runs are few: ten million rows make four. A new segment has those rows sorted again that
+// one. A list of few rows costs a search as much as one of many, and half of its last group of rows is of
+// other lists, so that runs are few: ten million rows make four. A new segment has those rows sorted again that
 // the last run holds, of which most searches sort few: two runs become one when the second is complete,
 // and none has more than some eight million rows. For the search after 8,192 new rows of a million x 128
 // (16,000 lists) that is 18 to 60 ms with RaBitQ codes, 1 to 10 ms with those of PQ, beside 250 and 75 ms that
@@ -173,18 +173,18 @@ LoadedRun load_run(const View& view, std::size_t column, const CodedParts& coded
         return out;
       });
   const MatrixView& bytes = loaded.bytes->block.vectors;
-  const std::uint32_t lists = model.shape().lists;
-  std::uint32_t before = 0;
-  if (bytes.rows < (std::size_t{lists} + 1) * sizeof before) of_another_model(name);
-  for (std::uint32_t list = 0; list <= lists; ++list) {
-    std::uint32_t begin = 0;
-    std::memcpy(&begin, bytes.data + std::size_t{list} * sizeof begin, sizeof begin);
-    if (begin < before) of_another_model(name);
-    loaded.longest = std::max(loaded.longest, begin - before);
-    before = begin;
+  const compute::IvfShape& shape = model.shape();
+  if (bytes.rows < compute::IvfLayout::of(shape, 0).ordinals) of_another_model(name);
+  const auto* const begins = reinterpret_cast<const std::uint32_t*>(bytes.data);
+  loaded.positions = begins[shape.lists];
+  const compute::IvfLayout at = compute::IvfLayout::of(shape, loaded.positions);
+  const std::uint32_t unit = shape.fast_scan() ? compute::kFastScanRows : 1;
+  if (at.size != bytes.rows || loaded.positions % unit != 0) of_another_model(name);
+  const auto* const ends = reinterpret_cast<const std::uint32_t*>(bytes.data + at.ends);
+  for (std::uint32_t list = 0; list < shape.lists; ++list) {
+    if (begins[list] > ends[list] || ends[list] > loaded.positions) of_another_model(name);
+    loaded.longest = std::max(loaded.longest, ends[list] - begins[list]);
   }
-  if (compute::IvfLayout::of(model.shape(), before).size != bytes.rows) of_another_model(name);
-  loaded.positions = before;
   return loaded;
 }
 
@@ -218,15 +218,17 @@ LoadedModel load_model_bytes(const View& view, std::size_t column, const index::
 }
 
 std::size_t run_bytes(const compute::IvfShape& shape, std::uint64_t rows) {
-  // Lists of 4-bit codes are padded by half of kFastScanRows each, on average.
-  const std::uint64_t padding =
-      shape.m != 0 && shape.bits == 4 ? std::uint64_t{shape.lists} * compute::kFastScanRows / 2 : 0;
+  // PQ codes of 4 bits lose half a group of positions for each list, on average.
+  const std::uint64_t between = shape.fast_scan() && shape.planes == 0
+                                    ? std::uint64_t{shape.lists} * compute::kFastScanRows / 2
+                                    : 0;
   const std::uint64_t rest = shape.planes == 0
                                  ? (shape.m == 0 ? 1 : 2) * sizeof(std::uint32_t)
-                                 : 3 * sizeof(std::uint16_t) +
+                                 : sizeof(std::uint32_t) + 3 * sizeof(std::uint16_t) +
                                        compute::RabitqRecord::size(shape.dim, shape.planes);
   const std::uint64_t each = rest + (shape.m == 0 ? 0 : shape.code_stride());
-  return static_cast<std::size_t>((rows + padding) * each + shape.lists * sizeof(std::uint32_t));
+  const std::uint64_t places = std::uint64_t{shape.lists} * 2 * sizeof(std::uint32_t);
+  return static_cast<std::size_t>((rows + between) * each + places);
 }
 
 }  // namespace warplite::engine

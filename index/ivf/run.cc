@@ -2,13 +2,16 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "compute/parallel.h"
 #include "core/bfloat16.h"
 #include "index/ivf/codes.h"
+#include "index/ivf/list_places.h"
 
 namespace warplite::index {
 namespace {
@@ -23,7 +26,7 @@ class Sort {
   Sort(const compute::IvfShape& shape, std::span<const CodedBlock> blocks)
       : shape_(shape),
         blocks_(blocks),
-        fast_scan_(shape.m != 0 && shape.bits == 4),
+        fast_scan_(shape.fast_scan()),
         record_(compute::RabitqRecord::size(shape.dim, shape.planes)) {
     for (const CodedBlock& block : blocks) {
       first_ordinals_.push_back(rows_);
@@ -37,11 +40,11 @@ class Sort {
     count();
     place();
     run_.bytes = Bytes(at_.size);
-    std::memcpy(run_.bytes.data() + at_.begins, begins_.data(),
-                begins_.size() * sizeof(begins_[0]));
+    put_places(at_.begins, lists_.begins);
+    if (fast_scan_) put_places(at_.ends, lists_.ends);
     if (fast_scan_) row_codes_ = Bytes(std::size_t{run_.positions} * shape_.code_stride());
     clear_between();
-    clear_padding();
+    clear_gaps();
     for_pieces([this](std::size_t piece) { write(piece); });
     if (fast_scan_) interleave();
     return std::move(run_);
@@ -88,25 +91,24 @@ class Sort {
 
   // Counts become the place of a piece's first row in each list.
   void place() {
-    const std::uint32_t unit = fast_scan_ ? compute::kFastScanRows : 1;
-    begins_.resize(std::size_t{shape_.lists} + 1);
-    ends_.resize(shape_.lists);
-    std::uint64_t position = 0;
-    for (std::uint32_t list = 0; list < shape_.lists; ++list) {
-      begins_[list] = static_cast<std::uint32_t>(position);
-      for (std::size_t piece = 0; piece < pieces_; ++piece) {
-        std::uint32_t& place = places(piece)[list];
-        const std::uint32_t count = place;
-        place = static_cast<std::uint32_t>(position);
-        position += count;
-      }
-      ends_[list] = static_cast<std::uint32_t>(position);
-      position = (position + unit - 1) / unit * unit;
-      run_.longest = std::max(run_.longest, static_cast<std::uint32_t>(position) - begins_[list]);
+    std::vector<std::uint32_t> rows(shape_.lists);
+    for (std::size_t piece = 0; piece < pieces_; ++piece) {
+      std::transform(rows.begin(), rows.end(), places(piece), rows.begin(), std::plus());
     }
-    WARP_CHECK(position <= std::numeric_limits<std::uint32_t>::max());
-    begins_[shape_.lists] = run_.positions = static_cast<std::uint32_t>(position);
+    lists_ = place_lists(shape_, rows);
+    for (std::uint32_t list = 0; list < shape_.lists; ++list) {
+      std::uint32_t position = lists_.begins[list];
+      for (std::size_t piece = 0; piece < pieces_; ++piece) {
+        position += std::exchange(places(piece)[list], position);
+      }
+    }
+    run_.longest = *std::max_element(rows.begin(), rows.end());
+    run_.positions = lists_.begins.back();
     at_ = compute::IvfLayout::of(shape_, run_.positions);
+  }
+
+  void put_places(std::size_t array, const std::vector<std::uint32_t>& places) {
+    std::memcpy(run_.bytes.data() + array, places.data(), places.size() * sizeof places[0]);
   }
 
   void zero(std::size_t from, std::size_t to) {
@@ -116,7 +118,7 @@ class Sort {
   // Clears the bytes between arrays, so that equal runs are equal bytes.
   void clear_between() {
     const std::size_t n = run_.positions;
-    zero(begins_.size() * sizeof(begins_[0]), at_.ordinals);
+    zero(at_.ends + lists_.ends.size() * 4, at_.ordinals);
     zero(at_.ordinals + n * 4, at_.bias);
     if (shape_.m == 0) return;
     if (shape_.has_codebooks()) zero(at_.bias + n * 4, at_.codes);
@@ -131,14 +133,17 @@ class Sort {
                               : std::size_t{compute::RabitqGroup(shape_.m).size};
   }
 
-  void clear_padding() {
+  void clear_gaps() {
     // Memory that was never used is what takes the time.
-    compute::in_parallel(shape_.lists, kGrainLists, shape_.lists / kGrainLists,
-                         [&](std::size_t first, std::size_t last) {
-      for (std::size_t list = first; list < last; ++list) {
-        for (std::uint32_t p = ends_[list]; p < begins_[list + 1]; ++p) clear_position(p);
-      }
-    });
+    const std::size_t lists = lists_.order.size();
+    compute::in_parallel(
+        lists, kGrainLists, lists / kGrainLists, [&](std::size_t first, std::size_t last) {
+          for (std::size_t i = first; i < last; ++i) {
+            const std::uint32_t end =
+                i + 1 < lists ? lists_.begins[lists_.order[i + 1]] : run_.positions;
+            for (std::uint32_t p = lists_.ends[lists_.order[i]]; p < end; ++p) clear_position(p);
+          }
+        });
   }
 
   void clear_position(std::uint32_t position) {
@@ -150,7 +155,7 @@ class Sort {
     } else {
       constexpr RabitqFactors kNone{.bias = std::numeric_limits<float>::infinity()};
       put_factors(position, kNone);
-      put_record(position, compute::kNoOrdinal);
+      std::memset(record_at(position), 0, record_);
     }
   }
 
@@ -160,14 +165,16 @@ class Sort {
                 sizeof value);
   }
 
-  void put_rest(std::uint32_t position, std::uint32_t ordinal, const RabitqFactors& factors,
+  void put_rest(std::uint32_t position, const RabitqFactors& factors,
                 std::span<const std::byte> planes) {
     put_factors(position, factors);
-    std::byte* const record = put_record(position, ordinal);
     if (shape_.planes < 2) return;
+    std::byte* const record = record_at(position);
     std::memcpy(record + compute::RabitqRecord::kBias, &factors.bias, sizeof factors.bias);
     std::memcpy(record + compute::RabitqRecord::kFine, &factors.fine, sizeof factors.fine);
     std::memcpy(record + compute::RabitqRecord::kPlanes, planes.data(), planes.size());
+    const std::size_t end = compute::RabitqRecord::kPlanes + planes.size();
+    std::memset(record + end, 0, record_ - end);
   }
 
   // Bias, f and g.
@@ -184,12 +191,8 @@ class Sort {
     }
   }
 
-  // Zeros but for the ordinal.
-  std::byte* put_record(std::uint32_t position, std::uint32_t ordinal) {
-    std::byte* const record = run_.bytes.data() + at_.records + position * record_;
-    std::memset(record, 0, record_);
-    std::memcpy(record + compute::RabitqRecord::kOrdinal, &ordinal, sizeof ordinal);
-    return record;
+  std::byte* record_at(std::uint32_t position) {
+    return run_.bytes.data() + at_.records + position * record_;
   }
 
   void write(std::size_t piece) {
@@ -207,7 +210,7 @@ class Sort {
         put(at_.bias, position, at.bias(block, row));
       } else {
         const std::size_t planes = at.rest_size() - at.planes_at();
-        put_rest(position, ordinal, at.factors(block, row), {at.rest(block, row) + at.planes_at(), planes});
+        put_rest(position, at.factors(block, row), {at.rest(block, row) + at.planes_at(), planes});
       }
       std::byte* to = codes + position * stride;
       std::memcpy(to, at.code(block, row), at.code_size());
@@ -244,8 +247,8 @@ class Sort {
   std::vector<std::size_t> first_ordinals_;
   std::size_t rows_ = 0;
   std::size_t pieces_ = 1;
-  std::vector<std::uint32_t> places_;         // [piece][list]
-  std::vector<std::uint32_t> begins_, ends_;  // of lists; padding lies between
+  std::vector<std::uint32_t> places_;  // [piece][list]
+  ListPlaces lists_;
   compute::IvfLayout at_;
   Run run_;
   Bytes row_codes_;  // [positions][code_stride], before they are interleaved

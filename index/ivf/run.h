@@ -10,7 +10,7 @@
 
 namespace warplite::index {
 
-// REQUIRES: check_block() of each; fewer than 2^32 rows and padding.
+// REQUIRES: check_block() of each; fewer than 2^32 positions.
 Run make_ivf_run(const compute::IvfShape& shape, std::span<const CodedBlock> blocks);
 
 }  // namespace warplite::index

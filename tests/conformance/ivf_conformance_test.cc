@@ -157,6 +157,47 @@ TEST_CASE("ivf: RaBitQ codes of lists that many queries share") {
   }
 }
 
+TEST_CASE("ivf: RaBitQ codes of lists that share groups with others") {
+  const Restore restore;
+  std::uint64_t n = 9600;
+  for (const std::vector<std::uint32_t>& rows :
+       {std::vector<std::uint32_t>{1}, {1, 2, 0, 5, 3}, {7, 40, 25, 0, 100, 1}, {16, 48}, {33}}) {
+    for (const int filter : {0, 2, 40, -1}) {
+      for (const std::uint32_t planes : {1u, 4u, 6u}) {
+        Case c = make_case({5, 4, 4}, n++);
+        c.shape.planes = planes;
+        c.shape.lists = 90;
+        c.shape.groups = n % 3 == 0 ? 20 : 0;
+        c.list_rows = rows;
+        c.nprobe = turn<std::uint32_t>({3, 90, 30}, n);
+        c.queries = turn<std::size_t>({1, 7, 40}, n / 2);
+        c.filter = filter;
+        check_everywhere(c);
+      }
+    }
+  }
+}
+
+// A device may look at the rows of a list some at a time.
+TEST_CASE("ivf: RaBitQ codes of many dimensions in long lists") {
+  const Restore restore;
+  std::uint64_t n = 9800;
+  for (const int filter : {0, 3, 40}) {
+    for (const std::uint32_t planes : {1u, 3u}) {
+      Case c = make_case({512, 4, 4}, n++);
+      c.shape.planes = planes;
+      c.shape.lists = 4;
+      c.list_rows = {1500, 40, 2300, 5};
+      c.nprobe = 3;
+      c.queries = turn<std::size_t>({1, 5}, n);
+      c.filter = filter;
+      c.refine = 0;
+      c.vectors = false;
+      check_everywhere(c);
+    }
+  }
+}
+
 // More rows than anything keeps of a query before it drops the worst.
 TEST_CASE("ivf: RaBitQ codes of one query in giant lists") {
   const Restore restore;

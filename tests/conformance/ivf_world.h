@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 #include <memory>
+#include <numeric>
 #include <random>
 #include <sstream>
 #include <string>
@@ -277,22 +278,31 @@ class World {
   }
 
   void write_run(const IvfShape& shape, RunData& run, const std::vector<std::uint32_t>& lists) {
-    const std::uint32_t unit = shape.m != 0 && shape.bits == 4 ? kFastScanRows : 1;
-    std::vector<std::uint32_t> begins{0}, ordinals;
-    for (std::uint32_t list = 0; list < shape.lists; ++list) {
+    const std::uint32_t unit = shape.fast_scan() ? kFastScanRows : 1;
+    std::vector<std::uint32_t> order(shape.lists), begins(shape.lists + 1), ends(shape.lists);
+    std::iota(order.begin(), order.end(), 0u);
+    if (shape.planes != 0) std::shuffle(order.begin(), order.end(), random_);
+    std::vector<std::uint32_t> ordinals;
+    for (const std::uint32_t list : order) {
+      std::vector<std::uint32_t> own;
       for (std::uint32_t ordinal = 0; ordinal < lists.size(); ++ordinal) {
-        if (lists[ordinal] == list) ordinals.push_back(ordinal);
+        if (lists[ordinal] == list) own.push_back(ordinal);
       }
-      while (ordinals.size() % unit != 0) ordinals.push_back(kNoOrdinal);
-      begins.push_back(static_cast<std::uint32_t>(ordinals.size()));
-      run.longest = std::max(run.longest, begins[list + 1] - begins[list]);
+      begins[list] = place_behind(shape, static_cast<std::uint32_t>(ordinals.size()),
+                                  static_cast<std::uint32_t>(own.size()));
+      ordinals.resize(begins[list], kNoOrdinal);
+      ordinals.insert(ordinals.end(), own.begin(), own.end());
+      ends[list] = static_cast<std::uint32_t>(ordinals.size());
+      run.longest = std::max(run.longest, ends[list] - begins[list]);
     }
-    run.positions = static_cast<std::uint32_t>(ordinals.size());
+    while (ordinals.size() % unit != 0) ordinals.push_back(kNoOrdinal);
+    begins.back() = run.positions = static_cast<std::uint32_t>(ordinals.size());
     const IvfLayout at = IvfLayout::of(shape, run.positions);
     run.bytes.bytes = std::make_shared<Bytes>(at.size);
     std::byte* bytes = run.bytes.bytes->data();
     std::memset(bytes, 0, at.size);
     std::memcpy(bytes + at.begins, begins.data(), begins.size() * 4);
+    if (shape.fast_scan()) std::memcpy(bytes + at.ends, ends.data(), ends.size() * 4);
     if (run.positions == 0) return;
     std::memcpy(bytes + at.ordinals, ordinals.data(), ordinals.size() * 4);
     if (shape.planes != 0) return write_rabitq(shape, ordinals, bytes);
@@ -303,6 +313,17 @@ class World {
       std::memcpy(bytes + at.bias + std::size_t{p} * 4, &bias, 4);
       write_code(p, reinterpret_cast<std::uint8_t*>(bytes + at.codes));
     }
+  }
+
+  // Where a list of so many rows may begin, behind what ends at `end`: in no more groups than it
+  // needs.
+  std::uint32_t place_behind(const IvfShape& shape, std::uint32_t end, std::uint32_t rows) {
+    if (!shape.fast_scan()) return end;
+    const std::uint32_t next = (end + kFastScanRows - 1) / kFastScanRows * kFastScanRows;
+    const std::uint32_t room = next - end, rest = (rows + kFastScanRows - 1) % kFastScanRows + 1;
+    if (shape.planes == 0 || (rows != 0 && rest > room)) return next;
+    if (rows > room) return next - rest;
+    return end + static_cast<std::uint32_t>(random_() % (room - rows + 1));
   }
 
   void write_code(std::uint32_t position, std::uint8_t* codes) {
@@ -330,7 +351,6 @@ class World {
     for (std::uint32_t p = 0; p < positions; ++p) {
       std::byte* const factors = bytes + at.codes + std::size_t{p / 32} * group.size;
       std::byte* const record = bytes + at.records + p * size;
-      std::memcpy(record + RabitqRecord::kOrdinal, &ordinals[p], 4);
       float bias = std::numeric_limits<float>::infinity(), f = 0, g = 0;
       if (ordinals[p] != kNoOrdinal) {
         bias = some_bias();

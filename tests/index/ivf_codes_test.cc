@@ -133,30 +133,30 @@ Coded read_position(const IvfShape& shape, const index::Run& run, std::uint32_t 
   return coded;
 }
 
-// Every row once, in its list, in order; padding where there is no row.
+// Every row once, in its list, in order, the lists one behind the other; PQ codes of 4 bits begin
+// at groups.
 void check_run(const IvfShape& shape, const index::Run& run, const std::vector<Coded>& rows) {
   const IvfLayout at = IvfLayout::of(shape, run.positions);
   REQUIRE(run.bytes.size() == at.size);
   const std::uint32_t unit = shape.m != 0 && shape.bits == 4 ? 32 : 1;
   std::vector<bool> seen(rows.size());
   std::uint32_t longest = 0, position = 0;
+  const auto ordinal_at = [&](std::uint32_t p) {
+    return load<std::uint32_t>(run.bytes.data() + at.ordinals + p * 4);
+  };
   for (std::uint32_t list = 0; list < shape.lists; ++list) {
     REQUIRE(load<std::uint32_t>(run.bytes.data() + at.begins + list * 4) == position);
-    const auto end = load<std::uint32_t>(run.bytes.data() + at.begins + (list + 1) * 4);
+    const auto end = load<std::uint32_t>(run.bytes.data() + at.ends + list * 4);
+    const auto next = load<std::uint32_t>(run.bytes.data() + at.begins + (list + 1) * 4);
     REQUIRE(end >= position);
-    REQUIRE((end - position) % unit == 0);
+    REQUIRE(next >= end);
+    REQUIRE(next % unit == 0);
+    CHECK(next - end < unit);
     longest = std::max(longest, end - position);
     std::int64_t before = -1;
-    std::uint32_t padding = 0;
     for (; position < end; ++position) {
-      const auto ordinal = load<std::uint32_t>(run.bytes.data() + at.ordinals + position * 4);
+      const std::uint32_t ordinal = ordinal_at(position);
       Coded found = read_position(shape, run, position);
-      if (ordinal == compute::kNoOrdinal) {
-        ++padding;
-        CHECK(found == Coded{0, 0, std::vector<std::uint8_t>(shape.m)});
-        continue;
-      }
-      CHECK(padding == 0);
       REQUIRE(ordinal < rows.size());
       CHECK(std::int64_t{ordinal} > before);
       before = ordinal;
@@ -165,7 +165,10 @@ void check_run(const IvfShape& shape, const index::Run& run, const std::vector<C
       found.list = list;
       CHECK(found == rows[ordinal]);
     }
-    CHECK(padding < unit);
+    for (; position < next; ++position) {
+      CHECK(ordinal_at(position) == compute::kNoOrdinal);
+      CHECK(read_position(shape, run, position) == Coded{0, 0, std::vector<std::uint8_t>(shape.m)});
+    }
   }
   CHECK(position == run.positions);
   CHECK(longest == run.longest);
@@ -430,4 +433,44 @@ TEST_CASE("ivf codes: more lists than two bytes count") {
   index::check_block(coder, span_of(block), 3);
   at.put_list(block.data(), 2, 70000);
   CHECK_THROWS_AS(index::check_block(coder, span_of(block), 3), Error);
+}
+
+TEST_CASE("codes of the largest centroids are decoded as numbers") {
+  const auto device = cpu::make_cpu_device();
+  const Floats rows = clustered(400, 12, 10, 1, 2);
+  const float large = std::numeric_limits<float>::max();
+  for (const index::Spec& kind :
+       {spec("ivfrabitq", "lists=5 bits=7"), spec("ivfpq", "lists=5 m=3 opq=1")}) {
+    for (const ElementType type : {ElementType::kFloat32, ElementType::kInt8}) {
+      CAPTURE(kind.kind);
+      const auto index = make(kind, {type, 12, Distance::kCosine});
+      std::vector<std::byte> elements(400 * bytes_per_vector(type, 12));
+      for (std::size_t i = 0; i < rows.values.size(); ++i) {
+        if (type == ElementType::kInt8) {
+          elements[i] = static_cast<std::byte>(static_cast<int>(rows.values[i]) & 63);
+        } else {
+          std::memcpy(elements.data() + i * sizeof(float), &rows.values[i], sizeof(float));
+        }
+      }
+      const MatrixView view{elements.data(), 400, 12, type};
+      use_worker_threads();
+      const auto learnt = index->trained()->train(*device, view, 400, nullptr, {});
+      std::vector<std::byte> bytes(learnt->bytes().begin(), learnt->bytes().end());
+      for (std::size_t i = 0; i < 5 * 12; ++i) {
+        const float centroid = i % 3 == 0 ? -large : large;
+        std::memcpy(bytes.data() + 64 + i * sizeof centroid, &centroid, sizeof centroid);
+      }
+      const auto forged = index->trained()->open(bytes);
+      const Bytes codes = learnt->encode(*device, view, nullptr, nullptr);
+      forged->check_codes(span_of(codes), 400);
+      std::vector<std::byte> decoded(elements.size());
+      forged->decode({span_of(codes), 400}, {0, 400}, decoded.data(), nullptr);
+      if (type != ElementType::kFloat32) continue;
+      for (std::size_t i = 0; i < rows.values.size(); ++i) {
+        float element;
+        std::memcpy(&element, decoded.data() + i * sizeof element, sizeof element);
+        REQUIRE(std::isfinite(element));
+      }
+    }
+  }
 }

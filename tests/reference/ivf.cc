@@ -166,6 +166,7 @@ void collect(const IvfWork& work, std::size_t run_index, std::uint64_t first_ord
   const IvfRun& run = work.runs[run_index];
   const IvfLayout at = IvfLayout::of(shape, run.positions);
   const auto* begins = reinterpret_cast<const std::uint32_t*>(bytes + at.begins);
+  const auto* ends = reinterpret_cast<const std::uint32_t*>(bytes + at.ends);
   const auto* ordinals = reinterpret_cast<const std::uint32_t*>(bytes + at.ordinals);
   const auto* bias = reinterpret_cast<const float*>(bytes + at.bias);
   const auto* codes = reinterpret_cast<const std::uint8_t*>(bytes + at.codes);
@@ -174,9 +175,8 @@ void collect(const IvfWork& work, std::size_t run_index, std::uint64_t first_ord
     const double d = probe.distance;
     const double square = work.distance == Distance::kInnerProduct ? d : d * d;
     const float a = static_cast<float>(square) + tables.offset;
-    for (std::uint32_t p = begins[probe.list]; p < begins[probe.list + 1]; ++p) {
+    for (std::uint32_t p = begins[probe.list]; p < ends[probe.list]; ++p) {
       Candidate candidate;
-      if (ordinals[p] == kNoOrdinal) continue;
       const bool live = find_row(run, ordinals[p], candidate);
       count(work, query, static_cast<std::size_t>(&probe - probes.data()), live);
       if (!live) continue;
@@ -203,16 +203,16 @@ void collect_rabitq(const IvfWork& work, std::size_t run_index, std::uint64_t fi
   const IvfRun& run = work.runs[run_index];
   const IvfLayout at = IvfLayout::of(shape, run.positions);
   const auto* begins = reinterpret_cast<const std::uint32_t*>(bytes + at.begins);
+  const auto* ends = reinterpret_cast<const std::uint32_t*>(bytes + at.ends);
   const float* query = work.model_queries + number * shape.dim;
   const std::vector<RabitqProbe> probes = rabitq_probes(work, query, model);
   for (const RabitqProbe& probe : probes) {
     const RabitqPair pair(shape, work.distance, query,
                           model.centroids + std::size_t{probe.list} * shape.dim);
-    for (std::uint32_t p = begins[probe.list]; p < begins[probe.list + 1]; ++p) {
+    for (std::uint32_t p = begins[probe.list]; p < ends[probe.list]; ++p) {
       Candidate candidate;
       std::uint32_t ordinal;
       candidate.score = pair.score(bytes, at, p, &ordinal);
-      if (ordinal == kNoOrdinal) continue;
       const bool live = find_row(run, ordinal, candidate);
       count(work, number, static_cast<std::size_t>(&probe - probes.data()), live);
       if (!live) continue;

@@ -142,11 +142,11 @@ std::vector<RabitqProbe> all_probes(const IvfWork& work, const float* query,
     const RabitqPair pair(coarse, work.distance, query,
                           model.centroids + (std::size_t{shape.lists} + group) * shape.dim);
     const auto begin = load<std::uint32_t>(model.coarse + at.begins + group * 4);
-    const auto end = load<std::uint32_t>(model.coarse + at.begins + (group + 1) * 4);
+    const auto end = load<std::uint32_t>(model.coarse + at.ends + group * 4);
     for (std::uint32_t p = begin; p < end; ++p) {
       std::uint32_t list;
       const float score = pair.score(model.coarse, at, p, &list);
-      if (list != kNoOrdinal) probes.push_back({score, list});
+      probes.push_back({score, list});
     }
   }
   return probes;
