@@ -26,6 +26,7 @@ inline constexpr std::uint32_t kMostNominated = 1024;
 
 struct IvfRunView {
   const std::uint32_t* begins;
+  const std::uint32_t* ends;
   const std::uint32_t* ordinals;
   const float* bias;
   const std::uint8_t* codes;

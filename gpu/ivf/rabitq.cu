@@ -174,8 +174,10 @@ class Warp {
       flush();
       if (++run_ >= end_run_ && !next_list()) return false;
       view_ = &scan_.runs[run_];
-      position_ = view_->begins[list_] + part_ * RabitqGroup::kRows;
-      end_ = view_->begins[list_ + 1];
+      begin_ = view_->begins[list_];
+      end_ = view_->ends[list_];
+      position_ = begin_ == end_ ? end_
+                                 : (RabitqGroup::first_of(begin_) + part_) * RabitqGroup::kRows;
       slot_ = 0;
       for (unsigned i = 0; i < plan_.ahead; ++i) fetch(position_ + i * step_, i);
     }
@@ -238,12 +240,14 @@ class Warp {
     const std::uint32_t sum = sum_entries(group, scan_.shape.m, memory_, place);
     const std::uint32_t low =
         known_key(row_of(group, place, sum).low(scan_.shape, tables_.a, tables_.norm));
-    const bool within = low <= static_cast<std::uint32_t>(limit_ >> 32);
+    const std::uint32_t position = position_ + place;
+    const bool within = position >= begin_ && position < end_ &&
+                        low <= static_cast<std::uint32_t>(limit_ >> 32);
     const unsigned votes = __ballot_sync(kWholeWarp, within);
     if (votes != 0) {
       const unsigned lane = threadIdx.x % kWarpLanes;
       if (within)
-        queue()[pending_ + __popc(votes & ((1u << lane) - 1))] = {position_ + place, low, sum};
+        queue()[pending_ + __popc(votes & ((1u << lane) - 1))] = {position, low, sum};
       pending_ += __popc(votes);
       __syncwarp();
     }
@@ -264,9 +268,13 @@ class Warp {
     std::byte* const records = memory_ + plan_.records;
     ask_records(plan_.record, view_->records, count, records,
                 [rows](std::uint32_t i) { return rows[i].position; });
+    const std::uint32_t ordinal = lane < count ? ordinal_of(scan_, *view_, rows[lane].position)
+                                               : compute::kNoOrdinal;
     await_records();
     std::uint64_t key = kNoKey;
-    if (lane < count) key = key_of(rows[lane], records + lane * plan_.record.stride);
+    if (ordinal != compute::kNoOrdinal) {
+      key = make_key(score_of(rows[lane], records + lane * plan_.record.stride), ordinal);
+    }
     pending_ -= count;
     __syncwarp();
     const bool within = key != kNoKey && key <= limit_;
@@ -279,17 +287,13 @@ class Warp {
     if (within) keys_[first + __popc(votes & ((1u << lane) - 1))] = key;
   }
 
-  __device__ std::uint64_t key_of(const Survivor& row, const std::byte* record) const {
-    const std::uint32_t ordinal = ordinal_of(scan_, *view_, record);
-    if (ordinal == compute::kNoOrdinal) return kNoKey;
+  __device__ std::uint32_t score_of(const Survivor& row, const std::byte* record) const {
     const SignedRow signs =
         row_of(view_->codes + std::size_t{row.position / RabitqGroup::kRows} * group_.size,
                row.position % RabitqGroup::kRows, row.sum);
-    return make_key(
-        score_of_record(scan_.shape, tables_,
-                        reinterpret_cast<const std::uint32_t*>(memory_ + plan_.elements), signs,
-                        row.low, reinterpret_cast<const std::uint8_t*>(record)),
-        ordinal);
+    return score_of_record(scan_.shape, tables_,
+                           reinterpret_cast<const std::uint32_t*>(memory_ + plan_.elements), signs,
+                           row.low, reinterpret_cast<const std::uint8_t*>(record));
   }
 
   const RabitqScan& scan_;
@@ -301,7 +305,8 @@ class Warp {
   const std::uint32_t query_;
   const std::uint32_t step_;  // from one of its groups to the next
   std::uint32_t run_ = 0, end_run_ = 0, list_ = 0, part_ = 0;
-  std::uint32_t position_ = 0, end_ = 0;  // of the list in the run
+  std::uint32_t begin_ = 0, end_ = 0;     // of the list in the run
+  std::uint32_t position_ = 0;
   unsigned slot_ = 0;                     // where its group is
   std::uint32_t pending_ = 0;
   std::uint64_t limit_ = kNoKey;

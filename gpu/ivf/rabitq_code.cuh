@@ -234,6 +234,7 @@ template <typename PositionOf>
 __device__ void ask_records(const RecordPlan& plan, const std::uint8_t* records,
                             std::uint32_t count, std::byte* to, const PositionOf& position_of) {
   const std::uint32_t words = plan.size / 4;
+  if (words == 0) return;
   std::uint32_t row = 0, word = threadIdx.x % kWarpLanes;
   for (;; word += kWarpLanes) {
     for (; word >= words; word -= words) ++row;
@@ -259,10 +260,8 @@ __device__ inline void fetch_group(const std::uint8_t* from, std::uint32_t size,
 
 // The row's ordinal among all, or kNoOrdinal where it does not count.
 __device__ inline std::uint32_t ordinal_of(const RabitqScan& scan, const IvfRunView& run,
-                                           const std::byte* record) {
-  const std::uint32_t own = *reinterpret_cast<const std::uint32_t*>(record);
-  if (own == compute::kNoOrdinal) return own;
-  const std::uint32_t ordinal = run.first_ordinal + own;
+                                           std::uint32_t position) {
+  const std::uint32_t ordinal = run.first_ordinal + run.ordinals[position];
   return scan.all_live || lives(scan.table, ordinal) ? ordinal : compute::kNoOrdinal;
 }
 

@@ -139,9 +139,10 @@ class Warp {
   __device__ void scan_list(std::uint32_t list) {
     for (std::uint32_t r = 0; r < scan_.run_count; ++r) {
       view_ = &scan_.runs[r];
-      const std::uint32_t begin = view_->begins[list];
-      end_ = view_->begins[list + 1];
-      position_ = begin + threadIdx.x / kWarpLanes * RabitqGroup::kRows;
+      begin_ = view_->begins[list];
+      end_ = view_->ends[list];
+      if (begin_ == end_) continue;
+      position_ = (RabitqGroup::first_of(begin_) + threadIdx.x / kWarpLanes) * RabitqGroup::kRows;
       for (unsigned i = 0; i < kAhead; ++i) fetch(position_ + i * kStep, i);
       for (unsigned slot = 0; position_ < end_; slot = 1 - slot) {
         __pipeline_wait_prior(kAhead - 1);
@@ -240,6 +241,10 @@ class Warp {
     return mask & present_;
   }
 
+  __device__ bool is_of_list(std::uint32_t position) const {
+    return position >= begin_ && position < end_;
+  }
+
   // Puts those of half a group that are not ruled out into the queue.
   __device__ void scan_half(const std::uint8_t* group, unsigned half) {
     Sums sums = {};
@@ -247,7 +252,9 @@ class Warp {
     const unsigned lane = threadIdx.x % kWarpLanes;
     const std::uint32_t place = half * kHalfRows + lane / 4;
     const Row rows[2] = {row_of(group, place), row_of(group, place + 8)};
-    const std::uint32_t mask = survivors(rows, sums);
+    std::uint32_t mask = survivors(rows, sums);
+    if (!is_of_list(position_ + place)) mask &= 0xaaaaaaaau;
+    if (!is_of_list(position_ + place + 8)) mask &= 0x55555555u;
     if (__ballot_sync(kWholeWarp, mask != 0) == 0) return;
     std::uint32_t end = __popc(mask);
     for (unsigned step = 1; step < kWarpLanes; step *= 2) {
@@ -282,8 +289,11 @@ class Warp {
     const SignedRow signs = signs_of(pair);
     const RabitqPairTables& of = tables(pair.query());
     const std::uint32_t low = known_key(signs.low(scan_.shape, of.a, of.norm));
+    const std::uint32_t ordinal = ordinal_of(scan_, *view_, pair.position);
     await_records();
-    if (lane < count) add(pair, signs, low, records + lane * plan_.record.stride);
+    if (lane < count && ordinal != compute::kNoOrdinal) {
+      add(pair, signs, low, ordinal, records + lane * plan_.record.stride);
+    }
     pending_ -= count;
     __syncwarp();
   }
@@ -295,10 +305,8 @@ class Warp {
   }
 
   __device__ void add(const Waiting& pair, const SignedRow& signs, std::uint32_t low,
-                      const std::byte* record) const {
+                      std::uint32_t ordinal, const std::byte* record) const {
     const RabitqPairTables& of = tables(pair.query());
-    const std::uint32_t ordinal = ordinal_of(scan_, *view_, record);
-    if (ordinal == compute::kNoOrdinal) return;
     const auto* elements = reinterpret_cast<const std::uint32_t*>(block_ + plan_.elements) +
                            pair.query() * plan_.element_stride;
     const std::uint32_t score =
@@ -319,7 +327,8 @@ class Warp {
   const RabitqGroup group_;
   std::uint32_t present_ = 0;  // pairs of queries that there are, as survivors() has them
   const IvfRunView* view_ = nullptr;
-  std::uint32_t position_ = 0, end_ = 0;
+  std::uint32_t begin_ = 0, end_ = 0;  // of the list
+  std::uint32_t position_ = 0;
   std::uint32_t pending_ = 0;
 };
 

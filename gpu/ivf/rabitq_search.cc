@@ -56,6 +56,7 @@ IvfRunView view_of(const compute::IvfShape& shape, const compute::Buffer* bytes,
   const compute::IvfLayout at = compute::IvfLayout::of(shape, positions);
   const CudaBuffer& buffer = CudaBuffer::of(bytes);
   return {buffer.at<std::uint32_t>(at.begins),
+          buffer.at<std::uint32_t>(at.ends),
           buffer.at<std::uint32_t>(at.ordinals),
           nullptr,
           buffer.at<std::uint8_t>(at.codes),

@@ -264,7 +264,7 @@ void IvfSearch::send(std::size_t first, const Pieces& at, const Arena& arena) {
     const compute::IvfRun& run = work_.runs[r];
     const compute::IvfLayout layout = compute::IvfLayout::of(shape, run.positions);
     const CudaBuffer& buffer = CudaBuffer::of(run.bytes);
-    runs[r] = {buffer.at<std::uint32_t>(layout.begins), buffer.at<std::uint32_t>(layout.ordinals),
+    runs[r] = {buffer.at<std::uint32_t>(layout.begins), buffer.at<std::uint32_t>(layout.ends), buffer.at<std::uint32_t>(layout.ordinals),
                buffer.at<float>(layout.bias), buffer.at<std::uint8_t>(layout.codes), nullptr, ordinals, 0};
     for (const compute::Block& block : run.blocks) ordinals += block.rows;
   }
