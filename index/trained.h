@@ -43,6 +43,8 @@ struct CodedBlock {
   std::span<const std::byte> codes;
   std::uint32_t rows = 0;
 };
+// Is told the number of a block, on any thread, once nothing of it is read any more.
+using ReleaseBlock = std::function<void(std::size_t)>;
 
 struct RowRange {
   std::uint32_t first, count;
@@ -124,7 +126,8 @@ class InvertedModel : public Model {
   compute::IvfModelBuffers buffers() const;
 
   // REQUIRES: check_codes() of each. Blocks in the order of their ordinals.
-  virtual Run make_run(std::span<const CodedBlock> blocks) const = 0;
+  virtual Run make_run(std::span<const CodedBlock> blocks,
+                       const ReleaseBlock& release = {}) const = 0;
 };
 
 inline compute::IvfModelBuffers InvertedModel::buffers() const {

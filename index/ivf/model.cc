@@ -136,8 +136,8 @@ class IvfModel : public InvertedModel {
   void check_codes(std::span<const std::byte> codes, std::uint32_t rows) const override {
     check_block(parts_, codes, rows);
   }
-  Run make_run(std::span<const CodedBlock> blocks) const override {
-    return make_ivf_run(shape_, blocks);
+  Run make_run(std::span<const CodedBlock> blocks, const ReleaseBlock& release) const override {
+    return make_ivf_run(shape_, blocks, release);
   }
   void decode(const CodedBlock& block, RowRange rows, std::byte* out,
               Bitmap* present) const override {

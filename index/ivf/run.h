@@ -11,6 +11,7 @@
 namespace warplite::index {
 
 // REQUIRES: check_block() of each; fewer than 2^32 positions.
-Run make_ivf_run(const compute::IvfShape& shape, std::span<const CodedBlock> blocks);
+Run make_ivf_run(const compute::IvfShape& shape, std::span<const CodedBlock> blocks,
+                 const ReleaseBlock& release = {});
 
 }  // namespace warplite::index
