@@ -48,17 +48,31 @@ class Slabs {
     const auto at = std::prev(slabs_.upper_bound(memory));
     Slab& slab = at->second;
     slab.used -= size;
-    if (slab.used == 0) {
-      os::unmap(at->first, slab.size);
-      slabs_.erase(at);
-      return;
+    if (reusers_ == 0) {
+      if (slab.used == 0) return unmap(at);
+      os::discard(memory, size);
     }
-    os::discard(memory, size);
     try {
       insert(slab, memory, size);
     } catch (const std::bad_alloc&) {
       // The range is not used again; its pages are the system's, and the slab goes with its last
       // block.
+    }
+  }
+
+  void begin_reuse() {
+    const std::lock_guard lock(mutex_);
+    ++reusers_;
+  }
+  void end_reuse() noexcept {
+    const std::lock_guard lock(mutex_);
+    if (--reusers_ != 0) return;
+    for (auto at = slabs_.begin(); at != slabs_.end();) {
+      const auto slab = at++;
+      for (const auto& [begin, size] : slab->second.free) {
+        if (slab->second.used != 0) os::discard(begin, size);
+      }
+      if (slab->second.used == 0) unmap(slab);
     }
   }
 
@@ -91,8 +105,14 @@ class Slabs {
     slab.free.erase(at);
   }
 
+  void unmap(std::map<std::byte*, Slab>::iterator at) noexcept {
+    os::unmap(at->first, at->second.size);
+    slabs_.erase(at);
+  }
+
   std::mutex mutex_;
   std::map<std::byte*, Slab> slabs_;  // by their first byte
+  unsigned reusers_ = 0;              // of what is freed
 };
 
 // Never destroyed: blocks of static objects may be freed after it.
@@ -102,6 +122,13 @@ Slabs& slabs() {
 }
 
 }  // namespace
+
+Bytes::Reuse::Reuse() {
+  slabs().begin_reuse();
+}
+Bytes::Reuse::~Reuse() {
+  slabs().end_reuse();
+}
 
 std::byte* Bytes::allocate(std::size_t size, Fill fill) {
   std::byte* memory = nullptr;

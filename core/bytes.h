@@ -6,7 +6,8 @@
 // pages for each block alone do as well for 4 MB, but leave the rest of 3 MB on small ones: 160 ms.
 // Blocks that fill little by little get small pages, which exist once they are touched.
 // What is freed goes back to the system at once, so that a memory limit holds for the process
-// (malloc would keep it).
+// (malloc would keep it). Who frees and fills in turn keeps it meanwhile: for the system to clear a
+// page takes longer than to fill it.
 // Threads: blocks may be made and freed on any thread.
 #pragma once
 
@@ -24,6 +25,15 @@ class Bytes {
   explicit Bytes(std::size_t size, Fill fill = Fill::kAtOnce) : size_(size) {
     if (size != 0) data_ = {allocate(size, fill), Free{size, fill}};
   }
+
+  // While one lives, what is freed is kept for blocks to come.
+  class Reuse {
+   public:
+    Reuse();
+    ~Reuse();
+    Reuse(const Reuse&) = delete;
+    Reuse& operator=(const Reuse&) = delete;
+  };
 
   std::byte* data() { return data_.get(); }
   const std::byte* data() const { return data_.get(); }

@@ -62,5 +62,14 @@ void* symbol(void* library, const char* name);  // null: there is none
 // compare with, may wait for ever, or acts when it is opened. Null: `why` continues a sentence that
 // begins with the path.
 std::FILE* open_regular_file(const std::string& path, std::uint64_t& size, std::string& why);
+// Returns a descriptor of this process that reads the file at `path`, or -1. To open it once more
+// would be a trap: closing a descriptor of a file gives up all POSIX locks that the process has on
+// it. What is found may be closed by its owner meanwhile and name another file, so that who reads
+// must know the bytes by themselves.
+int find_open_file(const std::string& path);
+// Reads consecutive bytes of a file, from `at` on, into one piece after another: kMostPieces at
+// most. Returns how many bytes came.
+inline constexpr std::size_t kMostPieces = 128;
+std::size_t read_pieces(int file, std::uint64_t at, std::span<const std::span<std::byte>> pieces);
 
 }  // namespace warplite::os

@@ -2,14 +2,19 @@
 #include "core/system.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <cstdlib>
+#include <memory>
 #include <thread>
 
+#include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 #if defined(__linux__)
 #include <sched.h>
@@ -143,6 +148,33 @@ std::FILE* open_regular_file(const std::string& path, std::uint64_t& size, std::
   }
   if (file >= 0) ::close(file);
   return nullptr;
+}
+
+int find_open_file(const std::string& path) {
+  struct stat wanted, info;
+  if (::stat(path.c_str(), &wanted) != 0 || !S_ISREG(wanted.st_mode)) return -1;
+  const auto close = [](DIR* directory) { ::closedir(directory); };
+  const std::unique_ptr<DIR, decltype(close)> all(::opendir("/dev/fd"), close);
+  while (const dirent* const entry = all == nullptr ? nullptr : ::readdir(all.get())) {
+    char* end = nullptr;
+    const auto file = static_cast<int>(std::strtol(entry->d_name, &end, 10));
+    if (end == entry->d_name || ::fstat(file, &info) != 0) continue;
+    if (info.st_dev != wanted.st_dev || info.st_ino != wanted.st_ino) continue;
+    if ((::fcntl(file, F_GETFL) & O_ACCMODE) != O_WRONLY) return file;
+  }
+  return -1;
+}
+
+std::size_t read_pieces(int file, std::uint64_t at, std::span<const std::span<std::byte>> pieces) {
+  std::array<iovec, kMostPieces> parts;
+  WARP_CHECK(pieces.size() <= parts.size());
+  for (std::size_t i = 0; i < pieces.size(); ++i) parts[i] = {pieces[i].data(), pieces[i].size()};
+  for (;;) {
+    const ssize_t n =
+        ::preadv(file, parts.data(), static_cast<int>(pieces.size()), static_cast<off_t>(at));
+    if (n >= 0) return static_cast<std::size_t>(n);
+    if (errno != EINTR) return 0;
+  }
 }
 
 }  // namespace warplite::os

@@ -132,5 +132,14 @@ std::FILE* open_regular_file(const std::string& path, std::uint64_t& size, std::
   return opened;
 }
 
+// Descriptors are the C library's here, not SQLite's.
+int find_open_file(const std::string&) {
+  return -1;
+}
+
+std::size_t read_pieces(int, std::uint64_t, std::span<const std::span<std::byte>>) {
+  return 0;
+}
+
 }  // namespace warplite::os
 #endif

@@ -6,8 +6,8 @@
 
 namespace warplite::storage {
 
-OpaqueBlock Store::Impl::load_opaque(BlockHeader header) const {
-  OpaqueBlock block{load_block(header), {}};
+OpaqueBlock Store::Impl::load_opaque(BlockHeader header, const BlockFile* file) const {
+  OpaqueBlock block{load_block(header, file), {}};
   block.payload = payload(block.memory);
   return block;
 }
@@ -20,8 +20,9 @@ void Store::Impl::write_opaque(const BlockHeader& header, std::span<const std::b
   write_block(header, {block.data(), block.size()});
 }
 
-OpaqueBlock Store::load_codes(const SegmentInfo& segment, std::size_t column) {
-  return impl_->load_opaque(impl_->codes_header(segment, column));
+OpaqueBlock Store::load_codes(const SegmentInfo& segment, std::size_t column,
+                              const BlockFile* file) {
+  return impl_->load_opaque(impl_->codes_header(segment, column), file);
 }
 
 OpaqueBlock Store::load_model(const Stamp& stamp, std::size_t column) {

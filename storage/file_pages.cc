@@ -1,6 +1,12 @@
 #include "storage/file_pages.h"
 
 #include <algorithm>
+#include <array>
+#include <cstring>
+#include <ranges>
+
+#include "core/process/interruption.h"
+#include "core/system.h"
 
 namespace warplite::storage {
 namespace {
@@ -46,6 +52,23 @@ class FilePages::Page {
   std::uint32_t child(std::size_t cell) const {
     return static_cast<std::uint32_t>(number(cell, 4));
   }
+  std::int64_t key(std::size_t i) const {
+    std::size_t at = cell(i);
+    if (type() == kInterior) {
+      at += 4;  // its child
+    } else {
+      varint(at);  // its bytes
+    }
+    return static_cast<std::int64_t>(varint(at));
+  }
+  // Returns the first cell whose key is not less, or cells().
+  std::size_t lower_bound(std::int64_t id) const {
+    const auto all = std::views::iota(std::size_t{0}, cells());
+    return static_cast<std::size_t>(
+        std::ranges::partition_point(all, [&](std::size_t i) { return key(i) < id; }) -
+        all.begin());
+  }
+  std::span<const std::byte> bytes() const { return bytes_; }
 
  private:
   std::size_t pointers() const { return header_ + (type() == kInterior ? 12 : 8); }
@@ -54,13 +77,25 @@ class FilePages::Page {
   std::size_t header_;
 };
 
-FilePages::FilePages(sqlite3* db, const std::string& schema) {
+struct FilePages::Blob {
+  Page page;
+  std::size_t bytes;
+  std::size_t at, local;  // where the page has its first bytes, and how many
+  std::uint32_t next;     // the page that has the next; 0: there are no others
+};
+
+FilePages::FilePages(sqlite3* db, const std::string& schema, For readers) {
   if (sqlite3_file_control(db, schema.c_str(), SQLITE_FCNTL_FILE_POINTER, &file_) != SQLITE_OK ||
       file_ == nullptr || file_->pMethods == nullptr) {
     return;
   }
   std::byte header[kFileHeader];
   if (file_->pMethods->xRead(file_, header, kFileHeader, 0) != SQLITE_OK) return;
+  if (readers == For::kAnyThread) {
+    const char* const path = sqlite3_db_filename(db, schema.c_str());
+    descriptor_ = path == nullptr ? -1 : os::find_open_file(path);
+    if (descriptor_ < 0) return;
+  }
   const std::uint64_t size = big_endian(header + kPageSizeAt, 2);
   page_bytes_ = size == 1 ? 65536 : size;
   usable_bytes_ = page_bytes_ - big_endian(header + kReservedAt, 1);
@@ -69,59 +104,62 @@ FilePages::FilePages(sqlite3* db, const std::string& schema) {
 
 bool FilePages::read_at(std::uint32_t page, std::size_t offset, std::span<std::byte> out) const {
   if (page == 0) return false;
-  const auto at = static_cast<sqlite3_int64>((page - 1) * std::uint64_t{page_bytes_} + offset);
-  return file_->pMethods->xRead(file_, out.data(), static_cast<int>(out.size()), at) == SQLITE_OK;
+  const std::uint64_t at = (page - 1) * std::uint64_t{page_bytes_} + offset;
+  if (descriptor_ >= 0) return os::read_pieces(descriptor_, at, {&out, 1}) == out.size();
+  return file_->pMethods->xRead(file_, out.data(), static_cast<int>(out.size()),
+                                static_cast<sqlite3_int64>(at)) == SQLITE_OK;
 }
 
-std::optional<ValuePlace> FilePages::find(std::uint32_t root, std::int64_t id,
-                                          std::size_t bytes) const {
+std::optional<FilePages::Blob> FilePages::look_up(std::uint32_t root, std::int64_t id) const {
   std::uint32_t number = root;
   for (int depth = 0; depth < kDeepest; ++depth) {
     std::vector<std::byte> read(page_bytes_);
     if (!read_at(number, 0, read)) return std::nullopt;
-    const Page page(number, std::move(read));
+    Page page(number, std::move(read));
     if (page.type() != kInterior && page.type() != kLeaf) return std::nullopt;
-    const bool leaf = page.type() == kLeaf;
-    number = leaf ? 0 : page.last_child();
-    for (std::size_t i = 0; i < page.cells(); ++i) {
+    const std::size_t i = page.lower_bound(id);
+    if (page.type() == kLeaf) {
+      if (i == page.cells() || page.key(i) != id) return std::nullopt;
       const std::size_t cell = page.cell(i);
-      std::size_t at = leaf ? cell : cell + 4;
-      if (leaf) page.varint(at);  // its bytes
-      const auto key = static_cast<std::int64_t>(page.varint(at));
-      if (leaf && key == id) return place(page, cell, bytes);
-      if (!leaf && id <= key) {
-        number = page.child(cell);
-        break;
-      }
+      return blob_in(std::move(page), cell);
     }
-    if (leaf) break;
+    number = i == page.cells() ? page.last_child() : page.child(page.cell(i));
   }
   return std::nullopt;
 }
 
-std::optional<ValuePlace> FilePages::place(const Page& leaf, std::size_t cell,
-                                           std::size_t bytes) const {
+std::optional<FilePages::Blob> FilePages::blob_in(Page leaf, std::size_t cell) const {
   std::size_t at = cell;
   const std::uint64_t payload = leaf.varint(at);
   leaf.varint(at);  // the id
   const std::size_t record = at;
   const std::uint64_t header = leaf.varint(at);
-  constexpr std::uint64_t kNull = 0, kFirstBlob = 12;
-  if (leaf.varint(at) != kNull || leaf.varint(at) != kFirstBlob + 2 * std::uint64_t{bytes} ||
-      at != record + header || payload != header + bytes) {
+  constexpr std::uint64_t kNull = 0, kFirstBlob = 12, kMost = std::uint64_t{1} << 31;
+  if (leaf.varint(at) != kNull) return std::nullopt;
+  const std::uint64_t type = leaf.varint(at);
+  if (type < kFirstBlob || type % 2 != 0 || at != record + header || payload > kMost ||
+      payload != header + (type - kFirstBlob) / 2) {
     return std::nullopt;
   }
   const std::size_t most = usable_bytes_ - 35, least = (usable_bytes_ - 12) * 32 / 255 - 23;
-  ValuePlace found;
-  found.each = usable_bytes_ - kPageLink;
-  if (payload <= most) return std::nullopt;  // all of it is in the row's page
-  const std::size_t fitting = least + (payload - least) % found.each;
-  const std::size_t here = fitting <= most ? fitting : least;
-  if (here < header) return std::nullopt;
-  found.local = here - header;
-  const std::size_t pages = (payload - here + found.each - 1) / found.each;
-  const auto first = static_cast<std::uint32_t>(leaf.number(record + here, kPageLink));
-  if (!follow(first, pages, found.pages)) return std::nullopt;
+  std::size_t here = payload;
+  if (payload > most) {
+    const std::size_t fitting = least + (payload - least) % (usable_bytes_ - kPageLink);
+    here = fitting <= most ? fitting : least;
+  }
+  if (here < header || record + here > page_bytes_) return std::nullopt;
+  const auto next =
+      here == payload ? 0 : static_cast<std::uint32_t>(leaf.number(record + here, kPageLink));
+  return Blob{std::move(leaf), payload - header, at, here - header, next};
+}
+
+std::optional<ValuePlace> FilePages::find(std::uint32_t root, std::int64_t id,
+                                          std::size_t bytes) const {
+  const std::optional<Blob> blob = look_up(root, id);
+  if (!blob || blob->bytes != bytes || blob->next == 0) return std::nullopt;
+  ValuePlace found{blob->local, usable_bytes_ - kPageLink, {}};
+  const std::size_t pages = (bytes - blob->local + found.each - 1) / found.each;
+  if (!follow(blob->next, pages, found.pages)) return std::nullopt;
   return found;
 }
 
@@ -135,6 +173,63 @@ bool FilePages::follow(std::uint32_t first, std::size_t count,
     page = static_cast<std::uint32_t>(big_endian(link, kPageLink));
   }
   return true;
+}
+
+std::optional<Bytes> FilePages::value(std::uint32_t root, std::int64_t id) const {
+  const std::optional<Blob> blob = look_up(root, id);
+  if (!blob) return std::nullopt;
+  Bytes value(blob->bytes);
+  std::ranges::copy(blob->page.bytes().subspan(blob->at, blob->local), value.data());
+  if (!copy_pages(blob->next, std::span(value.data(), value.size()).subspan(blob->local))) {
+    return std::nullopt;
+  }
+  return value;
+}
+
+// Most pages of a list lie one after another: so many are read at once as if they did, and those
+// that do not are read again.
+bool FilePages::copy_pages(std::uint32_t page, std::span<std::byte> out) const {
+  constexpr std::size_t kMostAtOnce = os::kMostPieces / 2, kMostBytes = std::size_t{1} << 20;
+  const std::size_t each = usable_bytes_ - kPageLink;
+  // What lies between the pages' contents is their links alone.
+  const bool adjoining = usable_bytes_ == page_bytes_;
+  const std::size_t most =
+      adjoining ? std::clamp<std::size_t>(kMostBytes / page_bytes_, 1, kMostAtOnce) : 1;
+  for (std::size_t count = most; !out.empty();) {
+    poll_interruption();
+    count = std::min(count, (out.size() + each - 1) / each);
+    const std::size_t copied = copy_some(page, count, out);
+    if (copied == 0) return false;
+    out = out.subspan(std::min(out.size(), copied * each));
+    count = copied == count ? std::min(most, 2 * count) : copied;
+  }
+  return true;
+}
+
+// Reads `count` pages from `page` on. Returns how many of them follow each other in the list, too;
+// `page` is the next one then.
+std::size_t FilePages::copy_some(std::uint32_t& page, std::size_t count,
+                                 std::span<std::byte> out) const {
+  if (page == 0) return 0;
+  const std::size_t each = usable_bytes_ - kPageLink;
+  std::array<std::array<std::byte, kPageLink>, os::kMostPieces / 2> links;
+  std::array<std::span<std::byte>, os::kMostPieces> pieces;
+  std::size_t left = out.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    pieces[2 * i] = links[i];
+    pieces[2 * i + 1] = out.subspan(i * each, std::min(each, left));
+    left -= pieces[2 * i + 1].size();
+  }
+  const std::uint64_t at = (page - 1) * std::uint64_t{page_bytes_};
+  const std::size_t read = os::read_pieces(descriptor_, at, std::span(pieces).first(2 * count));
+  std::size_t n = 0;
+  for (bool next = true; next && n < count; ++n) {
+    if (read < n * page_bytes_ + kPageLink + pieces[2 * n + 1].size()) break;
+    const auto link = static_cast<std::uint32_t>(big_endian(links[n].data(), kPageLink));
+    next = link == page + 1;
+    page = link;
+  }
+  return n;
 }
 
 }  // namespace warplite::storage

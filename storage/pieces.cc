@@ -145,14 +145,19 @@ class RowReader {
 
 }  // namespace
 
-std::optional<ValuePlace> Store::Impl::find_pages(const BlockHeader& header, std::size_t bytes) {
-  const FilePages file(db, schema);
-  if (!file.usable()) return std::nullopt;
+std::optional<BlockFile> Store::Impl::block_file(FilePages::For readers) {
+  const FilePages pages(db, schema, readers);
+  if (!pages.usable()) return std::nullopt;
   const std::string name = table + "_blocks";
   Execution query = statements.use(Sql::kRootPage);
   query.bind_cell(Cell::text(name));
   if (!query.step()) return std::nullopt;
-  return file.find(static_cast<std::uint32_t>(query.integer(0)), header.id(), bytes);
+  return BlockFile{pages, static_cast<std::uint32_t>(query.integer(0))};
+}
+
+std::optional<ValuePlace> Store::Impl::find_pages(const BlockHeader& header, std::size_t bytes) {
+  const auto file = block_file(FilePages::For::kConnection);
+  return file ? file->pages.find(file->root, header.id(), bytes) : std::nullopt;
 }
 
 VectorPieces Store::cut_vectors(const SegmentInfo& segment, std::size_t column) {

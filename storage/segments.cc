@@ -106,7 +106,11 @@ void BlockPieces::write(std::size_t from, std::span<const std::byte> bytes) cons
                            static_cast<int>(from)));
 }
 
-Bytes Store::Impl::read_block(const BlockHeader& header) const {
+Bytes Store::Impl::read_block(const BlockHeader& header, const BlockFile* file) const {
+  if (file != nullptr) {
+    if (auto block = file->pages.value(file->root, header.id())) return std::move(*block);
+    storage::corrupt("block is not in the file");
+  }
   const BlockPieces pieces(*this, header);
   Bytes block(pieces.bytes());
   between_questions(std::span(block.data(), block.size()),
@@ -114,16 +118,17 @@ Bytes Store::Impl::read_block(const BlockHeader& header) const {
   return block;
 }
 
-Bytes Store::Impl::load_block(BlockHeader& header) const {
+Bytes Store::Impl::load_block(BlockHeader& header, const BlockFile* file) const {
   poll_interruption();
-  return at([&] { return place(header); }, [&] {
-    Bytes block = read_block(header);
-    header.flags = verify_block(header, {block.data(), block.size()});
-    if ((header.flags & ~known_flags(header.kind)) != 0) {
-      storage::corrupt("unknown flags " + std::to_string(header.flags));
-    }
-    return block;
-  });
+  return at([&] { return place(header); },
+            [&] {
+              Bytes block = read_block(header, file);
+              header.flags = verify_block(header, {block.data(), block.size()});
+              if ((header.flags & ~known_flags(header.kind)) != 0) {
+                storage::corrupt("unknown flags " + std::to_string(header.flags));
+              }
+              return block;
+            });
 }
 
 void Store::Impl::write_block(const BlockHeader& header, std::span<std::byte> block) {
@@ -184,7 +189,13 @@ void Store::verify_directory(const State& state, const DirectorySummary& found,
   }
 }
 
-VectorBlock Store::load_vectors(const SegmentInfo& segment, std::size_t column) {
+std::shared_ptr<const BlockFile> Store::block_file() {
+  auto file = impl_->block_file(FilePages::For::kAnyThread);
+  return file ? std::make_shared<const BlockFile>(std::move(*file)) : nullptr;
+}
+
+VectorBlock Store::load_vectors(const SegmentInfo& segment, std::size_t column,
+                                const BlockFile* file) {
   const Layout::Vector& shape = impl_->layout.vectors[column];
   if (segment.vectors[column].is_null()) {
     // Without a block, every vector is NULL.
@@ -195,7 +206,7 @@ VectorBlock Store::load_vectors(const SegmentInfo& segment, std::size_t column) 
   }
   BlockHeader header = impl_->vectors_header(segment, column);
   VectorBlock block;
-  block.memory = impl_->load_block(header);
+  block.memory = impl_->load_block(header, file);
   impl_->at([&] { return impl_->place(header); }, [&] {
     Reader reader(payload(block.memory));
     const auto vectors = reader.take(segment.rows * shape.stride());
@@ -209,7 +220,7 @@ VectorBlock Store::load_vectors(const SegmentInfo& segment, std::size_t column) 
   return block;
 }
 
-Column Store::load_plain(const SegmentInfo& segment, std::size_t column) {
+Column Store::load_plain(const SegmentInfo& segment, std::size_t column, const BlockFile* file) {
   const PlainType type = impl_->layout.plains[column];
   if (segment.plains[column].is_null()) {
     Column nulls(type);
@@ -217,7 +228,7 @@ Column Store::load_plain(const SegmentInfo& segment, std::size_t column) {
     return nulls;
   }
   BlockHeader header = impl_->plain_header(segment, column);
-  const Bytes block = impl_->load_block(header);
+  const Bytes block = impl_->load_block(header, file);
   return impl_->at([&] { return impl_->place(header); },
                    [&] {
                      return decode_column(type, segment.rows, payload(block),

@@ -70,6 +70,11 @@ struct OpaqueBlock {
   std::span<const std::byte> payload;  // into memory
 };
 
+// The blocks of a table as its file has them, for any thread while the connection's waits. What the
+// file has not, or not yet, SQLite may have: what is asked of a BlockFile throws Error{kCorrupt}
+// for that.
+struct BlockFile;
+
 // Says whether a column's model is what its index learnt from the rows of this table.
 enum class ModelOrigin { kLearnt, kGiven };
 
@@ -146,8 +151,11 @@ class Store {
   // all connections of the process. Null: there are none, or they are elsewhere.
   CacheKey tail_key(const State& state) const;
 
-  // REQUIRES of the first four: !layout().content
-  VectorBlock load_vectors(const SegmentInfo& segment, std::size_t column);
+  // Null: SQLite alone reads them.
+  std::shared_ptr<const BlockFile> block_file();
+  // REQUIRES of the next four: !layout().content. Null: SQLite reads.
+  VectorBlock load_vectors(const SegmentInfo& segment, std::size_t column,
+                           const BlockFile* file = nullptr);
   // Reads the block, once, so that rows can be read by themselves from then on. REQUIRES: the
   // column has a block.
   VectorPieces cut_vectors(const SegmentInfo& segment, std::size_t column);
@@ -155,7 +163,8 @@ class Store {
   // not what they were, so that it took longer than it need.
   bool read_vectors(const SegmentInfo& segment, std::size_t column, const VectorPieces& pieces,
                     std::span<const std::uint32_t> rows, std::byte* out);
-  Column load_plain(const SegmentInfo& segment, std::size_t column);
+  Column load_plain(const SegmentInfo& segment, std::size_t column,
+                    const BlockFile* file = nullptr);
   // Ascending. REQUIRES: !segment.rowids.is_null()
   std::vector<RowId> load_rowids(const SegmentInfo& segment);
   // REQUIRES: !segment.alive.is_null()
@@ -164,7 +173,8 @@ class Store {
   std::vector<std::uint64_t> load_hashes(const SegmentInfo& segment);
 
   // REQUIRES: the column is coded.
-  OpaqueBlock load_codes(const SegmentInfo& segment, std::size_t column);
+  OpaqueBlock load_codes(const SegmentInfo& segment, std::size_t column,
+                         const BlockFile* file = nullptr);
   // The column's model, which has this stamp.
   OpaqueBlock load_model(const Stamp& stamp, std::size_t column);
   ModelOrigin model_origin(const Stamp& stamp, std::size_t column);

@@ -19,6 +19,11 @@
 
 namespace warplite::storage {
 
+struct BlockFile {
+  FilePages pages;
+  std::uint32_t root;  // of the table of blocks
+};
+
 struct Store::Impl {
   Impl(sqlite3* connection, std::string schema_name, std::string table_name, Layout table_layout)
       : db(connection), schema(std::move(schema_name)), table(std::move(table_name)),
@@ -96,20 +101,21 @@ struct Store::Impl {
   // "segment 3, column 2"
   std::string place(const BlockHeader& header) const;
 
-  // A verified block: header and payload. Its flags replace those of `header`.
-  Bytes load_block(BlockHeader& header) const;
+  // A verified block: header and payload. Its flags replace those of `header`. Null: SQLite reads.
+  Bytes load_block(BlockHeader& header, const BlockFile* file = nullptr) const;
   // Fills in the header of `block`, whose payload is ready, and writes it.
   void write_block(const BlockHeader& header, std::span<std::byte> block);
   // Writes a large one from its payload.
   void write_pieces(const BlockHeader& header, std::span<const std::byte> payload);
   void write_segment(const SegmentInfo& segment);
-  OpaqueBlock load_opaque(BlockHeader header) const;
+  OpaqueBlock load_opaque(BlockHeader header, const BlockFile* file = nullptr) const;
   void write_opaque(const BlockHeader& header, std::span<const std::byte> bytes);
+  std::optional<BlockFile> block_file(FilePages::For readers);
   // Where the file has a block of so many bytes; none: nobody can say.
   std::optional<ValuePlace> find_pages(const BlockHeader& header, std::size_t bytes);
 
  private:
-  Bytes read_block(const BlockHeader& header) const;
+  Bytes read_block(const BlockHeader& header, const BlockFile* file) const;
 };
 
 // One block that is read or written piece by piece: its pages go straight to where they are wanted, or

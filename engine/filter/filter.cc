@@ -7,6 +7,7 @@
 #include "compute/parallel.h"
 #include "core/process/interruption.h"
 #include "engine/filter/predicate.h"
+#include "engine/table/block_reader.h"
 #include "engine/table/parts.h"
 
 namespace warplite::engine {
@@ -70,12 +71,31 @@ class Filtering {
     }
   }
 
+  // Reads values of parts from `first` on, of as many as are tested at once. Returns the part after
+  // them.
+  std::size_t read_some(std::size_t p, std::size_t first) const {
+    std::vector<const Part*> parts;
+    std::size_t end = first;
+    for (std::size_t rows = 0; end < out_.size() && rows < kRowsAtOnce; ++end) {
+      rows += view_.part(end).rows();
+      if (is_open(end, p)) parts.push_back(&view_.part(end));
+    }
+    read_ahead(std::move(parts), Part::Ahead::kPlain, predicates_[p].column());
+    return end;
+  }
+  // Says whether rows of the part are to be tested.
+  bool is_open(std::size_t i, std::size_t p) const {
+    return out_[i].count != 0 && open_[i * predicates_.size() + p] != 0;
+  }
+
   void apply(std::size_t p) {
     const CompiledPredicate& predicate = predicates_[p];
+    std::size_t ahead = predicate.on_rowid() ? out_.size() : 0;
     for (std::size_t i = 0; i < out_.size(); ++i) {
       poll_interruption();
+      if (i == ahead) ahead = read_some(p, i);
       Selection::Rows& rows = out_[i];
-      if (rows.count == 0 || open_[i * predicates_.size() + p] == 0) continue;
+      if (!is_open(i, p)) continue;
       const Part& part = view_.part(i);
       if (rows.bits.size() == 0) rows.bits = copy_alive(part);
       if (predicate.on_rowid()) {

@@ -17,6 +17,7 @@
 #include "engine/search/multi_device.h"
 #include "engine/search/outcome.h"
 #include "engine/search/search_block.h"
+#include "engine/table/block_reader.h"
 
 namespace warplite::engine {
 namespace {
@@ -326,6 +327,7 @@ class ExactSearch {
   void load_all() {
     if (segments_ != nullptr) return;
     auto blocks = std::make_shared<SearchBlocks>();
+    if (fits_) read_selected(0, view_.parts());
     for (std::uint32_t i = 0; i < view_.shared_segments(); ++i) load(i, *blocks);
     segments_ = std::move(blocks);
     load_rest();
@@ -343,6 +345,14 @@ class ExactSearch {
     rest_ = std::move(blocks);
   }
 
+  // REQUIRES: they fit into memory.
+  void read_selected(std::size_t first, std::size_t end) const {
+    std::vector<const Part*> parts;
+    for (std::size_t i = first; i < end; ++i) {
+      if (selected(i) != 0) parts.push_back(&view_.part(i));
+    }
+    read_ahead(std::move(parts), Part::Ahead::kVectors, request_.column);
+  }
   void load(std::uint32_t part, SearchBlocks& blocks) const {
     if (selected(part) != 0) load_whole(part, blocks);
   }
@@ -355,23 +365,24 @@ class ExactSearch {
   }
 
   Status search_groups(Devices devices) {
-    SearchBlocks group;
-    std::size_t held = 0;
-    for (std::uint32_t i = 0; i < view_.parts(); ++i) {
+    std::size_t held = 0, first = 0;
+    for (std::size_t i = 0; i < view_.parts(); ++i) {
       if (selected(i) == 0) continue;
       const std::size_t bytes = view_.part(i).vector_bytes(request_.column);
       if (held > 0 && held + bytes > group_budget_) {
-        if (Status status = search_group(devices, group); !status.ok()) return status;
-        group.clear();
+        if (Status status = search_group(devices, first, i); !status.ok()) return status;
+        first = i;
         held = 0;
       }
       held += bytes;
-      load(i, group);
     }
-    return search_group(devices, group);
+    return search_group(devices, first, view_.parts());
   }
 
-  Status search_group(Devices devices, const SearchBlocks& group) {
+  Status search_group(Devices devices, std::size_t first, std::size_t end) {
+    SearchBlocks group;
+    read_selected(first, end);
+    for (std::size_t i = first; i < end; ++i) load(static_cast<std::uint32_t>(i), group);
     if (group.empty()) return {};
     std::vector<const SearchBlock*> blocks;
     for (const SearchBlock& block : group) blocks.push_back(&block);

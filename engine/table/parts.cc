@@ -74,7 +74,8 @@ std::optional<std::uint32_t> SegmentPart::find(RowId rowid) const {
   return static_cast<std::uint32_t>(at - ids.list);
 }
 
-std::shared_ptr<const ResidentVectors> SegmentPart::resident(std::size_t column) const {
+std::shared_ptr<const ResidentVectors> SegmentPart::resident(std::size_t column,
+                                                             const storage::BlockFile* file) const {
   if (pinned_ != nullptr) return pinned_->vectors[column];
   if (content_ != nullptr) return content_->vectors(column);
   if (vector_owners_.empty()) {
@@ -86,7 +87,26 @@ std::shared_ptr<const ResidentVectors> SegmentPart::resident(std::size_t column)
   }
   return Residency::instance().vectors(keys_.vectors[column], vector_owners_[column],
                                        vector_bytes(column),
-                                       [&] { return store_->load_vectors(info_, column); });
+                                       [&] { return store_->load_vectors(info_, column, file); });
+}
+
+bool SegmentPart::lacks(Ahead what, std::size_t column) const {
+  if (pinned_ != nullptr || content_ != nullptr) return false;
+  Residency& memory = Residency::instance();
+  if (what == Ahead::kPlain) {
+    const CacheKey& key = keys_.plains[column];
+    return !key.is_null() && columns_[column].expired() && memory.find_column(key) == nullptr;
+  }
+  const CacheKey& key = keys_.vectors[column];
+  return !key.is_null() && memory.find(key) == nullptr;
+}
+
+void SegmentPart::read_ahead(Ahead what, std::size_t column, const storage::BlockFile& file) const {
+  if (what == Ahead::kPlain) {
+    values(column, &file);
+  } else {
+    resident(column, &file);
+  }
 }
 
 void SegmentPart::keep(std::span<const std::int64_t> segments, Loss loss) const {
@@ -187,8 +207,14 @@ std::shared_ptr<const Column> SegmentPart::plain(std::size_t column) const {
   if (pinned_ != nullptr) return pinned_->columns[column];
   if (content_ != nullptr) return content_->plain(column);
   if (auto known = columns_[column].lock()) return known;
-  auto loaded = Residency::instance().column(key, owner(options_->plain_names[column]),
-                                             [&] { return store_->load_plain(info_, column); });
+  return values(column);
+}
+
+std::shared_ptr<const Column> SegmentPart::values(std::size_t column,
+                                                  const storage::BlockFile* file) const {
+  auto loaded =
+      Residency::instance().column(keys_.plains[column], owner(options_->plain_names[column]),
+                                   [&] { return store_->load_plain(info_, column, file); });
   columns_[column] = loaded;
   return loaded;
 }
@@ -207,18 +233,19 @@ CacheKey SegmentPart::codes(std::size_t column, const Stamp& model) const {
 // Returns what there is to keep of a column's codes. Damaged codes do not stop what needs none.
 std::shared_ptr<const storage::OpaqueBlock> SegmentPart::spare_codes(std::size_t column) const {
   try {
-    return info_.codes[column].block.is_null() ? nullptr : load_codes(column);
+    return info_.codes[column].block.is_null() ? nullptr : load_codes(column, nullptr);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kCorrupt) throw;
     return nullptr;
   }
 }
 
-std::shared_ptr<const storage::OpaqueBlock> SegmentPart::load_codes(std::size_t column) const {
+std::shared_ptr<const storage::OpaqueBlock> SegmentPart::load_codes(
+    std::size_t column, const storage::BlockFile* file) const {
   // Codes that could not be kept, because the file then had other codes or damaged ones, may be
   // there again after a rollback.
   if (pinned_ != nullptr && pinned_->codes[column] != nullptr) return pinned_->codes[column];
-  return std::make_shared<const storage::OpaqueBlock>(store_->load_codes(info_, column));
+  return std::make_shared<const storage::OpaqueBlock>(store_->load_codes(info_, column, file));
 }
 
 bool SegmentPart::decodes(std::size_t column) const {
@@ -249,7 +276,7 @@ std::shared_ptr<const ResidentVectors> SegmentPart::decoded(std::size_t column) 
   const auto load = [&] {
     const Layout::Vector& shape = options_->layout.vectors[column];
     const auto learnt = model(column);
-    const auto codes = load_codes(column);
+    const auto codes = load_codes(column, nullptr);
     storage::VectorBlock block;
     block.memory = Bytes(info_.rows * shape.stride());
     learnt->decode(checked_codes(column, *learnt, *codes), {0, info_.rows}, block.memory.data(),
@@ -266,9 +293,9 @@ std::shared_ptr<const ResidentVectors> SegmentPart::decoded(std::size_t column) 
 Value SegmentPart::decode_vector(std::size_t column, std::uint32_t row) const {
   const auto learnt = model(column);
   const std::string& name = options_->vectors[column].name;
-  const auto codes = Residency::instance().bytes(
-      keys_.codes[column], owner(name + " (codes)"), 0, [&] {
-        const auto loaded = load_codes(column);
+  const auto codes =
+      Residency::instance().bytes(keys_.codes[column], owner(name + " (codes)"), 0, [&] {
+        const auto loaded = load_codes(column, nullptr);
         checked_codes(column, *learnt, *loaded);
         const std::size_t size = loaded->payload.size();
         ResidentVectors out;

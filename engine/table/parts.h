@@ -42,7 +42,11 @@ class SegmentPart : public Part {
   const storage::ZoneMap* zone(std::size_t column) const override { return &info_.zones[column]; }
   std::int64_t segment() const override { return info_.id; }
   CacheKey codes(std::size_t column, const Stamp& model) const override;
-  std::shared_ptr<const storage::OpaqueBlock> load_codes(std::size_t column) const override;
+  std::shared_ptr<const storage::OpaqueBlock> load_codes(
+      std::size_t column, const storage::BlockFile* file) const override;
+  storage::Store* store() const override { return content_ == nullptr ? store_ : nullptr; }
+  bool lacks(Ahead what, std::size_t column) const override;
+  void read_ahead(Ahead what, std::size_t column, const storage::BlockFile& file) const override;
   bool decodes(std::size_t column) const override;
   Value decode_vector(std::size_t column, std::uint32_t row) const override;
   bool lost(std::uint32_t row) const override { return content_ != nullptr && content_->lost(row); }
@@ -59,7 +63,10 @@ class SegmentPart : public Part {
 
  private:
   std::string owner(const std::string& what) const;
-  std::shared_ptr<const ResidentVectors> resident(std::size_t column) const;
+  std::shared_ptr<const ResidentVectors> resident(std::size_t column,
+                                                  const storage::BlockFile* file = nullptr) const;
+  std::shared_ptr<const Column> values(std::size_t column,
+                                       const storage::BlockFile* file = nullptr) const;
   std::shared_ptr<const ResidentVectors> decoded(std::size_t column) const;
   std::shared_ptr<const ResidentVectors> pieces(std::size_t column) const;
   std::shared_ptr<const index::Model> model(std::size_t column) const;
@@ -173,8 +180,14 @@ class DelegatingPart : public Part {
   CacheKey codes(std::size_t column, const Stamp& model) const override {
     return base_->codes(column, model);
   }
-  std::shared_ptr<const storage::OpaqueBlock> load_codes(std::size_t column) const override {
-    return base_->load_codes(column);
+  std::shared_ptr<const storage::OpaqueBlock> load_codes(
+      std::size_t column, const storage::BlockFile* file) const override {
+    return base_->load_codes(column, file);
+  }
+  storage::Store* store() const override { return base_->store(); }
+  bool lacks(Ahead what, std::size_t column) const override { return base_->lacks(what, column); }
+  void read_ahead(Ahead what, std::size_t column, const storage::BlockFile& file) const override {
+    base_->read_ahead(what, column, file);
   }
   bool decodes(std::size_t column) const override { return base_->decodes(column); }
   Value decode_vector(std::size_t column, std::uint32_t row) const override {

@@ -8,7 +8,8 @@
 
 namespace warplite::engine {
 
-std::shared_ptr<const storage::OpaqueBlock> Part::load_codes(std::size_t) const {
+std::shared_ptr<const storage::OpaqueBlock> Part::load_codes(std::size_t,
+                                                             const storage::BlockFile*) const {
   throw Error(ErrorKind::kInvalid, "rows that are not sealed have no codes");
 }
 

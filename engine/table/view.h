@@ -83,7 +83,16 @@ class Part {
   // Decodes one of the vectors, as View::vector() does, for less. REQUIRES: decodes(column)
   virtual Value decode_vector(std::size_t column, std::uint32_t row) const;
   // REQUIRES: there are any.
-  virtual std::shared_ptr<const storage::OpaqueBlock> load_codes(std::size_t column) const;
+  virtual std::shared_ptr<const storage::OpaqueBlock> load_codes(
+      std::size_t column, const storage::BlockFile* file = nullptr) const;
+  // Whose file may have the part's blocks; null: nobody's.
+  virtual storage::Store* store() const { return nullptr; }
+  // Blocks that are read ahead: those of vectors(column), or of plain(column).
+  enum class Ahead { kVectors, kPlain };
+  // Says whether there is such a block, which is not in memory.
+  virtual bool lacks(Ahead, std::size_t) const { return false; }
+  // Reads it from the file; on any thread, while the connection's waits. REQUIRES: lacks() it.
+  virtual void read_ahead(Ahead, std::size_t, const storage::BlockFile&) const {}
   // For content=, returns whether a live row's values cannot be read, since the content table has
   // it no more or has another one; whether a live row's values cannot be read, since the content
   // table has it no more or has another one; such values count as NULL. hash() is that of the

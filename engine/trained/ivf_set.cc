@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "engine/residency/common_cancellation.h"
@@ -46,12 +47,26 @@ std::shared_ptr<const IvfBlocks> load_ivf_blocks(const View& view, std::size_t c
                                                  bool with_vectors) {
   auto loaded = std::make_shared<IvfBlocks>();
   loaded->model = load_model_bytes(view, column, index);
-  for (const CodedParts::Run& run : coded->runs) {
+  BlockReader reader;
+  // What one run was made from is kept if the next one takes as much.
+  std::optional<Bytes::Reuse> reuse;
+  for (std::size_t i = 0; i < coded->runs.size(); ++i) {
+    const CodedParts::Run& run = coded->runs[i];
+    const bool more = i + 1 < coded->runs.size() && coded->runs[i + 1].rows >= run.rows;
+    if (more && !reuse) reuse.emplace();
     const auto first = wanted.begin() + static_cast<std::ptrdiff_t>(run.first);
     const auto end = first + static_cast<std::ptrdiff_t>(run.count);
     const bool any = std::find(first, end, true) != end;
-    loaded->runs.push_back(any ? load_run(view, column, *coded, run, *loaded->model.model)
+    loaded->runs.push_back(any ? load_run(view, column, *coded, run, *loaded->model.model, reader)
                                : LoadedRun{});
+    if (!more) reuse.reset();
+  }
+  if (with_vectors) {
+    std::vector<const Part*> parts;
+    for (std::size_t i = 0; i < coded->parts.size(); ++i) {
+      if (wanted[i]) parts.push_back(&view.part(coded->parts[i]));
+    }
+    read_ahead(std::move(parts), Part::Ahead::kVectors, column);
   }
   for (std::size_t i = 0; i < coded->parts.size(); ++i) {
     const Part& part = view.part(coded->parts[i]);

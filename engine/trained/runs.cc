@@ -94,20 +94,25 @@ void forget_former(const View& view, std::size_t column, const CodedParts& coded
   Residency::instance().forget(former);
 }
 
-// Decodes the codes of the run's segments, once, and keeps none of them. The connection reads them, one after
-// the other; what they say is checked on all threads.
+// Decodes the codes of the run's segments, once, and keeps none of them. What they say is checked
+// on all threads.
 index::Run make_run(const View& view, std::size_t column, const CodedParts& coded,
-                    const CodedParts::Run& run, const index::InvertedModel& model) {
-  std::vector<std::shared_ptr<const storage::OpaqueBlock>> held;
-  const std::span<const std::uint32_t> parts = std::span(coded.parts).subspan(run.first, run.count);
-  for (const std::uint32_t part : parts) held.push_back(view.part(part).load_codes(column));
-  std::vector<index::CodedBlock> blocks(run.count);
-  compute::in_parallel(run.count, 1, run.count, [&](std::size_t first, std::size_t last) {
-    for (std::size_t i = first; i < last; ++i) {
-      blocks[i] = checked_block(view, view.part(parts[i]), column, model, *held[i]);
-    }
+                    const CodedParts::Run& run, const index::InvertedModel& model,
+                    BlockReader& reader) {
+  const Bytes::Reuse reuse;  // blocks are let go of while the run is made
+  std::vector<const Part*> parts;
+  for (std::size_t i = 0; i < run.count; ++i) {
+    parts.push_back(&view.part(coded.parts[run.first + i]));
+  }
+  std::vector<std::shared_ptr<const storage::OpaqueBlock>> held(run.count);
+  reader.read(parts, [&](std::size_t i, const storage::BlockFile* file) {
+    held[i] = parts[i]->load_codes(column, file);
   });
-  return model.make_run(blocks);
+  std::vector<index::CodedBlock> blocks(run.count);
+  compute::in_parallel(run.count, 1, run.count, [&](std::size_t i, std::size_t) {
+    blocks[i] = checked_block(view, *parts[i], column, model, *held[i]);
+  });
+  return model.make_run(blocks, [&](std::size_t i) { held[i].reset(); });
 }
 
 }  // namespace
@@ -156,7 +161,8 @@ index::CodedBlock checked_block(const View& view, const Part& part, std::size_t 
 }
 
 LoadedRun load_run(const View& view, std::size_t column, const CodedParts& coded,
-                   const CodedParts::Run& run, const index::InvertedModel& model) {
+                   const CodedParts::Run& run, const index::InvertedModel& model,
+                   BlockReader& reader) {
   const Part& first = view.part(coded.parts[run.first]);
   const Part& last = view.part(coded.parts[run.first + run.count - 1]);
   const std::string name = name_of(view, column,
@@ -166,7 +172,7 @@ LoadedRun load_run(const View& view, std::size_t column, const CodedParts& coded
   loaded.bytes = Residency::instance().bytes(
       run.key, name, run_bytes(model.shape(), run.rows), [&] {
         forget_former(view, column, coded, run);
-        index::Run made = make_run(view, column, coded, run, model);
+        index::Run made = make_run(view, column, coded, run, model, reader);
         ResidentVectors out{{std::move(made.bytes), {}, {}}, nullptr};
         out.block.vectors = {out.block.memory.data(), out.block.memory.size(), 1,
                              ElementType::kInt8};

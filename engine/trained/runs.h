@@ -12,6 +12,7 @@
 
 #include "compute/ivf.h"
 #include "engine/residency/residency.h"
+#include "engine/table/block_reader.h"
 #include "engine/table/view.h"
 #include "index/trained.h"
 
@@ -51,7 +52,8 @@ struct LoadedRun {
 };
 // Reads a run through the cache. Throws Error{kCorrupt}.
 LoadedRun load_run(const View& view, std::size_t column, const CodedParts& coded,
-                   const CodedParts::Run& run, const index::InvertedModel& model);
+                   const CodedParts::Run& run, const index::InvertedModel& model,
+                   BlockReader& reader);
 // The same, under the keys that it returns: bytes of the model.
 struct LoadedModel {
   std::shared_ptr<const index::InvertedModel> model;
