@@ -143,9 +143,12 @@ struct IvfModelBuffers {
   const float* mean = nullptr;        // host [dim], or null without codebooks
 };
 
-// Rows of a list that a query probes, and how many of them take part.
+// Rows of a list that a query probes, and how many of them take part; which list it is, and what
+// its centroid adds to scores (D above, as a float32).
 struct ProbedList {
   std::uint32_t rows = 0, live = 0;
+  std::uint32_t list = 0;
+  float a = 0;
 };
 
 struct IvfWork {
@@ -155,6 +158,9 @@ struct IvfWork {
   IvfModelBuffers model;
   std::span<const IvfRun> runs;
   std::uint32_t nprobe = 1;           // 1 … lists
+  // So many of them, the nearest, were searched before: their rows are left out, though they are
+  // counted. A device with memory of its own is not asked this.
+  std::uint32_t searched = 0;
   // 0: the k best by score are returned, at the distances of their codes (in double: √max(0, score);
   // cosine max(0, score / 2); ip score). n: of the n·k best by score the canonical distances decide
   // and are returned. k is that of the table, rows those of all runs of the call.
@@ -163,8 +169,8 @@ struct IvfWork {
   // Where few rows of the lists take part, a device may compare all of them canonically, whatever refine
   // says but 0: what it returns is then at least as near.
   bool may_compare_all = false;
-  // Host [queries.rows][nprobe], nearest list first, to which a device adds those lists that
-  // counts_list() names; null: nobody asks.
+  // Host [queries.rows][nprobe], nearest list first, to which a device adds rows of those lists
+  // that counts_list() names; null: nobody asks.
   ProbedList* probed = nullptr;
   // Host [queries.rows], beside `probed`, lowered to the score from which on rows of a query were no
   // candidates: the worst candidate's, where any was dropped.
@@ -175,7 +181,10 @@ struct IvfWork {
   Cancellation* cancellation = nullptr;
 
   // The nearest lists are counted, and every fourth of the others: those are many and much alike.
-  static constexpr bool counts_list(std::size_t place) { return place < 64 || place % 4 == 0; }
+  static constexpr std::size_t kAllCounted = 64, kOneIn = 4;
+  static constexpr bool counts_list(std::size_t place) {
+    return place < kAllCounted || place % kOneIn == 0;
+  }
 };
 
 // The nearest of some centroids, by (canonical l2 distance, number), of each row.

@@ -97,7 +97,8 @@ bool IvfContext::compares_all() const {
   if (std::ranges::any_of(masks_, [](const auto& masks) { return masks == nullptr; })) return false;
   constexpr std::size_t kCounted = 1024;  // lists of a query, about
   double rows = 0, lists = 0, groups = 0;
-  for (const std::vector<Probe>& probes : lists_) {
+  for (std::size_t q = 0; q < lists_.size(); ++q) {
+    const std::span<const Probe> probes = this->lists(q);
     const std::size_t step = 1 + probes.size() / kCounted;
     for (std::size_t i = 0; i < probes.size(); i += step) {
       compute::ProbedList counted;

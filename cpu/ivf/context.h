@@ -2,6 +2,7 @@
 // Threads: constant once made. Ownership: borrows the work.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <span>
@@ -48,8 +49,11 @@ class IvfContext {
   RowScorer make_scorer() const {
     return RowScorer(flat_, kernels_, queries_, screen_ ? &*screen_ : nullptr);
   }
-  // The lists that the query probes, nearest first.
-  const std::vector<Probe>& lists(std::size_t query) const { return lists_[query]; }
+  // The lists that the query probes, nearest first; and those that it is to search.
+  std::span<const Probe> probed(std::size_t query) const { return lists_[query]; }
+  std::span<const Probe> lists(std::size_t query) const {
+    return probed(query).subspan(std::min<std::size_t>(work_.searched, lists_[query].size()));
+  }
   const float* centroid(std::uint32_t list) const {
     return reinterpret_cast<const float*>(CpuBuffer::of(work_.model.centroids).data()) +
            std::size_t{list} * shape().dim;

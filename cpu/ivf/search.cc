@@ -36,7 +36,7 @@ class Slice {
     Query query(context_);
     for (std::size_t q = first; q < end; ++q) {
       scan_.begin(q, query);
-      const std::vector<Probe>& lists = context_.lists(q);
+      const std::span<const Probe> lists = context_.lists(q);
       for (std::size_t i = 0; i < lists.size(); ++i) {
         if (i + 1 < lists.size()) ask_for(lists[i + 1].list);
         visit(lists[i], query);
@@ -51,7 +51,7 @@ class Slice {
     queries.reserve(end - first);
     for (std::size_t q = first; q < end; ++q) {
       scan_.begin(q, queries.emplace_back(context_));
-      const std::vector<Probe>& lists = context_.lists(q);
+      const std::span<const Probe> lists = context_.lists(q);
       for (std::size_t i = 0; i < std::min(kFirstLists, lists.size()); ++i) {
         visit(lists[i], queries.back());
       }
@@ -113,7 +113,7 @@ class Slice {
   void sort_visits(std::vector<Query>& queries) {
     const auto for_each = [&](const auto& body) {
       for (Query& query : queries) {
-        const std::vector<Probe>& lists = context_.lists(query.number);
+        const std::span<const Probe> lists = context_.lists(query.number);
         for (std::size_t i = kFirstLists; i < lists.size(); ++i) body(lists[i], query);
       }
     };
@@ -230,10 +230,14 @@ void count_probed(const IvfContext& context) {
       bytes / kThreadBytes, 1, std::min<std::size_t>(work.queries.rows, compute::thread_count())));
   ItemLoop loop(work.cancellation);
   loop.run(threads, work.queries.rows, [&](unsigned, std::size_t q) {
-    const std::vector<Probe>& lists = context.lists(q);
+    const std::span<const Probe> lists = context.probed(q);
     for (std::size_t i = 0; i < lists.size(); ++i) {
       if (i + kCountsAhead < lists.size()) context.ask_for_count(lists[i + kCountsAhead].list);
-      if (work.counts_list(i)) context.count_list(lists[i].list, work.probed[q * work.nprobe + i]);
+      if (!work.counts_list(i)) continue;
+      compute::ProbedList& probed = work.probed[q * work.nprobe + i];
+      probed.list = lists[i].list;
+      probed.a = lists[i].a;
+      context.count_list(lists[i].list, probed);
     }
   });
 }

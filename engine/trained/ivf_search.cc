@@ -1,7 +1,9 @@
 #include "engine/trained/ivf_search.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -47,6 +49,7 @@ class WideningSearch {
         queries_(queries),
         others_(others),
         best_(queries.given.rows, others.k()),
+        left_(queries.given.rows, std::numeric_limits<float>::infinity()),
         reach_(search.reach()) {}
 
   // Says which queries are left for a comparison of every row: of these `best` is nothing.
@@ -75,6 +78,7 @@ class WideningSearch {
       const auto some = numbers.subspan(first, std::min(most, numbers.size() - first));
       search(some, again, farther);
     }
+    searched_ = farther.refine == reach_.refine ? reach_.nprobe : 0;
     if (!again.empty()) reach_ = farther;
     return again;
   }
@@ -84,28 +88,55 @@ class WideningSearch {
     std::optional<SomeQueries> some;
     if (numbers.size() != queries_.given.rows) some.emplace(queries_, numbers);
     compute::HitTable found =
-        search_.nearest(attempt_, some ? some->get() : queries_, reach_, sights_);
+        search_.nearest(attempt_, some ? some->get() : queries_, reach_, searched_, sights_);
     for (std::size_t i = 0; i < numbers.size(); ++i) {
       const std::size_t query = numbers[i];
-      const bool enough = found.sorted(i).size() + others_.sorted(query).size() >= others_.k();
-      const auto more = search_.farther(reach_, sight(i, found.sorted(i)), enough);
+      keep(query, i, found);
+      const auto more = search_.farther(reach_, sight(query, i));
       if (more && more->exact) {
         exact_.push_back(query);
+        best_.row(query) = TopK(best_.k());
       } else if (more) {
         again.push_back(query);
-        farther.nprobe = std::max(farther.nprobe, more->nprobe);
-        farther.refine = std::max(farther.refine, more->refine);
-        farther.expected_recall = more->expected_recall;
-      } else {
-        best_.row(query) = std::move(found.row(i));
+        farther = again.size() == 1 ? *more : both(farther, *more);
       }
     }
   }
 
-  Sight sight(std::size_t i, const std::vector<Hit>& hits) const {
-    if (sights_.left.empty()) return {};
-    return {std::span(sights_.lists).subspan(i * reach_.nprobe, reach_.nprobe), sights_.left[i],
-            hits.empty() ? 0 : search_.score(hits.back().distance)};
+  // Those that need less than others look again first, where nothing is looked at twice.
+  Reach both(const Reach& one, const Reach& other) const {
+    Reach both = other;
+    both.nprobe =
+        sights_.resumes ? std::min(one.nprobe, other.nprobe) : std::max(one.nprobe, other.nprobe);
+    both.refine = std::max(one.refine, other.refine);
+    return both;
+  }
+
+  // What was found for the i-th of those that were searched for together; beside what was before,
+  // where lists were not searched again.
+  void keep(std::size_t query, std::size_t i, compute::HitTable& found) {
+    const float left = sights_.left.empty() ? left_[query] : sights_.left[i];
+    if (sights_.searched == 0) {
+      best_.row(query) = std::move(found.row(i));
+      left_[query] = left;
+    } else {
+      best_.row(query).merge(std::move(found.row(i)));
+      left_[query] = std::min(left_[query], left);
+    }
+  }
+
+  Sight sight(std::size_t query, std::size_t i) {
+    const std::vector<Hit>& hits = best_.sorted(query);
+    Sight sight;
+    sight.enough = hits.size() + others_.sorted(query).size() >= others_.k();
+    if (sights_.left.empty()) return sight;
+    const std::size_t dim = queries_.given.dim;
+    const std::span<const float> vector(queries_.in_model_space + query * dim, dim);
+    sight.lists = std::span(sights_.lists).subspan(i * reach_.nprobe, reach_.nprobe);
+    sight.left = left_[query];
+    if (!hits.empty()) sight.farthest = search_.score(hits.back().distance);
+    sight.norm = std::sqrt(std::inner_product(vector.begin(), vector.end(), vector.begin(), 0.0));
+    return sight;
   }
 
   ListSearch& search_;
@@ -113,7 +144,9 @@ class WideningSearch {
   const Queries& queries_;
   compute::HitTable& others_;
   compute::HitTable best_;
+  std::vector<float> left_;  // as IvfWork has it
   Reach reach_;
+  std::uint32_t searched_ = 0;  // lists of each query that may be passed over now
   std::vector<std::size_t> exact_;
   Sights sights_;
 };

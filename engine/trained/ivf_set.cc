@@ -249,6 +249,7 @@ Status IvfSet::rows_of_lists(const Selection& rows, const compute::IvfWork& work
                              const Visit& visit) const {
   compute::HitTable lists(work.queries.rows, work.nprobe);
   if (Status status = lists_of(work, lists); !status.ok()) return status;
+  const bool product = work.distance == Distance::kInnerProduct;
   for (std::size_t q = 0; q < lists.queries(); ++q) {
     ask(work.cancellation);
     const std::vector<Hit>& nearest = lists.sorted(q);
@@ -258,8 +259,12 @@ Status IvfSet::rows_of_lists(const Selection& rows, const compute::IvfWork& work
         visit_list(rows, run, nearest[i].row, q, seen, visit);
       }
       if (work.probed == nullptr || !work.counts_list(i)) continue;
-      work.probed[q * work.nprobe + i].rows += seen.rows;
-      work.probed[q * work.nprobe + i].live += seen.live;
+      compute::ProbedList& probed = work.probed[q * work.nprobe + i];
+      probed.rows += seen.rows;
+      probed.live += seen.live;
+      probed.list = nearest[i].row;
+      const double away = nearest[i].distance;
+      probed.a = static_cast<float>(product ? away : away * away);
     }
   }
   return {};

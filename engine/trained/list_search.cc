@@ -32,13 +32,12 @@ ListSearch::ListSearch(const View& view, const Selection& rows, const index::Inv
   choose_parts();
 }
 
-std::optional<Reach> ListSearch::farther(const Reach& reach, const Sight& sight,
-                                         bool enough) const {
+std::optional<Reach> ListSearch::farther(const Reach& reach, const Sight& sight) const {
   Reach more = reach;
   if (watches_filter()) {
-    if (enough && finds_enough(reach, sight)) return {};
+    if (sight.enough && finds_enough(reach, sight)) return {};
     more = as_far_as_rows_lie(reach, sight);
-  } else if (!enough) {
+  } else if (!sight.enough) {
     const ReachQuestion all = question(selected_);
     more.nprobe = reach.nprobe < shape_.lists / 4 ? reach.nprobe * 4 : shape_.lists;
     more.exact = !all.codes_only && exact_cost(all) <= reach_cost(all, more);
@@ -110,15 +109,17 @@ Attempt ListSearch::attempt(std::size_t queries) {
 }
 
 compute::HitTable ListSearch::nearest(Attempt& attempt, const Queries& queries, const Reach& reach,
-                                      Sights& sights) {
+                                      std::uint32_t searched, Sights& sights) {
   compute::HitTable best(0, 0);
   attempt.run([&](Attempt::Devices devices, compute::Device*& failed) {
     best = compute::HitTable(queries.given.rows, k_);
     const std::size_t watched = watches_filter() ? queries.given.rows : 0;
     sights.lists.assign(watched * reach.nprobe, {});
     sights.left.assign(watched, std::numeric_limits<float>::infinity());
-    return search(answering(devices, queries.given.rows, attempt.named()), queries, reach,
-                  watched == 0 ? nullptr : &sights, best, failed);
+    sights.resumes = fits_ && !rescorer_ && !devices.front()->own_memory();
+    sights.searched = sights.resumes ? searched : 0;
+    return search(answering(devices, queries.given.rows, attempt.named()), queries, reach, sights,
+                  best, failed);
   });
   return best;
 }
@@ -175,6 +176,19 @@ Reach ListSearch::likely_reach() const {
   return reach;
 }
 
+Surroundings ListSearch::around(const Sight& sight, double errors) const {
+  // Of one query the estimate is wrong by about as much, either way. So much is taken for chance,
+  // since under filters that any rows pass what lists hold of them tells enough.
+  constexpr double kSure = 0.6;
+  const index::Calibration& measured = *model_.calibration();
+  Passing passing{searched_, selected_, k_};
+  if (locates(sight)) {
+    passing.least = kSure * share_within(sight.farthest, {request_.distance, sight.norm},
+                                         sight.lists, measured, searched_);
+  }
+  return surroundings_of(passing, sight.lists, measured.lists, errors);
+}
+
 bool ListSearch::finds_enough(const Reach& reach, const Sight& sight) const {
   constexpr double kChance = 2;
   const Surroundings seen = around(sight, kChance);
@@ -186,16 +200,18 @@ bool ListSearch::finds_enough(const Reach& reach, const Sight& sight) const {
 Reach ListSearch::as_far_as_rows_lie(const Reach& reach, const Sight& sight) const {
   const ReachQuestion all = question(selected_);
   const Surroundings seen = around(sight, 0);
-  Reach more = reach_of(all, seen);
-  more.nprobe = std::clamp(more.nprobe, std::min(reach.nprobe + reach.nprobe / 2 + 1, shape_.lists),
-                           shape_.lists);
+  Reach more = reach_of(all, seen, reach.refine);
+  const std::uint32_t step = sight.enough ? reach.nprobe / 2 + 1 : 2 * reach.nprobe;
+  more.nprobe = std::clamp(more.nprobe, std::min(reach.nprobe + step, shape_.lists), shape_.lists);
   more.refine = std::max(more.refine, reach.refine);
   if (all.codes_only || request_.refine) return more;
   if (is_blurred(seen, sight)) {
     more.exact = true;
     return more;
   }
-  // Within a list, rows that pass may lie on the far side: what lists show is the least. To
+  // What was found will tell where it lies.
+  if (model_.calibration()->spread.known() && !more.exact) return more;
+  // Else, within a list, rows that pass may lie on the far side: what lists show is the least. To
   // look into all of them, or to compare every row, is sure, and worth more.
   constexpr double kSureIsWorth = 4;
   if (!is_far(seen) || (!more.exact && exact_cost(all) > kSureIsWorth * reach_cost(all, more))) {
@@ -247,7 +263,7 @@ std::vector<compute::Device*> ListSearch::answering(Attempt::Devices devices,
 }
 
 Status ListSearch::search(Attempt::Devices devices, const Queries& queries, const Reach& reach,
-                          Sights* sights, compute::HitTable& best, compute::Device*& failed) {
+                          Sights& sights, compute::HitTable& best, compute::Device*& failed) {
   std::vector<std::shared_ptr<IvfSet>> sets;  // none: groups of runs, one after the other
   for (std::size_t i = 0; fits_ && i < devices.size(); ++i) {
     failed = devices[i];
@@ -267,11 +283,12 @@ Status ListSearch::search(Attempt::Devices devices, const Queries& queries, cons
     work.queries.rows = first_of(i + 1) - first;
     work.model_queries = queries.in_model_space + first * shape_.dim;
     work.nprobe = reach.nprobe;
+    work.searched = sights.searched;
     work.refine = reach.refine;
-    if (sights != nullptr) {
+    if (!sights.left.empty()) {
       work.may_compare_all = true;
-      work.probed = sights->lists.data() + first * reach.nprobe;
-      work.left = sights->left.data() + first;
+      work.probed = sights.lists.data() + first * reach.nprobe;
+      work.left = sights.left.data() + first;
     }
     work.cancellation = cancellation;
     if (sets.empty()) return search_groups(*devices[i], work, best);

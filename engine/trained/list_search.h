@@ -27,14 +27,18 @@ struct Queries {
 
 // What queries have seen of their lists: as compute::IvfWork has it.
 struct Sights {
+  bool resumes = false;        // lists that were searched need not be again
+  std::uint32_t searched = 0;  // of these, the lists of each that were not
   std::vector<compute::ProbedList> lists;
   std::vector<float> left;
 };
 // One of them.
 struct Sight {
   std::span<const compute::ProbedList> lists;
-  float left;
-  double farthest;  // score of the row that is the farthest it has found
+  float left = 0;
+  double farthest = 0;  // score of the row that is the farthest it has found
+  bool enough = false;  // it has found as many rows as it wants
+  double norm = 0;      // of the query in model space, where distances are products
 };
 
 // The coded parts of one search.
@@ -48,8 +52,7 @@ class ListSearch {
   const Reach& reach() const { return reach_; }
 
   // What a query is to look at that has found this, having looked so far; none: nothing more.
-  // `enough`: these are as many rows as it wants.
-  std::optional<Reach> farther(const Reach& reach, const Sight& sight, bool enough) const;
+  std::optional<Reach> farther(const Reach& reach, const Sight& sight) const;
 
   // Says whether a filter is in the way of a recall that was asked for.
   bool watches_filter() const {
@@ -71,10 +74,11 @@ class ListSearch {
   // Describes the attempt at so many queries.
   Attempt attempt(std::size_t queries);
 
-  // The nearest that lists of each query hold. Under a filter that is watched `sights` tells of
-  // them.
+  // The nearest that lists of each query hold; without the `searched` nearest lists, where the
+  // device can pass over them. `sights` says whether it did, and under a filter that is watched it
+  // tells of lists.
   compute::HitTable nearest(Attempt& attempt, const Queries& queries, const Reach& reach,
-                            Sights& sights);
+                            std::uint32_t searched, Sights& sights);
 
  private:
   // The same as better_exact() where vectors are read from the file: all of them to compare every
@@ -107,10 +111,11 @@ class ListSearch {
   // Lists are probed until k rows were found, which takes more of them where few are selected.
   Reach likely_reach() const;
 
-  Surroundings around(const Sight& sight, double errors) const {
-    return surroundings_of({searched_, selected_, k_}, sight.lists, model_.calibration()->lists,
-                           errors);
+  // Says whether the rows that were found tell where among all rows they lie.
+  bool locates(const Sight& sight) const {
+    return sight.enough && model_.calibration()->spread.known();
   }
+  Surroundings around(const Sight& sight, double errors) const;
 
   // Says whether the recall that is asked for is to be expected of what was seen, chance aside.
   bool finds_enough(const Reach& reach, const Sight& sight) const;
@@ -153,7 +158,7 @@ class ListSearch {
   // them. What those lack that do not is copied in the background, unless they were `named`.
   std::vector<compute::Device*> answering(Attempt::Devices devices, std::size_t queries, bool named);
   Status search(Attempt::Devices devices, const Queries& queries, const Reach& reach,
-                Sights* sights, compute::HitTable& best, compute::Device*& failed);
+                Sights& sights, compute::HitTable& best, compute::Device*& failed);
   // May be called on any thread, where no rows are read from the file.
   Status search_on(const IvfSet& set, const compute::IvfWork& work, compute::HitTable& best);
 

@@ -59,6 +59,21 @@ class Choice {
     return all;
   }
 
+  // The fewest lists.
+  std::optional<Reach> with_refine(std::size_t refine, double target) const {
+    if (!meets(expected(lists_, refine), target)) return std::nullopt;
+    std::uint32_t low = 1, high = lists_;
+    while (low < high) {
+      const std::uint32_t middle = low + (high - low) / 2;
+      if (meets(expected(middle, refine), target)) {
+        high = middle;
+      } else {
+        low = middle + 1;
+      }
+    }
+    return Reach{.nprobe = low, .refine = refine, .expected_recall = expected(low, refine).recall};
+  }
+
   Expected expected(std::uint32_t nprobe, std::size_t refine) const {
     return {in_lists(nprobe), by_codes(refine)};
   }
@@ -82,29 +97,13 @@ class Choice {
     return coded() ? calibration_.by_codes(around_.share, question_.k, refine) : Found{1, 0};
   }
 
-  // The fewest lists.
-  std::optional<Reach> with_refine(std::size_t refine, double target) const {
-    if (!meets(expected(lists_, refine), target)) return std::nullopt;
-    std::uint32_t low = 1, high = lists_;
-    while (low < high) {
-      const std::uint32_t middle = low + (high - low) / 2;
-      if (meets(expected(middle, refine), target)) {
-        high = middle;
-      } else {
-        low = middle + 1;
-      }
-    }
-    return Reach{.nprobe = low, .refine = refine, .expected_recall = expected(low, refine).recall};
-  }
-
   const ReachQuestion& question_;
   const Calibration& calibration_;
   const std::uint32_t lists_;
   const Surroundings around_;
 };
 
-Reach by_recall(const ReachQuestion& question, const Choice& choice, double recall) {
-  Reach reach = choice.find(recall);
+Reach with_exact(const ReachQuestion& question, Reach reach) {
   if (!question.codes_only && !question.request.refine &&
       exact_cost(question) <= kExactIsWorth * reach_cost(question, reach)) {
     reach.exact = true;
@@ -133,7 +132,7 @@ Reach reach_of(const ReachQuestion& question) {
   const Calibration* const calibration = question.model.calibration();
   const std::optional<double> recall = asked_recall(question.index, request);
   if (recall && *recall < 1 && calibration != nullptr) {
-    return by_recall(question, Choice(question, *calibration), *recall);
+    return with_exact(question, Choice(question, *calibration).find(*recall));
   }
   std::uint64_t probes =
       request.nprobe != 0 ? request.nprobe : question.index.default_nprobe(question.model);
@@ -148,9 +147,12 @@ Reach reach_of(const ReachQuestion& question) {
   return reach;
 }
 
-Reach reach_of(const ReachQuestion& question, const Surroundings& around) {
-  return by_recall(question, Choice(question, *question.model.calibration(), around),
-                   *asked_recall(question.index, question.request));
+// To weigh all numbers of candidates takes longer than the search that follows.
+Reach reach_of(const ReachQuestion& question, const Surroundings& around, std::size_t refine) {
+  const Choice choice(question, *question.model.calibration(), around);
+  const double recall = *asked_recall(question.index, question.request);
+  const std::optional<Reach> reach = choice.with_refine(refine, recall);
+  return with_exact(question, reach ? *reach : choice.find(recall));
 }
 
 double expected_recall(const ReachQuestion& question, const Surroundings& around,

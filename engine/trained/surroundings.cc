@@ -101,6 +101,35 @@ Surroundings Passing::everywhere() const {
           1};
 }
 
+double share_within(double score, const index::Spread::Viewpoint& from,
+                    std::span<const compute::ProbedList> lists, const index::Calibration& measured,
+                    std::uint64_t rows) {
+  constexpr int kHalvings = 16;
+  double within = 0;
+  for (std::size_t i = 0; i < lists.size(); ++i) {
+    if (!compute::IvfWork::counts_list(i)) continue;
+    const std::size_t each = i < compute::IvfWork::kAllCounted ? 1 : compute::IvfWork::kOneIn;
+    within += static_cast<double>(each * lists[i].rows) *
+              measured.spread.part(from, score, lists[i].list, static_cast<double>(lists[i].a));
+  }
+  within /= static_cast<double>(rows);
+  const index::Calibration::Table& found = measured.lists;
+  const auto nprobe = static_cast<double>(lists.size());
+  // These lists hold a part of the share: the larger it is, the more they hold, and the less of it.
+  const auto held = [&](double share) {
+    return share * static_cast<double>(found.at(share, nprobe).part);
+  };
+  double low = std::log(static_cast<double>(found.shares.front()));
+  double high = std::log(static_cast<double>(found.shares.back()));
+  if (held(std::exp(low)) >= within) return 0;
+  if (held(static_cast<double>(found.shares.back())) < within) return 1;
+  for (int step = 0; step < kHalvings; ++step) {
+    const double middle = low + (high - low) / 2;
+    (held(std::exp(middle)) < within ? low : high) = middle;
+  }
+  return std::exp(low);
+}
+
 // The share has as many rows that pass as are wanted; how many of it pass depends on where it lies.
 Surroundings surroundings_of(const Passing& of, std::span<const compute::ProbedList> lists,
                              const index::Calibration::Table& measured, double errors) {
@@ -110,7 +139,8 @@ Surroundings surroundings_of(const Passing& of, std::span<const compute::ProbedL
   Surroundings around = of.everywhere();
   for (int step = 0; step < kSteps; ++step) {
     const double rate = std::max(kLeast, rates.of_share(around.share, errors));
-    const double share = static_cast<double>(of.wanted) / static_cast<double>(of.rows) / rate;
+    const double share =
+        std::max(of.least, static_cast<double>(of.wanted) / static_cast<double>(of.rows) / rate);
     around.beyond = rates.beyond() / rate;
     const bool settled = std::fabs(share - around.share) < 0.02 * around.share;
     around.share = std::min(1.0, share);

@@ -21,9 +21,18 @@ struct Surroundings {
   index::Found found(const index::Calibration::Table& lists, double nprobe) const;
 };
 
+// What the lists that were probed hold that is as near as the farthest of the rows wanted that were
+// found, whether it passes or not, tells where those rows lie among all: where a filter leaves the
+// far side of the near lists, few rows pass that are near, though many pass of the lists. Returns a
+// share of `rows`; 1: a larger one than was measured. REQUIRES: the spread is known.
+double share_within(double score, const index::Spread::Viewpoint& from,
+                    std::span<const compute::ProbedList> lists, const index::Calibration& measured,
+                    std::uint64_t rows);
+
 // Of a search for some of the rows that pass.
 struct Passing {
   std::uint64_t rows, passing, wanted;
+  double least = 0;                 // the share where they lie is no less
   Surroundings everywhere() const;  // if they pass everywhere alike
 };
 

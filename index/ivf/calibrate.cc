@@ -9,8 +9,10 @@
 #include <vector>
 
 #include "index/ivf/calibration.h"
+#include "index/ivf/codes.h"
 #include "index/ivf/kmeans.h"
 #include "index/ivf/matrix.h"
+#include "index/ivf/measure_spread.h"
 #include "index/ivf/nearest_list.h"
 
 namespace warplite::index {
@@ -23,8 +25,8 @@ constexpr std::size_t kMostRows = std::size_t{1} << 17;  // among which the near
 constexpr std::size_t kMostBytes = std::size_t{512} << 20;  // and their bytes
 constexpr std::size_t kCodedRows = std::size_t{1} << 15;
 constexpr std::size_t kLeastRows = 100;     // of a tenth of a tenth …
-constexpr std::size_t kNeighbors = 10;
-constexpr std::size_t kCounts[] = {1, 3, 10};   // of these, that are wanted
+constexpr std::size_t kCounts[] = {1, 3, 10};               // of these, that are wanted,
+constexpr std::size_t kWideCounts[] = {1, 3, 10, 30, 100};  // and of the fewest rows: large shares
 constexpr std::size_t kCodedCounts[] = {1, 10, 100};
 constexpr std::size_t kCandidates = 1024;   // which every device takes
 
@@ -103,7 +105,13 @@ class Measurement {
   Calibration run() {
     Calibration calibration;
     calibration.lists = measure_lists();
-    if (model_.shape().m != 0) calibration.codes = measure_codes();
+    if (model_.shape().m != 0) task_.report("what codes tell", 2, steps());
+    const MatrixView some = base_.first(kCodedRows);
+    const Bytes codes = model_.encode(task_.device(), some, nullptr, task_.cancellation());
+    const CodedBlock block{{codes.data(), codes.size()}, static_cast<std::uint32_t>(some.rows)};
+    calibration.spread =
+        measure_spread(task_, model_, distance_, some, lists_of(block), in_model_space_);
+    if (model_.shape().m != 0) calibration.codes = measure_codes(block);
     return calibration;
   }
 
@@ -111,6 +119,7 @@ class Measurement {
   // A share of rows whose nearest are sought among the first `rows` of them.
   struct Level {
     std::size_t rows;
+    std::span<const std::size_t> counts;  // that are wanted
     compute::HitTable nearest;
   };
 
@@ -146,7 +155,10 @@ class Measurement {
     task_.report("what lists hold", 0, steps());
     const std::size_t held = held_.view().rows;
     for (std::size_t rows = base_.view().rows; levels.empty() || rows >= kLeastRows; rows /= 10) {
-      levels.push_back({rows, nearest(rows, held, kNeighbors)});
+      const bool last = rows / 10 < kLeastRows;
+      const std::span<const std::size_t> counts =
+          last && rows >= kLeastRows ? std::span<const std::size_t>(kWideCounts) : kCounts;
+      levels.push_back({rows, counts, nearest(rows, held, counts.back())});
     }
     task_.report("what lists hold", 1, steps());
     const std::vector<std::uint32_t> lists = lists_of(levels);
@@ -179,16 +191,16 @@ class Measurement {
     return lists;
   }
 
-  // How many lists are nearer to the held row than that of each of its neighbours: by level, held rows
-  // after one another, kNeighbors each.
+  // How many lists are nearer to the held row than that of each of its neighbours: by level, held
+  // rows after one another, as many each as are wanted at most.
   std::vector<std::vector<std::uint32_t>> rank(std::vector<Level>& levels,
                                                const std::vector<std::uint32_t>& list_of) const {
     constexpr std::size_t kBatch = 64;
     const std::size_t dim = base_.view().dim, lists = model_.shape().lists;
     const std::vector<float> centroids = transpose(model_.centroids(), lists, dim);
     const std::vector<float> squares = square_norms();
-    std::vector<std::vector<std::uint32_t>> ranks(
-        levels.size(), std::vector<std::uint32_t>(held_.view().rows * kNeighbors));
+    std::vector<std::vector<std::uint32_t>> ranks;
+    for (const Level& level : levels) ranks.emplace_back(held_.view().rows * level.counts.back());
     std::vector<float> away(kBatch * lists);
     for (std::size_t first = 0; first < held_.view().rows; first += kBatch) {
       const std::size_t count = std::min(kBatch, held_.view().rows - first);
@@ -201,7 +213,7 @@ class Measurement {
           const std::vector<Hit>& hits = levels[l].nearest.sorted(first + i);
           for (std::size_t n = 0; n < hits.size(); ++n) {
             const float mine = row[list_of[hits[n].row]];
-            ranks[l][(first + i) * kNeighbors + n] = static_cast<std::uint32_t>(
+            ranks[l][(first + i) * levels[l].counts.back() + n] = static_cast<std::uint32_t>(
                 std::count_if(row, row + lists, [mine](float other) { return other < mine; }));
           }
         }
@@ -231,7 +243,7 @@ class Measurement {
     Calibration::Table table;
     table.looks = ladder(model_.shape().lists);
     for (std::size_t l = 0; l < levels.size(); ++l) {
-      for (const std::size_t count : kCounts) {
+      for (const std::size_t count : levels[l].counts) {
         if (l != 0 && count == kCounts[0]) continue;  // as much as the last of the level before
         const auto share = static_cast<float>(static_cast<double>(count) /
                                               static_cast<double>(levels[l].rows));
@@ -240,7 +252,7 @@ class Measurement {
           task_.poll()();
           Mean mean;
           for (std::size_t q = 0; q < held_.view().rows; ++q) {
-            const std::uint32_t* const of = &ranks[l][q * kNeighbors];
+            const std::uint32_t* const of = &ranks[l][q * levels[l].counts.back()];
             mean.add(static_cast<double>(std::count_if(
                          of, of + count, [probes](std::uint32_t rank) { return rank < probes; })) /
                      static_cast<double>(count));
@@ -252,13 +264,18 @@ class Measurement {
     return table;
   }
 
-  // Every list is looked into, so that nothing but the codes loses rows.
-  Calibration::Table measure_codes() {
-    task_.report("what codes tell", 2, steps());
-    const std::size_t rows = std::min(kCodedRows, base_.view().rows);
-    const MatrixView coded = base_.first(rows);
-    const Bytes codes = model_.encode(task_.device(), coded, nullptr, task_.cancellation());
-    const CodedBlock block{{codes.data(), codes.size()}, static_cast<std::uint32_t>(rows)};
+  std::vector<std::uint32_t> lists_of(const CodedBlock& block) const {
+    const CodesView codes(model_.shape(), block);
+    std::vector<std::uint32_t> lists(block.rows);
+    for (std::uint32_t row = 0; row < block.rows; ++row) {
+      lists[row] = codes.list(block.codes.data(), row);
+    }
+    return lists;
+  }
+
+  // Of the first rows. Every list is looked into, so that nothing but the codes loses rows.
+  Calibration::Table measure_codes(const CodedBlock& block) {
+    const std::size_t rows = block.rows;
     const Run run = model_.make_run({&block, 1});
     task_.report("what codes tell", 3, steps());
     compute::HitTable candidates = by_codes(rows, run);

@@ -11,8 +11,9 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "stored bytes are little-endian");
 
-constexpr std::uint32_t kVersion = 2;
-constexpr std::uint32_t kUndated = 1;  // the version that does not say when it was measured
+constexpr std::uint32_t kVersion = 3;
+constexpr std::uint32_t kUndated = 1;     // the version that does not say when it was measured,
+constexpr std::uint32_t kSpreadless = 2;  // and the one that says so, but not how rows spread
 constexpr float kFall = 0.02f;         // of recall, that is worth a training
 constexpr float kErrors = 2;
 constexpr std::uint32_t kMostShares = 64, kMostLooks = 256;
@@ -67,6 +68,23 @@ Calibration::Table take_table(std::span<const std::byte>& from, std::size_t shar
   return table;
 }
 
+// All that is left. The number of lists is that of the radii.
+Spread take_spread(std::span<const std::byte> from) {
+  std::vector<std::uint32_t> lists;
+  if (from.size() < sizeof(std::uint32_t)) corrupt("is too short");
+  take(from, 1, lists);
+  const std::size_t values = lists[0] == 0 ? 0 : std::size_t{lists[0]} + Spread::kSteps;
+  if (lists[0] > kMostLook || from.size() != values * sizeof(float)) {
+    corrupt("has " + std::to_string(from.size()) + " bytes for " + std::to_string(lists[0]) +
+            " lists");
+  }
+  Spread spread;
+  if (values == 0) return spread;
+  take(from, lists[0], spread.radii);
+  take(from, Spread::kSteps, spread.parts);
+  return spread;
+}
+
 template <class T>
 bool ascends(const std::vector<T>& values) {
   return std::adjacent_find(values.begin(), values.end(), [](T a, T b) { return !(a < b); }) ==
@@ -102,6 +120,15 @@ void check(const Calibration::Table& table) {
   }
   if (!std::all_of(table.found.begin(), table.found.end(), can_be)) {
     corrupt("is no part of all rows");
+  }
+}
+
+void check(const Spread& spread) {
+  const auto radius = [](float x) { return x >= 0 && std::isfinite(x); };
+  const auto part = [](float x) { return x >= 0 && x <= 1; };
+  if (!std::ranges::all_of(spread.radii, radius) || !std::ranges::all_of(spread.parts, part) ||
+      !std::ranges::is_sorted(spread.parts)) {
+    corrupt("is of lists that cannot be");
   }
 }
 
@@ -190,6 +217,9 @@ Bytes Calibration::bytes() const {
     append(out, one->looks);
     append(out, one->found);
   }
+  append(out, std::vector<std::uint32_t>{count(spread.radii)});
+  append(out, spread.radii);
+  append(out, spread.parts);
   Bytes bytes(out.size());
   std::memcpy(bytes.data(), out.data(), out.size());
   return bytes;
@@ -199,9 +229,9 @@ Calibration Calibration::read(std::span<const std::byte> bytes) {
   Header header;
   if (bytes.size() < sizeof header) corrupt("has " + std::to_string(bytes.size()) + " bytes");
   std::memcpy(&header, bytes.data(), sizeof header);
-  if (header.version != kVersion && header.version != kUndated) {
+  if (header.version < kUndated || header.version > kVersion) {
     corrupt("has version " + std::to_string(header.version) + ", expected " +
-            std::to_string(kUndated) + " or " + std::to_string(kVersion));
+            std::to_string(kUndated) + " to " + std::to_string(kVersion));
   }
   if (std::max(header.shares, header.code_shares) > kMostShares ||
       std::max(header.probes, header.refines) > kMostLooks) {
@@ -210,7 +240,8 @@ Calibration Calibration::read(std::span<const std::byte> bytes) {
   const std::size_t dated = header.version == kUndated ? 0 : sizeof(Dated);
   const std::size_t size = sizeof header + dated + table_size(header.shares, header.probes) +
                            table_size(header.code_shares, header.refines);
-  if (bytes.size() != size) {
+  const bool spreads = header.version > kSpreadless;
+  if (spreads ? bytes.size() < size : bytes.size() != size) {
     corrupt("has " + std::to_string(bytes.size()) + " bytes, expected " + std::to_string(size));
   }
   std::span<const std::byte> rest = bytes.subspan(sizeof header);
@@ -220,6 +251,8 @@ Calibration Calibration::read(std::span<const std::byte> bytes) {
   calibration.codes = take_table(rest, header.code_shares, header.refines);
   check(calibration.lists);
   check(calibration.codes);
+  if (spreads) calibration.spread = take_spread(rest);
+  check(calibration.spread);
   return calibration;
 }
 

@@ -7,9 +7,9 @@
 // search finds the product of both. Bytes, as models keep them, all of 4 each and little-endian:
 //   u32    version, shares, probes, code shares, refines
 // and from version 2 on:
-//   f32    {part, error} of a usual search, when the model was trained; the same now; error 1: not known
-//   u32    the lists that this search looks into
-//   u64    rows of the table now; the number of its next segment
+//   f32    {part, error} of a usual search, when the model was trained; the same now; error 1: not
+//   known u32    the lists that this search looks into u64    rows of the table now; the number of
+//   its next segment
 // then:
 //   f32    shares[], ascending, above 0, up to 1
 //   u32    probes[], ascending, from 1 on
@@ -17,6 +17,9 @@
 //   f32    code shares[], ascending, above 0, up to 1
 //   u32    refines[], ascending, from 1 on
 //   f32    {part, error}[code shares][refines]
+// and from version 3 on, of a Spread (spread.h):
+//   u32    lists, or 0: it was not measured
+//   f32    radii[lists], parts[Spread::kSteps]
 // Threads: const members from any.
 #pragma once
 
@@ -28,6 +31,7 @@
 #include "core/bytes.h"
 #include "core/types.h"
 #include "index/index.h"
+#include "index/ivf/spread.h"
 #include "index/ivf/training_task.h"
 #include "index/trained.h"
 
@@ -61,6 +65,7 @@ class Calibration {
   };
 
   Table lists, codes;  // of probes, of refine; codes: empty where nothing is coded
+  Spread spread;
 
   // What a search for the nearest 10 finds that looks into so many lists: when the model was trained, and
   // now. Of error 1: not known.

@@ -100,6 +100,8 @@ class IvfModel : public InvertedModel {
               header_.version == kShort};
     if (header_.version == kUncalibrated) return;
     calibration_ = Calibration::read({bytes_.data() + at.size(), header_.calibration});
+    const Spread& spread = calibration_->spread;
+    if (spread.known() && spread.radii.size() != header_.lists) corrupt("measured other lists");
   }
 
   const compute::IvfShape& shape() const override { return shape_; }

@@ -452,6 +452,53 @@ TEST_CASE("ivf: a search adds to what the table holds") {
   });
 }
 
+// Beside what the nearest of them hold, the others have the rest; and lists say which they are.
+TEST_CASE("ivf: lists that were searched before are left out") {
+  const Restore restore;
+  constexpr std::uint32_t kBefore = 8;
+  for (const Coding& coding :
+       {Coding{0, 8, 16}, Coding{4, 8, 4}, Coding{4, 4, 4}, Coding{4, 5, 4}}) {
+    for (const std::size_t queries : {1, 70}) {
+      Case c = make_case(coding, 8000 + queries);
+      if (coding.bits == 5) {  // RaBitQ
+        c.shape.bits = 4;
+        c.shape.planes = 3;
+      }
+      c.shape.lists = 40;
+      c.list_rows = {30, 0, 70, 7};
+      c.nprobe = 20;
+      c.queries = queries;
+      c.filter = 3;
+      c.refine = 1000;
+      c.vectors = true;
+      World world(c);
+      on_each_device(ivf_of(c.shape), [&](const Candidate& candidate) {
+        if (candidate.device->own_memory()) return;
+        const auto search = [&](std::uint32_t searched, std::uint32_t nprobe) {
+          IvfWork work = world.work_on(*candidate.device);
+          std::vector<ProbedList> probed(queries * nprobe);
+          work.searched = searched;
+          work.nprobe = nprobe;
+          work.probed = probed.data();
+          HitTable best(queries, c.k);
+          REQUIRE(candidate.device->ivf_nearest(work, best).ok());
+          for (std::size_t i = 0; i < probed.size(); ++i) {
+            CHECK(probed[i].list < c.shape.lists);
+            if (i % nprobe != 0) CHECK(probed[i - 1].a <= probed[i].a);
+          }
+          return best;
+        };
+        HitTable all = search(0, c.nprobe), near = search(0, kBefore),
+                 far = search(kBefore, c.nprobe);
+        for (std::size_t q = 0; q < queries; ++q) {
+          near.row(q).merge(std::move(far.row(q)));
+          expect_hits(all.sorted(q), near.sorted(q), q);
+        }
+      });
+    }
+  }
+}
+
 TEST_CASE("ivf: a cancelled search ends soon and says so") {
   const Restore restore;
   for (const Coding& coding : {Coding{64, 8, 1}, Coding{64, 4, 1}, Coding{0, 8, 64}}) {

@@ -3,8 +3,11 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <cstring>
+#include <numeric>
 
 #include "index/ivf/calibration.h"
+#include "index/ivf/codes.h"
 #include "tests/reference/reference.h"
 #include "tests/support/ivf_fixture.h"
 
@@ -49,6 +52,15 @@ struct World {
     compute::HitTable best(queries.rows(), k);
     device->nearest(work, best).raise();
     return best;
+  }
+
+  // Of each row.
+  std::vector<std::uint32_t> lists_of(const InvertedModel& model) {
+    const Bytes codes = model.encode(*device, rows.view(), nullptr, nullptr);
+    const CodesView view(model.shape(), {span_of(codes), kRows});
+    std::vector<std::uint32_t> lists(kRows);
+    for (std::uint32_t row = 0; row < kRows; ++row) lists[row] = view.list(codes.data(), row);
+    return lists;
   }
 
   // The part of the k nearest that the search finds.
@@ -99,6 +111,16 @@ struct World {
     return static_cast<double>(found) / static_cast<double>(k * queries.rows());
   }
 };
+
+// Of a query and a centroid, as compute/ivf.h has it.
+double score(const float* y, const float* centroid, Distance distance) {
+  double sum = 0;
+  for (std::uint32_t d = 0; d < kDim; ++d) {
+    const double a = static_cast<double>(y[d]), b = static_cast<double>(centroid[d]);
+    sum += distance == Distance::kInnerProduct ? -a * b : (a - b) * (a - b);
+  }
+  return sum;
+}
 
 // Where the bytes of a calibration say when it was measured.
 constexpr std::size_t kDate = 40, kDateEnd = 56;
@@ -226,6 +248,71 @@ TEST_CASE("ivf calibration: what is written is read, damage is found") {
   }
 }
 
+TEST_CASE("ivf calibration: how rows spread is read as it is written, damage is found") {
+  Calibration calibration = small();
+  calibration.spread.radii = {1, 2};
+  for (std::size_t i = 0; i < Spread::kSteps; ++i) {
+    calibration.spread.parts.push_back(static_cast<float>(i) / Spread::kSteps);
+  }
+  const Bytes bytes = calibration.bytes();
+  const std::vector<std::byte> good(bytes.data(), bytes.data() + bytes.size());
+  const Calibration again = Calibration::read(good);
+  CHECK(again.spread.radii == calibration.spread.radii);
+  CHECK(again.spread.parts == calibration.spread.parts);
+  const auto refused = [&](std::size_t from_end, std::uint32_t value) {
+    std::vector<std::byte> bad = good;
+    std::memcpy(bad.data() + bad.size() - from_end, &value, sizeof value);
+    return is_refused([&] { Calibration::read(bad); });
+  };
+  constexpr std::size_t kParts = 4 * Spread::kSteps;
+  for (const std::uint32_t value : {0x7fc00000u, 0x7f800000u, 0xbf800000u}) {
+    CHECK(refused(kParts + 4, value));  // a radius
+    CHECK(refused(4, value));           // a part
+  }
+  CHECK(refused(4, 0));  // less than the one before
+  CHECK(refused(4, 0x40000000u));
+  CHECK(refused(kParts + 12, 3));  // lists
+  for (std::size_t size = good.size() - kParts - 12; size < good.size(); ++size) {
+    const std::vector<std::byte> shorter(good.begin(),
+                                         good.begin() + static_cast<std::ptrdiff_t>(size));
+    CHECK(is_refused([&] { Calibration::read(shorter); }));
+  }
+}
+
+// Rows that are as near to other queries as their nearest are where it says, about.
+TEST_CASE("ivf calibration: how many rows of lists are near") {
+  World world;
+  for (const Distance distance : {Distance::kL2, Distance::kInnerProduct}) {
+    const Learnt learnt =
+        learn(*world.device, spec("ivfflat", "lists=100"), distance, world.rows.view());
+    const InvertedModel& model = *learnt.model;
+    const Spread& spread = model.calibration()->spread;
+    REQUIRE(spread.known());
+    std::vector<double> rows(100);
+    const std::vector<std::uint32_t> lists = world.lists_of(model);
+    for (const std::uint32_t list : lists) rows[list] += 1;
+    for (const std::size_t near : {30, 300}) {
+      compute::HitTable nearest = world.exact(near, distance);
+      double expected = 0;
+      for (std::size_t q = 0; q < world.queries.rows(); ++q) {
+        const float* const y = world.queries.row(q);
+        const double norm = std::sqrt(std::inner_product(y, y + kDim, y, 0.0));
+        const double farthest = nearest.sorted(q).back().distance;
+        const bool product = distance == Distance::kInnerProduct;
+        for (std::uint32_t list = 0; list < 100; ++list) {
+          const double a = score(y, model.centroids() + list * kDim, distance);
+          expected += rows[list] * spread.part({distance, norm},
+                                               product ? farthest : farthest * farthest, list, a);
+        }
+      }
+      const double each = expected / static_cast<double>(world.queries.rows());
+      CAPTURE(near);
+      CHECK(each > 0.7 * static_cast<double>(near));
+      CHECK(each < 1.4 * static_cast<double>(near));
+    }
+  }
+}
+
 TEST_CASE("ivf calibration: models that say nothing of recall are read") {
   const auto device = cpu::make_cpu_device();
   const Floats rows = clustered(3000, 8, 10, 1, 2);
@@ -255,6 +342,14 @@ TEST_CASE("ivf calibration: one that does not say when it was measured is read")
   const Bytes bytes = small().bytes();
   std::vector<std::byte> older(bytes.data(), bytes.data() + bytes.size());
   older[0] = std::byte{1};
+  older.resize(older.size() - 4);  // nor how rows spread
+  const Calibration dated = [&] {
+    std::vector<std::byte> spreadless = older;
+    spreadless[0] = std::byte{2};
+    return Calibration::read(spreadless);
+  }();
+  CHECK(dated.table.next_segment == 77);
+  CHECK_FALSE(dated.spread.known());
   older.erase(older.begin() + 20, older.begin() + kDateEnd);
   const Calibration read = Calibration::read(older);
   CHECK(read.lists.found.size() == small().lists.found.size());

@@ -62,14 +62,24 @@ void check_promise(const SqlSession& session) {
   }
 }
 
-// The same where rows pass that lie in one place. (It does not hold of vectors around so few centres that a
-// filter cuts what lies around one: those that pass are on the far side of their lists.)
+// The same where rows pass that lie in one place: around few centres the filter cuts lists in two,
+// and those that pass are on the far side.
 void check_places(const SqlSession& session) {
-  for (const auto& [column, least, filter] :
-       {std::tuple{"g", 0.95, " AND c < 400"}, {"g", 0.95, " AND c < 200"}, {"g", 0.95, " AND c < 100"},
-        {"g", 0.99, " AND c < 100"}, {"g", 0.95, " AND c < 30"}, {"e", 0.95, " AND c < 100"}}) {
+  for (const auto& [column, least, filter] : {std::tuple{"g", 0.95, " AND c < 400"},
+                                              {"g", 0.95, " AND c < 200"},
+                                              {"g", 0.95, " AND c < 100"},
+                                              {"g", 0.99, " AND c < 200"},
+                                              {"g", 0.99, " AND c < 100"},
+                                              {"g", 0.95, " AND c < 30"},
+                                              {"g", 0.95, " AND c >= 500"},
+                                              {"g", 0.95, " AND c >= 800"},
+                                              {"e", 0.95, " AND c < 200"},
+                                              {"e", 0.95, " AND c < 100"},
+                                              {"f", 0.95, " AND c < 200"},
+                                              {"f", 0.95, " AND c >= 800"}}) {
     check_recall(session, column, 10, least, filter);
   }
+  check_recall(session, "g", 100, 0.9, " AND c < 200");
 }
 
 // Queries that share lists find what each finds alone, at the same distances.
@@ -133,5 +143,6 @@ TEST_CASE("recall: vectors around centres") {
   }
   make_tables(session, "FLOAT[32]", "rows");
   check_promise(session);
+  check_places(session);
   check_batches(session);
 }
