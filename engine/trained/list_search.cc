@@ -177,8 +177,8 @@ Reach ListSearch::likely_reach() const {
 }
 
 Surroundings ListSearch::around(const Sight& sight, double errors) const {
-  // Of one query the estimate is wrong by about as much, either way. So much is taken for chance,
-  // since under filters that any rows pass what lists hold of them tells enough.
+  // The estimate for one query is about that far off, either way. The rest is taken for chance:
+  // under filters that any rows pass, counts tell enough.
   constexpr double kSure = 0.6;
   const index::Calibration& measured = *model_.calibration();
   Passing passing{searched_, selected_, k_};
