@@ -94,8 +94,7 @@ class Part {
   // Reads it from the file; on any thread, while the connection's waits. REQUIRES: lacks() it.
   virtual void read_ahead(Ahead, std::size_t, const storage::BlockFile&) const {}
   // For content=, returns whether a live row's values cannot be read, since the content table has
-  // it no more or has another one; whether a live row's values cannot be read, since the content
-  // table has it no more or has another one; such values count as NULL. hash() is that of the
+  // it no more or has another one; such values count as NULL. hash() is that of the
   // values the row had.
   virtual bool lost(std::uint32_t) const { return false; }
   // The same, as far as it is known already: nothing is read.

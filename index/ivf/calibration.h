@@ -7,9 +7,10 @@
 // search finds the product of both. Bytes, as models keep them, all of 4 each and little-endian:
 //   u32    version, shares, probes, code shares, refines
 // and from version 2 on:
-//   f32    {part, error} of a usual search, when the model was trained; the same now; error 1: not
-//   known u32    the lists that this search looks into u64    rows of the table now; the number of
-//   its next segment
+//   f32    {part, error} of a usual search, when the model was trained; the same now; error 1:
+//          not known
+//   u32    the lists that this search looks into
+//   u64    rows of the table now; the number of its next segment
 // then:
 //   f32    shares[], ascending, above 0, up to 1
 //   u32    probes[], ascending, from 1 on

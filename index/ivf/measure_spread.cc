@@ -11,6 +11,7 @@ namespace warplite::index {
 namespace {
 
 constexpr std::size_t kQueries = 128;
+constexpr std::size_t kMostScores = std::size_t{1} << 25;  // of queries and lists, held at once
 constexpr std::size_t kLeastNear = 3;  // rows that are near, then about three times as many …
 constexpr double kMostNear = 0.1;      // … up to this part of all
 constexpr std::size_t kChunk = 4096;   // rows in model space at a time
@@ -35,7 +36,7 @@ class Measurement {
         model_(model),
         rows_(rows),
         lists_(lists),
-        count_(std::min(kQueries, queries.size() / rows.dim)),
+        count_(std::min({kQueries, queries.size() / rows.dim, kMostScores / model.shape().lists})),
         queries_(queries.first(count_ * dim_)),
         rows_of_list_(model.shape().lists),
         scores_(count_ * rows.rows) {

@@ -82,21 +82,24 @@ class Sort {
     });
   }
 
-  // Calls visit(block, its codes' place, row, ordinal) for the rows of a piece, and done(block
-  // number, rows) after those of each block.
+  // Calls visit(block, its codes' place, row, list, ordinal) for the rows of a piece that are in a
+  // list, and done(block number, rows) after each block.
   template <typename Visit, typename Done>
   void for_rows(std::size_t piece, const Visit& visit, const Done& done) const {
     std::size_t ordinal = rows_ * piece / pieces_;
     const std::size_t end = rows_ * (piece + 1) / pieces_;
-    auto block = std::upper_bound(first_ordinals_.begin(), first_ordinals_.end(), ordinal);
-    for (auto i = static_cast<std::size_t>(block - first_ordinals_.begin()) - 1; ordinal < end;
+    const auto after = std::upper_bound(first_ordinals_.begin(), first_ordinals_.end(), ordinal);
+    for (auto i = static_cast<std::size_t>(after - first_ordinals_.begin()) - 1; ordinal < end;
          ++i) {
       const CodesView at(shape_, blocks_[i]);
       const std::size_t last = std::min<std::size_t>(end, first_ordinals_[i] + blocks_[i].rows);
       const std::size_t first = ordinal;
       for (; ordinal < last; ++ordinal) {
         const auto row = static_cast<std::uint32_t>(ordinal - first_ordinals_[i]);
-        visit(blocks_[i].codes.data(), at, row, static_cast<std::uint32_t>(ordinal));
+        const std::byte* const block = blocks_[i].codes.data();
+        const std::uint32_t list = at.list(block, row);
+        if (list == CodesView::kNoList) continue;
+        visit(block, at, row, list, static_cast<std::uint32_t>(ordinal));
       }
       done(i, static_cast<std::uint32_t>(ordinal - first));
     }
@@ -110,10 +113,8 @@ class Sort {
       std::uint32_t* counts = places(piece);
       for_rows(
           piece,
-          [&](const std::byte* block, const CodesView& at, std::uint32_t row, std::uint32_t) {
-            const std::uint32_t list = at.list(block, row);
-            if (list != CodesView::kNoList) ++counts[list];
-          },
+          [&](const std::byte*, const CodesView&, std::uint32_t, std::uint32_t list,
+              std::uint32_t) { ++counts[list]; },
           [](std::size_t, std::uint32_t) {});
     });
   }
@@ -227,9 +228,8 @@ class Sort {
     std::uint32_t* next = places(piece);
     for_rows(
         piece,
-        [&](const std::byte* block, const CodesView& at, std::uint32_t row, std::uint32_t ordinal) {
-          const std::uint32_t list = at.list(block, row);
-          if (list == CodesView::kNoList) return;
+        [&](const std::byte* block, const CodesView& at, std::uint32_t row, std::uint32_t list,
+            std::uint32_t ordinal) {
           const std::uint32_t position = next[list]++;
           put(at_.ordinals, position, ordinal);
           if (shape_.m == 0) return;
@@ -285,9 +285,8 @@ class Sort {
     std::uint32_t* next = places(piece);
     for_rows(
         piece,
-        [&](const std::byte* block, const CodesView& at, std::uint32_t row, std::uint32_t ordinal) {
-          const std::uint32_t list = at.list(block, row);
-          if (list == CodesView::kNoList) return;
+        [&](const std::byte* block, const CodesView& at, std::uint32_t row, std::uint32_t list,
+            std::uint32_t ordinal) {
           Parcel parcel{next[list]++, ordinal, {}};
           if (shape_.planes != 0) {
             parcel.factors = at.factors(block, row);

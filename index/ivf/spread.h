@@ -27,8 +27,8 @@ struct Spread {
   static constexpr std::size_t kSteps = 121;  // of reach: from −kMost to kMost
   static constexpr double kMost = 1.2;
 
-  std::vector<float>
-      radii;  // of each list: the root mean square of its rows' distances to its centroid
+  // Of each list: the root mean square of its rows' distances to its centroid.
+  std::vector<float> radii;
   std::vector<float> parts;  // by steps of reach, ascending; empty: it was not measured
 
   bool known() const { return !parts.empty(); }
