@@ -125,6 +125,18 @@ class WideningSearch {
     }
   }
 
+  // The distance of the last of those wanted that were found, in lists or beside them; 0: none.
+  double farthest_of(const std::vector<Hit>& hits, const std::vector<Hit>& others) const {
+    double distance = 0;
+    auto hit = hits.begin(), other = others.begin();
+    for (std::size_t n = std::min(best_.k(), hits.size() + others.size()); n != 0; --n) {
+      const bool in_lists =
+          other == others.end() || (hit != hits.end() && hit->distance <= other->distance);
+      distance = (in_lists ? hit : other)++->distance;
+    }
+    return distance;
+  }
+
   Sight sight(std::size_t query, std::size_t i) {
     const std::vector<Hit>& hits = best_.sorted(query);
     Sight sight;
@@ -134,7 +146,7 @@ class WideningSearch {
     const std::span<const float> vector(queries_.in_model_space + query * dim, dim);
     sight.lists = std::span(sights_.lists).subspan(i * reach_.nprobe, reach_.nprobe);
     sight.left = left_[query];
-    if (!hits.empty()) sight.farthest = search_.score(hits.back().distance);
+    sight.farthest = search_.score(farthest_of(hits, others_.sorted(query)));
     sight.norm = std::sqrt(std::inner_product(vector.begin(), vector.end(), vector.begin(), 0.0));
     return sight;
   }

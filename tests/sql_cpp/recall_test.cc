@@ -82,6 +82,22 @@ void check_places(const SqlSession& session) {
   check_recall(session, "g", 100, 0.9, " AND c < 200");
 }
 
+// Rows that were written since lists were learnt lie beside them. Where those are as many as are wanted, but far, that
+// says nothing of what lies in lists.
+void check_new_rows(const SqlSession& session) {
+  for (const char* const table : {"flat", "t"}) {
+    session.must_run("UPDATE " + std::string(table) + " SET c = 0 WHERE c >= 900 AND p < 200");
+  }
+  for (const auto& [column, filter] : {std::pair{"g", " AND c < 100"},
+                                       {"g", " AND c < 30"},
+                                       {"g", " AND c < 10"},
+                                       {"e", " AND c < 30"},
+                                       {"f", " AND c < 30"}}) {
+    check_recall(session, column, 10, 0.95, filter);
+    check_recall(session, column, 1, 0.95, filter);
+  }
+}
+
 // Queries that share lists find what each finds alone, at the same distances.
 void check_batches(const SqlSession& session) {
   session.must_run("SELECT warp_config('threads', 1)");
@@ -145,4 +161,5 @@ TEST_CASE("recall: vectors around centres") {
   check_promise(session);
   check_places(session);
   check_batches(session);
+  check_new_rows(session);
 }
