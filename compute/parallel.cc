@@ -12,7 +12,7 @@
 namespace warplite::compute {
 namespace {
 
-std::atomic<RunOnWorkers> workers{nullptr};
+std::atomic<RunOnWorkers> known_workers{nullptr};
 
 using Body = std::function<void(std::size_t, std::size_t)>;
 
@@ -76,14 +76,15 @@ class Ranges {
 
 }  // namespace
 
-void set_workers(RunOnWorkers run) { workers = run; }
+void set_workers(RunOnWorkers run) { known_workers = run; }
+RunOnWorkers workers() { return known_workers; }
 
 void in_parallel(std::size_t n, std::size_t grain, std::size_t threads, const Body& body) {
   if (n == 0) return;
   Ranges ranges(n, grain, body);
   threads = std::min(threads, ranges.count());
   if (threads > 1) threads = std::min<std::size_t>(threads, thread_count());
-  const RunOnWorkers run = workers;
+  const RunOnWorkers run = workers();
   if (threads <= 1 || run == nullptr) {
     ranges.take_some();
   } else {

@@ -34,6 +34,8 @@ class TopK {
     if (hits_.size() >= limit_) shrink();
   }
 
+  // Of those that sorted() would show.
+  std::size_t count() const { return std::min(hits_.size(), k_); }
   // Hits that turned out to be of no use were dropped this many times.
   std::size_t cuts() const { return cuts_; }
   // A distance that `count` of the hits do not exceed. REQUIRES: 0 < count, cuts() > 0, count <= k.

@@ -58,10 +58,7 @@ void add_kind(const index::Kind& kind, const engine::Searcher* searcher = nullpt
 void register_process_parts() {
   compute::Registry& devices = compute::Registry::instance();
   devices.add(cpu::make_cpu_device());
-  compute::set_workers([](unsigned n, const std::function<void(unsigned)>& body,
-                          const std::function<void()>& waiting) {
-    cpu::ThreadPool::instance().run(n, body, waiting);
-  });
+  compute::set_workers(cpu::run_on_pool);
   compute::set_host_kernels(cpu::host_kernels);
   devices.add_later("gpu", [](const auto& add) {
     const std::string path = compute::plugin_path("WARPLITE_CUDA_PLUGIN", "warplite_cuda.so");

@@ -16,7 +16,8 @@
 #define WARPLITE_EXPORT extern "C" __attribute__((visibility("default")))
 
 WARPLITE_EXPORT const char* warplite_plugin_abi();
-WARPLITE_EXPORT int warplite_plugin_open(void* host, warplite::compute::PluginAdd* add, char* why,
+WARPLITE_EXPORT int warplite_plugin_open(void* host, warplite::compute::PluginAdd* add,
+                                         warplite::compute::RunOnWorkers workers, char* why,
                                          std::size_t why_size);
 
 namespace {
@@ -52,11 +53,12 @@ const char* warplite_plugin_abi() {
   return abi.c_str();
 }
 
-int warplite_plugin_open(void* host, warplite::compute::PluginAdd* add, char* why,
-                         std::size_t why_size) {
+int warplite_plugin_open(void* host, warplite::compute::PluginAdd* add,
+                         warplite::compute::RunOnWorkers workers, char* why, std::size_t why_size) {
   std::string reason;
   try {
     const Opening started;
+    warplite::compute::set_workers(workers);
     auto devices = warplite::gpu::make_cuda_devices(reason);
     for (auto& device : devices) add(host, device.release());
     if (!devices.empty()) return 0;

@@ -11,9 +11,7 @@
 #include <vector>
 
 #include "bench/kernels/lab_rows.h"
-#include "compute/parallel.h"
 #include "cpu/cpu_device.h"
-#include "cpu/runtime/thread_pool.h"
 #include "index/ivf/ivf.h"
 #include "index/trained.h"
 
@@ -238,10 +236,6 @@ int main(int argc, char** argv) {
   }
   Device& gpu = open_gpu(options.plugin);
   const auto cpu = cpu::make_cpu_device();
-  set_workers([](unsigned n, const std::function<void(unsigned)>& body,
-                 const std::function<void()>& waiting) {
-    cpu::ThreadPool::instance().run(n, body, waiting);
-  });
   run(options, gpu, *cpu);
   return 0;
 }

@@ -19,7 +19,9 @@
 
 #include "compute/device.h"
 #include "compute/devices/plugin.h"
+#include "compute/parallel.h"
 #include "core/utf8.h"
+#include "cpu/runtime/thread_pool.h"
 
 namespace warplite::bench {
 
@@ -153,6 +155,7 @@ inline Timing time(int rounds, const std::function<void()>& body) {
 
 // The first GPU of a plug-in; ends the program when there is none.
 inline Device& open_gpu(const std::string& plugin) {
+  set_workers(cpu::run_on_pool);
   std::vector<Device*> devices;
   const std::string why =
       open_plugin(plugin, WARPLITE_VERSION, [&](Device* device) { devices.push_back(device); });

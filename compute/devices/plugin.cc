@@ -39,7 +39,7 @@ std::string open_plugin(const std::string& path, std::string_view version,
   std::vector<Device*> devices;
   devices.reserve(kMostPluginDevices);
   std::array<char, 512> why{};
-  const int failed = open(&devices, collect, why.data(), why.size());
+  const int failed = open(&devices, collect, workers(), why.data(), why.size());
   why.back() = '\0';
   for (Device* device : devices) add(device);
   if (failed != 0 && why[0] != '\0') return why.data();

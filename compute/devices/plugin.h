@@ -2,12 +2,14 @@
 // Both sides compile this page. A plug-in exports, with C linkage:
 //
 //   const char* warplite_plugin_abi();
-//   int warplite_plugin_open(void* host, PluginAdd* add, char* why, std::size_t why_size);
+//   int warplite_plugin_open(void* host, PluginAdd* add, RunOnWorkers workers, char* why,
+//                            std::size_t why_size);
 //
 // warplite_plugin_abi() returns plugin_abi(WARPLITE_VERSION); the host calls nothing else when the
 // text differs from its own. warplite_plugin_open() calls add(host, device) once for each usable
 // device, best first, and returns 0; or it adds none, writes the reason (terminated, cut to
-// why_size) and returns another value. It is called once in a process, on a thread of its own
+// why_size) and returns another value. What its devices do beside the search they do on the host's
+// threads, by `workers` (compute/parallel.h; null: it has none). It is called once in a process, on a thread of its own
 // that blocks signals.
 // Ownership: a device that was added lives as long as the process; the host never deletes it,
 // and a plug-in is never unloaded. Buffers are deleted by the host, but never in a child of fork().
@@ -20,19 +22,21 @@
 #include <string_view>
 
 #include "compute/device.h"
+#include "compute/parallel.h"
 
 namespace warplite::compute {
 
 // Raised whenever what crosses the border changes in a way that sizes do not show: the virtual
 // functions of Device, Buffer and Cancellation, their order and their meaning.
-inline constexpr int kPluginInterface = 4;
+inline constexpr int kPluginInterface = 5;
 
 // A plug-in's open() may add this many devices; more are ignored.
 inline constexpr std::size_t kMostPluginDevices = 64;
 
 using PluginAdd = void(void* host, Device* device);
 using PluginAbi = const char*();
-using PluginOpen = int(void* host, PluginAdd* add, char* why, std::size_t why_size);
+using PluginOpen = int(void* host, PluginAdd* add, RunOnWorkers workers, char* why,
+                       std::size_t why_size);
 
 inline constexpr const char* kPluginAbiSymbol = "warplite_plugin_abi";
 inline constexpr const char* kPluginOpenSymbol = "warplite_plugin_open";

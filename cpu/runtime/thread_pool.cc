@@ -117,11 +117,14 @@ void ThreadPool::work() {
 
 void ThreadPool::serve(Job& job, std::unique_lock<std::mutex>& lock) {
   const unsigned number = job.next++;
-  const bool more = job.next != job.end;
-  if (!more) close(job);
+  const unsigned end = job.end;
+  if (job.next == end) close(job);
   ++job.running;
   lock.unlock();
-  if (more) wake_.notify_one();  // each wakes the next, so that the caller wakes but one
+  // Each wakes two, so that the caller wakes but one and the last does not wait for all others.
+  for (unsigned other = 2 * number; other < end && other <= 2 * number + 1; ++other) {
+    wake_.notify_one();
+  }
   (*job.body)(number);
   lock.lock();
   if (--job.running == 0) job.idle.notify_one();
@@ -166,6 +169,11 @@ void ThreadPool::run(unsigned n, const std::function<void(unsigned)>& body,
     if (job.next != job.end) close(job);
   }
   wait_for(job, waiting);
+}
+
+void run_on_pool(unsigned n, const std::function<void(unsigned)>& body,
+                 const std::function<void()>& waiting) {
+  ThreadPool::instance().run(n, body, waiting);
 }
 
 }  // namespace warplite::cpu

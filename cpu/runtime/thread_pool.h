@@ -66,4 +66,8 @@ class ThreadPool {
   bool stopping_ = false;
 };
 
+// The same on the pool of this process, for compute::set_workers().
+void run_on_pool(unsigned n, const std::function<void(unsigned)>& body,
+                 const std::function<void()>& waiting);
+
 }  // namespace warplite::cpu

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "compute/parallel.h"
 #include "engine/residency/attempt.h"
 #include "engine/search/exact_search.h"
 #include "engine/trained/list_search.h"
@@ -66,6 +67,7 @@ class WideningSearch {
  private:
   // Lists of queries that are counted together take so many bytes at most.
   static constexpr std::size_t kMostBytes = std::size_t{1} << 25;
+  static constexpr std::size_t kLookedAtTogether = 64;  // queries
 
   // Searches for some queries as far as reach_ says. Returns those that are to look farther, and
   // sets reach_ for them.
@@ -89,16 +91,26 @@ class WideningSearch {
     if (numbers.size() != queries_.given.rows) some.emplace(queries_, numbers);
     compute::HitTable found =
         search_.nearest(attempt_, some ? some->get() : queries_, reach_, searched_, sights_);
+    const bool all = !some && sights_.searched == 0;
+    if (all) best_ = std::move(found);
+    std::vector<std::optional<Reach>> more(numbers.size());
+    // Without a filter to watch that takes less than to wake a thread.
+    const std::size_t useful = search_.watches_filter() ? numbers.size() / kLookedAtTogether : 1;
+    compute::in_parallel(numbers.size(), kLookedAtTogether, useful,
+                         [&](std::size_t first, std::size_t last) {
+                           for (std::size_t i = first; i < last; ++i) {
+                             if (!all) keep(numbers[i], i, found);
+                             more[i] = search_.farther(reach_, sight(numbers[i], i));
+                           }
+                         });
     for (std::size_t i = 0; i < numbers.size(); ++i) {
       const std::size_t query = numbers[i];
-      keep(query, i, found);
-      const auto more = search_.farther(reach_, sight(query, i));
-      if (more && more->exact) {
+      if (more[i] && more[i]->exact) {
         exact_.push_back(query);
         best_.row(query) = TopK(best_.k());
-      } else if (more) {
+      } else if (more[i]) {
         again.push_back(query);
-        farther = again.size() == 1 ? *more : both(farther, *more);
+        farther = again.size() == 1 ? *more[i] : both(farther, *more[i]);
       }
     }
   }
@@ -115,13 +127,10 @@ class WideningSearch {
   // What was found for the i-th of those that were searched for together; beside what was before,
   // where lists were not searched again.
   void keep(std::size_t query, std::size_t i, compute::HitTable& found) {
-    const float left = sights_.left.empty() ? left_[query] : sights_.left[i];
     if (sights_.searched == 0) {
       best_.row(query) = std::move(found.row(i));
-      left_[query] = left;
     } else {
       best_.row(query).merge(std::move(found.row(i)));
-      left_[query] = std::min(left_[query], left);
     }
   }
 
@@ -138,15 +147,16 @@ class WideningSearch {
   }
 
   Sight sight(std::size_t query, std::size_t i) {
-    const std::vector<Hit>& hits = best_.sorted(query);
     Sight sight;
-    sight.enough = hits.size() + others_.sorted(query).size() >= others_.k();
+    sight.enough = best_.row(query).count() + others_.row(query).count() >= others_.k();
     if (sights_.left.empty()) return sight;
+    left_[query] =
+        sights_.searched == 0 ? sights_.left[i] : std::min(left_[query], sights_.left[i]);
     const std::size_t dim = queries_.given.dim;
     const std::span<const float> vector(queries_.in_model_space + query * dim, dim);
     sight.lists = std::span(sights_.lists).subspan(i * reach_.nprobe, reach_.nprobe);
     sight.left = left_[query];
-    sight.farthest = search_.score(farthest_of(hits, others_.sorted(query)));
+    sight.farthest = search_.score(farthest_of(best_.sorted(query), others_.sorted(query)));
     sight.norm = std::sqrt(std::inner_product(vector.begin(), vector.end(), vector.begin(), 0.0));
     return sight;
   }
@@ -206,8 +216,12 @@ compute::HitTable ivf_nearest(const View& view, const Selection& rows, const ind
       widening.best().row(left[i]) = std::move(all.row(i));
     }
   }
-  for (std::size_t i = 0; i < best.queries(); ++i) {
-    best.row(i).merge(std::move(widening.best().row(i)));
+  if (rows.count() == search.selected()) {
+    best = std::move(widening.best());
+  } else {
+    for (std::size_t i = 0; i < best.queries(); ++i) {
+      best.row(i).merge(std::move(widening.best().row(i)));
+    }
   }
   if (request.report != nullptr) {
     SearchReport& report = *request.report;

@@ -109,9 +109,12 @@ __device__ std::uint32_t sum_entries(const std::uint8_t* group, std::uint32_t m,
   return third ? all >> 16 : all & 0xffff;
 }
 
-// Four elements of w as the sixteen entries of their sub-space.
-__device__ uint4 entries_of(const int (&w)[4]) {
+// Four elements of w, a byte each, as the sixteen entries of their sub-space.
+__device__ uint4 entries_of(std::uint32_t elements) {
   std::uint32_t words[4];
+  int w[4];
+#pragma unroll
+  for (unsigned b = 0; b < 4; ++b) w[b] = static_cast<std::int8_t>(elements >> (8 * b));
   const int base = 128 - w[0] - w[1] - w[2] - w[3];
 #pragma unroll
   for (unsigned i = 0; i < 4; ++i) {
@@ -176,8 +179,8 @@ class Warp {
       view_ = &scan_.runs[run_];
       begin_ = view_->begins[list_];
       end_ = view_->ends[list_];
-      position_ = begin_ == end_ ? end_
-                                 : (RabitqGroup::first_of(begin_) + part_) * RabitqGroup::kRows;
+      position_ =
+          begin_ == end_ ? end_ : (RabitqGroup::first_of(begin_) + part_) * RabitqGroup::kRows;
       slot_ = 0;
       for (unsigned i = 0; i < plan_.ahead; ++i) fetch(position_ + i * step_, i);
     }
@@ -216,14 +219,24 @@ class Warp {
       list_ = scan_.lists == nullptr ? probe
                                      : scan_.lists[std::size_t{query_} * scan_.list_stride + probe];
     } while (list_ == kNoList);
-    auto* const entries = reinterpret_cast<uint4*>(memory_);
-    tables_ = make_tables(scan_.shape, scan_.product,
-                          scan_.queries + std::size_t{query_} * scan_.shape.dim,
-                          scan_.centroids + std::size_t{list_} * scan_.shape.dim,
-                          [&](std::uint32_t s, const int(&w)[4], const int(&v)[4]) {
-                            put_elements(s, v, memory_ + plan_.elements);
-                            if (s < scan_.shape.m) entries[s] = entries_of(w);
-                          });
+    // An entry's place holds its sub-space's w first.
+    tables_ = make_tables<kWarpLanes>(
+        scan_.shape, scan_.product, scan_.queries + std::size_t{query_} * scan_.shape.dim,
+        scan_.centroids + std::size_t{list_} * scan_.shape.dim,
+        [&](std::uint32_t k, std::uint32_t w, std::uint32_t v) {
+          if (k >= pair_words(scan_.shape.m)) return;
+          reinterpret_cast<std::uint32_t*>(memory_ + plan_.elements)[k] = v;
+          for (unsigned b = 0; b < 4; ++b) {
+            const std::uint32_t i = element_of(k, b);
+            if (i / 4 < scan_.shape.m)
+              memory_[i / 4 * 16 + i % 4] = static_cast<std::byte>(w >> (8 * b));
+          }
+        });
+    __syncwarp();
+    for (std::uint32_t s = threadIdx.x % kWarpLanes; s < scan_.shape.m; s += kWarpLanes) {
+      auto* const entry = reinterpret_cast<uint4*>(memory_) + s;
+      *entry = entries_of(entry->x);
+    }
     __syncwarp();
     return true;
   }
@@ -241,13 +254,12 @@ class Warp {
     const std::uint32_t low =
         known_key(row_of(group, place, sum).low(scan_.shape, tables_.a, tables_.norm));
     const std::uint32_t position = position_ + place;
-    const bool within = position >= begin_ && position < end_ &&
-                        low <= static_cast<std::uint32_t>(limit_ >> 32);
+    const bool within =
+        position >= begin_ && position < end_ && low <= static_cast<std::uint32_t>(limit_ >> 32);
     const unsigned votes = __ballot_sync(kWholeWarp, within);
     if (votes != 0) {
       const unsigned lane = threadIdx.x % kWarpLanes;
-      if (within)
-        queue()[pending_ + __popc(votes & ((1u << lane) - 1))] = {position, low, sum};
+      if (within) queue()[pending_ + __popc(votes & ((1u << lane) - 1))] = {position, low, sum};
       pending_ += __popc(votes);
       __syncwarp();
     }
@@ -268,8 +280,8 @@ class Warp {
     std::byte* const records = memory_ + plan_.records;
     ask_records(plan_.record, view_->records, count, records,
                 [rows](std::uint32_t i) { return rows[i].position; });
-    const std::uint32_t ordinal = lane < count ? ordinal_of(scan_, *view_, rows[lane].position)
-                                               : compute::kNoOrdinal;
+    const std::uint32_t ordinal =
+        lane < count ? ordinal_of(scan_, *view_, rows[lane].position) : compute::kNoOrdinal;
     await_records();
     std::uint64_t key = kNoKey;
     if (ordinal != compute::kNoOrdinal) {
@@ -305,13 +317,13 @@ class Warp {
   const std::uint32_t query_;
   const std::uint32_t step_;  // from one of its groups to the next
   std::uint32_t run_ = 0, end_run_ = 0, list_ = 0, part_ = 0;
-  std::uint32_t begin_ = 0, end_ = 0;     // of the list in the run
+  std::uint32_t begin_ = 0, end_ = 0;  // of the list in the run
   std::uint32_t position_ = 0;
-  unsigned slot_ = 0;                     // where its group is
+  unsigned slot_ = 0;  // where its group is
   std::uint32_t pending_ = 0;
   std::uint64_t limit_ = kNoKey;
   const IvfRunView* view_ = nullptr;
-  Tables tables_{};
+  RabitqTables tables_{};
   bool done_;
   bool added_ = false;  // keys, since it asked whether there is room
 };

@@ -66,9 +66,13 @@ void launch_list_distances(const RabitqScan& scan, cudaStream_t stream);
 // scan.best, to which this adds. Queries of which it finds more than there is room for are lost, as
 // their counts say.
 inline constexpr std::uint32_t kListQueries = 32;
-struct RabitqPairTables {
+// What a query and a list make of each other.
+struct RabitqTables {
   float a, norm, unit, fine;
   std::int32_t sum, signs;  // Σ v, Σ w
+};
+struct RabitqPairTables {
+  RabitqTables of;
   std::uint32_t query, reserved;
 };
 struct RabitqPairs {
@@ -77,11 +81,14 @@ struct RabitqPairs {
   std::uint32_t first;       // of a query's lists; scan.nprobe is their end
   RabitqPairTables* tables;  // [most]
   std::uint32_t* words;      // w, as bytes: [most][pair_words()]
-  std::uint32_t* elements;   // v: the same
+  std::uint32_t* elements;   // v: the same, as element_of() has them
 };
 constexpr std::uint32_t pair_words(std::uint32_t m) {
   return (m + 7) / 8 * 8;
 }
+// Orders the pairs by list, and makes their tables.
+void launch_rabitq_pairs(const RabitqScan& scan, const RabitqPairs& pairs, cudaStream_t stream);
+
 // `capability`: as Gpu::capability() has it.
 bool rabitq_lists_fit(const compute::IvfShape& shape, int capability, std::size_t shared_memory);
 void launch_rabitq_lists(const RabitqScan& scan, const RabitqPairs& pairs, cudaStream_t stream);

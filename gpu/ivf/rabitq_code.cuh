@@ -46,65 +46,64 @@ __device__ inline float total(float sum) {
   return sum;
 }
 
-// What a warp makes of a query and a list.
-struct Tables {
-  float a, norm, unit, fine;
-  int sum, signs;  // Σ v, Σ w
-};
-
-// The lower half of the warp adds squares, the upper one products.
-__device__ inline Tables subtract(std::uint32_t dim, bool product, const float* y,
-                                  const float* centroid, float& top) {
-  const unsigned lane = threadIdx.x % kWarpLanes;
-  const bool squares = lane < 16;
-  float sum = 0, greatest = 0;
-  if (squares || product) {
+// What some lanes that follow each other, 16 or a whole warp, make of a query and a list. Halves of
+// a warp that work together add up the same sums.
+template <unsigned kLanes>
+__device__ RabitqTables subtract(std::uint32_t dim, bool product, const float* y,
+                                 const float* centroid, float& top) {
+  float squares = 0, products = 0, greatest = 0;
 #pragma unroll 4
-    for (std::uint32_t i = lane % 16; i < dim; i += 16) {
-      const float own = y[i], other = centroid[i], x = __fsub_rn(own, other);
-      sum = __fadd_rn(sum, squares ? __fmul_rn(x, x) : __fmul_rn(own, other));
-      greatest = fmaxf(greatest, fabsf(x));
-    }
+  for (std::uint32_t i = threadIdx.x % 16; i < dim; i += 16) {
+    const float own = y[i], other = centroid[i], x = __fsub_rn(own, other);
+    squares = __fadd_rn(squares, __fmul_rn(x, x));
+    if (product) products = __fadd_rn(products, __fmul_rn(own, other));
+    greatest = fmaxf(greatest, fabsf(x));
   }
-  sum = total(sum);
+  squares = __shfl_sync(kWholeWarp, total(squares), 0, kLanes);
+  if (product) products = __shfl_sync(kWholeWarp, total(products), 0, kLanes);
   for (unsigned step = 8; step != 0; step /= 2) {
     greatest = fmaxf(greatest, __shfl_xor_sync(kWholeWarp, greatest, step));
   }
-  top = __shfl_sync(kWholeWarp, greatest, 0);
-  const float square = __shfl_sync(kWholeWarp, sum, 0);
-  const float products = __shfl_sync(kWholeWarp, sum, 16);
-  return {product ? __fsub_rn(0.0f, products) : square, __fsqrt_rn(square), 0, 0, 0, 0};
+  top = greatest;
+  return {product ? __fsub_rn(0.0f, products) : squares, __fsqrt_rn(squares), 0, 0, 0, 0};
 }
 
-// Where v_i lies: eight words take the elements of a word of a plane, each those of every eighth
-// bit, so that a shift makes bytes of bits.
-__device__ inline std::uint32_t place_of_element(std::uint32_t i) {
-  return i / 32 * 32 + i % 8 * 4 + i / 8 % 4;
+// Which element is a byte of a word of v: eight words take the elements of a word of a plane, each
+// those of every eighth bit, so that a shift makes bytes of bits.
+__device__ constexpr std::uint32_t element_of(std::uint32_t word, unsigned byte) {
+  return word / 8 * 32 + word % 8 + 8 * byte;
 }
 
-// What the query and the list make of each other; calls write(s, w, v) for the elements of each
-// sub-space, zeros behind the last up to a multiple of eight sub-spaces.
-template <typename Write>
-__device__ Tables make_tables(const compute::IvfShape& shape, bool product, const float* y,
-                              const float* centroid, const Write& write) {
+// Four numbers as bytes.
+__device__ inline std::uint32_t bytes_of(const int (&x)[4]) {
+  const std::uint32_t low = __byte_perm(x[0], x[1], 0x0040), high = __byte_perm(x[2], x[3], 0x0040);
+  return __byte_perm(low, high, 0x5410);
+}
+
+// What the query and the list make of each other; calls write(k, w, v) for the words of their
+// elements, zeros behind the last up to a multiple of eight words. Called by the whole warp.
+template <unsigned kLanes, typename Write>
+__device__ RabitqTables make_tables(const compute::IvfShape& shape, bool product, const float* y,
+                                    const float* centroid, const Write& write) {
   float top;
-  Tables tables = subtract(shape.dim, product, y, centroid, top);
+  RabitqTables tables = subtract<kLanes>(shape.dim, product, y, centroid, top);
   const bool some = top >= compute::kLeastTop && top <= 3.402823466e38f;
   const float coarse = some ? __fdiv_rn(31.0f, top) : 0, fine = some ? __fdiv_rn(127.0f, top) : 0;
-  for (std::uint32_t s = threadIdx.x % kWarpLanes; s < (shape.m + 7) / 8 * 8; s += kWarpLanes) {
-    int w[4] = {}, v[4] = {};
+  for (std::uint32_t base = 0; base < pair_words(shape.m); base += kLanes) {
+    const std::uint32_t k = base + threadIdx.x % kLanes;
+    int w[4], v[4];
+#pragma unroll
     for (unsigned b = 0; b < 4; ++b) {
-      const std::uint32_t i = s * 4 + b;
-      if (!some || i >= shape.dim) continue;
-      const float x = __fsub_rn(y[i], centroid[i]);
+      const std::uint32_t i = element_of(k, b);
+      const float x = some && i < shape.dim ? __fsub_rn(y[i], centroid[i]) : 0.0f;
       w[b] = rounded(x, coarse);
       v[b] = rounded(x, fine);
       tables.signs += w[b];
       tables.sum += v[b];
     }
-    write(s, w, v);
+    write(k, bytes_of(w), bytes_of(v));
   }
-  for (unsigned step = kWarpLanes / 2; step != 0; step /= 2) {
+  for (unsigned step = kLanes / 2; step != 0; step /= 2) {
     tables.sum += __shfl_xor_sync(kWholeWarp, tables.sum, step);
     tables.signs += __shfl_xor_sync(kWholeWarp, tables.signs, step);
   }
@@ -113,13 +112,6 @@ __device__ Tables make_tables(const compute::IvfShape& shape, bool product, cons
     tables.fine = __fdiv_rn(top, 254.0f);
   }
   return tables;
-}
-
-// Writes the elements of a sub-space where they belong among v.
-__device__ inline void put_elements(std::uint32_t s, const int (&v)[4], std::byte* to) {
-  for (unsigned b = 0; b < 4; ++b) {
-    to[place_of_element(s * 4 + b)] = static_cast<std::byte>(v[b]);
-  }
 }
 
 // s·x, of Σ ±w.
@@ -184,7 +176,7 @@ struct SignedRow {
 };
 
 // Σ of the codes' products, from which ū·x follows. `elements`: v.
-__device__ inline float fine_product(const compute::IvfShape& shape, const Tables& tables,
+__device__ inline float fine_product(const compute::IvfShape& shape, const RabitqTables& tables,
                                      const std::uint32_t* elements, const SignedRow& row,
                                      const std::uint8_t* record) {
   const std::uint32_t bytes = compute::plane_bytes(shape.dim), others = shape.planes - 1;
@@ -203,9 +195,9 @@ __device__ inline float fine_product(const compute::IvfShape& shape, const Table
 
 // The key of a row's score, `low` being the one that its signs have.
 __device__ inline std::uint32_t score_of_record(const compute::IvfShape& shape,
-                                                const Tables& tables, const std::uint32_t* elements,
-                                                const SignedRow& row, std::uint32_t low,
-                                                const std::uint8_t* record) {
+                                                const RabitqTables& tables,
+                                                const std::uint32_t* elements, const SignedRow& row,
+                                                std::uint32_t low, const std::uint8_t* record) {
   if (shape.planes == 1) return low;
   const float factor = *reinterpret_cast<const float*>(record + RabitqRecord::kFine);
   const float bias = *reinterpret_cast<const float*>(record + RabitqRecord::kBias);

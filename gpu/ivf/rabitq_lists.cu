@@ -9,8 +9,8 @@ namespace {
 
 constexpr unsigned kThreads = 128;
 constexpr unsigned kWarps = kThreads / kWarpLanes;
-constexpr unsigned kTiles = kListQueries / 8;  // of queries, in a product
-constexpr unsigned kAhead = 2;                 // groups that a warp has on their way
+constexpr unsigned kTiles = kListQueries / 8;           // of queries, in a product
+constexpr unsigned kAhead = 2;                          // groups that a warp has on their way
 constexpr unsigned kHalfRows = RabitqGroup::kRows / 2;  // that are multiplied together
 constexpr std::uint32_t kQueue = kHalfRows * kListQueries + kWarpLanes;
 
@@ -30,9 +30,9 @@ struct Waiting {
 
 // How pairs are ruled out: `low` of compute/rabitq.h is, but for rounding,
 //   D + bias + f·(signs·s + rest) − g·norm,
-// s being the sum that tensor cores make. Fused operations, half as many, round otherwise than the definition does,
-// so every term is moved by more than both may be off (kSlack of its size), towards rows that stay: f is negative.
-// Who stays is scored as defined.
+// s being the sum that tensor cores make. Fused operations, half as many, round otherwise than the
+// definition does, so every term is moved by more than both may be off (kSlack of its size),
+// towards rows that stay: f is negative. Who stays is scored as defined.
 constexpr float kSlack = 0x1p-19f;
 
 // Of a query and a list.
@@ -42,7 +42,7 @@ struct Screen {
   float norm;
 };
 
-__device__ Screen screen_of(const compute::IvfShape& shape, const RabitqPairTables& of,
+__device__ Screen screen_of(const compute::IvfShape& shape, const RabitqTables& of,
                             std::uint64_t limit) {
   const auto signs = static_cast<float>(of.signs), dim = static_cast<float>(shape.dim);
   const float largest = of.unit * (fabsf(signs) + 62 * dim);
@@ -55,8 +55,8 @@ __device__ Screen screen_of(const compute::IvfShape& shape, const RabitqPairTabl
   return screen;
 }
 
-// What a thread block has in shared memory, in this order: tables, limits and screens of the queries, w, v,
-// and of each warp those that wait, groups that come, and records.
+// What a thread block has in shared memory, in this order: tables, limits and screens of the
+// queries, w, v, and of each warp those that wait, groups that come, and records.
 struct BlockPlan {
   RecordPlan record;
   std::uint32_t word_stride, element_stride;  // words, from one query to the next
@@ -79,30 +79,6 @@ struct BlockPlan {
         size(warps + kWarps * warp_size) {}
 };
 
-// A warp a pair.
-__global__ void __launch_bounds__(kThreads)
-    pair_tables_kernel(const __grid_constant__ RabitqScan scan, const RabitqPairs pairs) {
-  const std::uint32_t slot = blockIdx.x * kWarps + threadIdx.x / kWarpLanes;
-  if (slot >= pairs.order.first_pairs[scan.shape.lists]) return;
-  const uint2 pair = pairs.order.pairs[slot];
-  const std::uint32_t list = scan.lists[std::size_t{pair.x} * scan.list_stride + pair.y];
-  const std::uint32_t count = pair_words(scan.shape.m);
-  std::uint32_t* const words = pairs.words + std::size_t{slot} * count;
-  auto* const elements = reinterpret_cast<std::byte*>(pairs.elements + std::size_t{slot} * count);
-  const Tables made =
-      make_tables(scan.shape, scan.product, scan.queries + std::size_t{pair.x} * scan.shape.dim,
-                  scan.centroids + std::size_t{list} * scan.shape.dim,
-                  [&](std::uint32_t s, const int(&w)[4], const int(&v)[4]) {
-                    put_elements(s, v, elements);
-                    std::uint32_t word = 0;
-                    for (unsigned b = 0; b < 4; ++b)
-                      word |= (static_cast<std::uint32_t>(w[b]) & 255u) << (8 * b);
-                    words[s] = word;
-                  });
-  if (threadIdx.x % kWarpLanes != 0) return;
-  pairs.tables[slot] = {made.a, made.norm, made.unit, made.fine, made.sum, made.signs, pair.x, 0};
-}
-
 // Four bits as four bytes, 0 or 1.
 __device__ std::uint32_t spread(std::uint32_t four) {
   return four * 0x00204081u & 0x01010101u;
@@ -119,8 +95,9 @@ __device__ void multiply_add(int (&c)[4], const std::uint32_t (&a)[4], std::uint
 #endif
 }
 
-// What a warp does of one list and up to kListQueries queries. A lane has the rows `line`, + 8 of either half of
-// a group, line = lane / 4, and of each eight queries two, 2 · (lane % 4) and the next.
+// What a warp does of one list and up to kListQueries queries. A lane has the rows `line`, + 8 of
+// either half of a group, line = lane / 4, and of each eight queries two, 2 · (lane % 4) and the
+// next.
 class Warp {
  public:
   __device__ Warp(const RabitqScan& scan, const BlockPlan& plan, std::byte* block,
@@ -149,7 +126,8 @@ class Warp {
         __syncwarp();
         const auto* group =
             reinterpret_cast<const std::uint8_t*>(own_ + plan_.groups + slot * group_.size);
-        // What is looked at closely is looked at in one place: the instructions of a group stay together.
+        // What is looked at closely is looked at in one place: the instructions of a group stay
+        // together.
         const bool last = position_ + kStep >= end_;
 #pragma unroll 1
         for (unsigned half = 0; half < 2; ++half) {
@@ -269,8 +247,8 @@ class Warp {
 #pragma unroll
         for (unsigned i = 0; i < 2; ++i) {
           if ((mask >> ((t * 2 + j) * 2 + i) & 1u) == 0) continue;
-          *next++ = Waiting::of(position_ + place + i * 8, sums[t][i * 2 + j],
-                                t * 8 + lane % 4 * 2 + j);
+          *next++ =
+              Waiting::of(position_ + place + i * 8, sums[t][i * 2 + j], t * 8 + lane % 4 * 2 + j);
         }
       }
     }
@@ -287,7 +265,7 @@ class Warp {
                 [waiting](std::uint32_t i) { return waiting[i].position; });
     const Waiting pair = waiting[min(lane, count - 1)];
     const SignedRow signs = signs_of(pair);
-    const RabitqPairTables& of = tables(pair.query());
+    const RabitqTables& of = tables(pair.query()).of;
     const std::uint32_t low = known_key(signs.low(scan_.shape, of.a, of.norm));
     const std::uint32_t ordinal = ordinal_of(scan_, *view_, pair.position);
     await_records();
@@ -299,7 +277,7 @@ class Warp {
   }
 
   __device__ SignedRow signs_of(const Waiting& pair) const {
-    const RabitqPairTables& of = tables(pair.query());
+    const RabitqTables& of = tables(pair.query()).of;
     return {view_->codes + std::size_t{pair.position / RabitqGroup::kRows} * group_.size,
             pair.position % RabitqGroup::kRows, signs_product(of.unit, 2 * pair.sum() - of.signs)};
   }
@@ -309,9 +287,8 @@ class Warp {
     const RabitqPairTables& of = tables(pair.query());
     const auto* elements = reinterpret_cast<const std::uint32_t*>(block_ + plan_.elements) +
                            pair.query() * plan_.element_stride;
-    const std::uint32_t score =
-        score_of_record(scan_.shape, {of.a, of.norm, of.unit, of.fine, of.sum, of.signs}, elements,
-                        signs, low, reinterpret_cast<const std::uint8_t*>(record));
+    const std::uint32_t score = score_of_record(scan_.shape, of.of, elements, signs, low,
+                                                reinterpret_cast<const std::uint8_t*>(record));
     const std::uint64_t key = make_key(score, ordinal);
     if (key > limit(pair.query())) return;
     const std::uint32_t slot = atomicAdd(&scan_.best.counts[of.query], 1u);
@@ -342,7 +319,7 @@ __device__ void load_queries(const RabitqScan& scan, const RabitqPairs& pairs,
   for (std::uint32_t i = threadIdx.x; i < kListQueries; i += kThreads) {
     tables[i] = i < count ? pairs.tables[first + i] : RabitqPairTables{};
     limits[i] = i < count ? scan.best.limits[tables[i].query] : 0;
-    screens[i] = screen_of(scan.shape, tables[i], limits[i]);
+    screens[i] = screen_of(scan.shape, tables[i].of, limits[i]);
   }
   const std::uint32_t words = pair_words(scan.shape.m);
   auto* const to_words = reinterpret_cast<std::uint32_t*>(block + plan.words);
@@ -355,16 +332,26 @@ __device__ void load_queries(const RabitqScan& scan, const RabitqPairs& pairs,
   }
 }
 
+// The list whose unit this is: the last that begins at it or before. Called by whole warps.
+__device__ std::uint32_t list_of_unit(const std::uint32_t* first_units, std::uint32_t lists,
+                                      std::uint32_t unit) {
+  std::uint32_t low = 0, high = lists;
+  while (high - low > 1) {
+    const std::uint32_t step = (high - low + kWarpLanes - 1) / kWarpLanes;
+    const std::uint32_t at = low + threadIdx.x % kWarpLanes * step;
+    const unsigned votes = __ballot_sync(kWholeWarp, at < high && first_units[at] <= unit);
+    low += (31 - __clz(votes)) * step;
+    high = min(high, low + step);
+  }
+  return low;
+}
+
 __global__ void __launch_bounds__(kThreads)
     lists_kernel(const __grid_constant__ RabitqScan scan, const RabitqPairs pairs) {
   extern __shared__ __align__(16) std::byte memory[];
   const std::uint32_t* first_units = pairs.order.first_units;
-  std::uint32_t low = 0, high = scan.shape.lists;
-  if (blockIdx.x >= first_units[high]) return;
-  while (high - low > 1) {
-    const std::uint32_t middle = (low + high) / 2;
-    (first_units[middle] <= blockIdx.x ? low : high) = middle;
-  }
+  if (blockIdx.x >= first_units[scan.shape.lists]) return;
+  const std::uint32_t low = list_of_unit(first_units, scan.shape.lists, blockIdx.x);
   const BlockPlan plan(scan.shape);
   const std::uint32_t first =
       pairs.order.first_pairs[low] + (blockIdx.x - first_units[low]) * kListQueries;
@@ -381,10 +368,7 @@ bool rabitq_lists_fit(const compute::IvfShape& shape, int capability, std::size_
 }
 
 void launch_rabitq_lists(const RabitqScan& scan, const RabitqPairs& pairs, cudaStream_t stream) {
-  launch_ivf_pairs({scan.lists, scan.count, scan.list_stride, pairs.first, scan.nprobe,
-                    scan.shape.lists, kListQueries, pairs.order},
-                   stream);
-  pair_tables_kernel<<<(pairs.most + kWarps - 1) / kWarps, kThreads, 0, stream>>>(scan, pairs);
+  launch_rabitq_pairs(scan, pairs, stream);
   const std::size_t bytes = BlockPlan(scan.shape).size;
   check(cudaFuncSetAttribute(lists_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                              static_cast<int>(bytes)),

@@ -1,8 +1,10 @@
 #include "sql/table_functions/query_array.h"
 
-#include <span>
+#include <atomic>
 #include <string>
+#include <string_view>
 
+#include "compute/parallel.h"
 #include "core/elements.h"
 #include "core/process/interruption.h"
 #include "sql/definition/sparse_values.h"
@@ -22,6 +24,17 @@ std::string expectation(const SearchTarget& target, ElementType type) {
   return "a BLOB of " + std::string(declared_name(column.element)) + "[" +
          std::to_string(column.dim) + "] vectors for " + target.place().text() + ", each of " +
          std::to_string(bytes_per_vector(type, column.dim)) + " bytes (" + type_name(type) + ")";
+}
+
+bool all_finite_of_many(ElementType type, std::string_view values) {
+  constexpr std::size_t kBytesPerThread = std::size_t{1} << 18;
+  std::atomic<bool> all{true};
+  compute::in_parallel(values.size(), kBytesPerThread, values.size() / kBytesPerThread,
+                       [&](std::size_t first, std::size_t last) {
+                         const auto* bytes = reinterpret_cast<const std::byte*>(values.data());
+                         if (!all_finite(type, {bytes + first, last - first})) all = false;
+                       });
+  return all;
 }
 
 // How one query of many is to be read. What it refuses names the query.
@@ -67,8 +80,7 @@ QueryArray read_query_array(const Call& call, int parameter, const SearchTarget&
   queries.count = cell.bytes.size() / width;
   queries.vectors = reinterpret_cast<const std::byte*>(cell.bytes.data());
   // All at once; one by one it is said which is to blame.
-  const std::span<const std::byte> all(queries.vectors, cell.bytes.size());
-  if (*type == element && all_finite(element, all)) return queries;
+  if (*type == element && all_finite_of_many(element, cell.bytes)) return queries;
   for (std::size_t i = 0; i < queries.count; ++i) {
     if (i % 1024 == 0) poll_interruption();
     const VectorInput query =

@@ -14,7 +14,8 @@
 #define WARPLITE_EXPORT extern "C" __attribute__((visibility("default")))
 
 WARPLITE_EXPORT const char* warplite_plugin_abi();
-WARPLITE_EXPORT int warplite_plugin_open(void* host, warplite::compute::PluginAdd* add, char* why,
+WARPLITE_EXPORT int warplite_plugin_open(void* host, warplite::compute::PluginAdd* add,
+                                         warplite::compute::RunOnWorkers workers, char* why,
                                          std::size_t why_size);
 
 namespace {
@@ -31,8 +32,8 @@ const char* warplite_plugin_abi() {
   return mode() == "stranger" ? "another release" : abi.c_str();
 }
 
-int warplite_plugin_open(void* host, warplite::compute::PluginAdd* add, char* why,
-                         std::size_t why_size) {
+int warplite_plugin_open(void* host, warplite::compute::PluginAdd* add,
+                         warplite::compute::RunOnWorkers, char* why, std::size_t why_size) {
   if (const char* delay = std::getenv("WARPLITE_FAKE_DELAY")) {
     std::this_thread::sleep_for(std::chrono::milliseconds(std::atoi(delay)));
   }

@@ -4,6 +4,7 @@
 
 #include "compute/devices/plugin.h"
 #include "cpu/runtime/targets.h"
+#include "cpu/runtime/thread_pool.h"
 
 namespace warplite::testing {
 namespace {
@@ -12,6 +13,7 @@ namespace {
 std::vector<compute::Device*> gpus() {
   std::vector<compute::Device*> found;
 #ifdef WARPLITE_CUDA_PLUGIN
+  compute::set_workers(cpu::run_on_pool);
   const std::string why =
       compute::open_plugin(WARPLITE_CUDA_PLUGIN, WARPLITE_VERSION,
                            [&](compute::Device* device) { found.push_back(device); });

@@ -103,10 +103,7 @@ inline Floats clustered(std::size_t rows, std::uint32_t dim, std::size_t cluster
 }
 
 inline void use_worker_threads() {
-  compute::set_workers([](unsigned n, const std::function<void(unsigned)>& body,
-                          const std::function<void()>& waiting) {
-    cpu::ThreadPool::instance().run(n, body, waiting);
-  });
+  compute::set_workers(cpu::run_on_pool);
   compute::set_host_kernels(cpu::host_kernels);
 }
 
