@@ -21,6 +21,6 @@ using RunOnWorkers = void (*)(unsigned n, const std::function<void(unsigned)>& b
                               const std::function<void()>& waiting);
 // Sets whose threads do the work; without any, all is done on the caller's.
 void set_workers(RunOnWorkers run);
-RunOnWorkers workers();
+RunOnWorkers workers();  // null: none were set
 
 }  // namespace warplite::compute

@@ -11,6 +11,7 @@
 
 #include "core/error.h"
 #include "core/process/interruption.h"
+#include "gpu/runtime/threads.h"
 
 namespace warplite::compute {
 namespace {
@@ -78,6 +79,27 @@ TEST_CASE("work in parallel ends when the thread that asked for it is interrupte
     }
   }
   poll_interruption();  // outside nobody asks
+}
+
+TEST_CASE("work of a plug-in is done once, tells what fails, and asks whoever wants it to end") {
+  for (const std::size_t useful : {1u, 3u, 100u}) {
+    std::vector<std::atomic<int>> done(1000);
+    gpu::in_parallel(done.size(), useful, [&](std::size_t i) { ++done[i]; });
+    for (const std::atomic<int>& times : done) CHECK(times == 1);
+    gpu::in_parallel(0, useful, [](std::size_t) { FAIL_CHECK("there is nothing to do"); });
+    const auto fail = [](std::size_t i) {
+      if (i == 700) throw std::runtime_error("failed");
+    };
+    CHECK_THROWS_AS(gpu::in_parallel(1000, useful, fail), std::runtime_error);
+    std::atomic<int> asked = 0;
+    const std::function<void()> poll = [&] {
+      if (++asked == 2) throw Error(ErrorKind::kInterrupted, "interrupted");
+    };
+    const auto wait = [](std::size_t) {
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    };
+    CHECK_THROWS_AS(gpu::in_parallel(1000, useful, wait, poll), Error);
+  }
 }
 
 TEST_CASE("the innermost says whether to end") {

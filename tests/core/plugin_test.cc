@@ -74,6 +74,13 @@ TEST_CASE("a plug-in brings devices, or the reason why not") {
   CHECK(names == std::vector<std::string>{"gpu:0", "gpu:1"});
   names.clear();
   CHECK(open("empty", names) == "the driver is asleep");
+  const RunOnWorkers before = workers();
+  set_workers([](unsigned, const std::function<void(unsigned)>& body,
+                 const std::function<void()>&) { body(0); });
+  CHECK(open("workers", names) == "it was lent workers");
+  set_workers(nullptr);
+  CHECK(open("workers", names) == "it was lent none");
+  set_workers(before);
   CHECK(open("silent", names) == path + " failed with code 7");
   CHECK(open("0", names) == path + " found no device");
   CHECK(open("stranger", names).starts_with(path + " was built for another warplite: it is "

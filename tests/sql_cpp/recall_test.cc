@@ -98,6 +98,22 @@ void check_new_rows(const SqlSession& session) {
   }
 }
 
+// What a filter that is watched shows of many queries is looked at by several threads, which is to
+// change nothing.
+void check_threads(const SqlSession& session) {
+  const auto found_by = [&](int threads) {
+    session.must_run("SELECT warp_config('threads', " + std::to_string(threads) + ")");
+    return session.must_run(
+        "SELECT query_id, rowid, distance FROM warp_knn_join('t', 'g', "
+        "'SELECT a.id * 1000 + b.id, a.e FROM q a, q b LIMIT 400', 10, "
+        "'{\"recall\": 0.95, \"filter\": \"c < 200\"}') ORDER BY query_id, distance, rowid");
+  };
+  const auto alone = found_by(1);
+  CHECK(alone.size() == 4000);
+  CHECK(found_by(3) == alone);
+  session.must_run("SELECT warp_config('threads', 0)");
+}
+
 // Queries that share lists find what each finds alone, at the same distances.
 void check_batches(const SqlSession& session) {
   session.must_run("SELECT warp_config('threads', 1)");
@@ -131,6 +147,7 @@ TEST_CASE("recall: descriptors of other images") {
   check_promise(session);
   check_places(session);
   check_batches(session);
+  check_threads(session);
   // Less is looked at than with more asked for; and not at most of it.
   session.must_run("SELECT count(*) FROM q JOIN t ON t.e MATCH q.e AND t.k = 10 WHERE q.id = 1");
   const double nprobe = number(session, "SELECT nprobe FROM warp_explain()");
