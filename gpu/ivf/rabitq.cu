@@ -31,7 +31,7 @@ struct WarpPlan {
       : record(shape),
         elements(shape.m * 16),
         queue(elements + (shape.m + 7) / 8 * 32),
-        groups(queue + kQueue * 12),
+        groups(queue + kQueue * 8),
         ahead(RabitqGroup(shape.m).size * kAhead <= kAheadBytes ? kAhead : 1),
         records(groups + ahead * RabitqGroup(shape.m).size),
         size(records + record.bytes) {}
@@ -56,8 +56,8 @@ std::size_t shared_bytes(const compute::IvfShape& shape, std::uint32_t wanted, b
 
 // A row that the signs do not rule out.
 struct Survivor {
-  std::uint32_t position, low;  // key of `low`
-  std::uint32_t sum;            // of entries
+  std::uint32_t position;
+  std::uint32_t sum;  // of entries
 };
 
 // The best of a slice. In shared memory, but for the keys' place.
@@ -259,7 +259,7 @@ class Warp {
     const unsigned votes = __ballot_sync(kWholeWarp, within);
     if (votes != 0) {
       const unsigned lane = threadIdx.x % kWarpLanes;
-      if (within) queue()[pending_ + __popc(votes & ((1u << lane) - 1))] = {position, low, sum};
+      if (within) queue()[pending_ + __popc(votes & ((1u << lane) - 1))] = {position, sum};
       pending_ += __popc(votes);
       __syncwarp();
     }
@@ -276,16 +276,15 @@ class Warp {
   // At the last `count` of the queue.
   __device__ void look_at(std::uint32_t count) {
     const unsigned lane = threadIdx.x % kWarpLanes;
-    const Survivor* rows = queue() + pending_ - count;
+    const Survivor row = queue()[pending_ - count + min(lane, count - 1)];
     std::byte* const records = memory_ + plan_.records;
-    ask_records(plan_.record, view_->records, count, records,
-                [rows](std::uint32_t i) { return rows[i].position; });
+    ask_records(plan_.record, view_->records, count, row.position, records);
     const std::uint32_t ordinal =
-        lane < count ? ordinal_of(scan_, *view_, rows[lane].position) : compute::kNoOrdinal;
+        lane < count ? ordinal_of(scan_, *view_, row.position) : compute::kNoOrdinal;
     await_records();
     std::uint64_t key = kNoKey;
     if (ordinal != compute::kNoOrdinal) {
-      key = make_key(score_of(rows[lane], records + lane * plan_.record.stride), ordinal);
+      key = make_key(score_of(row, records + lane * plan_.record.stride), ordinal);
     }
     pending_ -= count;
     __syncwarp();
@@ -299,13 +298,15 @@ class Warp {
     if (within) keys_[first + __popc(votes & ((1u << lane) - 1))] = key;
   }
 
-  __device__ std::uint32_t score_of(const Survivor& row, const std::byte* record) const {
+  __device__ std::uint32_t score_of(const Survivor& row, const std::byte* at) const {
+    const auto* record = reinterpret_cast<const std::uint8_t*>(at);
     const SignedRow signs =
         row_of(view_->codes + std::size_t{row.position / RabitqGroup::kRows} * group_.size,
                row.position % RabitqGroup::kRows, row.sum);
-    return score_of_record(scan_.shape, tables_,
-                           reinterpret_cast<const std::uint32_t*>(memory_ + plan_.elements), signs,
-                           row.low, reinterpret_cast<const std::uint8_t*>(record));
+    const CodeSums sums =
+        code_sums<false>(scan_.shape, signs.group, signs.place, record, nullptr,
+                         reinterpret_cast<const std::uint32_t*>(memory_ + plan_.elements));
+    return score_of_codes(scan_.shape, tables_, signs, record, sums.codes);
   }
 
   const RabitqScan& scan_;
@@ -381,12 +382,13 @@ __device__ void search_slice(const RabitqScan& scan, Kept& kept, std::byte* memo
   for (std::uint32_t i = threadIdx.x; i < kept.count; i += kThreads) out[i] = keys[i];
 }
 
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, 4)
     rabitq_kernel(const __grid_constant__ RabitqScan scan, unsigned warps) {
   extern __shared__ __align__(16) std::byte memory[];
   __shared__ Kept kept;
   const std::uint32_t queries = scan.lost == nullptr ? scan.count : scan.lost[0];
   for (std::uint32_t i = blockIdx.x; i < queries * scan.slices; i += gridDim.x) {
+    if (__syncthreads_or(is_stopped(scan))) return;
     const std::uint32_t query = i / scan.slices;
     search_slice(scan, kept, memory, scan.lost == nullptr ? query : scan.lost[1 + query],
                  i % scan.slices, warps);

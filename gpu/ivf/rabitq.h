@@ -51,6 +51,7 @@ struct RabitqScan {
   bool by_runs;
   std::uint32_t parts;
   const std::uint32_t* lost;  // null: all queries; else those of launch_find_lost()
+  const std::uint32_t* stop;  // a number: once it is not 0, nothing more is begun
   RabitqBest best;
 };
 
@@ -71,27 +72,15 @@ struct RabitqTables {
   float a, norm, unit, fine;
   std::int32_t sum, signs;  // Σ v, Σ w
 };
-struct RabitqPairTables {
-  RabitqTables of;
-  std::uint32_t query, reserved;
-};
-struct RabitqPairs {
-  IvfPairs order;            // units of kListQueries
-  std::uint32_t most;        // pairs that there can be
-  std::uint32_t first;       // of a query's lists; scan.nprobe is their end
-  RabitqPairTables* tables;  // [most]
-  std::uint32_t* words;      // w, as bytes: [most][pair_words()]
-  std::uint32_t* elements;   // v: the same, as element_of() has them
-};
+// Words of four bytes that w and v take, each.
 constexpr std::uint32_t pair_words(std::uint32_t m) {
   return (m + 7) / 8 * 8;
 }
-// Orders the pairs by list, and makes their tables.
-void launch_rabitq_pairs(const RabitqScan& scan, const RabitqPairs& pairs, cudaStream_t stream);
-
 // `capability`: as Gpu::capability() has it.
 bool rabitq_lists_fit(const compute::IvfShape& shape, int capability, std::size_t shared_memory);
-void launch_rabitq_lists(const RabitqScan& scan, const RabitqPairs& pairs, cudaStream_t stream);
+// Of each query's lists those from `first` on, before scan.nprobe. `pairs`: room for all of them.
+void launch_rabitq_lists(const RabitqScan& scan, std::uint32_t first, const IvfPairs& pairs,
+                         cudaStream_t stream);
 
 // The queries of which more was found than there was room for: their number, then theirs; nothing
 // is found of them.

@@ -38,34 +38,44 @@ __device__ inline int rounded(float x, float scale) {
   return __float2int_rz(__fadd_rn(scaled, copysignf(0.5f, scaled)));
 }
 
-// Σ16 of sixteen lanes' sums, for each half of the warp.
-__device__ inline float total(float sum) {
-  for (unsigned half = 8; half != 0; half /= 2) {
-    sum = __fadd_rn(sum, __shfl_down_sync(kWholeWarp, sum, half, 16));
+// Σ16 of the sums of sixteen lanes, or of eight that have two each, for the lanes' first.
+template <unsigned kLanes>
+__device__ float total(const float (&sums)[16 / kLanes]) {
+  float sum = sums[0];
+  if constexpr (kLanes == 8) sum = __fadd_rn(sum, sums[1]);
+  for (unsigned half = kLanes == 8 ? 4 : 8; half != 0; half /= 2) {
+    sum = __fadd_rn(sum, __shfl_down_sync(kWholeWarp, sum, half, kLanes));
   }
   return sum;
 }
 
-// What some lanes that follow each other, 16 or a whole warp, make of a query and a list. Halves of
-// a warp that work together add up the same sums.
+// What lanes that follow each other, 8 or a whole warp, make of a query and a list. Halves of a
+// warp that work together add up the same sums.
 template <unsigned kLanes>
 __device__ RabitqTables subtract(std::uint32_t dim, bool product, const float* y,
                                  const float* centroid, float& top) {
-  float squares = 0, products = 0, greatest = 0;
+  constexpr unsigned kOwn = kLanes < 16 ? kLanes : 16, kSums = 16 / kOwn;
+  float squares[kSums] = {}, products[kSums] = {}, greatest = 0;
 #pragma unroll 4
-  for (std::uint32_t i = threadIdx.x % 16; i < dim; i += 16) {
-    const float own = y[i], other = centroid[i], x = __fsub_rn(own, other);
-    squares = __fadd_rn(squares, __fmul_rn(x, x));
-    if (product) products = __fadd_rn(products, __fmul_rn(own, other));
-    greatest = fmaxf(greatest, fabsf(x));
+  for (std::uint32_t base = threadIdx.x % kOwn; base < dim; base += 16) {
+#pragma unroll
+    for (unsigned j = 0; j < kSums; ++j) {
+      const std::uint32_t i = base + j * kOwn;
+      if (i >= dim) break;
+      const float own = y[i], other = centroid[i], x = __fsub_rn(own, other);
+      squares[j] = __fadd_rn(squares[j], __fmul_rn(x, x));
+      if (product) products[j] = __fadd_rn(products[j], __fmul_rn(own, other));
+      greatest = fmaxf(greatest, fabsf(x));
+    }
   }
-  squares = __shfl_sync(kWholeWarp, total(squares), 0, kLanes);
-  if (product) products = __shfl_sync(kWholeWarp, total(products), 0, kLanes);
-  for (unsigned step = 8; step != 0; step /= 2) {
+  const float norm = __shfl_sync(kWholeWarp, total<kOwn>(squares), 0, kLanes);
+  float a = norm;
+  if (product) a = __fsub_rn(0.0f, __shfl_sync(kWholeWarp, total<kOwn>(products), 0, kLanes));
+  for (unsigned step = kOwn / 2; step != 0; step /= 2) {
     greatest = fmaxf(greatest, __shfl_xor_sync(kWholeWarp, greatest, step));
   }
   top = greatest;
-  return {product ? __fsub_rn(0.0f, products) : squares, __fsqrt_rn(squares), 0, 0, 0, 0};
+  return {a, __fsqrt_rn(norm), 0, 0, 0, 0};
 }
 
 // Which element is a byte of a word of v: eight words take the elements of a word of a plane, each
@@ -119,41 +129,32 @@ __device__ inline float signs_product(float unit, int sum) {
   return __fmul_rn(unit, __int2float_rn(sum));
 }
 
-// Adds the bits of 32 elements times v.
-__device__ inline int add_bits(std::uint32_t word, const std::uint32_t* elements, int sum) {
+// Four bits as four bytes, 0 or 1.
+__device__ inline std::uint32_t spread(std::uint32_t four) {
+  return four * 0x00204081u & 0x01010101u;
+}
+
+// Four bytes of a plane, which lies on four bytes when `aligned`.
+__device__ inline std::uint32_t plane_word(const std::uint8_t* from, bool aligned) {
+  return aligned ? *reinterpret_cast<const std::uint32_t*>(from)
+                 : from[0] | from[1] << 8 | from[2] << 16 | std::uint32_t{from[3]} << 24;
+}
+
+// Adds numbers of `planes` bits, four at most, times v, for 32 elements: word(p) has the bits of a
+// plane, the highest first.
+template <typename Word>
+__device__ int add_numbers(std::uint32_t planes, const Word& word, const std::uint32_t* elements,
+                           int sum) {
+  std::uint32_t numbers[4] = {};  // of every fourth bit, a digit each
+  for (std::uint32_t p = 0; p < planes; ++p) {
+    const std::uint32_t bits = word(p);
 #pragma unroll
-  for (unsigned k = 0; k < 8; ++k) {
-    sum = add_products(word >> k & 0x01010101u, elements[k], sum);
+    for (unsigned k = 0; k < 4; ++k) numbers[k] = 2 * numbers[k] + (bits >> k & 0x11111111u);
   }
-  return sum;
-}
-
-// Σ of one plane's bits times v. `plane` lies on four bytes when `aligned`.
-__device__ inline int plane_product(const std::uint8_t* plane, bool aligned, std::uint32_t m,
-                                    const std::uint32_t* elements) {
-  int sum = 0;
-  for (std::uint32_t s = 0; s < m; s += 8) {
-    const std::uint8_t* from = plane + s / 2;
-    const std::uint32_t word =
-        aligned ? *reinterpret_cast<const std::uint32_t*>(from)
-                : from[0] | from[1] << 8 | from[2] << 16 | std::uint32_t{from[3]} << 24;
-    sum = add_bits(word, elements + s, sum);
-  }
-  return sum;
-}
-
-// The same of the signs of a row.
-__device__ inline int signs_of_row(const std::uint8_t* group, std::uint32_t place, std::uint32_t m,
-                                   const std::uint32_t* elements) {
-  const std::uint8_t* codes = group + place % 16;
-  const unsigned shift = place / 16 * 4;
-  int sum = 0;
-  for (std::uint32_t s = 0; s < m; s += 8) {
-    std::uint32_t word = 0;
-    for (std::uint32_t n = 0; n < 8 && s + n < m; ++n) {
-      word |= (codes[(s + n) * 16] >> shift & 15u) << (4 * n);
-    }
-    sum = add_bits(word, elements + s, sum);
+#pragma unroll
+  for (unsigned k = 0; k < 4; ++k) {
+    sum = add_products(numbers[k] & 0x0f0f0f0fu, elements[k], sum);
+    sum = add_products(numbers[k] >> 4 & 0x0f0f0f0fu, elements[k + 4], sum);
   }
   return sum;
 }
@@ -175,33 +176,60 @@ struct SignedRow {
   }
 };
 
-// Σ of the codes' products, from which ū·x follows. `elements`: v.
-__device__ inline float fine_product(const compute::IvfShape& shape, const RabitqTables& tables,
-                                     const std::uint32_t* elements, const SignedRow& row,
-                                     const std::uint8_t* record) {
+// Sums of a row's bits times a query's numbers.
+struct CodeSums {
+  int signs;  // Σ of the signs' bits times w
+  int codes;  // Σ of what ū·x follows from, times v
+};
+
+// `w`: null where the signs' sum is known.
+template <bool kSigns>
+__device__ CodeSums code_sums(const compute::IvfShape& shape, const std::uint8_t* group,
+                              std::uint32_t place, const std::uint8_t* record,
+                              const std::uint32_t* w, const std::uint32_t* v) {
   const std::uint32_t bytes = compute::plane_bytes(shape.dim), others = shape.planes - 1;
-  const bool with_signs = shape.planes >= compute::kSignsAsElements;
-  int dot = with_signs ? signs_of_row(row.group, row.place, shape.m, elements) : 0;
-  for (std::uint32_t p = 0; p < others; ++p) {
-    dot = 2 * dot + plane_product(record + RabitqRecord::kPlanes + p * bytes, bytes % 4 == 0,
-                                  shape.m, elements);
+  const std::uint32_t with_signs = shape.planes >= compute::kSignsAsElements ? 1 : 0;
+  const std::uint32_t planes = others + with_signs, high = planes > 4 ? planes - 4 : 0;
+  const unsigned shift = place / 16 * 4;
+  int signs_sum = 0, upper = 0, lower = 0;
+  for (std::uint32_t s = 0; s < shape.m; s += 8) {
+    std::uint32_t signs = 0;
+    if (kSigns || with_signs != 0) {
+#pragma unroll
+      for (unsigned n = 0; n < 8; ++n) {
+        if (s + n >= shape.m) break;
+        const std::uint32_t bits = group[(s + n) * 16 + place % 16] >> shift & 15u;
+        if (kSigns) signs_sum = add_products(spread(bits), w[s + n], signs_sum);
+        signs |= bits << (4 * n);
+      }
+    }
+    const std::uint8_t* from = record + RabitqRecord::kPlanes + s / 2;
+    const auto word = [&](std::uint32_t p) {
+      return p < with_signs ? signs : plane_word(from + (p - with_signs) * bytes, bytes % 4 == 0);
+    };
+    if (high != 0) upper = add_numbers(high, word, v + s, upper);
+    lower = add_numbers(
+        planes - high, [&](std::uint32_t p) { return word(high + p); }, v + s, lower);
   }
-  const long long levels = (1ll << (with_signs ? shape.planes : others)) - 1;
-  const float fine = __fmul_rn(tables.fine, __ll2float_rn(2ll * dot - levels * tables.sum));
-  if (with_signs) return fine;
-  const float weight = static_cast<float>(1u << others) / 2;
-  return __fadd_rn(__fmul_rn(weight, row.product), fine);
+  return {signs_sum, 16 * upper + lower};
 }
 
-// The key of a row's score, `low` being the one that its signs have.
-__device__ inline std::uint32_t score_of_record(const compute::IvfShape& shape,
-                                                const RabitqTables& tables,
-                                                const std::uint32_t* elements, const SignedRow& row,
-                                                std::uint32_t low, const std::uint8_t* record) {
+// The key of a row's score, from its sums.
+__device__ inline std::uint32_t score_of_codes(const compute::IvfShape& shape,
+                                               const RabitqTables& tables, const SignedRow& row,
+                                               const std::uint8_t* record, int codes) {
+  const std::uint32_t low = known_key(row.low(shape, tables.a, tables.norm));
   if (shape.planes == 1) return low;
+  const std::uint32_t others = shape.planes - 1;
+  const bool with_signs = shape.planes >= compute::kSignsAsElements;
+  const long long levels = (1ll << (with_signs ? shape.planes : others)) - 1;
+  float product = __fmul_rn(tables.fine, __ll2float_rn(2ll * codes - levels * tables.sum));
+  if (!with_signs) {
+    const float weight = static_cast<float>(1u << others) / 2;
+    product = __fadd_rn(__fmul_rn(weight, row.product), product);
+  }
   const float factor = *reinterpret_cast<const float*>(record + RabitqRecord::kFine);
   const float bias = *reinterpret_cast<const float*>(record + RabitqRecord::kBias);
-  const float product = fine_product(shape, tables, elements, row, record);
   return max(low, known_key(__fadd_rn(__fadd_rn(tables.a, bias), __fmul_rn(factor, product))));
 }
 
@@ -221,18 +249,24 @@ struct RecordPlan {
   }
 };
 
-// Asks for `count` records; the lanes take the words of one row after the other.
-template <typename PositionOf>
-__device__ void ask_records(const RecordPlan& plan, const std::uint8_t* records,
-                            std::uint32_t count, std::byte* to, const PositionOf& position_of) {
+// Asks for `count` records, eight lanes for one. `position`: of the lane's own.
+__device__ inline void ask_records(const RecordPlan& plan, const std::uint8_t* records,
+                                   std::uint32_t count, std::uint32_t position, std::byte* to) {
+  constexpr unsigned kLanes = 8, kRows = kWarpLanes / kLanes;
   const std::uint32_t words = plan.size / 4;
   if (words == 0) return;
-  std::uint32_t row = 0, word = threadIdx.x % kWarpLanes;
-  for (;; word += kWarpLanes) {
-    for (; word >= words; word -= words) ++row;
-    if (row >= count) break;
-    __pipeline_memcpy_async(to + row * plan.stride + word * 4,
-                            records + std::size_t{position_of(row)} * plan.size + word * 4, 4);
+  const unsigned own = threadIdx.x % kWarpLanes / kLanes;
+  for (std::uint32_t word = threadIdx.x % kLanes; word - threadIdx.x % kLanes < words;
+       word += 2 * kLanes) {
+    const bool one = word < words, two = word + kLanes < words;
+#pragma unroll 2
+    for (std::uint32_t row = own; row - own < count; row += kRows) {
+      const std::uint8_t* from =
+          records + std::size_t{__shfl_sync(kWholeWarp, position, row)} * plan.size + word * 4;
+      std::byte* const at = to + row * plan.stride + word * 4;
+      if (one && row < count) __pipeline_memcpy_async(at, from, 4);
+      if (two && row < count) __pipeline_memcpy_async(at + 4 * kLanes, from + 4 * kLanes, 4);
+    }
   }
   __pipeline_commit();
 }
@@ -248,6 +282,10 @@ __device__ inline void fetch_group(const std::uint8_t* from, std::uint32_t size,
   for (std::uint32_t i = threadIdx.x % kWarpLanes * 16; i < size; i += kWarpLanes * 16) {
     __pipeline_memcpy_async(to + i, from + i, 16);
   }
+}
+
+__device__ inline bool is_stopped(const RabitqScan& scan) {
+  return *static_cast<const volatile std::uint32_t*>(scan.stop) != 0;
 }
 
 // The row's ordinal among all, or kNoOrdinal where it does not count.

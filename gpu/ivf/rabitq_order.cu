@@ -18,13 +18,13 @@ __global__ void __launch_bounds__(kThreads)
   const std::uint32_t list = (blockIdx.x * kThreads + threadIdx.x) / 16;
   const float* y = scan.queries + std::size_t{query} * dim;
   const float* centroid = scan.centroids + std::size_t{min(list, lists - 1)} * dim;
-  float sum = 0;
+  float sums[1] = {};
 #pragma unroll 4
   for (std::uint32_t i = threadIdx.x % 16; i < dim; i += 16) {
     const float x = __fsub_rn(y[i], centroid[i]);
-    sum = __fadd_rn(sum, scan.product ? __fmul_rn(y[i], centroid[i]) : __fmul_rn(x, x));
+    sums[0] = __fadd_rn(sums[0], scan.product ? __fmul_rn(y[i], centroid[i]) : __fmul_rn(x, x));
   }
-  sum = total(sum);
+  const float sum = total<16>(sums);
   if (threadIdx.x % 16 != 0 || list >= lists) return;
   scan.best.keys[std::size_t{query} * scan.best.stride + list] =
       make_key(known_key(scan.product ? __fsub_rn(0.0f, sum) : sum), list);

@@ -8,6 +8,7 @@
 #include "gpu/runtime/candidates.h"
 #include "gpu/runtime/cuda_buffer.h"
 #include "gpu/runtime/groups.h"
+#include "gpu/runtime/stop.h"
 #include "gpu/runtime/threads.h"
 
 namespace warplite::gpu {
@@ -16,8 +17,6 @@ namespace {
 constexpr std::size_t kMostMemory = std::size_t{2} << 30, kMemoryPart = 32;
 constexpr std::size_t kMostGroup = 16384;  // queries
 constexpr std::size_t kCopiedByThread = std::size_t{1} << 19;
-// Rows whose signs are looked at before an interrupt is seen: some twenty milliseconds of an H200.
-constexpr double kRowsAtOnce = 4e9;
 // Queries that share a list, on average, so that tensor cores are worth the tables.
 constexpr std::size_t kLeastSharing = 8;
 // Lists that are searched query by query first, at least; they cost a few times as much as by
@@ -103,6 +102,7 @@ struct RabitqSearch::Pieces {
   Slot<IvfRunView> runs{plan, work.runs.size() + 1};  // the last: of lists
   Slot<std::uint64_t> limits{plan, kSearches* count};
   Slot<std::uint32_t> counts{plan, kSearches* count};
+  Slot<std::uint32_t> stop{plan, 1};
   Plan sent = plan;
   Slot<std::uint64_t> keys{
       plan, count* std::max({lists_level.keys(), rows_level.keys(), lists_without_order()})};
@@ -117,9 +117,6 @@ struct RabitqSearch::Pieces {
   Slot<std::uint32_t> first_pairs{plan, pair_lists};
   Slot<std::uint32_t> first_units{plan, pair_lists};
   Slot<uint2> pairs{plan, most_pairs};
-  Slot<RabitqPairTables> tables{plan, most_pairs};
-  Slot<std::uint32_t> words{plan, most_pairs* pair_words(shape.m)};
-  Slot<std::uint32_t> elements{plan, most_pairs* pair_words(shape.m)};
   Slot<std::uint32_t> lost{plan, count + 1};
 
   // Keys of a query where all of something are compared, to put it in order.
@@ -127,13 +124,8 @@ struct RabitqSearch::Pieces {
     if (shape.groups == 0) return shape.lists;
     return lists_level.first == 0 ? 0 : shape.groups;
   }
-  RabitqPairs pairs_of(const Arena& arena, std::uint32_t first, std::size_t most) const {
-    return {{arena[pair_counts], arena[first_pairs], arena[first_units], arena[pairs]},
-            static_cast<std::uint32_t>(most),
-            first,
-            arena[tables],
-            arena[words],
-            arena[elements]};
+  IvfPairs pairs_of(const Arena& arena) const {
+    return {arena[pair_counts], arena[first_pairs], arena[first_units], arena[pairs]};
   }
   RabitqBest best(const Arena& arena, Search search, std::size_t stride) const {
     const std::size_t at = static_cast<std::size_t>(search) * count;
@@ -172,19 +164,15 @@ double RabitqSearch::rows_of_lists() const {
 }
 
 std::size_t RabitqSearch::queries_at_once() const {
-  const double rows = std::max(1.0, rows_of_lists());
   const std::size_t lists = std::max<std::size_t>(
       shape_.groups == 0 ? shape_.lists : 0, keys_of_lists(std::max(work_.nprobe, nominated_)));
-  const std::size_t pair =
-      sizeof(RabitqPairTables) + sizeof(uint2) + 2 * sizeof(std::uint32_t) * pair_words(shape_.m);
-  const std::size_t bytes = lists * (sizeof(std::uint64_t) + sizeof(std::uint32_t)) +
-                            std::max(shape_.groups, work_.nprobe) * pair +
-                            work_.queries.dim * std::size_t{16} +
-                            kMostNominated * (sizeof(std::uint32_t) + sizeof(Candidate));
+  const std::size_t bytes =
+      lists * sizeof(std::uint64_t) + work_.nprobe * sizeof(std::uint32_t) +
+      std::max(shape_.groups, work_.nprobe) * (sizeof(uint2) + sizeof(std::uint32_t)) +
+      work_.queries.dim * std::size_t{16} + kMostNominated * sizeof(std::uint32_t) +
+      nominated_ * sizeof(Candidate);
   const std::size_t memory = std::min(kMostMemory, gpu_.memory_total() / kMemoryPart);
-  return static_cast<std::size_t>(
-      std::clamp(std::min(kRowsAtOnce / rows, static_cast<double>(memory / bytes)), 1.0,
-                 static_cast<double>(kMostGroup)));
+  return std::clamp<std::size_t>(memory / bytes, 1, kMostGroup);
 }
 
 void RabitqSearch::nearest(compute::HitTable& best) {
@@ -228,6 +216,7 @@ void RabitqSearch::send(std::size_t first, const Pieces& at, const Arena& arena)
   });
   std::ranges::fill(host[at.limits], ~std::uint64_t{0});
   std::ranges::fill(host[at.counts], 0u);
+  host[at.stop].front() = 0;
   std::uint32_t ordinals = 0;
   std::size_t r = 0;
   for (const compute::IvfRun& run : work_.runs) {
@@ -247,6 +236,7 @@ RabitqScan RabitqSearch::scan_of(const Pieces& at, const Arena& arena) const {
   scan.queries = arena[at.model];
   scan.count = static_cast<std::uint32_t>(at.count);
   scan.centroids = CudaBuffer::of(work_.model.centroids).at<float>(0);
+  scan.stop = arena[at.stop];
   return scan;
 }
 
@@ -272,8 +262,7 @@ void RabitqSearch::search_lists(RabitqScan scan, const Level& level, const Piece
   launch_rabitq(scan, gpu_.shared_memory(), lane_.stream());
   const auto search_from = [&](std::uint32_t first, std::uint32_t end) {
     scan.nprobe = end;
-    const std::size_t pairs = scan.count * std::size_t{end - first};
-    launch_rabitq_lists(scan, at.pairs_of(arena, first, pairs), lane_.stream());
+    launch_rabitq_lists(scan, first, at.pairs_of(arena), lane_.stream());
   };
   std::uint32_t first = level.first;
   if (nprobe >= kLeastInStages) {
@@ -335,6 +324,7 @@ void RabitqSearch::finish(const Pieces& at, const Arena& arena, std::size_t firs
   Plan plan;
   const Slot<Candidate> candidates(plan, at.count * nominated_);
   const Slot<std::uint32_t> found(plan, at.count);
+  const Slot<std::uint32_t> one(plan, 1);
   const Arena incoming = lane_.incoming(plan);
   IvfSearchView found_rows{};
   found_rows.shape = shape_;
@@ -366,7 +356,8 @@ void RabitqSearch::finish(const Pieces& at, const Arena& arena, std::size_t firs
   } else {
     launch_ivf_emit(found_rows, incoming[candidates], incoming[found], lane_.stream());
   }
-  lane_.wait(work_.cancellation);
+  Stop stop(work_.cancellation, arena[at.stop], incoming[one]);
+  lane_.wait(&stop);
   std::vector<std::uint32_t> lost;  // none: there is room for all
   take_candidates(rows_, {incoming[candidates], incoming[found], at.count, nominated_}, first, best,
                   lost);
