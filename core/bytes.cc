@@ -10,8 +10,10 @@
 namespace warplite {
 namespace {
 
-constexpr std::size_t kLarge = std::size_t{1} << 20;  // smaller blocks come from the heap
+constexpr std::size_t kLarge = std::size_t{512} << 10;  // smaller blocks come from the heap
 constexpr std::size_t kSlab = std::size_t{64} << 20;
+// Where a slab's last block ends. A huge page would be there as a whole for what that has of it.
+constexpr std::size_t kTail = 2 * os::kHugePage;
 constexpr std::align_val_t kAlignment{64};
 
 std::size_t round_up(std::size_t size, std::size_t unit) {
@@ -30,7 +32,7 @@ class Slabs {
       }
     }
     const std::size_t room = size > kSlab ? round_up(size, os::kHugePage) : kSlab;
-    std::byte* begin = os::map_huge_pages(room);
+    std::byte* begin = os::map_huge_pages(room, kTail);
     if (begin == nullptr) return nullptr;
     try {
       Slab& slab = slabs_[begin];

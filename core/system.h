@@ -16,9 +16,9 @@ namespace warplite::os {
 // Sizes are multiples of this, which every system's pages divide.
 inline constexpr std::size_t kPage = std::size_t{64} << 10;
 std::byte* map_pages(std::size_t size);  // null: there is no room
-// On huge pages and one's boundary, where the system has them.
+// On huge pages and one's boundary, where the system has them, but for the last `small` bytes.
 inline constexpr std::size_t kHugePage = std::size_t{2} << 20;
-std::byte* map_huge_pages(std::size_t size);
+std::byte* map_huge_pages(std::size_t size, std::size_t small);
 // REQUIRES: this is all that one call mapped.
 void unmap(std::byte* memory, std::size_t size) noexcept;
 // The pages stay and may be written again; what they hold is lost.

@@ -50,14 +50,16 @@ std::byte* map_pages(std::size_t size) {
   return memory == MAP_FAILED ? nullptr : static_cast<std::byte*>(memory);
 }
 
-std::byte* map_huge_pages(std::size_t size) {
+std::byte* map_huge_pages(std::size_t size, std::size_t small) {
   std::byte* begin = map_pages(size + kHugePage);
   if (begin == nullptr) return nullptr;
   const std::size_t before = -reinterpret_cast<std::size_t>(begin) % kHugePage;
   if (before != 0) munmap(begin, before);
   if (before != kHugePage) munmap(begin + before + size, kHugePage - before);
 #if defined(MADV_HUGEPAGE)
-  madvise(begin + before, size, MADV_HUGEPAGE);
+  madvise(begin + before, size - small, MADV_HUGEPAGE);
+  // Where the system makes huge pages unasked, it is not to here.
+  if (small != 0) madvise(begin + before + size - small, small, MADV_NOHUGEPAGE);
 #endif
   return begin + before;
 }

@@ -52,7 +52,7 @@ std::byte* map_pages(std::size_t size) {
 }
 
 // Large pages need a privilege there.
-std::byte* map_huge_pages(std::size_t size) {
+std::byte* map_huge_pages(std::size_t size, std::size_t) {
   return map_pages(size);
 }
 
