@@ -1,5 +1,7 @@
 #include "core/bytes.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <iterator>
 #include <map>
 #include <mutex>
@@ -14,7 +16,8 @@ constexpr std::size_t kLarge = std::size_t{512} << 10;  // smaller blocks come f
 constexpr std::size_t kSlab = std::size_t{64} << 20;
 // Where a slab's last block ends. A huge page would be there as a whole for what that has of it.
 constexpr std::size_t kTail = 2 * os::kHugePage;
-constexpr std::align_val_t kAlignment{64};
+constexpr std::size_t kUnit = 64;  // in which slabs are shared out
+constexpr std::align_val_t kAlignment{kUnit};
 
 std::size_t round_up(std::size_t size, std::size_t unit) {
   return (size + unit - 1) / unit * unit;
@@ -52,13 +55,17 @@ class Slabs {
     slab.used -= size;
     if (reusers_ == 0) {
       if (slab.used == 0) return unmap(at);
-      os::discard(memory, size);
     }
     try {
-      insert(slab, memory, size);
+      const auto [begin, room] = *insert(slab, memory, size);
+      if (reusers_ != 0) return;
+      // With what is free beside it: neighbours that are freed one by one share a page.
+      std::byte* const first = std::max(begin, memory - os::kPage);
+      std::byte* const end = std::min(begin + room, memory + size + os::kPage);
+      discard(first, static_cast<std::size_t>(end - first));
     } catch (const std::bad_alloc&) {
-      // The range is not used again; its pages are the system's, and the slab goes with its last
-      // block.
+      // The range is not used again; the slab goes with its last block.
+      if (reusers_ == 0) discard(memory, size);
     }
   }
 
@@ -72,7 +79,7 @@ class Slabs {
     for (auto at = slabs_.begin(); at != slabs_.end();) {
       const auto slab = at++;
       for (const auto& [begin, size] : slab->second.free) {
-        if (slab->second.used != 0) os::discard(begin, size);
+        if (slab->second.used != 0) discard(begin, size);
       }
       if (slab->second.used == 0) unmap(slab);
     }
@@ -94,17 +101,27 @@ class Slabs {
     return begin;
   }
 
-  static void insert(Slab& slab, std::byte* begin, std::size_t size) {
+  // Gives back the pages that lie in this range as a whole.
+  static void discard(std::byte* begin, std::size_t size) noexcept {
+    const auto address = reinterpret_cast<std::uintptr_t>(begin);
+    const std::size_t before = round_up(address, os::kPage) - address;
+    if (size < before + os::kPage) return;
+    os::discard(begin + before, (size - before) / os::kPage * os::kPage);
+  }
+
+  // Returns the free range that it is now in.
+  static Ranges::iterator insert(Slab& slab, std::byte* begin, std::size_t size) {
     auto [at, added] = slab.free.emplace(begin, size);
     if (const auto next = std::next(at); next != slab.free.end() && begin + size == next->first) {
       at->second += next->second;
       slab.free.erase(next);
     }
-    if (at == slab.free.begin()) return;
+    if (at == slab.free.begin()) return at;
     const auto before = std::prev(at);
-    if (before->first + before->second != at->first) return;
+    if (before->first + before->second != at->first) return at;
     before->second += at->second;
     slab.free.erase(at);
+    return before;
   }
 
   void unmap(std::map<std::byte*, Slab>::iterator at) noexcept {
@@ -137,7 +154,7 @@ std::byte* Bytes::allocate(std::size_t size, Fill fill) {
   if (size < kLarge) {
     memory = static_cast<std::byte*>(::operator new(size, kAlignment, std::nothrow));
   } else if (fill == Fill::kAtOnce) {
-    memory = slabs().take(round_up(size, os::kPage));
+    memory = slabs().take(round_up(size, kUnit));
   } else {
     memory = os::map_pages(round_up(size, os::kPage));
   }
@@ -149,7 +166,7 @@ void Bytes::release(std::byte* memory, std::size_t size, Fill fill) {
   if (size < kLarge) {
     ::operator delete(memory, kAlignment);
   } else if (fill == Fill::kAtOnce) {
-    slabs().give(memory, round_up(size, os::kPage));
+    slabs().give(memory, round_up(size, kUnit));
   } else {
     os::unmap(memory, round_up(size, os::kPage));
   }

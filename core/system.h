@@ -21,7 +21,7 @@ inline constexpr std::size_t kHugePage = std::size_t{2} << 20;
 std::byte* map_huge_pages(std::size_t size, std::size_t small);
 // REQUIRES: this is all that one call mapped.
 void unmap(std::byte* memory, std::size_t size) noexcept;
-// The pages stay and may be written again; what they hold is lost.
+// The pages stay and may be written again; what they hold is lost. REQUIRES: on kPage, and a multiple of it.
 void discard(std::byte* memory, std::size_t size) noexcept;
 // Returns the bytes of memory that the machine has, or 0 where it does not say. Asked once.
 std::size_t machine_memory();

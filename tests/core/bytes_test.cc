@@ -1,0 +1,90 @@
+// Large blocks of memory: what the process has of them, and what it gives back.
+#include "core/bytes.h"
+
+#include <cstring>
+#include <fstream>
+#include <optional>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include "core/system.h"
+
+namespace warplite {
+namespace {
+
+constexpr std::size_t kMegabyte = std::size_t{1} << 20;
+
+// Bytes of the process that are in memory; 0 where the system does not say.
+std::size_t resident() {
+  std::ifstream numbers("/proc/self/statm");
+  std::size_t all = 0, resident = 0;
+  numbers >> all >> resident;
+  return resident * 4096;
+}
+
+std::byte mark_of(std::size_t i) {
+  return static_cast<std::byte>(i % 251 + 1);
+}
+
+Bytes filled(std::size_t size, std::size_t i) {
+  Bytes block(size);
+  std::memset(block.data(), static_cast<int>(mark_of(i)), size);
+  return block;
+}
+
+bool is_filled(const Bytes& block, std::size_t i) {
+  for (std::size_t at = 0; at < block.size(); ++at) {
+    if (block.data()[at] != mark_of(i)) return false;
+  }
+  return true;
+}
+
+// Sizes of segments and of their codes: none is a multiple of a page.
+constexpr std::size_t kSizes[] = {4 * kMegabyte + 64, 614'528, 3 * kMegabyte + 4096 + 64};
+
+}  // namespace
+
+TEST_CASE("bytes: a process has as much memory as its blocks, and little more") {
+  if (resident() == 0) return;
+  for (const std::size_t size : kSizes) {
+    CAPTURE(size);
+    const std::size_t before = resident(), count = 200 * kMegabyte / size;
+    std::vector<Bytes> blocks;
+    for (std::size_t i = 0; i < count; ++i) blocks.push_back(filled(size, i));
+    const std::size_t took = resident() - before;
+    CHECK(took >= count * size);
+    CHECK(took <= count * size + 5 * kMegabyte);  // of which slabs may have a part each
+  }
+}
+
+TEST_CASE("bytes: what is freed among others is the system's at once, and no other block's") {
+  for (const std::size_t size : kSizes) {
+    for (const bool reused : {false, true}) {
+      CAPTURE(size);
+      CAPTURE(reused);
+      const std::size_t count = 120 * kMegabyte / size;
+      std::vector<Bytes> blocks;
+      for (std::size_t i = 0; i < count; ++i) blocks.push_back(filled(size, i));
+      const std::size_t before = resident();
+      {
+        std::optional<Bytes::Reuse> reuse;
+        if (reused) reuse.emplace();
+        for (std::size_t i = 0; i < count; ++i) {
+          if (i % 3 != 0) blocks[i] = Bytes();
+        }
+      }
+      if (before != 0) {
+        const std::size_t freed = count / 3 * 2 * size;
+        CHECK(before - resident() >= freed - freed / 8);
+      }
+      for (std::size_t i = 0; i < count; i += 3) CHECK(is_filled(blocks[i], i));
+      // Freed memory serves again.
+      for (std::size_t i = 0; i < count; ++i) {
+        if (i % 3 != 0) blocks[i] = filled(size, i);
+      }
+      for (std::size_t i = 0; i < count; ++i) CHECK(is_filled(blocks[i], i));
+    }
+  }
+}
+
+}  // namespace warplite
