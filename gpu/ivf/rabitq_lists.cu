@@ -11,7 +11,7 @@ constexpr unsigned kThreads = 128;
 constexpr unsigned kWarps = kThreads / kWarpLanes;
 constexpr unsigned kTiles = kListQueries / 8;  // of queries, in a product
 constexpr unsigned kAhead = 2;                 // groups that a warp has on their way
-constexpr unsigned kHalves = 2;                         // of a group, each multiplied at once
+constexpr unsigned kHalves = 2;                         // of a group, each a product's rows
 constexpr unsigned kHalfRows = RabitqGroup::kRows / kHalves;
 constexpr std::uint32_t kQueue = 2 * kWarpLanes;
 
