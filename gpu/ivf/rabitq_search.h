@@ -1,5 +1,6 @@
 // Searches inverted files of RaBitQ codes on a GPU (rabitq.h): lists, rows and canonical distances
-// without the host in between, a few thousand queries at a time.
+// without the host in between, as many queries at a time as memory allows. Once a search is
+// cancelled, its thread blocks begin nothing more.
 #pragma once
 
 #include <cstddef>

@@ -156,8 +156,12 @@ def soak(db):
 def interrupt(db):
     """A join of several seconds ends within 50 ms of the interrupt; the next search works."""
     device(db, 'gpu')
-    for column, k in (('a', 10), ('e', 512)):
-        sql = JOIN % (column, k)
+    db.execute(f'CREATE VIRTUAL TABLE c USING warp(e FLOAT[{DIM}] index=ivfrabitq(lists=1024))')
+    db.execute('INSERT INTO c(e) SELECT e FROM t')
+    many = """SELECT query_id, rowid, distance FROM warp_knn_join('c', 'e',
+        'SELECT 16 * q.id + n.id, q.v FROM q JOIN q n ON n.id <= 16', 10, '{"nprobe": 1000}')"""
+    joins = {'a': JOIN % ('a', 10), 'e': JOIN % ('e', 512), 'codes': many}
+    for column, sql in joins.items():
         db.execute(sql).fetchone()
         worst = whole = 0
         for wait in (0.002, 0.03, 0.1):
