@@ -82,6 +82,12 @@ struct Screen {
   }
 };
 
+// What a block has of a query.
+struct QueryTables {
+  RabitqTables of;
+  std::uint32_t query, reserved;
+};
+
 // What a thread block has in shared memory, in this order: tables and limits of the queries, w, v,
 // and of each warp those that wait, groups that come, and records.
 struct BlockPlan {
@@ -101,13 +107,7 @@ struct BlockPlan {
         records(groups + kAhead * RabitqGroup(shape.m).size),
         warp_size(records + record.bytes),
         size(warps + kWarps * warp_size) {}
-
-  struct QueryTables {
-    RabitqTables of;
-    std::uint32_t query, reserved;
-  };
 };
-using QueryTables = BlockPlan::QueryTables;
 
 // A product of 16 × 32 and 32 × 8 bytes, added to c.
 __device__ void multiply_add(int (&d)[4], const std::uint32_t (&a)[4], std::uint32_t b0,
