@@ -77,10 +77,9 @@ __global__ void __launch_bounds__(kSumThreads)
   }
 }
 
-// Calls visit(query, probe, list) for this thread's pair, if there is one.
+// Calls visit(query, probe, list) for the pair of this number, if there is one.
 template <typename Visit>
-__device__ void for_pair(const IvfPairWork& work, const Visit& visit) {
-  const std::uint64_t at = std::uint64_t{blockIdx.x} * kThreads + threadIdx.x;
+__device__ void for_pair(const IvfPairWork& work, std::uint64_t at, const Visit& visit) {
   const std::uint32_t each = work.end - work.first;
   if (at >= std::uint64_t{work.queries} * each) return;
   const auto query = static_cast<std::uint32_t>(at / each);
@@ -89,15 +88,46 @@ __device__ void for_pair(const IvfPairWork& work, const Visit& visit) {
   if (list != kNoList) visit(query, probe, list);
 }
 
+__device__ std::uint64_t pair_of_thread() {
+  return std::uint64_t{blockIdx.x} * kThreads + threadIdx.x;
+}
+
 __global__ void __launch_bounds__(kThreads) count_pairs_kernel(IvfPairWork work) {
-  for_pair(work, [&](std::uint32_t, std::uint32_t, std::uint32_t list) {
+  for_pair(work, pair_of_thread(), [&](std::uint32_t, std::uint32_t, std::uint32_t list) {
     atomicAdd(&work.pairs.counts[list], 1u);
   });
 }
 
 __global__ void __launch_bounds__(kThreads) pairs_kernel(IvfPairWork work) {
-  for_pair(work, [&](std::uint32_t query, std::uint32_t probe, std::uint32_t list) {
-    work.pairs.pairs[atomicAdd(&work.pairs.counts[list], 1u)] = {query, probe};
+  for_pair(work, pair_of_thread(),
+           [&](std::uint32_t query, std::uint32_t probe, std::uint32_t list) {
+             work.pairs.pairs[atomicAdd(&work.pairs.counts[list], 1u)] = {query, probe};
+           });
+}
+
+// The same where lists are few, of which each has many pairs: a thread block counts its own first, so
+// that not all of them wait for the same numbers.
+constexpr std::uint32_t kFewLists = 1024, kPairsOfBlock = 16 * kSumThreads;
+
+template <bool kOnlyCount>
+__global__ void __launch_bounds__(kSumThreads) few_lists_kernel(IvfPairWork work) {
+  __shared__ std::uint32_t counts[kFewLists];
+  const auto for_own = [&](const auto& visit) {
+    for (std::uint32_t i = threadIdx.x; i < kPairsOfBlock; i += kSumThreads) {
+      for_pair(work, std::uint64_t{blockIdx.x} * kPairsOfBlock + i, visit);
+    }
+    __syncthreads();
+  };
+  for (std::uint32_t i = threadIdx.x; i < work.list_count; i += kSumThreads) counts[i] = 0;
+  __syncthreads();
+  for_own([&](std::uint32_t, std::uint32_t, std::uint32_t list) { atomicAdd(&counts[list], 1u); });
+  for (std::uint32_t i = threadIdx.x; i < work.list_count; i += kSumThreads) {
+    if (counts[i] != 0) counts[i] = atomicAdd(&work.pairs.counts[i], counts[i]);
+  }
+  if constexpr (kOnlyCount) return;
+  __syncthreads();
+  for_own([&](std::uint32_t query, std::uint32_t probe, std::uint32_t list) {
+    work.pairs.pairs[atomicAdd(&counts[list], 1u)] = {query, probe};
   });
 }
 
@@ -166,10 +196,21 @@ void launch_ivf_pairs(const IvfPairWork& work, cudaStream_t stream) {
   check(cudaMemsetAsync(work.pairs.counts, 0, work.list_count * sizeof(std::uint32_t), stream),
         "ordering probes by list");
   const std::uint64_t pairs = std::uint64_t{work.queries} * (work.end - work.first);
-  const auto blocks = static_cast<unsigned>((pairs + kThreads - 1) / kThreads);
-  count_pairs_kernel<<<blocks, kThreads, 0, stream>>>(work);
+  const auto blocks = [pairs](std::uint32_t each) {
+    return static_cast<unsigned>((pairs + each - 1) / each);
+  };
+  const bool few = work.list_count <= kFewLists && pairs >= kPairsOfBlock;
+  if (few) {
+    few_lists_kernel<true><<<blocks(kPairsOfBlock), kSumThreads, 0, stream>>>(work);
+  } else {
+    count_pairs_kernel<<<blocks(kThreads), kThreads, 0, stream>>>(work);
+  }
   begins_kernel<<<1, kSumThreads, 0, stream>>>(work.pairs, work.list_count, work.unit_queries);
-  pairs_kernel<<<blocks, kThreads, 0, stream>>>(work);
+  if (few) {
+    few_lists_kernel<false><<<blocks(kPairsOfBlock), kSumThreads, 0, stream>>>(work);
+  } else {
+    pairs_kernel<<<blocks(kThreads), kThreads, 0, stream>>>(work);
+  }
   check_launch("ordering probes by list");
 }
 

@@ -63,10 +63,8 @@ void launch_rabitq(const RabitqScan& scan, std::size_t shared_memory, cudaStream
 void launch_list_distances(const RabitqScan& scan, cudaStream_t stream);
 
 // The same list by list: codes are multiplied with many queries at once on tensor cores (signs are
-// bytes, w too, so that sums are exact), by limits that a search of the first few lists has left in
-// scan.best, to which this adds. Queries of which it finds more than there is room for are lost, as
-// their counts say.
-inline constexpr std::uint32_t kListQueries = 32;
+// bytes, w too, so that sums are exact), by limits that are in scan.best, to which this adds.
+// Queries of which it finds more than there is room for are lost, as their counts say.
 // What a query and a list make of each other.
 struct RabitqTables {
   float a, norm, unit, fine;
@@ -78,14 +76,34 @@ constexpr std::uint32_t pair_words(std::uint32_t m) {
 }
 // `capability`: as Gpu::capability() has it.
 bool rabitq_lists_fit(const compute::IvfShape& shape, int capability, std::size_t shared_memory);
+// Pairs of queries and lists, in units of a list and so many tiles of queries.
+struct RabitqUnits {
+  IvfPairs pairs;
+  std::uint32_t tiles, most;  // units
+};
 // Of each query's lists those from `first` on, before scan.nprobe. `pairs`: room for all of them.
-void launch_rabitq_lists(const RabitqScan& scan, std::uint32_t first, const IvfPairs& pairs,
-                         cudaStream_t stream);
+RabitqUnits launch_rabitq_units(const RabitqScan& scan, std::uint32_t first, const IvfPairs& pairs,
+                                cudaStream_t stream);
+void launch_rabitq_lists(const RabitqScan& scan, const RabitqUnits& units, cudaStream_t stream);
 
-// The queries of which more was found than there was room for: their number, then theirs; nothing
-// is found of them.
-void launch_find_lost(const RabitqBest& best, std::uint32_t queries, std::uint32_t* lost,
-                      cudaStream_t stream);
+// Scores that rows of the first lists are not beyond, if the errors of their signs are as is usual,
+// as ordered keys: `groups` of kRows / 2 for each list.
+struct RabitqBounds {
+  std::uint32_t* keys;   // [queries][stride]
+  std::uint32_t stride;  // of all lists
+  std::uint32_t lists;
+  std::uint32_t groups;  // of a list
+};
+// Without keys. `rows`: of a list, on average.
+RabitqBounds rabitq_bounds(std::uint32_t lists, std::uint32_t rows);
+// Limits that hold as many rows as are wanted, as a rule. `units`: of the first lists.
+void launch_guess_limits(const RabitqScan& scan, const RabitqUnits& units,
+                         const RabitqBounds& bounds, cudaStream_t stream);
+
+// The queries of which more was found than there was room for, or fewer than are wanted, since the
+// limit was too low: their number, then theirs; nothing is found of them.
+void launch_find_lost(const RabitqBest& best, std::uint32_t queries, std::uint32_t wanted,
+                      std::uint32_t* lost, cudaStream_t stream);
 
 // Lowers the limits to the worst of the `wanted` best that were found so far.
 void launch_lower_limits(const RabitqBest& best, std::uint32_t queries, std::uint32_t wanted,

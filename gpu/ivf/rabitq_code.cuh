@@ -38,6 +38,11 @@ __device__ inline int rounded(float x, float scale) {
   return __float2int_rz(__fadd_rn(scaled, copysignf(0.5f, scaled)));
 }
 
+// Of so many lanes that work together, those that add up different sums.
+constexpr unsigned lanes_of_sums(unsigned lanes) {
+  return lanes < 16 ? lanes : 16;
+}
+
 // Σ16 of the sums of sixteen lanes, or of eight that have two each, for the lanes' first.
 template <unsigned kLanes>
 __device__ float total(const float (&sums)[16 / kLanes]) {
@@ -49,12 +54,28 @@ __device__ float total(const float (&sums)[16 / kLanes]) {
   return sum;
 }
 
-// What lanes that follow each other, 8 or a whole warp, make of a query and a list. Halves of a
-// warp that work together add up the same sums.
+// What follows from the sums of lanes that follow each other, 8 or a whole warp, and from the
+// greatest of their |x|. Halves of a warp that work together have the same.
+template <unsigned kLanes>
+__device__ RabitqTables sum_up(bool product, const float (&squares)[16 / lanes_of_sums(kLanes)],
+                               const float (&products)[16 / lanes_of_sums(kLanes)], float greatest,
+                               float& top) {
+  constexpr unsigned kOwn = lanes_of_sums(kLanes);
+  const float norm = __shfl_sync(kWholeWarp, total<kOwn>(squares), 0, kLanes);
+  float a = norm;
+  if (product) a = __fsub_rn(0.0f, __shfl_sync(kWholeWarp, total<kOwn>(products), 0, kLanes));
+  for (unsigned step = kOwn / 2; step != 0; step /= 2) {
+    greatest = fmaxf(greatest, __shfl_xor_sync(kWholeWarp, greatest, step));
+  }
+  top = greatest;
+  return {a, __fsqrt_rn(norm), 0, 0, 0, 0};
+}
+
+// What such lanes make of a query and a list.
 template <unsigned kLanes>
 __device__ RabitqTables subtract(std::uint32_t dim, bool product, const float* y,
                                  const float* centroid, float& top) {
-  constexpr unsigned kOwn = kLanes < 16 ? kLanes : 16, kSums = 16 / kOwn;
+  constexpr unsigned kOwn = lanes_of_sums(kLanes), kSums = 16 / kOwn;
   float squares[kSums] = {}, products[kSums] = {}, greatest = 0;
 #pragma unroll 4
   for (std::uint32_t base = threadIdx.x % kOwn; base < dim; base += 16) {
@@ -68,14 +89,7 @@ __device__ RabitqTables subtract(std::uint32_t dim, bool product, const float* y
       greatest = fmaxf(greatest, fabsf(x));
     }
   }
-  const float norm = __shfl_sync(kWholeWarp, total<kOwn>(squares), 0, kLanes);
-  float a = norm;
-  if (product) a = __fsub_rn(0.0f, __shfl_sync(kWholeWarp, total<kOwn>(products), 0, kLanes));
-  for (unsigned step = kOwn / 2; step != 0; step /= 2) {
-    greatest = fmaxf(greatest, __shfl_xor_sync(kWholeWarp, greatest, step));
-  }
-  top = greatest;
-  return {a, __fsqrt_rn(norm), 0, 0, 0, 0};
+  return sum_up<kLanes>(product, squares, products, greatest, top);
 }
 
 // Which element is a byte of a word of v: eight words take the elements of a word of a plane, each
@@ -90,28 +104,89 @@ __device__ inline std::uint32_t bytes_of(const int (&x)[4]) {
   return __byte_perm(low, high, 0x5410);
 }
 
+// Dimensions of which eight lanes keep all differences in registers.
+inline constexpr std::uint32_t kHeldDims = 128;
+using HeldDifferences = float[kHeldDims / 8];
+
+// The same as subtract() for eight lanes, which keep x: element lane + 8 · n is the n-th. All is asked
+// for before the first is waited for.
+__device__ inline RabitqTables subtract_held(std::uint32_t dim, bool product, const float* y,
+                                             const float* centroid, HeldDifferences& x,
+                                             float& top) {
+  constexpr unsigned kEach = kHeldDims / 8;
+  const unsigned lane = threadIdx.x % 8;
+  float own[kEach], other[kEach];
+#pragma unroll
+  for (unsigned n = 0; n < kEach; ++n) {
+    const std::uint32_t i = lane + 8 * n;
+    own[n] = i < dim ? y[i] : 0.0f;
+    other[n] = i < dim ? centroid[i] : 0.0f;
+  }
+  float squares[2] = {}, products[2] = {}, greatest = 0;
+#pragma unroll
+  for (unsigned n = 0; n < kEach; ++n) {
+    x[n] = __fsub_rn(own[n], other[n]);
+    if (lane + 8 * n >= dim) continue;
+    squares[n % 2] = __fadd_rn(squares[n % 2], __fmul_rn(x[n], x[n]));
+    if (product) products[n % 2] = __fadd_rn(products[n % 2], __fmul_rn(own[n], other[n]));
+    greatest = fmaxf(greatest, fabsf(x[n]));
+  }
+  return sum_up<8>(product, squares, products, greatest, top);
+}
+
+// Adds what four elements are as w and v, and receives them as bytes.
+__device__ inline void quantise(const float (&x)[4], float coarse, float fine, RabitqTables& tables,
+                                std::uint32_t& w, std::uint32_t& v) {
+  int coarse_ones[4], fine_ones[4];
+#pragma unroll
+  for (unsigned b = 0; b < 4; ++b) {
+    coarse_ones[b] = rounded(x[b], coarse);
+    fine_ones[b] = rounded(x[b], fine);
+    tables.signs += coarse_ones[b];
+    tables.sum += fine_ones[b];
+  }
+  w = bytes_of(coarse_ones);
+  v = bytes_of(fine_ones);
+}
+
 // What the query and the list make of each other; calls write(k, w, v) for the words of their
 // elements, zeros behind the last up to a multiple of eight words. Called by the whole warp.
 template <unsigned kLanes, typename Write>
 __device__ RabitqTables make_tables(const compute::IvfShape& shape, bool product, const float* y,
                                     const float* centroid, const Write& write) {
+  constexpr bool kMayHold = kLanes == 8;
+  const bool held = kMayHold && shape.dim <= kHeldDims;
+  HeldDifferences differences;
   float top;
-  RabitqTables tables = subtract<kLanes>(shape.dim, product, y, centroid, top);
+  RabitqTables tables = held ? subtract_held(shape.dim, product, y, centroid, differences, top)
+                             : subtract<kLanes>(shape.dim, product, y, centroid, top);
   const bool some = top >= compute::kLeastTop && top <= 3.402823466e38f;
   const float coarse = some ? __fdiv_rn(31.0f, top) : 0, fine = some ? __fdiv_rn(127.0f, top) : 0;
-  for (std::uint32_t base = 0; base < pair_words(shape.m); base += kLanes) {
-    const std::uint32_t k = base + threadIdx.x % kLanes;
-    int w[4], v[4];
+  const auto add = [&](std::uint32_t k, const float(&x)[4]) {
+    std::uint32_t w, v;
+    quantise(x, coarse, fine, tables, w, v);
+    write(k, w, v);
+  };
+  if (held) {
 #pragma unroll
-    for (unsigned b = 0; b < 4; ++b) {
-      const std::uint32_t i = element_of(k, b);
-      const float x = some && i < shape.dim ? __fsub_rn(y[i], centroid[i]) : 0.0f;
-      w[b] = rounded(x, coarse);
-      v[b] = rounded(x, fine);
-      tables.signs += w[b];
-      tables.sum += v[b];
+    for (unsigned n = 0; n < kHeldDims / 32; ++n) {
+      if (n * 8 >= pair_words(shape.m)) break;
+      float x[4];
+#pragma unroll
+      for (unsigned b = 0; b < 4; ++b) x[b] = some ? differences[4 * n + b] : 0.0f;
+      add(n * 8 + threadIdx.x % 8, x);
     }
-    write(k, bytes_of(w), bytes_of(v));
+  } else {
+    for (std::uint32_t base = 0; base < pair_words(shape.m); base += kLanes) {
+      const std::uint32_t k = base + threadIdx.x % kLanes;
+      float x[4];
+#pragma unroll
+      for (unsigned b = 0; b < 4; ++b) {
+        const std::uint32_t i = element_of(k, b);
+        x[b] = some && i < shape.dim ? __fsub_rn(y[i], centroid[i]) : 0.0f;
+      }
+      add(k, x);
+    }
   }
   for (unsigned step = kLanes / 2; step != 0; step /= 2) {
     tables.sum += __shfl_xor_sync(kWholeWarp, tables.sum, step);
@@ -182,7 +257,19 @@ struct CodeSums {
   int codes;  // Σ of what ū·x follows from, times v
 };
 
-// `w`: null where the signs' sum is known.
+// The signs of a row's 32 elements from sub-space s on, the first in the lowest bit.
+__device__ inline std::uint32_t signs_at(const std::uint8_t* group, std::uint32_t place,
+                                         std::uint32_t m, std::uint32_t s) {
+  std::uint32_t signs = 0;
+#pragma unroll
+  for (unsigned n = 0; n < 8; ++n) {
+    if (s + n >= m) break;
+    signs |= (__ldg(group + (s + n) * 16 + place % 16) >> (place / 16 * 4) & 15u) << (4 * n);
+  }
+  return signs;
+}
+
+// `w`: not read where the signs' sum is known.
 template <bool kSigns>
 __device__ CodeSums code_sums(const compute::IvfShape& shape, const std::uint8_t* group,
                               std::uint32_t place, const std::uint8_t* record,
@@ -190,17 +277,14 @@ __device__ CodeSums code_sums(const compute::IvfShape& shape, const std::uint8_t
   const std::uint32_t bytes = compute::plane_bytes(shape.dim), others = shape.planes - 1;
   const std::uint32_t with_signs = shape.planes >= compute::kSignsAsElements ? 1 : 0;
   const std::uint32_t planes = others + with_signs, high = planes > 4 ? planes - 4 : 0;
-  const unsigned shift = place / 16 * 4;
   int signs_sum = 0, upper = 0, lower = 0;
   for (std::uint32_t s = 0; s < shape.m; s += 8) {
-    std::uint32_t signs = 0;
-    if (kSigns || with_signs != 0) {
+    const std::uint32_t signs =
+        kSigns || with_signs != 0 ? signs_at(group, place, shape.m, s) : 0;
+    if (kSigns) {
 #pragma unroll
       for (unsigned n = 0; n < 8; ++n) {
-        if (s + n >= shape.m) break;
-        const std::uint32_t bits = group[(s + n) * 16 + place % 16] >> shift & 15u;
-        if (kSigns) signs_sum = add_products(spread(bits), w[s + n], signs_sum);
-        signs |= bits << (4 * n);
+        signs_sum = add_products(spread(signs >> (4 * n) & 15u), w[s + n], signs_sum);
       }
     }
     const std::uint8_t* from = record + RabitqRecord::kPlanes + s / 2;

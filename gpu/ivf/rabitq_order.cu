@@ -88,9 +88,15 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 __global__ void __launch_bounds__(kThreads)
-    find_lost_kernel(RabitqBest best, std::uint32_t queries, std::uint32_t* lost) {
+    find_lost_kernel(RabitqBest best, std::uint32_t queries, std::uint32_t wanted,
+                     std::uint32_t* lost) {
   const std::uint32_t query = blockIdx.x * kThreads + threadIdx.x;
-  if (query >= queries || best.counts[query] <= best.stride) return;
+  if (query >= queries) return;
+  const std::uint32_t count = best.counts[query];
+  // Without a limit all was found that there is.
+  const bool too_few = count < wanted && best.limits[query] != kNoKey;
+  if (count <= best.stride && !too_few) return;
+  if (too_few) best.limits[query] = kNoKey;
   best.counts[query] = 0;
   lost[1 + atomicAdd(lost, 1u)] = query;
 }
@@ -125,11 +131,11 @@ void launch_lower_limits(const RabitqBest& best, std::uint32_t queries, std::uin
   check_launch("scanning lists");
 }
 
-void launch_find_lost(const RabitqBest& best, std::uint32_t queries, std::uint32_t* lost,
-                      cudaStream_t stream) {
+void launch_find_lost(const RabitqBest& best, std::uint32_t queries, std::uint32_t wanted,
+                      std::uint32_t* lost, cudaStream_t stream) {
   check(cudaMemsetAsync(lost, 0, sizeof *lost, stream), "scanning lists");
   find_lost_kernel<<<(queries + kThreads - 1) / kThreads, kThreads, 0, stream>>>(best, queries,
-                                                                                 lost);
+                                                                                 wanted, lost);
   check_launch("scanning lists");
 }
 

@@ -19,9 +19,8 @@ constexpr std::size_t kMostGroup = 16384;  // queries
 constexpr std::size_t kCopiedByThread = std::size_t{1} << 19;
 // Queries that share a list, on average, so that tensor cores are worth the tables.
 constexpr std::size_t kLeastSharing = 8;
-// Lists that are searched query by query first, at least; they cost a few times as much as by
-// tensor cores.
-constexpr std::uint32_t kLeastFirst = 4, kFirstParts = 2;
+// Lists of a query that limits are made from, where so few have rows enough; of few lists a part.
+constexpr std::uint32_t kFirstLists = 8, kFirstPart = 4;
 // Thread blocks that share a query of which more was found than there was room for, at most.
 constexpr std::uint32_t kLostSlices = 32, kLostParts = 4;
 // Of many lists every so many are searched before limits are lowered for the rest.
@@ -68,15 +67,29 @@ std::size_t keys_of_lists(std::size_t wanted) {
   return 8 * wanted + kSpareKeys;
 }
 
+// Of as many of a query's lists as have a few times the rows that are wanted.
+RabitqBounds bounds_of(const compute::IvfShape& shape, std::uint32_t nprobe, std::uint32_t wanted,
+                       std::uint32_t rows) {
+  const std::uint32_t each = rows / std::max(shape.lists, 1u) + 1;
+  const std::uint32_t least = std::clamp(nprobe / kFirstPart, 1u, kFirstLists);
+  return rabitq_bounds(std::max(least, 4 * wanted / each), each);
+}
+
 }  // namespace
 
 // How lists are found, or rows.
 struct RabitqSearch::Level {
   Deal deal;
-  std::uint32_t first;  // first_lists()
   std::uint32_t wanted;
+  // Of a query's first lists, which limits for all are made from; none: lists are searched query by
+  // query.
+  RabitqBounds bounds{};
+  // Pairs of a query with lists of one stage. The first lists are fewer than half.
+  std::size_t most_pairs(std::uint32_t nprobe) const {
+    return bounds.lists == 0 ? 0 : nprobe - bounds.lists;
+  }
   std::size_t keys() const {  // of a query
-    return first == 0 ? std::size_t{deal.slices} * wanted : keys_of_lists(wanted);
+    return bounds.lists == 0 ? std::size_t{deal.slices} * wanted : keys_of_lists(wanted);
   }
 };
 
@@ -92,9 +105,8 @@ struct RabitqSearch::Pieces {
   const MatrixView& queries = work.queries;
   const compute::IvfShape& shape = work.model.shape;
   // Pairs of queries and lists that are looked at list by list.
-  std::size_t list_pairs = lists_level.first == 0 ? 0 : count * (shape.groups - lists_level.first);
-  std::size_t row_pairs = rows_level.first == 0 ? 0 : count * (work.nprobe - rows_level.first);
-  std::size_t most_pairs = std::max(list_pairs, row_pairs);
+  std::size_t most_pairs =
+      count * std::max(lists_level.most_pairs(shape.groups), rows_level.most_pairs(work.nprobe));
   std::size_t pair_lists = most_pairs == 0 ? 0 : std::max(shape.lists, shape.groups) + 1;
   Plan plan{};
   Slot<std::byte> raw{plan, count* queries.stride()};
@@ -112,17 +124,19 @@ struct RabitqSearch::Pieces {
   Slot<std::uint32_t> nominees{plan, count* kMostNominated};
   Slot<std::uint32_t> nominee_counts{plan, count};
 
-  Slot<std::uint32_t> groups{plan, lists_level.first == 0 ? 0 : count* shape.groups};
+  Slot<std::uint32_t> groups{plan, lists_level.bounds.lists == 0 ? 0 : count* shape.groups};
   Slot<std::uint32_t> pair_counts{plan, pair_lists};
   Slot<std::uint32_t> first_pairs{plan, pair_lists};
   Slot<std::uint32_t> first_units{plan, pair_lists};
   Slot<uint2> pairs{plan, most_pairs};
+  Slot<std::uint32_t> bounds{plan,
+                             count* std::max(lists_level.bounds.stride, rows_level.bounds.stride)};
   Slot<std::uint32_t> lost{plan, count + 1};
 
   // Keys of a query where all of something are compared, to put it in order.
   std::size_t lists_without_order() const {
     if (shape.groups == 0) return shape.lists;
-    return lists_level.first == 0 ? 0 : shape.groups;
+    return lists_level.bounds.lists == 0 ? 0 : shape.groups;
   }
   IvfPairs pairs_of(const Arena& arena) const {
     return {arena[pair_counts], arena[first_pairs], arena[first_units], arena[pairs]};
@@ -166,8 +180,11 @@ double RabitqSearch::rows_of_lists() const {
 std::size_t RabitqSearch::queries_at_once() const {
   const std::size_t lists = std::max<std::size_t>(
       shape_.groups == 0 ? shape_.lists : 0, keys_of_lists(std::max(work_.nprobe, nominated_)));
+  const std::size_t bounds =
+      std::max(bounds_of(shape_, work_.nprobe, nominated_, table_.rows).stride,
+               bounds_of(shape_.coarse(), shape_.groups, work_.nprobe, shape_.lists).stride);
   const std::size_t bytes =
-      lists * sizeof(std::uint64_t) + work_.nprobe * sizeof(std::uint32_t) +
+      lists * sizeof(std::uint64_t) + (bounds + work_.nprobe) * sizeof(std::uint32_t) +
       std::max(shape_.groups, work_.nprobe) * (sizeof(uint2) + sizeof(std::uint32_t)) +
       work_.queries.dim * std::size_t{16} + kMostNominated * sizeof(std::uint32_t) +
       nominated_ * sizeof(Candidate);
@@ -190,15 +207,15 @@ void RabitqSearch::nearest(compute::HitTable& best) {
 
 void RabitqSearch::search_group(std::size_t first, std::size_t count, compute::HitTable& best) {
   const std::uint32_t groups = every_list() ? 0 : shape_.groups;
-  const Pieces at{
-      work_,
-      count,
-      {deal(count, groups, shape_.lists),
-       first_lists(shape_.coarse(), count, groups, work_.nprobe, shape_.lists),
-       every_list() ? 0 : work_.nprobe},
-      {deal(count, static_cast<std::uint32_t>(work_.nprobe * work_.runs.size()), rows_of_lists()),
-       every_list() ? 0 : first_lists(shape_, count, work_.nprobe, nominated_, table_.rows),
-       nominated_}};
+  Level lists{deal(count, groups, shape_.lists), every_list() ? 0 : work_.nprobe};
+  Level rows{
+      deal(count, static_cast<std::uint32_t>(work_.nprobe * work_.runs.size()), rows_of_lists()),
+      nominated_};
+  if (!every_list()) {
+    share_lists(lists, shape_.coarse(), count, groups, shape_.lists);
+    share_lists(rows, shape_, count, work_.nprobe, table_.rows);
+  }
+  const Pieces at{work_, count, lists, rows};
   const Arena arena = lane_.scratch(at.plan);
   send(first, at, arena);
   if (!every_list()) find_lists(at, arena);
@@ -240,13 +257,13 @@ RabitqScan RabitqSearch::scan_of(const Pieces& at, const Arena& arena) const {
   return scan;
 }
 
-std::uint32_t RabitqSearch::first_lists(const compute::IvfShape& shape, std::size_t queries,
-                                        std::uint32_t nprobe, std::uint32_t wanted,
-                                        std::uint32_t rows) const {
-  const std::uint32_t each = rows / std::max(shape.lists, 1u) + 1;
-  const std::uint32_t first = std::max(kLeastFirst, 4 * wanted / each);
-  const bool shared = nprobe > 2 * first && queries * nprobe / shape.lists >= kLeastSharing;
-  return shared && rabitq_lists_fit(shape, gpu_.capability(), gpu_.shared_memory()) ? first : 0;
+void RabitqSearch::share_lists(Level& level, const compute::IvfShape& shape, std::size_t queries,
+                               std::uint32_t nprobe, std::uint32_t rows) const {
+  const RabitqBounds bounds = bounds_of(shape, nprobe, level.wanted, rows);
+  if (nprobe > 2 * bounds.lists && queries * nprobe / shape.lists >= kLeastSharing &&
+      rabitq_lists_fit(shape, gpu_.capability(), gpu_.shared_memory())) {
+    level.bounds = bounds;
+  }
 }
 
 void RabitqSearch::search_lists(RabitqScan scan, const Level& level, const Pieces& at,
@@ -254,24 +271,27 @@ void RabitqSearch::search_lists(RabitqScan scan, const Level& level, const Piece
   scan.wanted = level.wanted;
   scan.slices = level.deal.slices;
   scan.parts = level.deal.parts;
-  if (level.first == 0) return launch_rabitq(scan, gpu_.shared_memory(), lane_.stream());
+  if (level.bounds.lists == 0) return launch_rabitq(scan, gpu_.shared_memory(), lane_.stream());
   const std::uint32_t nprobe = scan.nprobe;
-  scan.slices = 1;
-  scan.parts = kFirstParts;
-  scan.nprobe = level.first;
-  launch_rabitq(scan, gpu_.shared_memory(), lane_.stream());
-  const auto search_from = [&](std::uint32_t first, std::uint32_t end) {
+  const auto units_from = [&](std::uint32_t first, std::uint32_t end) {
     scan.nprobe = end;
-    launch_rabitq_lists(scan, first, at.pairs_of(arena), lane_.stream());
+    return launch_rabitq_units(scan, first, at.pairs_of(arena), lane_.stream());
   };
-  std::uint32_t first = level.first;
+  std::uint32_t first = level.bounds.lists;
+  const RabitqUnits units = units_from(0, first);
+  RabitqBounds bounds = level.bounds;
+  bounds.keys = arena[at.bounds];
+  launch_guess_limits(scan, units, bounds, lane_.stream());
+  launch_rabitq_lists(scan, units, lane_.stream());
+  launch_lower_limits(scan.best, scan.count, scan.wanted, lane_.stream());
   if (nprobe >= kLeastInStages) {
-    search_from(first, first + nprobe / kFirstStagePart);
+    const std::uint32_t end = first + nprobe / kFirstStagePart;
+    launch_rabitq_lists(scan, units_from(first, end), lane_.stream());
     launch_lower_limits(scan.best, scan.count, scan.wanted, lane_.stream());
-    first = scan.nprobe;
+    first = end;
   }
-  search_from(first, nprobe);
-  launch_find_lost(scan.best, scan.count, arena[at.lost], lane_.stream());
+  launch_rabitq_lists(scan, units_from(first, nprobe), lane_.stream());
+  launch_find_lost(scan.best, scan.count, scan.wanted, arena[at.lost], lane_.stream());
   scan.lost = arena[at.lost];
   scan.slices = std::min(kLostSlices, scan.best.stride / scan.wanted);
   scan.parts = kLostParts;
@@ -291,7 +311,7 @@ void RabitqSearch::find_lists(const Pieces& at, const Arena& arena) {
     scan.run_count = 1;
     scan.nprobe = scan.list_stride = shape_.groups;
     scan.all_live = true;
-    if (at.lists_level.first != 0) {
+    if (at.lists_level.bounds.lists != 0) {
       launch_list_distances(scan, lane_.stream());
       launch_order_lists(compared, scan.count, shape_.groups, arena[at.groups],
                          gpu_.shared_memory(), lane_.stream());

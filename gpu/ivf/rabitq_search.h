@@ -37,10 +37,9 @@ class RabitqSearch {
   void finish(const Pieces& at, const Arena& arena, std::size_t first, compute::HitTable& best);
   RabitqScan scan_of(const Pieces& at, const Arena& arena) const;
   void search_lists(RabitqScan scan, const Level& level, const Pieces& at, const Arena& arena);
-  // Of a query's lists, those that are searched before tensor cores have limits for the rest; 0:
-  // all of them are searched query by query. `rows`: in all lists.
-  std::uint32_t first_lists(const compute::IvfShape& shape, std::size_t queries,
-                            std::uint32_t nprobe, std::uint32_t wanted, std::uint32_t rows) const;
+  // Has tensor cores search lists for many queries at once, if that pays. `rows`: in all lists.
+  void share_lists(Level& level, const compute::IvfShape& shape, std::size_t queries,
+                   std::uint32_t nprobe, std::uint32_t rows) const;
   // Thread blocks that share a query, and the parts in which each list is dealt out to them.
   struct Deal {
     std::uint32_t slices, parts;
