@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -125,20 +126,43 @@ struct Workload {
 // call adds to what the table holds, and thresholds carry over.
 class HitTable {
  public:
-  HitTable(std::size_t queries, std::size_t k) : k_(k), rows_(queries, TopK(k)) {}
+  HitTable(std::size_t queries, std::size_t k) : HitTable(queries, k, {}) {}
   // Each query has its own k; a device may find more for it.
-  explicit HitTable(std::span<const std::size_t> ks) : k_(0), rows_(ks.begin(), ks.end()) {
-    for (const std::size_t k : ks) k_ = std::max(k_, k);
-  }
+  explicit HitTable(std::span<const std::size_t> ks)
+      : HitTable(ks.size(), ks.empty() ? 0 : *std::max_element(ks.begin(), ks.end()), ks) {}
 
   std::size_t queries() const { return rows_.size(); }
   std::size_t k() const { return k_; }  // the largest
   TopK& row(std::size_t query) { return rows_[query]; }
   // Nearest first.
-  const std::vector<Hit>& sorted(std::size_t query) { return rows_[query].sorted(); }
+  std::span<const Hit> sorted(std::size_t query) { return rows_[query].sorted(); }
+  std::vector<Hit> list(std::size_t query) { return rows_[query].list(); }
+
+  // Adds what was found for the queries from `first` on.
+  void merge(HitTable&& found, std::size_t first = 0) {
+    const auto becomes = [](const TopK& row, const TopK& other) { return row.becomes(other); };
+    if (std::equal(rows_.begin(), rows_.end(), found.rows_.begin(), found.rows_.end(), becomes)) {
+      *this = std::move(found);
+      return;
+    }
+    for (std::size_t i = 0; i < found.queries(); ++i) row(first + i).merge(std::move(found.row(i)));
+  }
 
  private:
+  // More than these are worth memory of their own, when they come.
+  static constexpr std::size_t kMostTogether = 128;
+
+  // `ks`: none where all have the same.
+  HitTable(std::size_t queries, std::size_t k, std::span<const std::size_t> ks) : k_(k) {
+    if (k <= kMostTogether) room_ = std::make_unique_for_overwrite<Hit[]>(queries * k);
+    rows_.reserve(queries);
+    for (std::size_t i = 0; i < queries; ++i) {
+      rows_.emplace_back(ks.empty() ? k : ks[i], room_ != nullptr ? &room_[i * k] : nullptr);
+    }
+  }
+
   std::size_t k_;
+  std::unique_ptr<Hit[]> room_;  // of all rows, so that many queries do not ask for memory one by one
   std::vector<TopK> rows_;
 };
 

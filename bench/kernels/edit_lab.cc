@@ -125,7 +125,7 @@ class Case {
         const auto distance = static_cast<double>(pattern.distance(texts_[row], nullptr));
         best.push({distance, static_cast<RowId>(row), 0, static_cast<std::uint32_t>(row)});
       }
-      results.push_back(best.sorted());
+      results.push_back(best.list());
     }
     return results;
   }
@@ -149,7 +149,7 @@ class Case {
       } else {
         compute::HitTable table(step, question_.k);
         device_.edit_nearest(work, table).raise();
-        for (std::size_t q = 0; q < step; ++q) results.push_back(table.sorted(q));
+        for (std::size_t q = 0; q < step; ++q) results.push_back(table.list(q));
       }
     }
     return results;

@@ -181,7 +181,7 @@ void nearest(const char* name, const Tiles& tiles, const Queries& queries, std::
   HitTable best(n, k);
   gpu.edit_nearest(work, best).raise();
   std::vector<std::vector<Hit>> found;
-  for (std::size_t q = 0; q < std::min(n, kCompared); ++q) found.push_back(best.sorted(q));
+  for (std::size_t q = 0; q < std::min(n, kCompared); ++q) found.push_back(best.list(q));
   std::printf("{\"case\": \"%s, %zu queries, k=%zu\", \"ms\": %.3f, \"least\": %.3f, "
               "\"equal\": \"%s\"}\n",
               name, n, k, timing.median, timing.least,

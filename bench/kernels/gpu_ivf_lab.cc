@@ -77,7 +77,7 @@ class IvfLab {
   }
 
   void search(const std::vector<float>& queries, std::size_t count, std::uint32_t nprobe,
-              std::size_t refine, std::size_t k, const HitTable* exact) {
+              std::size_t refine, std::size_t k, HitTable* exact) {
     std::vector<float> model_queries(count * table_.dim);
     model_->to_model_space(view(queries, table_.dim, count), model_queries.data());
     IvfWork work;
@@ -138,7 +138,7 @@ class IvfLab {
     std::fflush(stdout);
   }
 
-  static double recall(HitTable& found, HitTable exact, std::size_t k) {
+  static double recall(HitTable& found, HitTable& exact, std::size_t k) {
     std::size_t right = 0, all = 0;
     for (std::size_t q = 0; q < std::min(found.queries(), exact.queries()); ++q) {
       for (std::size_t i = 0; i < k; ++i, ++all) {
@@ -181,7 +181,7 @@ HitTable exact_answers(const Table& table, const std::vector<float>& queries, De
 }
 
 void run_sift(const Options& options, IvfLab& lab, const std::vector<float>& queries,
-              const HitTable& exact) {
+              HitTable& exact) {
   lab.build(index::ivfpq_kind(), {"ivfpq", {{"lists", options.lists}, {"m", "32"}}});
   for (const std::size_t count : {std::size_t{1}, std::size_t{256}, std::size_t{10000}}) {
     for (const std::size_t refine : {0, 8}) {
@@ -199,7 +199,7 @@ void run_sift(const Options& options, IvfLab& lab, const std::vector<float>& que
 }
 
 void run_dim(const Options& options, IvfLab& lab, const std::vector<float>& queries,
-             const HitTable& exact) {
+             HitTable& exact) {
   const std::string m = std::to_string(options.dim / 2);
   lab.build(index::ivfpq_kind(), {"ivfpq", {{"lists", options.lists}, {"m", m}}});
   for (const std::size_t count : {std::size_t{1}, std::size_t{10000}}) {
@@ -216,7 +216,7 @@ void run(const Options& options, Device& gpu, Device& cpu) {
   Table table{patterns.dim, make_rows(patterns, options.rows, noise, 1), {}, {}, {}};
   place(table, gpu, cpu);
   const std::vector<float> queries = make_rows(patterns, 10000, noise, 2);
-  const HitTable exact = exact_answers(table, queries, gpu);
+  HitTable exact = exact_answers(table, queries, gpu);
   IvfLab lab(options, table, gpu, cpu);
   (options.dim != 0 ? run_dim : run_sift)(options, lab, queries, exact);
 }

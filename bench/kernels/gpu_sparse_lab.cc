@@ -190,7 +190,7 @@ class Lab {
     return work;
   }
 
-  static bool equal(const std::vector<Hit>& a, const std::vector<Hit>& b) {
+  static bool equal(std::span<const Hit> a, std::span<const Hit> b) {
     return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Hit& x, const Hit& y) {
       return x.distance == y.distance && x.rowid == y.rowid;
     });

@@ -216,7 +216,7 @@ void check(CpuIdx& idx, const std::vector<Keywords>& queries, std::size_t k,
            compute::HitTable best) {
   for (std::size_t q = 0; q < queries.size(); ++q) {
     const std::vector<std::uint32_t> expected = idx.search(queries[q], k);
-    const std::vector<Hit>& found = best.sorted(q);
+    const std::span<const Hit> found = best.sorted(q);
     bool same = found.size() == expected.size();
     for (std::size_t i = 0; same && i < found.size(); ++i) same = found[i].rowid == expected[i];
     if (same) continue;

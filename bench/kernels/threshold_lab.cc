@@ -134,7 +134,7 @@ class Lab {
         device_.nearest(work, best).raise();
       }
       hits.clear();
-      for (std::size_t q = 0; q < options_.queries; ++q) hits.push_back(best.sorted(q));
+      for (std::size_t q = 0; q < options_.queries; ++q) hits.push_back(best.list(q));
     });
     std::printf("{\"device\": \"%s\", \"data\": \"%s\", \"rows\": %zu, \"dim\": %u, "
                 "\"queries\": %zu, \"k\": %zu, \"select\": \"%s\", \"seconds\": %.4f, "

@@ -50,7 +50,7 @@ Status Device::assign(const AssignWork& work) {
     HitTable best(work.count, 1);
     nearest(search, best).raise();
     for (std::size_t i = 0; i < work.count; ++i) {
-      const std::vector<Hit>& hits = best.sorted(i);
+      const std::span<const Hit> hits = best.sorted(i);
       // No list is near to a row whose distances are no numbers.
       work.out[i] = hits.empty() ? Assigned{0, std::numeric_limits<double>::quiet_NaN()}
                                  : Assigned{hits[0].row, hits[0].distance};

@@ -55,7 +55,7 @@ void search_rows(const compute::AssignWork& work, const std::vector<std::size_t>
   search.cancellation = work.cancellation;
   search_nearest(search, best);
   for (std::size_t i = 0; i < numbers.size(); ++i) {
-    const std::vector<Hit>& hits = best.sorted(i);
+    const std::span<const Hit> hits = best.sorted(i);
     compute::Assigned& out = work.out[numbers[i]];
     out = hits.empty() ? compute::Assigned{0, std::numeric_limits<double>::quiet_NaN()}
                        : compute::Assigned{hits.front().row, hits.front().distance};

@@ -65,7 +65,7 @@ class MatchResults {
     TopK& best = best_.row(q);
     RowId last = std::numeric_limits<RowId>::max();
     if (best.k() <= kMostSorted) {
-      const std::vector<Hit>& hits = best.sorted();
+      const std::span<const Hit> hits = best.sorted();
       const bool full = hits.size() == best.k();
       if (full && hits.back().distance == best.threshold()) last = hits.back().rowid;
     }

@@ -104,7 +104,7 @@ void CodeSearch::count(std::span<const std::uint32_t> parts, compute::HitTable& 
     found = compute::HitTable(best.queries(), best.k());
     return count_on(device, group, found);
   });
-  for (std::size_t i = 0; i < best.queries(); ++i) best.row(i).merge(std::move(found.row(i)));
+  best.merge(std::move(found));
   for (const std::uint32_t part : parts) counted_[part] = true;
 }
 

@@ -33,7 +33,7 @@ class TileSearch {
       found = compute::HitTable(best_.queries(), best_.k());
       return count(device, tiles, found);
     });
-    for (std::size_t i = 0; i < best_.queries(); ++i) best_.row(i).merge(std::move(found.row(i)));
+    best_.merge(std::move(found));
   }
 
  private:

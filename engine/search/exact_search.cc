@@ -37,8 +37,7 @@ class NearestOutcome : public Outcome {
     return std::make_unique<NearestOutcome>(index_, queries, best_.k());
   }
   void merge(Outcome& share, std::size_t first) override {
-    compute::HitTable& theirs = static_cast<NearestOutcome&>(share).best_;
-    for (std::size_t i = 0; i < theirs.queries(); ++i) best_.row(first + i).merge(std::move(theirs.row(i)));
+    best_.merge(std::move(static_cast<NearestOutcome&>(share).best_), first);
   }
 
  private:

@@ -184,7 +184,9 @@ compute::HitTable nearest_sparse(const View& view, const Selection& rows,
     if (best.k() == 0) return best;
     SparseSearch(view, some, request, queries)
         .run([&](compute::Device& device, const compute::SparseWork& work) {
-          compute::HitTable found = best;
+          // With what is known, so that it passes over what is farther; a device that fails may leave some.
+          compute::HitTable found(best.queries(), best.k());
+          for (std::size_t q = 0; q < best.queries(); ++q) found.row(q).merge(best.row(q));
           const Status status = device.sparse_nearest(work, found);
           if (status.ok()) best = std::move(found);
           return status;

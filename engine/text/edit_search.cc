@@ -31,10 +31,8 @@ class Nearest final : public Collected {
     for (std::size_t q = 0; q < best_.queries(); ++q) found.row(q).tighten(limit(q));
     Status status = device.edit_nearest(work, found);
     if (!status.ok()) return status;
-    for (std::size_t q = 0; q < best_.queries(); ++q) {
-      best_.row(q).merge(found.row(q));
-      best_.sorted(q);  // which tells the threshold
-    }
+    best_.merge(std::move(found));
+    for (std::size_t q = 0; q < best_.queries(); ++q) best_.sorted(q);  // which tells the threshold
     return status;
   }
   double limit(std::size_t query) const override {

@@ -100,7 +100,7 @@ class SequenceSearch {
     compute::HitTable table = engine::candidates(view_, rows_, request_, asked, count);
     for (std::size_t i = 0; i < open.size(); ++i) {
       poll(&cancellation_);
-      const std::vector<Hit>& candidates = table.sorted(i);
+      const std::span<const Hit> candidates = table.sorted(i);
       const EditQuery& query = queries_[open[i]];
       std::vector<Sequence> found = compare(query, candidates);
       const std::size_t kept = std::min(k, found.size());
@@ -120,7 +120,7 @@ class SequenceSearch {
     texts_.assign(texts_.size(), nullptr);
   }
 
-  std::vector<Sequence> compare(const EditQuery& query, const std::vector<Hit>& candidates) {
+  std::vector<Sequence> compare(const EditQuery& query, std::span<const Hit> candidates) {
     for (const Hit& hit : candidates) texts(hit.block);
     std::vector<Sequence> found(candidates.size());
     constexpr std::size_t kFew = 32;

@@ -95,7 +95,7 @@ class Recount {
       : view_(view), request_(request), queries_(queries), cancellation_(request.cancellation),
         hits_(view.parts()), wrong_(queries.size()) {}
 
-  void add(std::size_t query, const std::vector<Hit>& hits) {
+  void add(std::size_t query, std::span<const Hit> hits) {
     for (const Hit& hit : hits) hits_[hit.block].push_back({query, hit});
   }
   // Returns, by query, whether a count was too high.

@@ -42,14 +42,14 @@ class SomeQueries {
 // One search through lists, and more for queries to which they show too little.
 class WideningSearch {
  public:
-  // `others`: what was found beside the lists.
-  WideningSearch(ListSearch& search, Attempt& attempt, const Queries& queries,
-                 compute::HitTable& others)
+  // `others`: the k nearest that were found beside the lists; null: nothing is.
+  WideningSearch(ListSearch& search, Attempt& attempt, const Queries& queries, std::size_t k,
+                 compute::HitTable* others)
       : search_(search),
         attempt_(attempt),
         queries_(queries),
         others_(others),
-        best_(queries.given.rows, others.k()),
+        best_(0, k),
         left_(queries.given.rows, std::numeric_limits<float>::infinity()),
         reach_(search.reach()) {}
 
@@ -92,7 +92,11 @@ class WideningSearch {
     compute::HitTable found =
         search_.nearest(attempt_, some ? some->get() : queries_, reach_, searched_, sights_);
     const bool all = !some && sights_.searched == 0;
-    if (all) best_ = std::move(found);
+    if (all) {
+      best_ = std::move(found);
+    } else if (best_.queries() == 0) {
+      best_ = compute::HitTable(queries_.given.rows, best_.k());
+    }
     std::vector<std::optional<Reach>> more(numbers.size());
     // Without a filter to watch that takes less than to wake a thread.
     const std::size_t useful = search_.watches_filter() ? numbers.size() / kLookedAtTogether : 1;
@@ -135,7 +139,7 @@ class WideningSearch {
   }
 
   // The distance of the last of those wanted that were found, in lists or beside them; 0: none.
-  double farthest_of(const std::vector<Hit>& hits, const std::vector<Hit>& others) const {
+  double farthest_of(std::span<const Hit> hits, std::span<const Hit> others) const {
     double distance = 0;
     auto hit = hits.begin(), other = others.begin();
     for (std::size_t n = std::min(best_.k(), hits.size() + others.size()); n != 0; --n) {
@@ -148,7 +152,8 @@ class WideningSearch {
 
   Sight sight(std::size_t query, std::size_t i) {
     Sight sight;
-    sight.enough = best_.row(query).count() + others_.row(query).count() >= others_.k();
+    const std::size_t beside = others_ != nullptr ? others_->row(query).count() : 0;
+    sight.enough = best_.row(query).count() + beside >= best_.k();
     if (sights_.left.empty()) return sight;
     left_[query] =
         sights_.searched == 0 ? sights_.left[i] : std::min(left_[query], sights_.left[i]);
@@ -156,7 +161,8 @@ class WideningSearch {
     const std::span<const float> vector(queries_.in_model_space + query * dim, dim);
     sight.lists = std::span(sights_.lists).subspan(i * reach_.nprobe, reach_.nprobe);
     sight.left = left_[query];
-    sight.farthest = search_.score(farthest_of(best_.sorted(query), others_.sorted(query)));
+    const auto others = others_ != nullptr ? others_->sorted(query) : std::span<const Hit>();
+    sight.farthest = search_.score(farthest_of(best_.sorted(query), others));
     sight.norm = std::sqrt(std::inner_product(vector.begin(), vector.end(), vector.begin(), 0.0));
     return sight;
   }
@@ -164,8 +170,8 @@ class WideningSearch {
   ListSearch& search_;
   Attempt& attempt_;
   const Queries& queries_;
-  compute::HitTable& others_;
-  compute::HitTable best_;
+  compute::HitTable* const others_;
+  compute::HitTable best_;  // without rows before the first search
   std::vector<float> left_;  // as IvfWork has it
   Reach reach_;
   std::uint32_t searched_ = 0;  // lists of each query that may be passed over now
@@ -198,16 +204,16 @@ compute::HitTable ivf_nearest(const View& view, const Selection& rows, const ind
   if (search.selected() == 0 || search.better_exact() || !possible) {
     return exact_nearest(view, rows, index, request, k, nullptr);
   }
-  compute::HitTable best(request.queries.rows, k);
+  std::optional<compute::HitTable> others;
   if (rows.count() != search.selected()) {
-    best = exact_nearest(view, rows, index, request, k, &coded->coded);
+    others = exact_nearest(view, rows, index, request, k, &coded->coded);
   }
   const auto in_model_space =
       std::make_unique_for_overwrite<float[]>(request.queries.rows * request.queries.dim);
   model->to_model_space(request.queries, in_model_space.get());
   const Queries queries{request.queries, in_model_space.get()};
   Attempt attempt = search.attempt(request.queries.rows);
-  WideningSearch widening(search, attempt, queries, best);
+  WideningSearch widening(search, attempt, queries, k, others ? &*others : nullptr);
   const std::vector<std::size_t> left = widening.run();
   if (!left.empty()) {
     const SomeQueries some(queries, left);
@@ -216,13 +222,8 @@ compute::HitTable ivf_nearest(const View& view, const Selection& rows, const ind
       widening.best().row(left[i]) = std::move(all.row(i));
     }
   }
-  if (rows.count() == search.selected()) {
-    best = std::move(widening.best());
-  } else {
-    for (std::size_t i = 0; i < best.queries(); ++i) {
-      best.row(i).merge(std::move(widening.best().row(i)));
-    }
-  }
+  compute::HitTable best = std::move(widening.best());
+  if (others) best.merge(std::move(*others));
   if (request.report != nullptr) {
     SearchReport& report = *request.report;
     report.approximate = true;

@@ -252,7 +252,7 @@ Status IvfSet::rows_of_lists(const Selection& rows, const compute::IvfWork& work
   const bool product = work.distance == Distance::kInnerProduct;
   for (std::size_t q = 0; q < lists.queries(); ++q) {
     ask(work.cancellation);
-    const std::vector<Hit>& nearest = lists.sorted(q);
+    const std::span<const Hit> nearest = lists.sorted(q);
     for (std::size_t i = 0; i < nearest.size(); ++i) {
       compute::ProbedList seen;
       for (std::size_t run = 0; run < runs_.size(); ++run) {

@@ -295,9 +295,7 @@ Status ListSearch::search(Attempt::Devices devices, const Queries& queries, cons
     if (devices.size() == 1) return search_on(*sets[i], work, best);
     compute::HitTable found(work.queries.rows, best.k());
     const Status status = search_on(*sets[i], work, found);
-    for (std::size_t q = 0; status.ok() && q < found.queries(); ++q) {
-      best.row(first + q).merge(std::move(found.row(q)));
-    }
+    if (status.ok()) best.merge(std::move(found), first);
     return status;
   };
   std::size_t number = 0;
@@ -349,9 +347,7 @@ Status ListSearch::search_set(const IvfSet& set, const compute::IvfWork& work,
     if (Status status = nominate(set, some, each); !status.ok()) return status;
     compute::HitTable nearest(some.queries.rows, best.k());
     rescorer_->run(some.queries, nearest);
-    for (std::size_t i = 0; i < some.queries.rows; ++i) {
-      best.row(first + i).merge(std::move(nearest.row(i)));
-    }
+    best.merge(std::move(nearest), first);
   }
   return {};
 }

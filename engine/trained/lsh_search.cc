@@ -86,7 +86,7 @@ class HashSearch {
       compute::HitTable nearest(some.rows, k_);
       rescorer.add(found);
       rescorer.run(some, nearest);
-      for (std::size_t i = 0; i < some.rows; ++i) best.row(first + i) = std::move(nearest.row(i));
+      best.merge(std::move(nearest), first);
     }
     return best;
   }
@@ -203,10 +203,7 @@ compute::HitTable lsh_nearest(const View& view, const Selection& rows, const ind
   }
   compute::HitTable best = search.nearest();
   if (rows.count() != search.selected()) {
-    compute::HitTable others = exact_nearest(view, rows, index, request, k, &coded->coded);
-    for (std::size_t i = 0; i < best.queries(); ++i) {
-      best.row(i).merge(std::move(others.row(i)));
-    }
+    best.merge(exact_nearest(view, rows, index, request, k, &coded->coded));
   }
   complete(view, rows, index, request, best);
   return best;

@@ -12,7 +12,7 @@ void assign_by_scan(Lane& lane, const compute::Workload& work, const RowSet& row
                     const RowTable& table, std::uint32_t query, compute::Assigned& out) {
   compute::HitTable best(work.queries.rows, 1);
   ScanSearch(lane, work, rows, table).nearest({&query, 1}, best);
-  const std::vector<Hit>& hits = best.sorted(query);
+  const std::span<const Hit> hits = best.sorted(query);
   // No list is near to a row whose distances are no numbers.
   out = hits.empty() ? compute::Assigned{0, std::numeric_limits<double>::quiet_NaN()}
                      : compute::Assigned{hits[0].row, hits[0].distance};

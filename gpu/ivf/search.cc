@@ -186,7 +186,7 @@ void IvfSearch::probe(std::size_t first, std::size_t count, std::size_t room, Ca
   compute::HitTable nearest(count, work_.nprobe);
   ScanSearch(lane_, coarse, rows, table).nearest(left, nearest);
   for (const std::uint32_t query : left) {
-    const std::vector<Hit>& hits = nearest.sorted(query);
+    const std::span<const Hit> hits = nearest.sorted(query);
     Plan plan;
     const Slot<Candidate> probes(plan, hits.size());
     const std::span<Candidate> host = lane_.outgoing(plan)[probes];

@@ -210,7 +210,7 @@ class Measurement {
         float* const row = away.data() + i * lists;
         for (std::size_t list = 0; list < lists; ++list) row[list] = squares[list] - row[list];
         for (std::size_t l = 0; l < levels.size(); ++l) {
-          const std::vector<Hit>& hits = levels[l].nearest.sorted(first + i);
+          const std::span<const Hit> hits = levels[l].nearest.sorted(first + i);
           for (std::size_t n = 0; n < hits.size(); ++n) {
             const float mine = row[list_of[hits[n].row]];
             ranks[l][(first + i) * levels[l].counts.back() + n] = static_cast<std::uint32_t>(
@@ -343,7 +343,7 @@ class Measurement {
     for (std::size_t q = 0; q < held; ++q) {
       task_.poll()();
       std::fill(place_of.begin(), place_of.end(), ~0u);
-      const std::vector<Hit>& found = candidates.sorted(q);
+      const std::span<const Hit> found = candidates.sorted(q);
       for (std::size_t i = 0; i < found.size(); ++i) {
         place_of[found[i].row] = static_cast<std::uint32_t>(i);
       }

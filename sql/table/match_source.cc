@@ -73,7 +73,7 @@ class VectorSource final : public MatchSource {
     return within(search);
   }
   std::vector<Hit> nearest() const {
-    return engine::nearest(view_, selection_, index_, request_, batch_).sorted(0);
+    return engine::nearest(view_, selection_, index_, request_, batch_).list(0);
   }
   std::vector<Hit> within(const engine::SearchRequest& search) const {
     return std::move(engine::within(view_, selection_, index_, search)[0]);
@@ -102,7 +102,7 @@ class SparseSource final : public MatchSource {
   }
 
   std::vector<Hit> first(std::size_t k) override {
-    return engine::nearest_sparse(view_, selection_, request_, {&query_, 1}, k).sorted(0);
+    return engine::nearest_sparse(view_, selection_, request_, {&query_, 1}, k).list(0);
   }
   std::vector<Hit> all() override { return within(std::nullopt); }
 
@@ -128,7 +128,7 @@ class CountSource final : public MatchSource {
     engine::CountRequest request;
     request.range = question_.counts;
     request.cancellation = &cancellation_;
-    return engine::most_matches(view_, selection_, {&question_.items, 1}, k, request).sorted(0);
+    return engine::most_matches(view_, selection_, {&question_.items, 1}, k, request).list(0);
   }
   std::vector<Hit> all() override { return matches({}); }
 
@@ -219,7 +219,7 @@ class EditSource final : public MatchSource {
       if (best.k() != 0) engine::nearest_texts(view_, rows, request_, queries_, best);
       return best;
     };
-    return engine::nearest_present(view_, selection_, search).sorted(0);
+    return engine::nearest_present(view_, selection_, search).list(0);
   }
   std::vector<Hit> all() override { return within(std::nullopt); }
 
@@ -257,7 +257,7 @@ class WordSource final : public TextSource {
   std::size_t every_row() const { return static_cast<std::size_t>(selection_.count()); }
   std::vector<Hit> most_common(std::size_t k) {
     std::vector<Hit> hits =
-        engine::most_common(view_, selection_, request_, {&query_, 1}, k).sorted(0);
+        engine::most_common(view_, selection_, request_, {&query_, 1}, k).list(0);
     for (Hit& hit : hits) hit.distance += static_cast<double>(question_.words);
     return hits;
   }

@@ -13,7 +13,7 @@ constexpr std::size_t kHitsPerThread = std::size_t{1} << 12;
 }  // namespace
 
 void each_sorted(compute::HitTable& table, std::size_t first, std::size_t count,
-                 const std::function<void(std::size_t, const std::vector<Hit>&)>& take) {
+                 const std::function<void(std::size_t, std::span<const Hit>)>& take) {
   const std::size_t k = std::max<std::size_t>(table.k(), 1);
   compute::in_parallel(count, kHitsPerThread / k / 4 + 1, count * k / kHitsPerThread,
                        [&](std::size_t begin, std::size_t end) {
@@ -26,7 +26,7 @@ void each_sorted(compute::HitTable& table, std::size_t first, std::size_t count,
 std::size_t sort_ahead(compute::HitTable& table, std::size_t first) {
   const std::size_t k = std::max<std::size_t>(table.k(), 1);
   const std::size_t count = std::min(table.queries() - first, kHitsAtOnce / k + 1);
-  each_sorted(table, first, count, [](std::size_t, const std::vector<Hit>&) {});
+  each_sorted(table, first, count, [](std::size_t, std::span<const Hit>) {});
   return first + count;
 }
 

@@ -4,7 +4,7 @@
 
 #include <cstddef>
 #include <functional>
-#include <vector>
+#include <span>
 
 #include "compute/ops.h"
 
@@ -13,7 +13,7 @@ namespace warplite::sql {
 // Calls take(i, hits), nearest first, for `count` queries from `first` on: on several threads, where
 // that is worth it.
 void each_sorted(compute::HitTable& table, std::size_t first, std::size_t count,
-                 const std::function<void(std::size_t query, const std::vector<Hit>& hits)>& take);
+                 const std::function<void(std::size_t query, std::span<const Hit> hits)>& take);
 
 // Makes table.sorted(i) quick for each i from `first` to before what it returns, which is more than
 // `first` unless that is the number of queries.

@@ -60,8 +60,7 @@ compute::HitTable nearest_in_each(const Call& call, const std::vector<SearchTarg
                                   const SearchOptions& options) {
   compute::HitTable best(count, k);
   for (const SearchTarget& target : targets) {
-    compute::HitTable found = run_nearest(call, target, queries, count, k, options);
-    for (std::size_t i = 0; i < count; ++i) best.row(i).merge(found.row(i));
+    best.merge(run_nearest(call, target, queries, count, k, options));
   }
   return best;
 }

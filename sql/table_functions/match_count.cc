@@ -21,7 +21,7 @@ std::unique_ptr<Rows> run(Call& call) {
       MatchQueryReader(table->definition).read(cell_of(call.value(Input::kQuery)));
   const std::size_t k = static_cast<std::size_t>(call.count(Input::kK));
   compute::HitTable hits = MatchCounts(call, *table, Input::kOptions).best({&query, 1}, k);
-  return Neighbors::rows(hits.sorted(0), Score::kMatches);
+  return Neighbors::rows(hits.list(0), Score::kMatches);
 }
 
 }  // namespace

@@ -31,16 +31,20 @@ class Join {
   }
   std::unique_ptr<Rows> rows() {
     answer();
-    compute::HitTable hits(best_.size(), k_);
-    for (std::size_t i = 0; i < best_.size(); ++i) hits.row(i) = std::move(best_[i]);
+    compute::HitTable hits(ids_.size(), k_);
+    std::size_t first = 0;
+    for (compute::HitTable& some : best_) {
+      const std::size_t queries = some.queries();
+      hits.merge(std::move(some), first);
+      first += queries;
+    }
     return JoinedNeighbors::rows(std::move(ids_), std::move(hits), Score::kMatches);
   }
 
  private:
   void answer() {
     if (queries_.empty()) return;
-    compute::HitTable hits = counts_.best(queries_, k_);
-    for (std::size_t i = 0; i < queries_.size(); ++i) best_.push_back(std::move(hits.row(i)));
+    best_.push_back(counts_.best(queries_, k_));
     queries_.clear();
     items_ = 0;
   }
@@ -48,7 +52,7 @@ class Join {
   const MatchCounts counts_;
   std::vector<Value> ids_;
   const std::size_t k_;
-  std::vector<TopK> best_;  // of those that are answered
+  std::vector<compute::HitTable> best_;  // of those that are answered
   // Queries that are not answered yet.
   std::vector<engine::RelationalQuery> queries_;
   std::size_t items_ = 0;

@@ -70,7 +70,7 @@ class JoinedRows final : public Rows {
   bool next_query() {
     while (started_ < ids_.size()) {
       if (started_ == sorted_) sorted_ = sort_ahead(table_, sorted_);
-      const std::vector<Hit>& hits = table_.sorted(started_);
+      const std::span<const Hit> hits = table_.sorted(started_);
       id_ = ids_[started_++].cell();
       first_ = hit_ = hits.data();
       end_ = first_ + hits.size();

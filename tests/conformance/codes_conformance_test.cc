@@ -63,7 +63,7 @@ class World {
     make_queries();
     HitTable best(c.queries, c.k);
     reference_match_codes(work_, host_columns_, best);
-    for (std::size_t q = 0; q < c.queries; ++q) expected_.push_back(best.sorted(q));
+    for (std::size_t q = 0; q < c.queries; ++q) expected_.push_back(best.list(q));
   }
 
   // The work with everything resident. Valid until the next one.

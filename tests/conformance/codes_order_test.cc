@@ -63,7 +63,7 @@ class World {
       const Status status = candidate.device->match_codes(work_, found);
       REQUIRE_MESSAGE(status.ok(), status.message);
       for (std::size_t q = 0; q < case_.queries; ++q) {
-        std::vector<Hit> first = expected.sorted(q);
+        std::vector<Hit> first = expected.list(q);
         first.resize(std::min(first.size(), k));
         expect_hits(first, found.sorted(q), q);
       }

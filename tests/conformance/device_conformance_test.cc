@@ -162,7 +162,7 @@ class Case {
   void expect() {
     compute::HitTable best(shape_.queries, shape_.k);
     reference_nearest(work_, host_, best);
-    for (std::size_t q = 0; q < shape_.queries; ++q) nearest_.push_back(best.sorted(q));
+    for (std::size_t q = 0; q < shape_.queries; ++q) nearest_.push_back(best.list(q));
     within_.resize(shape_.queries);
     reference_within(work_, host_, within_);
     for (auto& hits : within_) std::sort(hits.begin(), hits.end());

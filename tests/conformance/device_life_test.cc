@@ -103,7 +103,7 @@ TEST_CASE("devices: rows that are read over the bus come some at a time") {
       work.cancellation = &cancellation;
       REQUIRE(device.nearest(work, best).ok());
       CHECK(cancellation.asked() >= (buffer == mapped ? 3 : 1));
-      for (std::size_t q = 0; q < 2; ++q) found.push_back(best.sorted(q));
+      for (std::size_t q = 0; q < 2; ++q) found.push_back(best.list(q));
     }
     for (std::size_t i = 0; i < 10; ++i) {
       for (std::size_t q = 0; q < 2; ++q) {

@@ -77,7 +77,7 @@ class World {
     within_.resize(case_.queries);
     reference_edit_within(work_, host_tiles_, within_);
     for (std::size_t q = 0; q < case_.queries; ++q) {
-      nearest_.push_back(best.sorted(q));
+      nearest_.push_back(best.list(q));
       std::sort(within_[q].begin(), within_[q].end());
     }
   }

@@ -294,7 +294,7 @@ std::vector<Hit> sorted(std::vector<Hit> hits) {
   return hits;
 }
 
-void expect_same(const std::vector<Hit>& expected, const std::vector<Hit>& found) {
+void expect_same(std::span<const Hit> expected, std::span<const Hit> found) {
   REQUIRE(expected.size() == found.size());
   for (std::size_t i = 0; i < found.size(); ++i) {
     REQUIRE(std::tuple(expected[i].distance, expected[i].rowid, expected[i].row) ==

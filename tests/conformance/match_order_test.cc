@@ -133,7 +133,7 @@ class Tiles {
     }
   }
 
-  static void compare(const std::vector<Hit>& expected, const std::vector<Hit>& found) {
+  static void compare(std::span<const Hit> expected, std::span<const Hit> found) {
     REQUIRE(expected.size() == found.size());
     for (std::size_t i = 0; i < expected.size(); ++i) {
       REQUIRE(expected[i].distance == found[i].distance);

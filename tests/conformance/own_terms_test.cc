@@ -48,7 +48,7 @@ class Case {
   void expect() {
     HitTable best(ks_);
     reference_nearest(work_, blocks_, best);
-    for (std::size_t q = 0; q < ks_.size(); ++q) nearest_.push_back(best.sorted(q));
+    for (std::size_t q = 0; q < ks_.size(); ++q) nearest_.push_back(best.list(q));
     within_.resize(ks_.size());
     reference_within(work_, blocks_, within_);
     for (auto& hits : within_) std::sort(hits.begin(), hits.end());
@@ -107,7 +107,7 @@ class Case {
     one.queries.rows = 1;
     HitTable ranked(1, kRows * kBlocks);
     reference_nearest(one, blocks_, ranked);
-    const std::vector<Hit>& all = ranked.sorted(0);
+    const std::span<const Hit> all = ranked.sorted(0);
     if (random_() % 4 != 0) own.range.high = all[random_() % all.size()].distance;
     if (random_() % 4 == 0) own.range.low = all[random_() % 50].distance;
     own.range.low_open = random_() % 2 == 0;

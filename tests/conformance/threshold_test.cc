@@ -93,7 +93,7 @@ class Case {
     choose_sample();
     HitTable best(shape.queries, shape.k);
     reference_nearest(work_, host_, best);
-    for (std::size_t q = 0; q < shape.queries; ++q) expected_.push_back(best.sorted(q));
+    for (std::size_t q = 0; q < shape.queries; ++q) expected_.push_back(best.list(q));
   }
 
   void check(Device& device) {
@@ -213,7 +213,7 @@ class Case {
     });
   }
 
-  static void compare(const std::vector<Hit>& expected, const std::vector<Hit>& found,
+  static void compare(std::span<const Hit> expected, std::span<const Hit> found,
                       std::size_t query) {
     REQUIRE(expected.size() == found.size());
     for (std::size_t i = 0; i < expected.size(); ++i) {
@@ -440,7 +440,7 @@ TEST_CASE("threshold: several calls add to one table") {
       REQUIRE(compute::nearest_selected(*candidate.device, work, best).ok());
     }
     for (std::size_t q = 0; q < 50; ++q) {
-      const std::vector<Hit>&a = plain.sorted(q), &b = best.sorted(q);
+      const std::span<const Hit> a = plain.sorted(q), &b = best.sorted(q);
       REQUIRE(a.size() == b.size());
       for (std::size_t i = 0; i < a.size(); ++i) {
         CHECK(a[i].distance == b[i].distance);

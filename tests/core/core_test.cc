@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "compute/ops.h"
 #include "core/bfloat16.h"
 #include "core/bitmap.h"
 #include "core/chunk.h"
@@ -105,7 +106,7 @@ TEST_CASE("top-k: equals a sort, ties by rowid, for every k") {
       }
       std::sort(all.begin(), all.end());
       all.resize(std::min(n, k));
-      const std::vector<Hit>& found = top.sorted();
+      const std::span<const Hit> found = top.sorted();
       REQUIRE(found.size() == all.size());
       for (std::size_t i = 0; i < all.size(); ++i) {
         REQUIRE(found[i].distance == all[i].distance);
@@ -130,6 +131,39 @@ TEST_CASE("top-k: parts merge to the whole and goes on after sorted()") {
   const auto expected = whole.sorted(), found = left.sorted();
   REQUIRE(found.size() == 10);
   for (std::size_t i = 0; i < 10; ++i) CHECK(found[i].rowid == expected[i].rowid);
+}
+
+// Hits of a table lie in memory of all its rows until one has more of them than fit.
+TEST_CASE("hit tables: rows equal a sort wherever their hits lie, merged, moved and replaced") {
+  Random random(3);
+  constexpr std::size_t kQueries = 7;
+  for (const std::size_t k : {0, 1, 10, 128, 129}) {
+    for (const std::size_t n : {0, 3, 10, 40, 400}) {
+      compute::HitTable whole(kQueries, k), parts(kQueries, k);
+      for (const std::size_t first : {std::size_t{0}, std::size_t{4}}) {
+        compute::HitTable part(first == 0 ? 4 : kQueries - 4, k);
+        for (std::size_t i = 0; i < part.queries() * n; ++i) {
+          const Hit hit{static_cast<double>(random() % 30), static_cast<RowId>(i), 0, 0};
+          whole.row(first + i % part.queries()).push(hit);
+          part.row(i % part.queries()).push(hit);
+        }
+        parts.merge(std::move(part), first);
+      }
+      compute::HitTable moved = std::move(parts), all(kQueries, k);
+      all.merge(std::move(moved));
+      compute::HitTable beside(kQueries, k);
+      beside.row(2).push({-1, -1, 0, 0});
+      whole.row(2).push({-1, -1, 0, 0});
+      all.merge(std::move(beside));
+      TopK apart = std::move(all.row(5));
+      all.row(5) = std::move(apart);
+      for (std::size_t q = 0; q < kQueries; ++q) {
+        const auto expected = whole.sorted(q), found = all.sorted(q);
+        CHECK(std::equal(expected.begin(), expected.end(), found.begin(), found.end(),
+                         [](const Hit& a, const Hit& b) { return a.rowid == b.rowid; }));
+      }
+    }
+  }
 }
 
 TEST_CASE("bitmap: counts, combines and resizes without stray bits") {

@@ -127,7 +127,7 @@ struct Search {
   // All of them right.
   std::size_t hits() {
     join();
-    const std::vector<Hit>& found = best.sorted(0);
+    const std::span<const Hit> found = best.sorted(0);
     const bool all = std::all_of(found.begin(), found.end(),
                                  [this](const Hit& hit) { return hit.distance == query; });
     return status.ok() && all ? found.size() : 0;

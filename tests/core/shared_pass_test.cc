@@ -156,8 +156,8 @@ struct Search {
     for (std::size_t q = 0; q < queries.size(); ++q) {
       std::sort(all[q].begin(), all[q].end());
       std::sort(lists[q].begin(), lists[q].end());
-      same = same && equal(asked.within ? all[q] : expected.sorted(q),
-                           asked.within ? lists[q] : best.sorted(q));
+      same = same && equal(asked.within ? all[q] : expected.list(q),
+                           asked.within ? lists[q] : best.list(q));
     }
     return same;
   }
@@ -187,7 +187,7 @@ struct Search {
     }
     blocks.push_back(block);
   }
-  static bool equal(const std::vector<Hit>& a, const std::vector<Hit>& b) {
+  static bool equal(std::span<const Hit> a, std::span<const Hit> b) {
     return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Hit& x, const Hit& y) {
       return x.distance == y.distance && x.rowid == y.rowid && x.block == y.block && x.row == y.row;
     });

@@ -212,7 +212,7 @@ class Table {
 };
 
 // Checks that hits are the first of those expected, and that they say where their rows are.
-void check_hits(const View& view, const std::vector<Hit>& hits,
+void check_hits(const View& view, std::span<const Hit> hits,
                 const std::vector<std::pair<std::uint64_t, RowId>>& expected, std::size_t k) {
   REQUIRE(hits.size() == std::min(k, expected.size()));
   std::size_t wrong = 0;

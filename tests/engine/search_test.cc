@@ -103,7 +103,7 @@ SearchRequest request_for(const std::vector<float>& query) {
   return request;
 }
 
-void check_same(const std::vector<Hit>& got, std::vector<Hit> expected) {
+void check_same(std::span<const Hit> got, std::vector<Hit> expected) {
   REQUIRE(got.size() == expected.size());
   for (std::size_t i = 0; i < got.size(); ++i) {
     CHECK(got[i].distance == expected[i].distance);

@@ -22,7 +22,7 @@ T turn(std::initializer_list<T> values, std::uint64_t n) {
 }
 
 // Equal bit for bit and in order. The first that differs is told before a difference in number.
-inline void expect_hits(const std::vector<Hit>& expected, const std::vector<Hit>& found,
+inline void expect_hits(std::span<const Hit> expected, std::span<const Hit> found,
                         std::size_t query) {
   for (std::size_t i = 0; i < expected.size() && i < found.size(); ++i) {
     const Hit &a = expected[i], &b = found[i];

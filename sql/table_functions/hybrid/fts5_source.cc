@@ -34,7 +34,7 @@ class Matches {
     if (!at || !rows_.part(at->part).test(at->row) || !engine::is_there(view_, *at)) return;
     best_.push({rank, rowid, at->part, at->row});
   }
-  const std::vector<Hit>& sorted() { return best_.sorted(); }
+  std::vector<Hit> sorted() { return best_.list(); }
 
  private:
   const engine::View& view_;

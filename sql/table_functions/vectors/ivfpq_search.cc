@@ -32,7 +32,7 @@ std::unique_ptr<Rows> run(Call& call) {
     options.nprobe =
         static_cast<std::uint32_t>(call.count(Input::kNprobe, 1, engine::kMostProbes));
   }
-  return Neighbors::rows(run_nearest(call, target, query.data, 1, k, options).sorted(0));
+  return Neighbors::rows(run_nearest(call, target, query.data, 1, k, options).list(0));
 }
 
 }  // namespace

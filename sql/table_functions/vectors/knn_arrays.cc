@@ -32,7 +32,7 @@ class Arrays final : public Rows {
         distances_(queries_ * k * sizeof(double)) {
     const std::span<RowId> rowids = rowids_.as<RowId>();
     const std::span<double> distances = distances_.as<double>();
-    each_sorted(table, 0, queries_, [&](std::size_t query, const std::vector<Hit>& hits) {
+    each_sorted(table, 0, queries_, [&](std::size_t query, std::span<const Hit> hits) {
       const std::size_t first = query * k;
       for (std::size_t i = 0; i < hits.size(); ++i) {
         rowids[first + i] = hits[i].rowid;

@@ -103,7 +103,7 @@ class GraphRows final : public Rows {
   // Of the k + 1 nearest rows one is the row itself, or the last is one too many.
   void start_row() {
     if (started_ == sorted_) sorted_ = sort_ahead(found_, sorted_);
-    const std::vector<Hit>& hits = found_.sorted(started_);
+    const std::span<const Hit> hits = found_.sorted(started_);
     row_ = batch_.rowids()[started_++];
     const auto is_itself = [this](const Hit& hit) { return hit.rowid == row_; };
     const bool found_itself = std::any_of(hits.begin(), hits.end(), is_itself);

@@ -18,7 +18,7 @@ std::unique_ptr<Rows> run(Call& call) {
   const std::size_t k = static_cast<std::size_t>(call.count(Input::kK));
   compute::HitTable table =
       run_nearest(call, target, query.data, 1, k, search_options(call, Input::kOptions));
-  return Neighbors::rows(table.sorted(0));
+  return Neighbors::rows(table.list(0));
 }
 
 }  // namespace
