@@ -23,7 +23,6 @@ namespace warplite::index {
 namespace {
 
 constexpr std::uint32_t kMagic = 0x43465649u;  // "IVFC"
-constexpr std::uint32_t kLongVersion = 1, kShortVersion = 2;
 constexpr std::uint32_t kMostNarrowLists = 65535;
 // Elements of the rows coded at once, which bounds the memory in model space, and rows at most; of the
 // chunks, where several are coded at once.
@@ -34,6 +33,12 @@ constexpr std::size_t kCheckedRows = 4096;
 
 std::size_t rows_at_once(std::size_t dim, std::size_t most) {
   return std::clamp<std::size_t>(kChunkElements / dim, 1, most);
+}
+
+// How many bits have a row's list.
+std::uint32_t list_bits(std::uint32_t lists, CodesVersion version) {
+  if (version == CodesVersion::kPacked) return static_cast<std::uint32_t>(std::bit_width(lists));
+  return lists <= kMostNarrowLists ? 16 : version == CodesVersion::kShort ? 24 : 32;
 }
 
 using Header = std::array<std::uint32_t, 4>;
@@ -159,8 +164,8 @@ class RabitqCode {
 };
 
 // Zeros behind a header.
-void begin_block(bool is_short, std::uint32_t rows, Bytes& block) {
-  const Header header{kMagic, is_short ? kShortVersion : kLongVersion, rows, 0};
+void begin_block(CodesVersion version, std::uint32_t rows, Bytes& block) {
+  const Header header{kMagic, static_cast<std::uint32_t>(version), rows, 0};
   std::memset(block.data(), 0, block.size());
   std::memcpy(block.data(), header.data(), sizeof header);
 }
@@ -180,12 +185,10 @@ class Encoder {
       : coder_(coder),
         device_(device),
         nearest_list_(device, coder.centroids, coder.shape.lists, coder.shape.dim),
-        at_(coder.shape, rows, coder.short_codes),
+        lists_(rows, CodesView::kNoList),
+        at_(coder.shape, rows, coder.version),
         block_(at_.size()) {
-    begin_block(coder.short_codes, rows, block_);
-    for (std::uint32_t row = 0; row < rows; ++row) {
-      at_.put_list(block_.data(), row, CodesView::kNoList);
-    }
+    begin_block(coder.version, rows, block_);
   }
 
   // `rows[i]` is the row of the block that vectors.row(i) is.
@@ -196,13 +199,18 @@ class Encoder {
     scratch.nearest.resize(count);
     nearest_list_.find(scratch.model.data(), count, scratch.cancellation, scratch.nearest.data());
     for (std::size_t i = 0; i < count; ++i) {
-      at_.put_list(block_.data(), rows[i], scratch.nearest[i].list);
+      lists_[rows[i]] = scratch.nearest[i].list;
     }
     if (coder_.shape.planes != 0) return code_rabitq(count, rows, scratch);
     if (coder_.shape.m != 0) code(count, rows, scratch);
   }
 
-  Bytes take() { return std::move(block_); }
+  Bytes take() {
+    for (std::uint32_t row = 0; row < lists_.size(); ++row) {
+      at_.put_list(block_.data(), row, lists_[row]);
+    }
+    return std::move(block_);
+  }
 
  private:
   const float* centroid(const Nearest& nearest) const {
@@ -263,6 +271,7 @@ class Encoder {
   const IvfCoder& coder_;
   compute::Device& device_;
   NearestList nearest_list_;
+  std::vector<std::uint32_t> lists_;  // of rows, whose lists share bytes in the block
   CodesView at_;
   Bytes block_;
 };
@@ -285,26 +294,27 @@ MatrixView gather(const MatrixView& vectors, const std::uint32_t* rows, std::siz
 
 }  // namespace
 
-CodesView::CodesView(const compute::IvfShape& shape, std::uint32_t rows, bool is_short)
-    : short_(is_short),
+CodesView::CodesView(const compute::IvfShape& shape, std::uint32_t rows, CodesVersion version)
+    : short_(version != CodesVersion::kLong),
       fine_(shape.planes > 1),
-      list_size_(shape.lists <= kMostNarrowLists ? 2 : is_short ? 3 : 4),
-      bias_size_(shape.m == 0 ? 0 : is_short ? 3 : 4),
+      list_bits_(list_bits(shape.lists, version)),
+      list_load_(version == CodesVersion::kPacked ? 4 : list_bits_ / 8),
+      bias_size_(shape.m == 0 ? 0 : short_ ? 3 : 4),
       code_size_(shape.m == 0      ? 0
                  : shape.bits == 8 ? shape.m
                                    : (shape.m + 1) / 2),
-      planes_at_(shape.planes == 0 ? 0 : (is_short ? 3 : 8) + (fine_ ? bias_size_ : 0)),
+      planes_at_(shape.planes == 0 ? 0 : (short_ ? 3 : 8) + (fine_ ? bias_size_ : 0)),
       rest_size_(planes_at_ + (fine_ ? (shape.planes - 1) * compute::plane_bytes(shape.dim) : 0)) {
   const std::size_t n = rows;
-  bias_at_ = lists_at() + n * list_size_;
-  if (!is_short) bias_at_ = (bias_at_ + 3) / 4 * 4;
+  bias_at_ = lists_at() + (n * list_bits_ + 7) / 8;
+  if (!short_) bias_at_ = (bias_at_ + 3) / 4 * 4;
   codes_at_ = bias_at_ + n * bias_size_;
   rest_at_ = codes_at_ + n * code_size_;
   size_ = rest_at_ + n * rest_size_;
 }
 
 CodesView::CodesView(const compute::IvfShape& shape, const CodedBlock& block)
-    : CodesView(shape, block.rows, header_of(block.codes)[1] == kShortVersion) {}
+    : CodesView(shape, block.rows, CodesVersion{header_of(block.codes)[1]}) {}
 
 void CodesView::put_bias(std::byte* block, std::uint32_t row, float bias) const {
   put_float(block + bias_at_ + std::size_t{row} * bias_size_, bias_size_, bias);
@@ -375,9 +385,10 @@ Bytes encode_block(const IvfCoder& coder, compute::Device& device, const MatrixV
 Bytes encode_in_lists(const IvfCoder& coder, const float* rows,
                       std::span<const std::uint32_t> lists) {
   const auto count = static_cast<std::uint32_t>(lists.size());
-  const CodesView at(coder.shape, count, coder.short_codes);
+  const CodesView at(coder.shape, count, coder.version);
   Bytes block(at.size());
-  begin_block(coder.short_codes, count, block);
+  begin_block(coder.version, count, block);
+  for (std::uint32_t row = 0; row < count; ++row) at.put_list(block.data(), row, lists[row]);
   const std::size_t dim = coder.shape.dim;
   const std::size_t grain = std::max<std::size_t>(1, kGrainElements / dim);
   compute::in_parallel(count, grain, count / grain, [&](std::size_t first, std::size_t last) {
@@ -385,7 +396,6 @@ Bytes encode_in_lists(const IvfCoder& coder, const float* rows,
     std::vector<float> vector(dim);
     for (std::size_t i = first; i < last; ++i) {
       const auto row = static_cast<std::uint32_t>(i);
-      at.put_list(block.data(), row, lists[i]);
       std::copy_n(rows + i * dim, dim, vector.begin());
       if (coder.rotation.random) compute::rotate_at_random(coder.shape.dim, vector.data());
       code.encode(coder, coder.centroids + lists[i] * dim, vector.data());
@@ -397,11 +407,11 @@ Bytes encode_in_lists(const IvfCoder& coder, const float* rows,
 
 void check_block(const IvfCoder& coder, std::span<const std::byte> codes, std::uint32_t rows) {
   const compute::IvfShape& shape = coder.shape;
-  const CodesView at(shape, rows, coder.short_codes);
+  const CodesView at(shape, rows, coder.version);
   if (codes.size() != at.size()) {
     corrupt(std::to_string(codes.size()) + " bytes, expected " + std::to_string(at.size()));
   }
-  const std::uint32_t version = coder.short_codes ? kShortVersion : kLongVersion;
+  const auto version = static_cast<std::uint32_t>(coder.version);
   if (header_of(codes) != Header{kMagic, version, rows, 0}) corrupt("an unknown header");
   compute::in_parallel(rows, kCheckedRows, rows / kCheckedRows, [&](std::size_t first, std::size_t last) {
     RabitqCode code(shape);
@@ -475,9 +485,9 @@ void decode_rows(const IvfCoder& coder, const CodedBlock& block, RowRange rows, 
 
 Bytes gather_rows(const IvfCoder& coder, std::span<const CodedRow> rows) {
   const auto count = static_cast<std::uint32_t>(rows.size());
-  const CodesView to(coder.shape, count, coder.short_codes);
+  const CodesView to(coder.shape, count, coder.version);
   Bytes gathered(to.size());
-  begin_block(coder.short_codes, count, gathered);
+  begin_block(coder.version, count, gathered);
   for (std::uint32_t i = 0; i < count; ++i) {
     if (rows[i].block == nullptr) {
       to.put_list(gathered.data(), i, CodesView::kNoList);

@@ -13,6 +13,8 @@
 //   lists   u16[rows], or three bytes each; no zeros behind them
 //   bias    float24[rows], which is the upper three bytes of a float32
 //   rest    f as bfloat16, g as the u8 s of g = kErrors·|f|·s / 255, and F as float24, then planes
+// Those of version 3 have a row's list in as many bits as the number of lists has, the first row in the lowest;
+// zeros up to a whole byte.
 // Threads: any.
 #pragma once
 
@@ -43,6 +45,8 @@ inline std::uint32_t get_number(const std::byte* from, std::uint32_t size) {
   return number;
 }
 
+enum class CodesVersion : std::uint32_t { kLong = 1, kShort = 2, kPacked = 3 };
+
 // What coding needs of a model.
 struct IvfCoder {
   compute::IvfShape shape;
@@ -51,8 +55,8 @@ struct IvfCoder {
   const float* centroids = nullptr;
   const float* mean = nullptr;
   const float* codebooks = nullptr;
-  Rotation rotation;         // none without opq or rotate
-  bool short_codes = false;  // codes have version 2
+  Rotation rotation;  // none without opq or rotate
+  CodesVersion version = CodesVersion::kLong;
 };
 
 // Says where things lie in the codes of `rows` rows.
@@ -60,7 +64,7 @@ class CodesView {
  public:
   static constexpr std::uint32_t kNoList = 0xffffffffu;
 
-  CodesView(const compute::IvfShape& shape, std::uint32_t rows, bool is_short);
+  CodesView(const compute::IvfShape& shape, std::uint32_t rows, CodesVersion version);
   // Of codes that have been checked.
   CodesView(const compute::IvfShape& shape, const CodedBlock& block);
 
@@ -71,13 +75,20 @@ class CodesView {
   std::uint32_t code_size() const { return code_size_; }
   std::uint32_t rest_size() const { return rest_size_; }
 
+  // REQUIRES: no other thread writes to the block. Rows share bytes, the last ones with what follows lists.
   void put_list(std::byte* block, std::uint32_t row, std::uint32_t list) const {
-    std::memcpy(block + lists_at() + std::size_t{row} * list_size_, &list, list_size_);
+    const std::size_t bit = std::size_t{row} * list_bits_;
+    std::byte* const at = block + lists_at() + bit / 8;
+    const std::uint32_t others = get_number(at, list_load_) & ~(no_list() << bit % 8);
+    const std::uint32_t number = others | (list & no_list()) << bit % 8;
+    std::memcpy(at, &number, list_load_);
   }
   // kNoList for a row without a vector.
   std::uint32_t list(const std::byte* block, std::uint32_t row) const {
-    const std::uint32_t list = get_number(block + lists_at() + std::size_t{row} * list_size_, list_size_);
-    return list == kNoList >> (32 - 8 * list_size_) ? kNoList : list;
+    const std::size_t bit = std::size_t{row} * list_bits_;
+    const std::uint32_t number = get_number(block + lists_at() + bit / 8, list_load_);
+    const std::uint32_t list = number >> bit % 8 & no_list();
+    return list == no_list() ? kNoList : list;
   }
   void put_bias(std::byte* block, std::uint32_t row, float bias) const;
   float bias(const std::byte* block, std::uint32_t row) const;
@@ -100,8 +111,11 @@ class CodesView {
   std::uint32_t planes_at() const { return planes_at_; }
 
  private:
+  std::uint32_t no_list() const { return kNoList >> (32 - list_bits_); }
+
   const bool short_, fine_;
-  std::uint32_t list_size_, bias_size_, code_size_, planes_at_, rest_size_;
+  std::uint32_t list_bits_, list_load_;  // load: so many bytes have a row's
+  std::uint32_t bias_size_, code_size_, planes_at_, rest_size_;
   std::size_t bias_at_, codes_at_, rest_at_, size_;
 };
 

@@ -21,7 +21,8 @@ constexpr std::uint64_t kMagic = 0x6c65646f4d465649u;  // "IVFModel"
 constexpr std::uint32_t kUncalibrated = 1;  // the version of models that say nothing of recall
 constexpr std::uint32_t kCalibrated = 2;
 constexpr std::uint32_t kGrouped = 3;  // of lists of other than RaBitQ codes; also where recall is measured
-constexpr std::uint32_t kShort = 4;    // with short RaBitQ codes, which all are that are made; the same
+constexpr std::uint32_t kShort = 4;    // with short RaBitQ codes; the same
+constexpr std::uint32_t kPacked = 5;   // with packed ones, which all are that are made; the same
 
 struct Header {
   std::uint64_t magic;
@@ -56,8 +57,13 @@ struct ModelLayout {
 };
 
 std::uint32_t version_of(const compute::IvfShape& shape) {
-  if (shape.planes != 0) return kShort;
+  if (shape.planes != 0) return kPacked;
   return shape.groups != 0 ? kGrouped : kCalibrated;
+}
+
+CodesVersion codes_of(std::uint32_t version) {
+  if (version == kPacked) return CodesVersion::kPacked;
+  return version == kShort ? CodesVersion::kShort : CodesVersion::kLong;
 }
 
 // Lists as rows of a run, each in the list of its group.
@@ -67,7 +73,7 @@ Run make_coarse_run(const IvfCoder& coder, const std::uint32_t* group_begins) {
   coarse.shape = shape.coarse();
   coarse.centroids = coder.centroids + std::size_t{shape.lists} * shape.dim;
   coarse.rotation = {nullptr, shape.planes == 0};
-  coarse.short_codes = false;
+  coarse.version = CodesVersion::kLong;
   std::vector<std::uint32_t> groups(shape.lists);
   for (std::uint32_t group = 0; group < shape.groups; ++group) {
     std::fill(groups.begin() + group_begins[group], groups.begin() + group_begins[group + 1], group);
@@ -97,7 +103,7 @@ class IvfModel : public InvertedModel {
               static_cast<Distance>(header_.distance), floats, floats + at.mean,
               floats + at.codebooks,
               {rotates && learnt ? floats + at.rotation : nullptr, rotates && !learnt},
-              header_.version == kShort};
+              codes_of(header_.version)};
     if (header_.version == kUncalibrated) return;
     calibration_ = Calibration::read({bytes_.data() + at.size(), header_.calibration});
     const Spread& spread = calibration_->spread;
@@ -177,9 +183,9 @@ void check(std::span<const std::byte> bytes, const ColumnShape& column, const Iv
   if (bytes.size() < sizeof header) corrupt("has " + std::to_string(bytes.size()) + " bytes");
   std::memcpy(&header, bytes.data(), sizeof header);
   if (header.magic != kMagic) corrupt("does not begin as a model does");
-  if (header.version < kUncalibrated || header.version > kShort) {
+  if (header.version < kUncalibrated || header.version > kPacked) {
     corrupt("has version " + std::to_string(header.version) + ", expected " +
-            std::to_string(kUncalibrated) + " to " + std::to_string(kShort));
+            std::to_string(kUncalibrated) + " to " + std::to_string(kPacked));
   }
   if (header.dim != column.dim || header.type != static_cast<std::uint8_t>(column.type) ||
       header.distance != static_cast<std::uint8_t>(column.distance)) {
@@ -189,11 +195,11 @@ void check(std::span<const std::byte> bytes, const ColumnShape& column, const Iv
   const bool rotates = options.planes == 0 ? options.opq : options.rotate;
   if (header.m != options.m || header.bits != bits || header.opq != (rotates ? 1 : 0) ||
       header.planes != options.planes || header.listwise > 1 ||
-      (header.version == kShort && header.planes == 0) ||
+      (header.version >= kShort && header.planes == 0) ||
       (header.version == kUncalibrated && header.calibration != 0)) {
     corrupt("is for other parameters");
   }
-  if (header.lists == 0 || (options.lists != 0 && header.lists > options.lists)) {
+  if (header.lists == 0 || header.lists > (options.lists != 0 ? options.lists : kMostLists)) {
     corrupt("has " + std::to_string(header.lists) + " lists");
   }
   const bool may_be_listwise =

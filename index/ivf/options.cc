@@ -12,7 +12,6 @@
 namespace warplite::index {
 namespace {
 
-constexpr std::uint32_t kMostLists = 1u << 20;
 constexpr std::uint32_t kMostRefine = 10000;
 constexpr std::uint32_t kDefaultRefine = 8;  // where vectors are kept
 constexpr double kDefaultRecall = 0.95;  // of index=approximate

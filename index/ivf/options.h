@@ -24,6 +24,8 @@
 
 namespace warplite::index {
 
+inline constexpr std::uint32_t kMostLists = 1u << 20;  // of a column
+
 struct IvfOptions {
   std::uint32_t lists = 0;   // 0: chosen when training
   std::uint32_t nprobe = 0;  // 0: by the lists there are

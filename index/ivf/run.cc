@@ -50,7 +50,7 @@ class Sort {
     }
     const std::size_t least = std::max<std::size_t>(kPieceRows, 2 * std::size_t{shape.lists});
     pieces_ = std::clamp<std::size_t>(rows_ / least, 1, kMostPieces);
-    const CodesView any(shape, 0, false);
+    const CodesView any(shape, 0, CodesVersion::kLong);
     code_ = any.code_size();
     planes_ = any.rest_size() - any.planes_at();
     parcel_ = sizeof(Parcel) + (code_ + planes_ + 3) / 4 * 4;

@@ -418,7 +418,7 @@ TEST_CASE("ivf codes: more lists than two bytes count") {
   const IvfShape shape{2, 70000, 2, 8};
   index::IvfCoder coder;
   coder.shape = shape;
-  const index::CodesView at(shape, 3, false);
+  const index::CodesView at(shape, 3, index::CodesVersion::kLong);
   CHECK(at.bias_at() == 16 + 3 * 4);
   Bytes block(at.size());
   std::memset(block.data(), 0, block.size());

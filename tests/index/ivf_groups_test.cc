@@ -115,7 +115,7 @@ TEST_CASE("ivf groups: lists that are found in groups hold what those hold that 
   };
   constexpr std::size_t kVersion = 8;
   CHECK_FALSE(refused(kVersion, 3));
-  for (const std::uint32_t version : {0u, 1u, 2u, 4u}) CHECK(refused(kVersion, version));
+  for (const std::uint32_t version : {0u, 1u, 2u, 4u, 5u}) CHECK(refused(kVersion, version));
   const std::size_t begins = 64 + (std::size_t{shape.lists} + shape.groups) * kDim * 4;
   CHECK(refused(begins + 4, 0));
   CHECK(refused(begins + shape.groups * 4, shape.lists + 1));
@@ -134,10 +134,12 @@ TEST_CASE("ivf groups: models of RaBitQ codes have the same version with groups 
                                 Distance::kL2, rows.view());
     REQUIRE((learnt.model->shape().groups > 1) == grouped);
     std::vector<std::byte> bytes(learnt.model->bytes().begin(), learnt.model->bytes().end());
-    CHECK(bytes[8] == std::byte{4});
-    bytes[8] = std::byte{2};
-    CHECK(learnt.index->trained()->open(bytes) != nullptr);
-    for (const std::byte other : {std::byte{0}, std::byte{3}, std::byte{5}}) {
+    CHECK(bytes[8] == std::byte{5});
+    for (const std::byte older : {std::byte{2}, std::byte{4}}) {
+      bytes[8] = older;
+      CHECK(learnt.index->trained()->open(bytes) != nullptr);
+    }
+    for (const std::byte other : {std::byte{0}, std::byte{3}, std::byte{6}}) {
       bytes[8] = other;
       CHECK_THROWS_AS(learnt.index->trained()->open(bytes), Error);
     }

@@ -1,6 +1,7 @@
 // RaBitQ codes as they are made and kept: compute/rabitq.h. tests/conformance has their search.
 #include <doctest/doctest.h>
 
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -317,7 +318,7 @@ TEST_CASE("RaBitQ: damage to codes is found") {
     CHECK(refused(std::span(good).first(size), 100));
   }
   const index::CodesView at(model.shape(), {good, 100});
-  CHECK(good.size() == 16 + 100 * (2 + 3 + 2 + 2 + 1 + 3 + 2 * 2));
+  CHECK(good.size() == 16 + 100 * 3 / 8 + 1 + 100 * (3 + 2 + 2 + 1 + 3 + 2 * 2));
   for (std::uint32_t row = 0; row < 100; ++row) {
     std::vector<std::byte> bad = good;
     at.put_bias(bad.data(), row, std::numeric_limits<float>::infinity());
@@ -342,7 +343,7 @@ TEST_CASE("RaBitQ: damage to codes is found") {
 
 TEST_CASE("RaBitQ: short codes round to nearest, g upwards, and stay finite") {
   const compute::IvfShape shape = {.dim = 12, .lists = 5, .m = 3, .bits = 4, .planes = 3};
-  const index::CodesView at(shape, 1, true);
+  const index::CodesView at(shape, 1, index::CodesVersion::kShort);
   std::vector<std::byte> block(at.size());
   const auto kept = [&](const index::RabitqFactors& factors) {
     at.put_factors(block.data(), 0, factors);
@@ -404,7 +405,76 @@ TEST_CASE("RaBitQ: long codes are read, made and gathered where the model has th
     // Measured again, it keeps its codes.
     const auto measured = index::with_calibration(*older, {});
     CHECK(measured->bytes()[8] == std::byte{2});
-    CHECK(index::with_calibration(*learnt.model, {})->bytes()[8] == std::byte{4});
+    CHECK(index::with_calibration(*learnt.model, {})->bytes()[8] == std::byte{5});
+  }
+}
+
+// Of version 4, too; its codes differ in how lists are written.
+TEST_CASE("RaBitQ: lists of codes take as many bits as they need, two or three bytes where the model is older") {
+  const auto device = cpu::make_cpu_device();
+  const Floats rows = clustered(601, 20, 40, 1, 2);
+  Bitmap present(601);
+  for (std::size_t i = 0; i < 601; ++i) {
+    if (i % 5 != 1) present.set(i);
+  }
+  for (const std::uint32_t lists : {1u, 15u, 16u, 130u}) {
+    const Learnt learnt = learn(*device, spec("ivfrabitq", "bits=2 lists=" + std::to_string(lists)),
+                                Distance::kL2, rows.view());
+    const index::InvertedModel& model = *learnt.model;
+    std::vector<std::byte> bytes(model.bytes().begin(), model.bytes().end());
+    bytes[8] = std::byte{4};
+    const auto older = index::inverted(learnt.index->trained()->open(bytes));
+    const Bytes codes = model.encode(*device, rows.view(), &present, nullptr);
+    const Bytes old_codes = older->encode(*device, rows.view(), &present, nullptr);
+    const std::size_t factors = 3 + 3 + 3, planes = 2 * 3;
+    CHECK(old_codes.size() == 16 + 601 * (2 + factors + planes));
+    CHECK(codes.size() == 16 + (601 * std::bit_width(lists) + 7) / 8 + 601 * (factors + planes));
+    model.check_codes(span_of(codes), 601);
+    older->check_codes(span_of(old_codes), 601);
+    CHECK_THROWS_AS(older->check_codes(span_of(codes), 601), Error);
+    const index::CodedBlock block{span_of(codes), 601}, old_block{span_of(old_codes), 601};
+    const index::CodesView at(model.shape(), block), old_at(model.shape(), old_block);
+    for (std::uint32_t row = 0; row < 601; ++row) {
+      CHECK(at.list(codes.data(), row) == old_at.list(old_codes.data(), row));
+      CHECK((at.list(codes.data(), row) == index::CodesView::kNoList) == !present.test(row));
+    }
+    // All else is the same bytes.
+    const std::size_t behind = at.size() - at.bias_at();
+    CHECK(std::ranges::equal(span_of(codes).last(behind), span_of(old_codes).last(behind)));
+    const index::Run run = model.make_run({&block, 1}), old_run = older->make_run({&old_block, 1});
+    CHECK(std::ranges::equal(span_of(run.bytes), span_of(old_run.bytes)));
+    // A row gathered of nothing is one without a vector.
+    std::vector<index::CodedRow> all;
+    for (std::uint32_t row = 0; row < 601; ++row) {
+      all.push_back({present.test(row) ? &block : nullptr, row});
+    }
+    CHECK(std::ranges::equal(span_of(model.gather(all)), span_of(codes)));
+  }
+}
+
+TEST_CASE("RaBitQ: packed lists of a model with the most there can be") {
+  index::IvfCoder coder;
+  coder.shape = {.dim = 4, .lists = 1u << 20, .m = 1, .bits = 4, .planes = 1};
+  coder.version = index::CodesVersion::kPacked;
+  for (const std::uint32_t rows : {1u, 2u, 3u, 9u}) {
+    const index::CodesView at(coder.shape, rows, coder.version);
+    CHECK(at.size() == 16 + (rows * 21 + 7) / 8 + rows * (3 + 1 + 3));
+    Bytes block(at.size());
+    std::memset(block.data(), 0, block.size());
+    const std::uint32_t header[] = {0x43465649u, 3, rows, 0};
+    std::memcpy(block.data(), header, sizeof header);
+    const auto list_of = [](std::uint32_t row) { return row % 3 == 2 ? index::CodesView::kNoList : (1u << 20) - 1 - row; };
+    for (std::uint32_t row = 0; row < rows; ++row) at.put_bias(block.data(), row, 1 + static_cast<float>(row));
+    // In any order, and over what was there.
+    for (std::uint32_t row = rows; row-- > 0;) at.put_list(block.data(), row, 0x55555);
+    for (std::uint32_t row = 0; row < rows; ++row) at.put_list(block.data(), row, list_of(row));
+    for (std::uint32_t row = 0; row < rows; ++row) {
+      CHECK(at.list(block.data(), row) == list_of(row));
+      CHECK(at.bias(block.data(), row) == 1 + static_cast<float>(row));
+    }
+    index::check_block(coder, span_of(block), rows);
+    at.put_list(block.data(), 0, 1u << 20);
+    CHECK_THROWS_AS(index::check_block(coder, span_of(block), rows), Error);
   }
 }
 
