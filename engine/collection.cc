@@ -5,6 +5,7 @@
 #include "engine/collection_impl.h"
 #include "engine/content_check.h"
 #include "engine/integrity.h"
+#include "engine/residency/residency.h"
 
 namespace warplite::engine {
 namespace {
@@ -221,6 +222,8 @@ void Collection::check_drop() const {
 void Collection::drop() {
   impl_->store.keep_name();
   impl_->roll_back();
+  impl_->transaction.set_base(nullptr);  // it holds what is in memory of the table
+  Residency::instance().forget_table(schema() + "." + table());
   impl_->store.drop_tables();
 }
 

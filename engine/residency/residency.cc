@@ -193,6 +193,21 @@ void Residency::forget(std::span<const CacheKey> keys) {
   }
 }
 
+void Residency::forget_table(const std::string& name) {
+  const std::string prefix = name + " ";
+  // What is made of a model holds it: it can go when they are gone.
+  for (bool any = true; any;) {
+    Impl::Evicted evicted;
+    const std::lock_guard lock(impl_->mutex);
+    impl_->drop_holders();
+    for (auto at = impl_->entries.begin(); at != impl_->entries.end();) {
+      const auto entry = at++;
+      if (entry->owner.starts_with(prefix) && !entry->in_use()) impl_->evict(entry, evicted);
+    }
+    any = !evicted.entries.empty();
+  }
+}
+
 void Residency::set_limit(std::size_t bytes) {
   Impl::Evicted evicted;
   const std::lock_guard lock(impl_->mutex);

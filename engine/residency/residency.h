@@ -64,6 +64,8 @@ class Residency : public compute::MemoryBudget {
   void replace(const CacheKey& key, const std::string& owner, ResidentVectors entry);
   // Evicts what nobody uses of these.
   void forget(std::span<const CacheKey> keys);
+  // The same of all that is of a table, "schema.table"; those of that name in other files lose theirs, too.
+  void forget_table(const std::string& name);
   std::shared_ptr<const index::Model> model(
       const CacheKey& key, const std::string& owner,
       const std::function<std::shared_ptr<const index::Model>()>& load);
