@@ -74,6 +74,8 @@ class Model {
 
   // The bytes it was read from, or is written as.
   virtual std::span<const std::byte> bytes() const = 0;
+  // How many bytes of memory it takes, with what it makes for searches.
+  virtual std::size_t memory() const = 0;
   // Rows it learnt from, and rows that the table then had.
   virtual std::uint64_t trained_on() const = 0;
   virtual std::uint64_t table_rows() const = 0;

@@ -18,9 +18,8 @@ std::size_t machine_memory() {
 std::size_t bytes_of(const ResidentVectors& vectors) {
   return vectors.block.memory.size() + vectors.block.present.word_count() * 8 + vectors.beside;
 }
-// Returns the size of a model as it was read plus that of it as it is used.
 std::size_t bytes_of(const index::Model& model) {
-  return 2 * model.bytes().size();
+  return model.memory();
 }
 std::size_t bytes_of(const Column& column) {
   return column.memory();

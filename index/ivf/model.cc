@@ -9,6 +9,7 @@
 
 #include "core/process/derived_store.h"
 #include "index/ivf/codes.h"
+#include "index/ivf/list_places.h"
 #include "index/ivf/model_space.h"
 #include "index/ivf/run.h"
 
@@ -64,6 +65,15 @@ std::uint32_t version_of(const compute::IvfShape& shape) {
 CodesVersion codes_of(std::uint32_t version) {
   if (version == kPacked) return CodesVersion::kPacked;
   return version == kShort ? CodesVersion::kShort : CodesVersion::kLong;
+}
+
+// Returns the size of the run of lists.
+std::size_t coarse_bytes(const compute::IvfShape& shape, const std::uint32_t* group_begins) {
+  if (shape.groups == 0) return 0;
+  std::vector<std::uint32_t> lists(shape.groups);
+  for (std::uint32_t i = 0; i < shape.groups; ++i) lists[i] = group_begins[i + 1] - group_begins[i];
+  const std::uint32_t positions = place_lists(shape.coarse(), lists).begins.back();
+  return compute::IvfLayout::of(shape.coarse(), positions).size;
 }
 
 // Lists as rows of a run, each in the list of its group.
@@ -125,6 +135,10 @@ class IvfModel : public InvertedModel {
   }
   const float* mean() const override { return shape_.has_codebooks() ? parts_.mean : nullptr; }
   std::span<const std::byte> bytes() const override { return {bytes_.data(), bytes_.size()}; }
+  // What was measured is there as it was read and as it is used.
+  std::size_t memory() const override {
+    return bytes_.size() + header_.calibration + coarse_bytes(shape_, group_begins_);
+  }
   const Calibration* calibration() const override {
     return calibration_ ? &*calibration_ : nullptr;
   }

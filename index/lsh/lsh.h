@@ -51,6 +51,9 @@ class LshModel final : public Model {
   double scale() const { return scale_; }
 
   std::span<const std::byte> bytes() const override { return {bytes_.data(), bytes_.size()}; }
+  std::size_t memory() const override {
+    return bytes_.size() + (factors_.size() + offsets_.size()) * sizeof(float);
+  }
   std::uint64_t trained_on() const override { return trained_on_; }
   std::uint64_t table_rows() const override { return table_rows_; }
   // Codes are signatures (lsh_codes.h), made on the threads of searches, not by the device.

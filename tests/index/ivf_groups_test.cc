@@ -110,6 +110,8 @@ TEST_CASE("ivf groups: lists that are found in groups hold what those hold that 
   const compute::IvfShape& shape = reopened->shape();
   CHECK(shape.groups == model.shape().groups);
   CHECK(std::ranges::equal(span_of(reopened->coarse()->bytes), span_of(model.coarse()->bytes)));
+  const std::size_t measured = model.calibration()->bytes().size();
+  CHECK(reopened->memory() == written.size() + measured + reopened->coarse()->bytes.size());
   const auto refused = [&](std::size_t at, std::uint32_t value) {
     return is_refused([&] { learnt.index->trained()->open(with_number(written, at, value)); });
   };
@@ -135,6 +137,8 @@ TEST_CASE("ivf groups: models of RaBitQ codes have the same version with groups 
     REQUIRE((learnt.model->shape().groups > 1) == grouped);
     std::vector<std::byte> bytes(learnt.model->bytes().begin(), learnt.model->bytes().end());
     CHECK(bytes[8] == std::byte{5});
+    const std::size_t lists = grouped ? learnt.model->coarse()->bytes.size() : 0;
+    CHECK(learnt.model->memory() == bytes.size() + learnt.model->calibration()->bytes().size() + lists);
     for (const std::byte older : {std::byte{2}, std::byte{4}}) {
       bytes[8] = older;
       CHECK(learnt.index->trained()->open(bytes) != nullptr);
