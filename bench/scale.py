@@ -3,7 +3,7 @@
 
     bench/scale.py --build build/gpu --work /tmp/scale [--rows 100000000] [--dim 96]
                    [--index "ivfrabitq(bits=4)"] [--codes] [--learn-from 1000000] [--nprobe 32,64,128] [--refine 4]
-                   [--device gpu:0,gpu] [--batch 10000,40000]
+                   [--device gpu:0,gpu] [--batch 10000,40000] [--step build|search|graph]
 
 Vectors come from a seeded generator, a million at a time, so that neither disk nor memory ever holds
 all of them: 50,000 clusters of unequal weight and width around a spectrum that decays as i^-0.9, turned at
@@ -12,7 +12,8 @@ as descriptors of real images have. Queries are further rows. The exact answer o
 found on the way, by brute force over every piece. Rows are committed a million at a time, but for those that
 the index is to learn from, which are one transaction. Needs PyTorch with a GPU for that; the table itself is
 built and asked through SQL alone. --codes: the table keeps codes only. --index flat: every row is compared.
-Each device of the list is asked in turn, one query at a time and in batches.
+Each device of the list is asked in turn, one query at a time and in batches. --step graph: the nearest others
+of every row of a table that is there.
 """
 
 import argparse
@@ -222,6 +223,27 @@ def search(options):
         report("vectors_of_10", ms=(time.time() - begin) * 1e3, rows=len(hits), memory_gb=memory())
 
 
+def graph(options):
+    """The K nearest others of every row, one statement for each nprobe; recall of the first rows."""
+    db = connect(options)
+    statement = "SELECT %s FROM warp_knn_graph('t', 'e', 10, ?)"
+
+    def first_rows(asked):
+        rows = db.execute(statement % "rowid, neighbor" + " LIMIT ?", (asked, JUDGED * K)).fetchall()
+        return np.array(rows, np.int64).reshape(JUDGED, K, 2)
+
+    exact = first_rows('{"recall": 1}')
+    first = exact[0, 0, 0]
+    for nprobe in options.nprobe.split(","):
+        asked = json.dumps({"nprobe": int(nprobe)})
+        found = first_rows(asked)
+        assert (found[..., 0] == exact[..., 0]).all()
+        begin = time.time()
+        pairs = db.execute(statement % "count(*), sum(distance)", (asked,)).fetchone()[0]
+        report("graph", nprobe=int(nprobe), seconds=time.time() - begin, pairs=pairs,
+               recall=recall(found[..., 1], exact[..., 1] - first, first), memory_gb=memory())
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--build", required=True)
@@ -235,10 +257,10 @@ def main():
     parser.add_argument("--refine", type=int)
     parser.add_argument("--device", default="auto")
     parser.add_argument("--batch", default="10000", help="queries of a batch")
-    parser.add_argument("--step", choices=("build", "search"))
+    parser.add_argument("--step", choices=("build", "search", "graph"))
     options = parser.parse_args()
     if options.step:
-        return {"build": build, "search": search}[options.step](options)
+        return {"build": build, "search": search, "graph": graph}[options.step](options)
     for step in ("build", "search"):  # two processes, so that the table is opened anew
         subprocess.run([sys.executable, *sys.argv, "--step", step], check=True, env=os.environ)
 

@@ -204,9 +204,15 @@ __device__ inline float signs_product(float unit, int sum) {
   return __fmul_rn(unit, __int2float_rn(sum));
 }
 
-// Four bits as four bytes, 0 or 1.
-__device__ inline std::uint32_t spread(std::uint32_t four) {
-  return four * 0x00204081u & 0x01010101u;
+// The lowest bit of each byte.
+inline constexpr std::uint32_t kBits = 0x01010101u;
+
+// Eight bits, of two sub-spaces, as bytes, 0 or 1: the sub-spaces' first bits, then their second bits,
+// and so on.
+__device__ inline uint2 pair_bits(std::uint32_t eight) {
+  const std::uint32_t both = (eight & 15u) | (eight & 0xf0u) << 4;
+  const std::uint32_t rows = __byte_perm(both, both >> 1, 0x5410);
+  return {rows & kBits, rows >> 2 & kBits};
 }
 
 // Four bytes of a plane, which lies on four bytes when `aligned`.
@@ -269,7 +275,7 @@ __device__ inline std::uint32_t signs_at(const std::uint8_t* group, std::uint32_
   return signs;
 }
 
-// `w`: not read where the signs' sum is known.
+// `w`: in the order of pair_bits(); not read where the signs' sum is known.
 template <bool kSigns>
 __device__ CodeSums code_sums(const compute::IvfShape& shape, const std::uint8_t* group,
                               std::uint32_t place, const std::uint8_t* record,
@@ -283,8 +289,10 @@ __device__ CodeSums code_sums(const compute::IvfShape& shape, const std::uint8_t
         kSigns || with_signs != 0 ? signs_at(group, place, shape.m, s) : 0;
     if (kSigns) {
 #pragma unroll
-      for (unsigned n = 0; n < 8; ++n) {
-        signs_sum = add_products(spread(signs >> (4 * n) & 15u), w[s + n], signs_sum);
+      for (unsigned n = 0; n < 8; n += 2) {
+        const uint2 bits = pair_bits(signs >> (4 * n) & 255u);
+        signs_sum = add_products(bits.x, w[s + n], signs_sum);
+        signs_sum = add_products(bits.y, w[s + n + 1], signs_sum);
       }
     }
     const std::uint8_t* from = record + RabitqRecord::kPlanes + s / 2;

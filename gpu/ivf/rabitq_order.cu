@@ -7,7 +7,10 @@
 namespace warplite::gpu {
 namespace {
 
-constexpr unsigned kThreads = 256, kOrderThreads = 512;
+constexpr unsigned kThreads = 256;
+// Of a query that is alone, or nearly; else queries share multiprocessors.
+constexpr unsigned kManyThreads = 512;
+constexpr std::uint32_t kLonely = 64;
 // That a block has besides.
 constexpr std::size_t kOwnShared = 2048;
 
@@ -33,24 +36,25 @@ __global__ void __launch_bounds__(kThreads)
 
 // One thread block per query; `room`, a power of two, sorted keys in shared memory, and all of them
 // where there is `held` room for them.
-__global__ void __launch_bounds__(kOrderThreads)
+template <unsigned kBlock>
+__global__ void __launch_bounds__(kBlock)
     order_kernel(RabitqBest best, std::uint32_t wanted, std::uint32_t room, std::uint32_t held,
                  std::uint32_t* lists) {
   extern __shared__ std::uint64_t sorted[];
-  __shared__ KthKey<kOrderThreads> kth;
+  __shared__ KthKey<kBlock> kth;
   __shared__ std::uint32_t found;
   const std::uint64_t* keys = best.keys + std::size_t{blockIdx.x} * best.stride;
   const std::uint32_t count = best.counts[blockIdx.x];
   if (count <= held) {
     std::uint64_t* const own = sorted + room;
-    for (std::uint32_t i = threadIdx.x; i < count; i += kOrderThreads) own[i] = keys[i];
+    for (std::uint32_t i = threadIdx.x; i < count; i += kBlock) own[i] = keys[i];
     keys = own;
   }
-  for (std::uint32_t i = threadIdx.x; i < room; i += kOrderThreads) sorted[i] = kNoKey;
+  for (std::uint32_t i = threadIdx.x; i < room; i += kBlock) sorted[i] = kNoKey;
   if (threadIdx.x == 0) found = 0;
   const std::uint64_t limit = kth.find([keys](std::uint32_t i) { return keys[i]; }, count, wanted);
   __syncthreads();
-  for (std::uint32_t i = threadIdx.x; i < count; i += kOrderThreads) {
+  for (std::uint32_t i = threadIdx.x; i < count; i += kBlock) {
     if (keys[i] > limit) continue;
     const std::uint32_t slot = atomicAdd(&found, 1u);
     if (slot < room) sorted[slot] = keys[i];
@@ -59,8 +63,8 @@ __global__ void __launch_bounds__(kOrderThreads)
   for (std::uint32_t size = 2; size <= room; size *= 2) {
     for (std::uint32_t step = size / 2; step != 0; step /= 2) {
       __syncthreads();
-      for (std::uint32_t i = threadIdx.x; i < room / 2; i += kOrderThreads) {
-        const std::uint32_t low = i / step * step * 2 + i % step, high = low + step;
+      for (std::uint32_t i = threadIdx.x; i < room / 2; i += kBlock) {
+        const std::uint32_t low = 2 * i - (i & (step - 1)), high = low + step;
         const std::uint64_t a = sorted[low], b = sorted[high];
         if ((a > b) != ((low & size) != 0)) {
           sorted[low] = b;
@@ -70,7 +74,7 @@ __global__ void __launch_bounds__(kOrderThreads)
     }
   }
   __syncthreads();
-  for (std::uint32_t i = threadIdx.x; i < wanted; i += kOrderThreads) {
+  for (std::uint32_t i = threadIdx.x; i < wanted; i += kBlock) {
     const std::uint64_t key = sorted[i];
     lists[std::size_t{blockIdx.x} * wanted + i] =
         key == kNoKey ? kNoList : static_cast<std::uint32_t>(key);
@@ -118,10 +122,17 @@ void launch_order_lists(const RabitqBest& best, std::uint32_t queries, std::uint
           ? best.stride
           : 0;
   const std::size_t bytes = (std::size_t{room} + held) * sizeof(std::uint64_t);
-  check(cudaFuncSetAttribute(order_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             static_cast<int>(bytes)),
-        "choosing lists");
-  order_kernel<<<queries, kOrderThreads, bytes, stream>>>(best, wanted, room, held, lists);
+  const auto launch = [&](auto* kernel, unsigned threads) {
+    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                               static_cast<int>(bytes)),
+          "choosing lists");
+    kernel<<<queries, threads, bytes, stream>>>(best, wanted, room, held, lists);
+  };
+  if (queries <= kLonely) {
+    launch(order_kernel<kManyThreads>, kManyThreads);
+  } else {
+    launch(order_kernel<kThreads>, kThreads);
+  }
   check_launch("choosing lists");
 }
 

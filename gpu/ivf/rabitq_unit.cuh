@@ -36,15 +36,19 @@ struct QueryTables {
 template <unsigned kTiles>
 struct UnitPlan {
   static constexpr std::uint32_t kQueries = kTiles * kTileQueries;
-  std::uint32_t stride;  // words of w or v, from one query to the next: odd, for different banks
+  // Words of w, and of v, from one query to the next. Lanes read two of w at once, of four queries
+  // on banks of their own, and one of v, of any queries.
+  std::uint32_t word_stride, element_stride;
   std::uint32_t limits, words, elements, size;
 
   constexpr explicit UnitPlan(const compute::IvfShape& shape)
-      : stride(pair_words(shape.m) + 1),
+      : word_stride(pair_words(shape.m) / 8 % 2 == 1 ? pair_words(shape.m)
+                                                     : pair_words(shape.m) + 8),
+        element_stride(pair_words(shape.m) + 1),
         limits(kQueries * sizeof(QueryTables)),
         words(limits + kQueries * 8),
-        elements(words + kQueries * stride * 4),
-        size((elements + kQueries * stride * 4 + 15) / 16 * 16) {}
+        elements(words + kQueries * word_stride * 4),
+        size((elements + kQueries * element_stride * 4 + 15) / 16 * 16) {}
 };
 
 template <unsigned kTiles>
@@ -61,18 +65,22 @@ struct Unit {
   }
   // w or v of a query.
   __device__ std::uint32_t* words(std::uint32_t query) const {
-    return reinterpret_cast<std::uint32_t*>(memory + plan.words) + query * plan.stride;
+    return reinterpret_cast<std::uint32_t*>(memory + plan.words) + query * plan.word_stride;
   }
   __device__ std::uint32_t* elements(std::uint32_t query) const {
-    return reinterpret_cast<std::uint32_t*>(memory + plan.elements) + query * plan.stride;
+    return reinterpret_cast<std::uint32_t*>(memory + plan.elements) + query * plan.element_stride;
   }
 };
 
-// A word of each of four lanes: the n-th of them receives the n-th byte of all.
+// A word of each of eight lanes, of every eighth element. Returns four of eight elements that
+// follow each other, 8 · (lane % 4) and those behind it, in the order of pair_bits(): the lower
+// lanes the first.
 __device__ inline std::uint32_t transpose(std::uint32_t word) {
-  const bool odd = threadIdx.x % 2 != 0, upper = threadIdx.x % 4 >= 2;
+  const bool odd = threadIdx.x % 2 != 0, second = threadIdx.x % 4 >= 2,
+             upper = threadIdx.x % 8 >= 4;
   word = __byte_perm(word, __shfl_xor_sync(kWholeWarp, word, 1), odd ? 0x3715 : 0x6240);
-  return __byte_perm(word, __shfl_xor_sync(kWholeWarp, word, 2), upper ? 0x3276 : 0x5410);
+  word = __byte_perm(word, __shfl_xor_sync(kWholeWarp, word, 2), second ? 0x3276 : 0x5410);
+  return __byte_perm(word, __shfl_xor_sync(kWholeWarp, word, 4), upper ? 0x3726 : 0x5140);
 }
 
 // Makes the tables of a unit, those of four queries by a warp at a time.
@@ -87,7 +95,6 @@ __device__ void make_unit_tables(const RabitqScan& scan, const Unit<kTiles>& uni
     const RabitqTables made = make_tables<kLanes>(
         scan.shape, scan.product, scan.queries + std::size_t{pair.x} * scan.shape.dim, centroid,
         [&](std::uint32_t k, std::uint32_t w, std::uint32_t v) {
-          // Words of w are of elements that follow each other.
           w = transpose(w);
           if (k >= pair_words(scan.shape.m)) return;
           unit.words(i)[k / 8 * 8 + k % 4 * 2 + k % 8 / 4] = w;
@@ -155,33 +162,34 @@ __device__ inline unsigned line_of_lane() {
 template <unsigned kTiles>
 using SignSums = int[kHalves][kTiles][4];
 
-// What a step of 32 elements adds to them. The first begins with `start`.
+// What a step of 32 elements adds to them, of which a lane has eight, of two sub-spaces: of each
+// row their first bits, their second bits, and so on, as w has them. The first begins with `start`.
 template <bool kFirst, unsigned kTiles>
 __device__ void add_step(const Unit<kTiles>& unit, const std::uint8_t* group, std::uint32_t s,
                          int start, SignSums<kTiles>& sums) {
   // Sub-spaces beyond the last read what follows the codes, and count nothing.
   const auto* codes = reinterpret_cast<const std::uint16_t*>(group + s * 16) + line_of_lane();
-  const std::uint32_t near = codes[0], far = codes[4 * 8];
+  const std::uint32_t both = codes[0] | std::uint32_t{codes[8]} << 16, second = both >> 1;
+  const std::uint32_t rows[2] = {__byte_perm(both, second, 0x6420),
+                                 __byte_perm(both, second, 0x7531)};
   std::uint32_t bits[kHalves][4];
 #pragma unroll
   for (unsigned half = 0; half < kHalves; ++half) {
-    bits[half][0] = spread(near >> (4 * half) & 15u);
-    bits[half][1] = spread(near >> (8 + 4 * half) & 15u);
-    bits[half][2] = spread(far >> (4 * half) & 15u);
-    bits[half][3] = spread(far >> (8 + 4 * half) & 15u);
+#pragma unroll
+    for (unsigned i = 0; i < 4; ++i) bits[half][i] = rows[i % 2] >> (4 * half + i / 2 * 2) & kBits;
   }
   const int none[4] = {start, start, start, start};
 #pragma unroll
   for (unsigned t = 0; t < kTiles; ++t) {
-    const std::uint32_t* of = unit.words(t * kTileQueries + line_of_lane()) + s;
-    const std::uint32_t b0 = of[0], b1 = of[4];
+    const uint2 w =
+        *reinterpret_cast<const uint2*>(unit.words(t * kTileQueries + line_of_lane()) + s);
 #pragma unroll
     for (unsigned half = 0; half < kHalves; ++half) {
       int(&sum)[4] = sums[half][t];
       if constexpr (kFirst) {
-        multiply_add(sum, bits[half], b0, b1, none);
+        multiply_add(sum, bits[half], w.x, w.y, none);
       } else {
-        multiply_add(sum, bits[half], b0, b1, sum);
+        multiply_add(sum, bits[half], w.x, w.y, sum);
       }
     }
   }
@@ -191,7 +199,7 @@ __device__ void add_step(const Unit<kTiles>& unit, const std::uint8_t* group, st
 template <unsigned kTiles>
 __device__ void sum_signs(const Unit<kTiles>& unit, const std::uint8_t* group, std::uint32_t m,
                           int start, SignSums<kTiles>& sums) {
-  const std::uint32_t first = threadIdx.x % 4;
+  const std::uint32_t first = threadIdx.x % 4 * 2;
   add_step<true>(unit, group, first, start, sums);
   for (std::uint32_t s = first + 8; s < pair_words(m); s += 8) {
     add_step<false>(unit, group, s, start, sums);
