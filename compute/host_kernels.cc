@@ -8,6 +8,7 @@
 
 #include "compute/lsh_hash.h"
 #include "compute/reference.h"
+#include "compute/rotation.h"
 
 namespace warplite::compute {
 namespace {
@@ -150,6 +151,7 @@ HostKernels::HostKernels()
       mask_lengths(compute::mask_lengths),
       count_bits(compute::count_bits),
       try_levels(compute::try_levels),
+      rotation_round(define_round),
       nearest_in_groups(compute::nearest_in_groups) {}
 
 const HostKernels& host_kernels() { return kernels_in_use.load(std::memory_order_relaxed)(); }

@@ -1,7 +1,7 @@
 // Inner loops of work that is always the host's own: products of matrices in training, hash functions
-// of rows, values that a filter tests, codes of rows, the vectors of documents. The definitions are here; a
-// device of the host may bring faster ones, with the same results to the bit: numbers are added in the same
-// order, and no product is fused with a sum.
+// of rows, values that a filter tests, rotations and codes of rows, the vectors of documents. The
+// definitions are here; a device of the host may bring faster ones, with the same results to the bit:
+// numbers are added in the same order, and no product that may be rounded is fused with a sum.
 // Threads: any; the functions keep no state.
 #pragma once
 
@@ -71,6 +71,8 @@ struct GroupedRows {
 // that is nearest to it; infinity for a group without rows. May throw Error{kInterrupted}.
 using NearestInGroups = void (*)(const GroupedRows& work, double* out);
 
+struct RotationRound;  // rotation.h
+
 struct HostKernels {
   ProductKernels product;
 
@@ -88,6 +90,10 @@ struct HostKernels {
   std::size_t (*count_bits)(const std::uint64_t* words, std::size_t n);
 
   void (*try_levels)(LevelTries& tries);
+
+  // A round of a rotation. REQUIRES: round.n >= kLeastTransform
+  static constexpr std::uint32_t kLeastTransform = 16;
+  void (*rotation_round)(const RotationRound& round, float* vector);
 
   NearestInGroups nearest_in_groups;
 

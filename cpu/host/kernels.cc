@@ -7,7 +7,6 @@
 
 #include "compute/lsh_hash.h"
 #include "cpu/runtime/highway_config.h"
-#include "cpu/runtime/targets.h"
 #include "cpu/scan/nearest_in_groups.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -339,7 +338,8 @@ HWY_AFTER_NAMESPACE();
 namespace warplite::cpu {
 
 const compute::HostKernels& host_kernels() {
-  static const KernelTables<compute::HostKernels> tables{WARPLITE_EACH_TARGET(fill_host)};
+  static const KernelTables<compute::HostKernels> tables{WARPLITE_EACH_TARGET(fill_host),
+                                                          rotation_fills()};
   return tables.active();
 }
 
