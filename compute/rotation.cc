@@ -32,8 +32,8 @@ std::unique_ptr<std::uint32_t[]> make_flips(std::size_t size) {
   return flips;
 }
 
-// Made once for each power of two, of all dimensions up to it: a query waits for a rotation. They stay
-// as long as the process does.
+// Made once for each power of two, of all dimensions up to it: a query waits for a rotation. They
+// stay as long as the process does.
 const std::uint32_t* kept_flips(std::size_t size) {
   static std::atomic<const std::uint32_t*> kept[64];
   std::atomic<const std::uint32_t*>& place = kept[std::countr_zero(size)];

@@ -20,8 +20,8 @@ struct RotationRound {
   float scale;                 // 1 / √n
 };
 
-// The definition: elements that are 1 apart become their sum and difference, then those that are 2 apart,
-// 4 …, and then are multiplied by the scale.
+// The definition: elements that are 1 apart become their sum and difference, then those that are 2
+// apart, 4 …, and then are multiplied by the scale.
 void define_round(const RotationRound& round, float* vector);
 
 }  // namespace warplite::compute

@@ -1,5 +1,5 @@
-// The rounds of a rotation (compute/rotation.h): numbers of a vector meet in its lanes, then those of
-// eight vectors at a time, as the definition brings them together.
+// The rounds of a rotation (compute/rotation.h): numbers of a vector meet in its lanes, then those
+// of eight vectors at a time, as the definition brings them together.
 #include <algorithm>
 
 #include "compute/rotation.h"
@@ -29,8 +29,8 @@ constexpr Floats kFloats;
 using FloatVector = hn::VFromD<Floats>;
 constexpr std::size_t kLanes = hn::MaxLanes(kFloats), kVectors = 8;
 
-// Steps of H in the lanes of vectors. A lane takes its own number or that less than 0, which is a product
-// without rounding and may be fused, and adds its partner's.
+// Steps of H in the lanes of vectors. A lane takes its own number or that less than 0, which is a
+// product without rounding and may be fused, and adds its partner's.
 class LaneSteps {
  public:
   LaneSteps() {
@@ -73,7 +73,8 @@ template <std::size_t kCount>
 HWY_INLINE void store(const FloatVector (&x)[kCount], FloatVector scale, float* to,
                       std::size_t apart) {
   HWY_UNROLL(8)
-  for (std::size_t j = 0; j < kCount; ++j) hn::StoreU(hn::Mul(x[j], scale), kFloats, to + j * apart);
+  for (std::size_t j = 0; j < kCount; ++j)
+    hn::StoreU(hn::Mul(x[j], scale), kFloats, to + j * apart);
 }
 
 template <class Tag>

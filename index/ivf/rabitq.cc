@@ -65,9 +65,11 @@ class Coder {
     factors.g = finite(dim == 1 ? 0
                                 : compute::kErrors * -part * f * std::sqrt(std::max(0.0, apart)) /
                                       std::sqrt(dim - 1.0));
-    const double scale = count == 1 ? 1 : best_scale(count);
-    const double along = write(count, scale, planes);
-    if (count > 1) factors.fine = finite(part * square_ / along);
+    if (count == 1) {
+      write_signs(planes);
+    } else {
+      factors.fine = finite(part * square_ / write(count, best_scale(count), planes));
+    }
     return factors;
   }
 
@@ -92,6 +94,14 @@ class Coder {
       if (tries.scales[best] == 0 || nearer) best = i;
     }
     return tries.scales[best];
+  }
+
+  // All there is to a plane alone.
+  void write_signs(std::uint8_t* plane) const {
+    const std::size_t dim = magnitudes_.size();
+    for (std::size_t i = 0; i < dim; ++i) {
+      plane[i / 8] |= static_cast<std::uint8_t>((negative_[i] ^ 1) << i % 8);
+    }
   }
 
   // Returns the product of the code's direction with the residual.
