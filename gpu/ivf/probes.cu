@@ -107,7 +107,7 @@ __global__ void __launch_bounds__(kThreads) pairs_kernel(IvfPairWork work) {
 
 // The same where lists are few, of which each has many pairs: a thread block counts its own first, so
 // that not all of them wait for the same numbers.
-constexpr std::uint32_t kFewLists = 1024, kPairsOfBlock = 16 * kSumThreads;
+constexpr std::uint32_t kFewLists = 1024, kPairsOfBlock = 4 * kSumThreads;
 
 template <bool kOnlyCount>
 __global__ void __launch_bounds__(kSumThreads) few_lists_kernel(IvfPairWork work) {
