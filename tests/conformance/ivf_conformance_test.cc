@@ -133,7 +133,7 @@ TEST_CASE("ivf: RaBitQ codes of long lists, of many queries, with every distance
 TEST_CASE("ivf: RaBitQ codes of lists that many queries share") {
   const Restore restore;
   std::uint64_t n = 9000;
-  for (const std::uint32_t dim : {8u, 35u, 61u, 128u, 300u}) {
+  for (const std::uint32_t dim : {8u, 35u, 61u, 128u, 300u, 1060u}) {
     for (const std::uint32_t planes : {1u, 2u, 4u, 5u, 8u}) {
       Case c = make_case({(dim + 3) / 4, 4, 4}, n++);
       c.shape.dim = dim;
