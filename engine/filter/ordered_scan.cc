@@ -7,13 +7,14 @@
 
 namespace warplite::engine {
 
-OrderedScan::OrderedScan(std::shared_ptr<const View> view, Selection selection, bool descending)
+OrderedScan::OrderedScan(std::shared_ptr<const View> view,
+                         std::shared_ptr<const Selection> selection, bool descending)
     : view_(std::move(view)),
       selection_(std::move(selection)),
       descending_(descending),
       sources_(view_->parts()) {
   for (std::uint32_t part = 0; part < sources_.size(); ++part) {
-    if (selection_.part(part).count == 0) continue;
+    if (selection_->part(part).count == 0) continue;
     const Part& all = view_->part(part);
     waiting_.push({key(descending ? all.max_rowid() : all.min_rowid()), part});
   }
@@ -41,7 +42,7 @@ void OrderedScan::open(std::uint32_t part) {
   start(source, rows);
   if (list == nullptr || std::is_sorted(list, list + rows, std::less_equal<RowId>())) return;
   std::vector<std::uint32_t> order;
-  order.reserve(selection_.part(part).count);
+  order.reserve(selection_->part(part).count);
   for (; settle(part); step(source)) order.push_back(source.position);
   std::sort(order.begin(), order.end(),
             [list](std::uint32_t a, std::uint32_t b) { return list[a] < list[b]; });
@@ -52,7 +53,7 @@ void OrderedScan::open(std::uint32_t part) {
 bool OrderedScan::settle(std::uint32_t part) {
   Source& source = sources_[part];
   if (!source.order.empty()) return source.position < source.order.size();
-  const Selection::Rows& rows = selection_.part(part);
+  const Selection::Rows& rows = selection_->part(part);
   const std::uint32_t end = view_->part(part).rows();
   while (!rows.all && source.position < end) {
     const std::uint32_t bit = source.position % 64;

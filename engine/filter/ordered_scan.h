@@ -16,7 +16,8 @@ namespace warplite::engine {
 
 class OrderedScan {
  public:
-  OrderedScan(std::shared_ptr<const View> view, Selection selection, bool descending = false);
+  OrderedScan(std::shared_ptr<const View> view, std::shared_ptr<const Selection> selection,
+              bool descending = false);
 
   bool at_end() const { return current_ == kNone; }
   // REQUIRES: !at_end()
@@ -50,7 +51,7 @@ class OrderedScan {
   void take_next_part();
 
   std::shared_ptr<const View> view_;
-  Selection selection_;
+  std::shared_ptr<const Selection> selection_;
   const bool descending_;
   std::vector<Source> sources_;         // one a part
   std::priority_queue<Waiting> waiting_;  // without the current part

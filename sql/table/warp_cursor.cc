@@ -80,13 +80,16 @@ void WarpCursor::look_at(std::shared_ptr<const engine::View> view) {
 void WarpCursor::start_scan(sqlite3_value** arguments) {
   const Context& context = *table_.context;
   engine::Filter filter = read_filter(context.db(), plan_, table_.definition(), arguments);
-  scan(filter);
+  scan(filter, context.scanned != nullptr);
   if (context.scanned != nullptr) *context.scanned = std::move(filter);
 }
 
-void WarpCursor::scan(const engine::Filter& filter) {
+// `known`: who reads the rows asks for the same selection afterwards, and others may have before.
+void WarpCursor::scan(const engine::Filter& filter, bool known) {
   std::shared_ptr<const engine::View> view = table_.collection().view();
-  scan_.emplace(view, engine::Selection(*view, filter), descending_);
+  auto selection = known ? view->derived().of<LastSelections>().get(*view, filter)
+                         : std::make_shared<const engine::Selection>(*view, filter);
+  scan_.emplace(view, std::move(selection), descending_);
   presence_.emplace(*view, shows_values_);
   look_at(std::move(view));
   show_scanned();
@@ -117,7 +120,7 @@ void WarpCursor::start_key(sqlite3_value* value) {
   const int type = sqlite3_value_type(value);
   if (type == SQLITE_INTEGER || type == SQLITE_FLOAT) {
     // Only SQLite knows by which affinity they compare, so it is shown every row.
-    scan({});
+    scan({}, false);
   } else if (type == SQLITE_TEXT) {
     const std::optional<RowId> rowid = table_.collection().find_key(cell_of(value).bytes);
     if (!rowid) return;

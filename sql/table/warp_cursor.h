@@ -40,7 +40,7 @@ class WarpCursor : public sqlite3_vtab_cursor {
   void start_key(sqlite3_value* value);
   void look_at(std::shared_ptr<const engine::View> view);
   void show(std::optional<engine::Location> at);
-  void scan(const engine::Filter& filter);
+  void scan(const engine::Filter& filter, bool known);
   void show_scanned();
   void end_scan();
   Value content_aux(const ColumnDefinition& column);

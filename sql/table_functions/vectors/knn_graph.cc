@@ -31,7 +31,8 @@ class BatchReader {
  public:
   BatchReader(const SearchTarget& target, std::shared_ptr<const engine::View> view)
       : slot_(static_cast<std::size_t>(target.column->slot)),
-        scan_(view, engine::present_rows(*view, engine::Selection(*view, {}))) {
+        scan_(view, std::make_shared<const engine::Selection>(
+                        engine::present_rows(*view, engine::Selection(*view, {})))) {
     reader_.reset(std::move(view));
   }
 
