@@ -92,10 +92,11 @@ class Device {
 
   // Inverted files (ivf.h). What a device does not offer the CPU does.
   virtual bool supports_ivf(const IvfShape& shape) const;
+  // Says whether it counts in IvfWork::probed. One that does not leaves that, and `left`, as they are.
+  virtual bool counts_lists(const IvfShape&) const { return !own_memory(); }
   // Adds the nearest rows that the probed lists hold. REQUIRES: supports_ivf(), best.queries() ==
   // work.queries.rows. On error `best` is unspecified; kUnsupported: more nominees a query
-  // than it takes (1,024 at least); the CPU takes any number. A device with memory of its own does
-  // not count in work.probed.
+  // than it takes (1,024 at least); the CPU takes any number.
   virtual Status ivf_nearest(const IvfWork& work, HitTable& best);
   // Calls nearest(), unless the device has a better way.
   virtual Status assign(const AssignWork& work);

@@ -144,7 +144,7 @@ struct IvfModelBuffers {
 };
 
 // Rows of a list that a query probes, and how many of them take part; which list it is, and what
-// its centroid adds to scores (D above, as a float32).
+// its centroid adds to scores (D above, as a float32; of RaBitQ codes that of rabitq.h).
 struct ProbedList {
   std::uint32_t rows = 0, live = 0;
   std::uint32_t list = 0;
@@ -169,11 +169,13 @@ struct IvfWork {
   // Where few rows of the lists take part, a device may compare all of them canonically, whatever refine
   // says but 0: what it returns is then at least as near.
   bool may_compare_all = false;
-  // Host [queries.rows][nprobe], nearest list first, to which a device adds rows of those lists
-  // that counts_list() names; null: nobody asks.
+  // Host [queries.rows][nprobe], nearest list first, to which a device that counts_lists() adds rows of those
+  // lists that counts_list() names; null: nobody asks. Where all lists are probed and are more than 8,192 they
+  // may come in another order.
   ProbedList* probed = nullptr;
   // Host [queries.rows], beside `probed`, lowered to the score from which on rows of a query were no
-  // candidates: the worst candidate's, where any was dropped.
+  // candidates: the worst candidate's, where any was dropped. Where there are no more than that, a device may
+  // lower it too.
   float* left = nullptr;
   // Stands for which rows take part: searches with the same number have the same `live` in all blocks
   // of a run, and a number is not used again for other rows. 0: it stands for nothing. What a device makes of these rows it may keep for the next search.
@@ -184,6 +186,13 @@ struct IvfWork {
   static constexpr std::size_t kAllCounted = 64, kOneIn = 4;
   static constexpr bool counts_list(std::size_t place) {
     return place < kAllCounted || place % kOneIn == 0;
+  }
+  // How many lists are counted, and the place of the i-th of them.
+  static constexpr std::size_t counted_lists(std::size_t nprobe) {
+    return nprobe < kAllCounted ? nprobe : kAllCounted + (nprobe - kAllCounted + kOneIn - 1) / kOneIn;
+  }
+  static constexpr std::size_t counted_place(std::size_t i) {
+    return i < kAllCounted ? i : kAllCounted + (i - kAllCounted) * kOneIn;
   }
 };
 

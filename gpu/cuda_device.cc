@@ -85,6 +85,8 @@ class CudaDevice : public compute::Device {
                              : IvfSearch::supports(gpu_, shape);
   }
 
+  bool counts_lists(const compute::IvfShape& shape) const override { return shape.planes != 0; }
+
   Status ivf_nearest(const compute::IvfWork& work, compute::HitTable& best) override {
     if (best.k() == 0) return {};
     return guarded([&] {

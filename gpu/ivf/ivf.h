@@ -33,6 +33,8 @@ struct IvfRunView {
   const std::uint8_t* records;  // RaBitQ codes
   std::uint32_t first_ordinal;
   std::uint32_t reserved;
+  // RaBitQ codes: which positions of each group of kGroupRows take part; null: all that have rows.
+  const std::uint32_t* live;
 };
 
 struct IvfTables {

@@ -32,8 +32,8 @@ struct WarpPlan {
         elements(shape.m * 16),
         queue(elements + (shape.m + 7) / 8 * 32),
         groups(queue + kQueue * 8),
-        ahead(RabitqGroup(shape.m).size * kAhead <= kAheadBytes ? kAhead : 1),
-        records(groups + ahead * RabitqGroup(shape.m).size),
+        ahead(GroupSlot(shape.m).size * kAhead <= kAheadBytes ? kAhead : 1),
+        records(groups + ahead * GroupSlot(shape.m).size),
         size(records + record.bytes) {}
 };
 
@@ -142,6 +142,7 @@ class Warp {
         memory_(memory),
         plan_(scan.shape),
         group_(scan.shape.m),
+        slots_(scan.shape.m),
         query_(query),
         step_(scan.parts * RabitqGroup::kRows),
         done_(threadIdx.x / kWarpLanes >= warps) {}
@@ -155,8 +156,7 @@ class Warp {
       added_ = false;
       __pipeline_wait_prior(plan_.ahead - 1);
       __syncwarp();
-      scan_group(
-          reinterpret_cast<const std::uint8_t*>(memory_ + plan_.groups + slot_ * group_.size));
+      scan_group(memory_ + plan_.groups + slot_ * slots_.size);
       __syncwarp();
       fetch(position_ + (plan_.ahead - 1) * step_, slot_);
       slot_ = slot_ + 1 == plan_.ahead ? 0 : slot_ + 1;
@@ -190,8 +190,7 @@ class Warp {
   // Asks for a group of rows, if there is one.
   __device__ void fetch(std::uint32_t position, unsigned slot) {
     if (position < end_) {
-      fetch_group(view_->codes + std::size_t{position / RabitqGroup::kRows} * group_.size,
-                  group_.size, memory_ + plan_.groups + slot * group_.size);
+      slots_.fetch(*view_, position, memory_ + plan_.groups + slot * slots_.size);
     }
     __pipeline_commit();
   }
@@ -248,22 +247,29 @@ class Warp {
         signs_product(tables_.unit, static_cast<int>(sum) - 128 * static_cast<int>(scan_.shape.m))};
   }
 
-  __device__ void scan_group(const std::uint8_t* group) {
+  __device__ void scan_group(const std::byte* slot) {
+    const std::uint32_t rows =
+        slots_.live(*view_, slot) &
+        RabitqGroup::rows_of(begin_, end_, position_ / RabitqGroup::kRows);
+    if (rows != 0) scan_rows(reinterpret_cast<const std::uint8_t*>(slot), rows);
+    position_ += step_;
+  }
+
+  // `rows`: those that take part.
+  __device__ void scan_rows(const std::uint8_t* group, std::uint32_t rows) {
     std::uint32_t place;
     const std::uint32_t sum = sum_entries(group, scan_.shape.m, memory_, place);
     const std::uint32_t low =
         known_key(row_of(group, place, sum).low(scan_.shape, tables_.a, tables_.norm));
-    const std::uint32_t position = position_ + place;
     const bool within =
-        position >= begin_ && position < end_ && low <= static_cast<std::uint32_t>(limit_ >> 32);
+        (rows >> place & 1u) != 0 && low <= static_cast<std::uint32_t>(limit_ >> 32);
     const unsigned votes = __ballot_sync(kWholeWarp, within);
     if (votes != 0) {
       const unsigned lane = threadIdx.x % kWarpLanes;
-      if (within) queue()[pending_ + __popc(votes & ((1u << lane) - 1))] = {position, sum};
+      if (within) queue()[pending_ + __popc(votes & ((1u << lane) - 1))] = {position_ + place, sum};
       pending_ += __popc(votes);
       __syncwarp();
     }
-    position_ += step_;
   }
 
   __device__ Survivor* queue() const { return reinterpret_cast<Survivor*>(memory_ + plan_.queue); }
@@ -279,11 +285,10 @@ class Warp {
     const Survivor row = queue()[pending_ - count + min(lane, count - 1)];
     std::byte* const records = memory_ + plan_.records;
     ask_records(plan_.record, view_->records, count, row.position, records);
-    const std::uint32_t ordinal =
-        lane < count ? ordinal_of(scan_, *view_, row.position) : compute::kNoOrdinal;
+    const std::uint32_t ordinal = ordinal_of(*view_, row.position);
     await_records();
     std::uint64_t key = kNoKey;
-    if (ordinal != compute::kNoOrdinal) {
+    if (lane < count) {
       key = make_key(score_of(row, records + lane * plan_.record.stride), ordinal);
     }
     pending_ -= count;
@@ -315,6 +320,7 @@ class Warp {
   std::byte* const memory_;
   const WarpPlan plan_;
   const RabitqGroup group_;
+  const GroupSlot slots_;
   const std::uint32_t query_;
   const std::uint32_t step_;  // from one of its groups to the next
   std::uint32_t run_ = 0, end_run_ = 0, list_ = 0, part_ = 0;

@@ -43,8 +43,6 @@ struct RabitqScan {
   const std::uint32_t* lists;
   std::uint32_t list_stride;
   std::uint32_t nprobe;  // the first of them
-  RowTable table;        // of all rows of all runs, where not all live
-  bool all_live;
   std::uint32_t wanted;  // at most kMostWanted
   std::uint32_t slices;
   // What is dealt out: lists, or what is of them in one run, in so many parts of every n-th group.
@@ -108,6 +106,20 @@ void launch_find_lost(const RabitqBest& best, std::uint32_t queries, std::uint32
 // Lowers the limits to the worst of the `wanted` best that were found so far.
 void launch_lower_limits(const RabitqBest& best, std::uint32_t queries, std::uint32_t wanted,
                          cudaStream_t stream);
+
+// Which of a run's positions have rows that live, as IvfRunView::live.
+void launch_live_mask(const IvfRunView& run, std::uint32_t positions, const RowTable& table,
+                      std::uint32_t* bits, cudaStream_t stream);
+
+// What queries see of the lists that they probe, as compute::IvfWork has it, of those lists alone that are
+// counted.
+struct RabitqSights {
+  compute::ProbedList* lists;  // [queries][counted]
+  float* left;                 // [queries]
+  std::uint32_t counted;       // IvfWork::counted_lists()
+};
+// REQUIRES: scan.wanted, and in scan.best what was found.
+void launch_rabitq_sights(const RabitqScan& scan, const RabitqSights& sights, cudaStream_t stream);
 
 // The `wanted` best of what was found, best first, as numbers of lists; kNoList behind the last.
 void launch_order_lists(const RabitqBest& best, std::uint32_t queries, std::uint32_t wanted,

@@ -369,22 +369,52 @@ __device__ inline void await_records() {
   __syncwarp();
 }
 
-// Asks for a group of rows.
-__device__ inline void fetch_group(const std::uint8_t* from, std::uint32_t size, std::byte* to) {
-  for (std::uint32_t i = threadIdx.x % kWarpLanes * 16; i < size; i += kWarpLanes * 16) {
-    __pipeline_memcpy_async(to + i, from + i, 16);
+// D of a query and a list, for the first of sixteen lanes that follow each other.
+__device__ inline float list_distance(const RabitqScan& scan, std::uint32_t query,
+                                      std::uint32_t list) {
+  const std::uint32_t dim = scan.shape.dim;
+  const float* y = scan.queries + std::size_t{query} * dim;
+  const float* centroid = scan.centroids + std::size_t{list} * dim;
+  float sums[1] = {};
+#pragma unroll 4
+  for (std::uint32_t i = threadIdx.x % 16; i < dim; i += 16) {
+    const float x = __fsub_rn(y[i], centroid[i]);
+    sums[0] = __fadd_rn(sums[0], scan.product ? __fmul_rn(y[i], centroid[i]) : __fmul_rn(x, x));
   }
+  const float sum = total<16>(sums);
+  return scan.product ? __fsub_rn(0.0f, sum) : sum;
 }
+
+// Where a group of rows comes to lie: its codes, and behind them which of its rows take part.
+struct GroupSlot {
+  std::uint32_t codes, size;
+
+  explicit constexpr GroupSlot(std::uint32_t sub_spaces)
+      : codes(RabitqGroup(sub_spaces).size), size(codes + 16) {}
+
+  // Asks for the group that has the position. Called by a warp.
+  __device__ void fetch(const IvfRunView& run, std::uint32_t position, std::byte* to) const {
+    const std::uint32_t group = position / RabitqGroup::kRows;
+    const std::uint8_t* from = run.codes + std::size_t{group} * codes;
+    for (std::uint32_t i = threadIdx.x % kWarpLanes * 16; i < codes; i += kWarpLanes * 16) {
+      __pipeline_memcpy_async(to + i, from + i, 16);
+    }
+    if (run.live != nullptr && threadIdx.x % kWarpLanes == 0) {
+      __pipeline_memcpy_async(to + codes, run.live + group, 4);
+    }
+  }
+  __device__ std::uint32_t live(const IvfRunView& run, const std::byte* slot) const {
+    return run.live == nullptr ? ~0u : *reinterpret_cast<const std::uint32_t*>(slot + codes);
+  }
+};
 
 __device__ inline bool is_stopped(const RabitqScan& scan) {
   return *static_cast<const volatile std::uint32_t*>(scan.stop) != 0;
 }
 
-// The row's ordinal among all, or kNoOrdinal where it does not count.
-__device__ inline std::uint32_t ordinal_of(const RabitqScan& scan, const IvfRunView& run,
-                                           std::uint32_t position) {
-  const std::uint32_t ordinal = run.first_ordinal + run.ordinals[position];
-  return scan.all_live || lives(scan.table, ordinal) ? ordinal : compute::kNoOrdinal;
+// The row's ordinal among all.
+__device__ inline std::uint32_t ordinal_of(const IvfRunView& run, std::uint32_t position) {
+  return run.first_ordinal + run.ordinals[position];
 }
 
 }  // namespace warplite::gpu

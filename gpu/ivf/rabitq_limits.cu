@@ -48,21 +48,10 @@ class Warp {
             scan_.shape.planes == 1 ? 0.0f : of.norm, of.a};
   }
 
-  // Which rows of the group count.
-  __device__ std::uint32_t rows() const {
-    const std::uint32_t rows = walk_.rows();
-    if (scan_.all_live) return rows;
-    const unsigned lane = threadIdx.x % kWarpLanes;
-    const bool counts =
-        (rows >> lane & 1u) != 0 &&
-        ordinal_of(scan_, walk_.view(), walk_.position() + lane) != compute::kNoOrdinal;
-    return __ballot_sync(kWholeWarp, counts);
-  }
-
   __device__ void bound(const std::uint8_t* group) const {
     SignSums<kTiles> sums;
     sum_signs(unit_, group, scan_.shape.m, 0, sums);
-    const std::uint32_t own = rows() >> (2 * line_of_lane());
+    const std::uint32_t own = walk_.rows() >> (2 * line_of_lane());
 #pragma unroll
     for (unsigned t = 0; t < kTiles; ++t) {
 #pragma unroll

@@ -259,9 +259,9 @@ class Warp {
     const Waiting pair = queue()[pending_ - count + min(lane, count - 1)];
     std::byte* const records = own_ + plan_.records;
     ask_records(plan_.record, walk_.view().records, count, pair.position, records);
-    const std::uint32_t ordinal = ordinal_of(scan_, walk_.view(), pair.position);
+    const std::uint32_t ordinal = ordinal_of(walk_.view(), pair.position);
     await_records();
-    if (lane < count && ordinal != compute::kNoOrdinal) {
+    if (lane < count) {
       add(pair, ordinal,
           reinterpret_cast<const std::uint8_t*>(records) + lane * plan_.record.stride);
     }

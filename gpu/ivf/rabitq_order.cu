@@ -17,20 +17,12 @@ constexpr std::size_t kOwnShared = 2048;
 // Sixteen lanes a list.
 __global__ void __launch_bounds__(kThreads)
     distances_kernel(const __grid_constant__ RabitqScan scan) {
-  const std::uint32_t query = blockIdx.y, lists = scan.shape.lists, dim = scan.shape.dim;
+  const std::uint32_t query = blockIdx.y, lists = scan.shape.lists;
   const std::uint32_t list = (blockIdx.x * kThreads + threadIdx.x) / 16;
-  const float* y = scan.queries + std::size_t{query} * dim;
-  const float* centroid = scan.centroids + std::size_t{min(list, lists - 1)} * dim;
-  float sums[1] = {};
-#pragma unroll 4
-  for (std::uint32_t i = threadIdx.x % 16; i < dim; i += 16) {
-    const float x = __fsub_rn(y[i], centroid[i]);
-    sums[0] = __fadd_rn(sums[0], scan.product ? __fmul_rn(y[i], centroid[i]) : __fmul_rn(x, x));
-  }
-  const float sum = total<16>(sums);
+  const float distance = list_distance(scan, query, min(list, lists - 1));
   if (threadIdx.x % 16 != 0 || list >= lists) return;
   scan.best.keys[std::size_t{query} * scan.best.stride + list] =
-      make_key(known_key(scan.product ? __fsub_rn(0.0f, sum) : sum), list);
+      make_key(known_key(distance), list);
   if (list == 0) scan.best.counts[query] = lists;
 }
 

@@ -17,8 +17,9 @@ namespace {
 constexpr std::size_t kMostMemory = std::size_t{2} << 30, kMemoryPart = 32;
 constexpr std::size_t kMostGroup = 16384;  // queries
 constexpr std::size_t kCopiedByThread = std::size_t{1} << 19;
-// Queries that share a list, on average, so that tensor cores are worth the tables.
-constexpr std::size_t kLeastSharing = 8;
+// Queries for which lists are searched on tensor cores, although hardly two of them share a list: of 10 million
+// rows, 16 queries take half the time, 100 a fifth.
+constexpr std::size_t kLeastShared = 8;
 // Lists of a query that limits are made from, where so few have rows enough; of few lists a part.
 constexpr std::uint32_t kFirstLists = 8, kFirstPart = 4;
 // Thread blocks that share a query of which more was found than there was room for, at most.
@@ -60,7 +61,8 @@ IvfRunView view_of(const compute::IvfShape& shape, const compute::Buffer* bytes,
           buffer.at<std::uint8_t>(at.codes),
           buffer.at<std::uint8_t>(at.records),
           first_ordinal,
-          0};
+          0,
+          nullptr};
 }
 
 std::size_t keys_of_lists(std::size_t wanted) {
@@ -132,6 +134,11 @@ struct RabitqSearch::Pieces {
   Slot<std::uint32_t> bounds{plan,
                              count* std::max(lists_level.bounds.stride, rows_level.bounds.stride)};
   Slot<std::uint32_t> lost{plan, count + 1};
+  std::uint32_t counted =
+      work.probed == nullptr
+          ? 0
+          : static_cast<std::uint32_t>(compute::IvfWork::counted_lists(work.nprobe));
+  Slot<compute::ProbedList> sights{plan, count * counted};
 
   // Keys of a query where all of something are compared, to put it in order.
   std::size_t lists_without_order() const {
@@ -148,6 +155,19 @@ struct RabitqSearch::Pieces {
   }
 };
 
+// What is told of a group's lists.
+struct RabitqSearch::Sights {
+  Sights(Plan& plan, const Pieces& at)
+      : counted(at.counted),
+        count(counted == 0 ? 0 : at.count),
+        lists(plan, count * counted),
+        left(plan, count) {}
+  std::uint32_t counted;
+  std::size_t count;
+  Slot<compute::ProbedList> lists;
+  Slot<float> left;
+};
+
 bool RabitqSearch::supports(const Gpu& gpu, const compute::IvfShape& shape) {
   return shape.dim != 0 && shape.lists != 0 && shape.planes != 0 &&
          rabitq_fits(shape, kMostNominated, gpu.shared_memory());
@@ -161,7 +181,22 @@ RabitqSearch::RabitqSearch(const Gpu& gpu, Lane& lane, const compute::IvfWork& w
       blocks_(blocks_of(work)),
       rows_work_(rows_of(work, blocks_)),
       rows_(rows_work_),
-      table_(rows_.upload_once(gpu, lane, work.filter)) {}
+      table_(rows_.upload_once(gpu, lane, work.filter)) {
+  std::uint32_t ordinals = 0;
+  for (const compute::IvfRun& run : work.runs) {
+    IvfRunView& view = views_.emplace_back(view_of(shape_, run.bytes, run.positions, ordinals));
+    if (!rows_.all_live()) {
+      view.live = masks_
+                      .emplace_back(LiveMask::of(CudaBuffer::of(run.bytes), view, run.positions,
+                                                 table_, work.filter, lane))
+                      ->bits();
+    }
+    for (const compute::Block& block : run.blocks) ordinals += block.rows;
+  }
+  views_.push_back(shape_.groups == 0 ? IvfRunView{}
+                                      : view_of(shape_.coarse(), work.model.coarse,
+                                                work.model.coarse_positions, 0));
+}
 
 RabitqSearch::Deal RabitqSearch::deal(std::size_t queries, std::uint32_t lists, double rows) const {
   const auto wanted = static_cast<std::uint32_t>(2 * gpu_.multiprocessors() / queries);
@@ -234,15 +269,7 @@ void RabitqSearch::send(std::size_t first, const Pieces& at, const Arena& arena)
   std::ranges::fill(host[at.limits], ~std::uint64_t{0});
   std::ranges::fill(host[at.counts], 0u);
   host[at.stop].front() = 0;
-  std::uint32_t ordinals = 0;
-  std::size_t r = 0;
-  for (const compute::IvfRun& run : work_.runs) {
-    host[at.runs][r++] = view_of(shape_, run.bytes, run.positions, ordinals);
-    for (const compute::Block& block : run.blocks) ordinals += block.rows;
-  }
-  host[at.runs][r] = shape_.groups == 0 ? IvfRunView{}
-                                        : view_of(shape_.coarse(), work_.model.coarse,
-                                                  work_.model.coarse_positions, 0);
+  std::ranges::copy(views_, host[at.runs].begin());
   host.send(at.sent, arena, lane_.stream(), "sending queries");
 }
 
@@ -260,7 +287,7 @@ RabitqScan RabitqSearch::scan_of(const Pieces& at, const Arena& arena) const {
 void RabitqSearch::share_lists(Level& level, const compute::IvfShape& shape, std::size_t queries,
                                std::uint32_t nprobe, std::uint32_t rows) const {
   const RabitqBounds bounds = bounds_of(shape, nprobe, level.wanted, rows);
-  if (nprobe > 2 * bounds.lists && queries * nprobe / shape.lists >= kLeastSharing &&
+  if (nprobe > 2 * bounds.lists && queries >= kLeastShared &&
       rabitq_lists_fit(shape, gpu_.capability(), gpu_.shared_memory())) {
     level.bounds = bounds;
   }
@@ -310,7 +337,6 @@ void RabitqSearch::find_lists(const Pieces& at, const Arena& arena) {
     scan.runs = arena[at.runs] + work_.runs.size();
     scan.run_count = 1;
     scan.nprobe = scan.list_stride = shape_.groups;
-    scan.all_live = true;
     if (at.lists_level.bounds.lists != 0) {
       launch_list_distances(scan, lane_.stream());
       launch_order_lists(compared, scan.count, shape_.groups, arena[at.groups],
@@ -324,18 +350,47 @@ void RabitqSearch::find_lists(const Pieces& at, const Arena& arena) {
                      lane_.stream());
 }
 
-void RabitqSearch::find_rows(const Pieces& at, const Arena& arena) {
+RabitqScan RabitqSearch::scan_of_rows(const Pieces& at, const Arena& arena) const {
   RabitqScan scan = scan_of(at, arena);
   scan.runs = arena[at.runs];
   scan.run_count = static_cast<std::uint32_t>(work_.runs.size());
   scan.lists = every_list() ? nullptr : arena[at.lists];
   scan.list_stride = work_.nprobe;
   scan.nprobe = work_.nprobe;
-  scan.table = table_;
-  scan.all_live = rows_.all_live();
   scan.best = at.best(arena, Search::kRows, at.rows_level.keys());
   scan.by_runs = at.rows_level.deal.slices != 1;
-  search_lists(scan, at.rows_level, at, arena);
+  return scan;
+}
+
+void RabitqSearch::find_rows(const Pieces& at, const Arena& arena) {
+  search_lists(scan_of_rows(at, arena), at.rows_level, at, arena);
+}
+
+void RabitqSearch::see_lists(const Pieces& at, const Arena& arena, const Sights& sights,
+                             const Arena& incoming) {
+  if (sights.count == 0) return;
+  RabitqScan scan = scan_of_rows(at, arena);
+  scan.wanted = nominated_;
+  launch_rabitq_sights(scan, {arena[at.sights], incoming[sights.left], sights.counted},
+                       lane_.stream());
+  check(cudaMemcpyAsync(incoming[sights.lists], arena[at.sights], at.sights.bytes(),
+                        cudaMemcpyDeviceToHost, lane_.stream()),
+        "fetching what was counted");
+}
+
+void RabitqSearch::take_sights(std::size_t first, const Sights& sights,
+                               const Arena& incoming) const {
+  in_parallel(sights.count, sights.lists.bytes() / kCopiedByThread, [&](std::size_t q) {
+    const compute::ProbedList* const lists = incoming[sights.lists] + q * sights.counted;
+    compute::ProbedList* const probed = work_.probed + (first + q) * work_.nprobe;
+    for (std::size_t i = 0; i < sights.counted; ++i) {
+      compute::ProbedList& list = probed[compute::IvfWork::counted_place(i)];
+      list = {list.rows + lists[i].rows, list.live + lists[i].live, lists[i].list, lists[i].a};
+    }
+    if (work_.left == nullptr) return;
+    float& left = work_.left[first + q];
+    left = std::min(left, incoming[sights.left][q]);
+  });
 }
 
 void RabitqSearch::finish(const Pieces& at, const Arena& arena, std::size_t first,
@@ -345,6 +400,7 @@ void RabitqSearch::finish(const Pieces& at, const Arena& arena, std::size_t firs
   const Slot<Candidate> candidates(plan, at.count * nominated_);
   const Slot<std::uint32_t> found(plan, at.count);
   const Slot<std::uint32_t> one(plan, 1);
+  const Sights sights(plan, at);
   const Arena incoming = lane_.incoming(plan);
   IvfSearchView found_rows{};
   found_rows.shape = shape_;
@@ -376,11 +432,13 @@ void RabitqSearch::finish(const Pieces& at, const Arena& arena, std::size_t firs
   } else {
     launch_ivf_emit(found_rows, incoming[candidates], incoming[found], lane_.stream());
   }
+  see_lists(at, arena, sights, incoming);
   Stop stop(work_.cancellation, arena[at.stop], incoming[one]);
   lane_.wait(&stop);
   std::vector<std::uint32_t> lost;  // none: there is room for all
   take_candidates(rows_, {incoming[candidates], incoming[found], at.count, nominated_}, first, best,
                   lost);
+  take_sights(first, sights, incoming);
 }
 
 }  // namespace warplite::gpu

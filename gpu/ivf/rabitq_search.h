@@ -5,9 +5,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "compute/ivf.h"
+#include "gpu/ivf/live_mask.h"
 #include "gpu/ivf/rabitq.h"
 #include "gpu/runtime/lane.h"
 #include "gpu/runtime/row_set.h"
@@ -28,6 +30,7 @@ class RabitqSearch {
   struct Level;
   enum class Search : std::size_t;
   struct Pieces;
+  struct Sights;
 
   std::size_t queries_at_once() const;
   void search_group(std::size_t first, std::size_t count, compute::HitTable& best);
@@ -35,7 +38,10 @@ class RabitqSearch {
   void find_lists(const Pieces& at, const Arena& arena);
   void find_rows(const Pieces& at, const Arena& arena);
   void finish(const Pieces& at, const Arena& arena, std::size_t first, compute::HitTable& best);
+  void see_lists(const Pieces& at, const Arena& arena, const Sights& sights, const Arena& incoming);
+  void take_sights(std::size_t first, const Sights& sights, const Arena& incoming) const;
   RabitqScan scan_of(const Pieces& at, const Arena& arena) const;
+  RabitqScan scan_of_rows(const Pieces& at, const Arena& arena) const;
   void search_lists(RabitqScan scan, const Level& level, const Pieces& at, const Arena& arena);
   // Has tensor cores search lists for many queries at once, if that pays. `rows`: in all lists.
   void share_lists(Level& level, const compute::IvfShape& shape, std::size_t queries,
@@ -49,7 +55,12 @@ class RabitqSearch {
   // That a query looks at, on average.
   double rows_of_lists() const;
   bool canonical() const { return work_.refine != 0; }
-  bool every_list() const { return work_.nprobe >= shape_.lists; }
+  // Lists are searched in the order of their numbers: all of them, and nobody asks which are nearest, or they
+  // are more than can be put in order.
+  bool every_list() const {
+    return work_.nprobe >= shape_.lists &&
+           (work_.probed == nullptr || !rabitq_fits(shape_, work_.nprobe, gpu_.shared_memory()));
+  }
 
   const Gpu& gpu_;
   Lane& lane_;
@@ -59,6 +70,8 @@ class RabitqSearch {
   compute::Workload rows_work_;         // names them
   RowSet rows_;
   RowTable table_;
+  std::vector<std::shared_ptr<const LiveMask>> masks_;  // of all runs, where not all rows live
+  std::vector<IvfRunView> views_;                       // of all runs, and of lists
   std::uint32_t nominated_ = 0;
 };
 

@@ -211,13 +211,14 @@ class GroupWalk {
  public:
   // `memory`: of bytes().
   __device__ GroupWalk(const RabitqScan& scan, std::byte* memory)
-      : scan_(scan), memory_(memory), group_(scan.shape.m) {}
+      : scan_(scan), memory_(memory), group_(scan.shape.m), slots_(scan.shape.m) {}
 
   static constexpr std::uint32_t bytes(const compute::IvfShape& shape) {
-    return kUnitAhead * RabitqGroup(shape.m).size;
+    return kUnitAhead * GroupSlot(shape.m).size;
   }
 
-  // Calls then(take(group)) for each; by then the group's memory may be another's.
+  // Calls then(take(group)) for each; by then the group's memory may be another's. Of one none of whose rows
+  // takes part nothing is taken.
   template <typename Take, typename Then>
   __device__ void run(std::uint32_t list, const Take& take, const Then& then) {
     static_assert(kUnitAhead == 2);
@@ -231,8 +232,10 @@ class GroupWalk {
       for (unsigned slot = 0; position_ < end_; slot = 1 - slot) {
         __pipeline_wait_prior(kUnitAhead - 1);
         __syncwarp();
-        const auto taken =
-            take(reinterpret_cast<const std::uint8_t*>(memory_ + slot * group_.size));
+        const std::byte* const at = memory_ + slot * slots_.size;
+        const auto* const group = reinterpret_cast<const std::uint8_t*>(at);
+        rows_ = slots_.live(*view_, at) & rows_of_list();
+        const auto taken = rows_ != 0 ? take(group) : decltype(take(group)){};
         __syncwarp();
         fetch(position_ + kUnitAhead * kStep, slot);
         then(taken);
@@ -247,19 +250,20 @@ class GroupWalk {
   __device__ std::uint32_t position() const { return position_; }
   // The run has no further one for this warp.
   __device__ bool is_last() const { return position_ + kStep >= end_; }
-  // Which of the group's rows are the list's.
-  __device__ std::uint32_t rows() const {
-    if (position_ >= begin_ && position_ + RabitqGroup::kRows <= end_) return ~0u;
-    return RabitqGroup::rows_of(begin_, end_, position_ / RabitqGroup::kRows);
-  }
+  // Which of the group's rows are the list's, and take part.
+  __device__ std::uint32_t rows() const { return rows_; }
 
  private:
   static constexpr std::uint32_t kStep = kUnitWarps * RabitqGroup::kRows;
 
+  __device__ std::uint32_t rows_of_list() const {
+    if (position_ >= begin_ && position_ + RabitqGroup::kRows <= end_) return ~0u;
+    return RabitqGroup::rows_of(begin_, end_, position_ / RabitqGroup::kRows);
+  }
+
   __device__ void fetch(std::uint32_t position, unsigned slot) {
     if (position < end_) {
-      fetch_group(view_->codes + std::size_t{position / RabitqGroup::kRows} * group_.size,
-                  group_.size, memory_ + slot * group_.size);
+      slots_.fetch(*view_, position, memory_ + slot * slots_.size);
     }
     __pipeline_commit();
   }
@@ -267,9 +271,11 @@ class GroupWalk {
   const RabitqScan& scan_;
   std::byte* const memory_;
   const RabitqGroup group_;
+  const GroupSlot slots_;
   const IvfRunView* view_ = nullptr;
   std::uint32_t begin_ = 0, end_ = 0;  // of the list
   std::uint32_t position_ = 0;
+  std::uint32_t rows_ = 0;  // of the group
 };
 
 }  // namespace warplite::gpu

@@ -265,7 +265,7 @@ void IvfSearch::send(std::size_t first, const Pieces& at, const Arena& arena) {
     const compute::IvfLayout layout = compute::IvfLayout::of(shape, run.positions);
     const CudaBuffer& buffer = CudaBuffer::of(run.bytes);
     runs[r] = {buffer.at<std::uint32_t>(layout.begins), buffer.at<std::uint32_t>(layout.ends), buffer.at<std::uint32_t>(layout.ordinals),
-               buffer.at<float>(layout.bias), buffer.at<std::uint8_t>(layout.codes), nullptr, ordinals, 0};
+               buffer.at<float>(layout.bias), buffer.at<std::uint8_t>(layout.codes), nullptr, ordinals, 0, nullptr};
     for (const compute::Block& block : run.blocks) ordinals += block.rows;
   }
   host[at.centroids].front() = {address(work_.model.centroids), nullptr, shape.lists, 0, 0, 0};

@@ -1,12 +1,12 @@
 #include "gpu/runtime/row_set.h"
 
 #include <algorithm>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "compute/ivf.h"
+#include "gpu/runtime/last_few.h"
 
 namespace warplite::gpu {
 namespace {
@@ -41,33 +41,6 @@ struct KeptRowTable {
   std::vector<const std::uint64_t*> live;  // of RowSet
   DeviceBytes memory;
 };
-
-namespace {
-
-// The last few. Threads: any.
-class KeptRowTables {
- public:
-  std::shared_ptr<const KeptRowTable> find(const KeptRowTable::Key& key) {
-    const std::lock_guard lock(mutex_);
-    const auto known = std::find_if(known_.begin(), known_.end(),
-                                    [&](const auto& one) { return one->key == key; });
-    if (known == known_.end()) return nullptr;
-    std::rotate(known, known + 1, known_.end());
-    return known_.back();
-  }
-  std::shared_ptr<const KeptRowTable> add(std::shared_ptr<const KeptRowTable> table) {
-    const std::lock_guard lock(mutex_);
-    if (known_.size() == kMost) known_.erase(known_.begin());
-    return known_.emplace_back(std::move(table));
-  }
-
- private:
-  static constexpr std::size_t kMost = 8;
-  std::mutex mutex_;
-  std::vector<std::shared_ptr<const KeptRowTable>> known_;  // that was used last comes last
-};
-
-}  // namespace
 
 RowSet::RowSet(const compute::Workload& work, std::size_t& first) : work_(work) {
   for (; first < work.blocks.size(); ++first) {
@@ -148,7 +121,7 @@ RowTable RowSet::upload_once(const Gpu& gpu, Lane& lane, std::uint64_t filter) {
   KeptRowTable::Key key{work_.queries.dim, work_.queries.stride(), all_live() ? 0 : filter, {}};
   key.blocks.reserve(blocks_.size());
   for (const compute::Block* block : blocks_) key.blocks.emplace_back(vectors_at(*block), block->rows);
-  KeptRowTables& all = gpu.derived().of<KeptRowTables>();
+  auto& all = gpu.derived().of<LastFew<KeptRowTable>>();
   kept_ = all.find(key);
   if (kept_ == nullptr) {
     auto made = std::make_shared<KeptRowTable>();

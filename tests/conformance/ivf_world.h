@@ -132,9 +132,14 @@ class World {
     const auto same = [](const ProbedList& a, const ProbedList& b) {
       return a.rows == b.rows && a.live == b.live;
     };
-    if (device.own_memory()) return;
+    if (!device.counts_lists(case_.shape)) return;
     CHECK(std::ranges::equal(probed, expected.probed, same));
-    CHECK(left == expected.left);
+    for (std::size_t q = 0; q < case_.queries; ++q) {
+      CAPTURE(q);
+      if (device.own_memory() && just_enough(q)) continue;
+      CHECK(left[q] == expected.left[q]);
+    }
+    if (device.own_memory()) return;
     if (work.may_compare_all && case_.shape.planes != 0 && case_.filter == 40) CHECK(all);
   }
 
@@ -161,6 +166,15 @@ class World {
   IvfWork& work() { return work_; }
 
  private:
+  // Says whether a query's lists hold as many rows as are candidates, and no more.
+  bool just_enough(std::size_t query) const {
+    std::size_t live = 0;
+    for (std::size_t i = 0; i < case_.nprobe; ++i) {
+      live += expected_.probed[query * case_.nprobe + i].live;
+    }
+    return live == case_.k * std::max<std::size_t>(case_.refine, 1);
+  }
+
   double uniform() { return std::uniform_real_distribution<double>(-1, 1)(random_); }
   float element() {
     const double value = uniform();
