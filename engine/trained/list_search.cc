@@ -56,30 +56,48 @@ bool ListSearch::better_exact() const {
   return reach_.exact || (!chosen && exact_cost(question(selected_)) <= cost);
 }
 
-// Measured on an H200 with RaBitQ codes, in nanoseconds. Rows are read once for four queries as they are, or for
-// any number of them in half precision, and multiplied; of lists, queries that share them take a sixteenth of the
-// time. Above all, the host has to count what a filter leaves of lists.
+// Measured on an H200, in nanoseconds. Of a few queries each row that passes is read, here and there, unless that
+// is most of them. Of more, rows that pass are gathered first, unless they are many, and then multiplied.
+double ListSearch::exact_cost_on_device() const {
+  constexpr double kByte = 1 / 3500.0, kElement = 7e-6, kFew = 1.3e5, kBatch = 3e5;
+  constexpr double kScattered = 4, kGathered = 1.1, kMany = 3;
+  const auto n = static_cast<double>(request_.queries.rows), all = static_cast<double>(searched_);
+  auto rows = static_cast<double>(selected_);
+  const bool filtered = selected_ != coded_->live_rows;
+  if (request_.queries.rows <= kFewQueries) {
+    if (filtered) rows = std::min(kScattered * rows, all);
+    return kFew + rows * static_cast<double>(request_.queries.stride()) * kByte;
+  }
+  const double gathered = filtered ? rows * kGathered : 0;
+  if (filtered && rows * kMany >= all) rows = all;
+  const double elements = rows * shape_.dim;
+  return kBatch + gathered + 2 * elements * kByte + n * elements * kElement;
+}
+
+// The same of RaBitQ codes: up to so many queries look at a list together. Of other codes the host counts what a
+// filter leaves.
+double ListSearch::lists_cost_on_device() const {
+  constexpr double kLists = 2.5e5, kRow = 0.13, kTogether = 32;
+  const double watched = shape_.planes != 0 ? 1600 : 5e4;
+  const auto n = static_cast<double>(request_.queries.rows);
+  const double lists = shape_.lists, pairs = n * likely_reach().nprobe;
+  const double units = lists * -std::expm1(-pairs / lists) + pairs / kTogether;
+  const double rows = static_cast<double>(searched_) / lists;
+  return kLists + units * rows * kRow + (watches_filter() ? n * watched : 0);
+}
+
 bool ListSearch::better_on_device() const {
-  constexpr double kByte = 1 / 3500.0, kElement = 7e-6, kFew = 6e4, kBatch = 3e5;
-  constexpr double kLists = 1e5, kRow = 0.12, kSharedRow = 7.7e-3, kCounted = 5e4;
-  constexpr std::size_t kFewQueries = 4, kMostNearest = 512;  // that a product finds
-  constexpr double kSharing = 8;                              // queries of a list
+  constexpr std::size_t kMostNearest = 512;  // that a product finds
+  // What is nearly as quick and finds all is better.
+  constexpr double kExactIsWorth = 1.2;
   const std::size_t queries = request_.queries.rows;
   const bool filtered = selected_ != coded_->live_rows;
-  const bool asked = filtered || (queries > kFewQueries && asked_recall(index_, request_));
-  if (!asked || !fits_ || !with_vectors_ || (queries > kFewQueries && k_ > kMostNearest)) return false;
+  const bool few = queries <= kFewQueries;
+  const bool asked = filtered || (!few && asked_recall(index_, request_));
+  if (!asked || !fits_ || !with_vectors_ || (!few && k_ > kMostNearest)) return false;
   const DeviceChoice choice = choose_devices(demand(queries));
   if (choice.devices.empty() || !choice.devices.front()->own_memory()) return false;
-  const auto n = static_cast<double>(queries), rows = static_cast<double>(selected_);
-  const double elements = rows * shape_.dim;
-  const double exact =
-      queries <= kFewQueries
-          ? kFew + rows * static_cast<double>(request_.queries.stride()) * kByte
-          : kBatch + 2 * elements * kByte + n * elements * kElement;
-  const double probed = likely_reach().nprobe / static_cast<double>(shape_.lists);
-  const double row = n * probed >= kSharing ? kSharedRow : kRow;
-  const double watched = watches_filter() ? n * kCounted + 10 * kCounted : 0;
-  return exact <= kLists + n * probed * static_cast<double>(searched_) * row + watched;
+  return exact_cost_on_device() <= kExactIsWorth * lists_cost_on_device();
 }
 
 bool ListSearch::better_streamed() const {
@@ -221,7 +239,6 @@ Reach ListSearch::as_far_as_rows_lie(const Reach& reach, const Sight& sight) con
   whole.nprobe = shape_.lists;
   whole.exact = false;
   // More queries than these share the rows that are compared, in a product, which is quicker.
-  constexpr std::size_t kFewQueries = 4;
   const bool by_codes = request_.queries.rows <= kFewQueries && reach.nprobe < shape_.lists &&
                         whole_cost(all, whole) < exact_cost(all) &&
                         expected_recall(all, seen, whole) >= *asked_recall(index_, request_);
@@ -313,7 +330,7 @@ Status ListSearch::search_on(const IvfSet& set, const compute::IvfWork& work,
   compute::IvfWork own = work;
   own.filter = rows_.number();
   const Status status = search_set(set, own, best);
-  const bool counted = !set.device().own_memory() || (rescorer_ && shape_.m == 0);
+  const bool counted = set.device().counts_lists(shape_) || (rescorer_ && shape_.m == 0);
   return status.ok() && work.probed != nullptr && !counted ? count(set, own) : status;
 }
 

@@ -88,6 +88,10 @@ class ListSearch {
 
   // The same where a GPU answers: under a filter, or for a batch that asks for a recall.
   bool better_on_device() const;
+  double exact_cost_on_device() const;
+  double lists_cost_on_device() const;
+  // More of them share the rows that are compared, in a product, which is quicker.
+  static constexpr std::size_t kFewQueries = 4;
   Demand demand(std::size_t queries) const;
 
   // Chooses the parts with selected rows; or all parts, when most have some, since what is loaded
