@@ -138,10 +138,19 @@ class HitTable {
   std::span<const Hit> sorted(std::size_t query) { return rows_[query].sorted(); }
   std::vector<Hit> list(std::size_t query) { return rows_[query].list(); }
 
-  // Adds what was found for the queries from `first` on.
+  // A table of the queries from `first` on, whose rows lie in this one, which outlives it. Threads: one each for
+  // slices that do not overlap.
+  HitTable slice(std::size_t first, std::size_t count) {
+    return HitTable(k_, rows_.subspan(first, count));
+  }
+
+  // Adds what was found for the queries from `first` on. Of a slice of this they are here already.
   void merge(HitTable&& found, std::size_t first = 0) {
+    if (found.rows_.data() == rows_.data() + first) return;
     const auto becomes = [](const TopK& row, const TopK& other) { return row.becomes(other); };
-    if (std::equal(rows_.begin(), rows_.end(), found.rows_.begin(), found.rows_.end(), becomes)) {
+    const bool whole = own_.size() == rows_.size() && found.own_.size() == found.rows_.size();
+    if (whole &&
+        std::equal(rows_.begin(), rows_.end(), found.rows_.begin(), found.rows_.end(), becomes)) {
       *this = std::move(found);
       return;
     }
@@ -155,15 +164,18 @@ class HitTable {
   // `ks`: none where all have the same.
   HitTable(std::size_t queries, std::size_t k, std::span<const std::size_t> ks) : k_(k) {
     if (k <= kMostTogether) room_ = std::make_unique_for_overwrite<Hit[]>(queries * k);
-    rows_.reserve(queries);
+    own_.reserve(queries);
     for (std::size_t i = 0; i < queries; ++i) {
-      rows_.emplace_back(ks.empty() ? k : ks[i], room_ != nullptr ? &room_[i * k] : nullptr);
+      own_.emplace_back(ks.empty() ? k : ks[i], room_ != nullptr ? &room_[i * k] : nullptr);
     }
+    rows_ = own_;
   }
+  HitTable(std::size_t k, std::span<TopK> rows) : k_(k), rows_(rows) {}
 
   std::size_t k_;
   std::unique_ptr<Hit[]> room_;  // of all rows, so that many queries do not ask for memory one by one
-  std::vector<TopK> rows_;
+  std::vector<TopK> own_;              // empty: those of another table
+  std::span<TopK> rows_;
 };
 
 // All hits within the range, of each query, in no particular order.

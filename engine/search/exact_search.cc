@@ -24,8 +24,8 @@ namespace {
 
 class NearestOutcome : public Outcome {
  public:
-  NearestOutcome(const index::Index& index, std::size_t queries, std::size_t k)
-      : index_(index), best_(queries, k) {}
+  NearestOutcome(const index::Index& index, compute::HitTable best)
+      : index_(index), best_(std::move(best)) {}
 
   compute::HitTable take() { return std::move(best_); }
 
@@ -34,7 +34,10 @@ class NearestOutcome : public Outcome {
   }
   void clear() override { best_ = compute::HitTable(best_.queries(), best_.k()); }
   std::unique_ptr<Outcome> share(std::size_t queries) const override {
-    return std::make_unique<NearestOutcome>(index_, queries, best_.k());
+    return std::make_unique<NearestOutcome>(index_, compute::HitTable(queries, best_.k()));
+  }
+  std::unique_ptr<Outcome> slice(std::size_t first, std::size_t queries) override {
+    return std::make_unique<NearestOutcome>(index_, best_.slice(first, queries));
   }
   void merge(Outcome& share, std::size_t first) override {
     best_.merge(std::move(static_cast<NearestOutcome&>(share).best_), first);
@@ -292,8 +295,8 @@ class ExactSearch {
     for (std::size_t i = 0; i < parts; ++i) {
       sets_[i]->use();
       used_.push_back(&sets_[i]->device());
-      const std::size_t own = first_query(i + 1, parts, queries) - first_query(i, parts, queries);
-      if (parts > 1) found[i] = outcome_.share(own);
+      const std::size_t first = first_query(i, parts, queries);
+      if (parts > 1) found[i] = outcome_.slice(first, first_query(i + 1, parts, queries) - first);
     }
     const auto search_part = [&](std::size_t i, compute::Cancellation* cancellation) {
       const std::size_t first = first_query(i, parts, queries);
@@ -429,7 +432,7 @@ class ExactSearch {
 compute::HitTable exact_nearest(const View& view, const Selection& rows,
                                 const index::Index& index, const SearchRequest& request,
                                 std::size_t k, const std::vector<bool>* but) {
-  NearestOutcome best(index, request.queries.rows, k);
+  NearestOutcome best(index, compute::HitTable(request.queries.rows, k));
   ExactSearch(view, rows, request, best, but).run();
   return best.take();
 }

@@ -20,6 +20,12 @@ class Outcome {
 
   // An empty one for some of the queries.
   virtual std::unique_ptr<Outcome> share(std::size_t queries) const = 0;
+  // The same for those from `first` on, which may lie within this; it is merged all the same. Slices that do not
+  // overlap may be filled at once.
+  virtual std::unique_ptr<Outcome> slice(std::size_t first, std::size_t queries) {
+    (void)first;
+    return share(queries);
+  }
   // Adds what share() has found for the queries from `first` on.
   virtual void merge(Outcome& share, std::size_t first) = 0;
 };

@@ -67,7 +67,8 @@ class WideningSearch {
  private:
   // Lists of queries that are counted together take so many bytes at most.
   static constexpr std::size_t kMostBytes = std::size_t{1} << 25;
-  static constexpr std::size_t kLookedAtTogether = 64;  // queries
+  // Queries that a thread looks at: under a filter that is watched, and else.
+  static constexpr std::size_t kLookedAtTogether = 64, kSeenTogether = 8192;
 
   // Searches for some queries as far as reach_ says. Returns those that are to look farther, and
   // sets reach_ for them.
@@ -98,9 +99,8 @@ class WideningSearch {
       best_ = compute::HitTable(queries_.given.rows, best_.k());
     }
     std::vector<std::optional<Reach>> more(numbers.size());
-    // Without a filter to watch that takes less than to wake a thread.
-    const std::size_t useful = search_.watches_filter() ? numbers.size() / kLookedAtTogether : 1;
-    compute::in_parallel(numbers.size(), kLookedAtTogether, useful,
+    const std::size_t each = search_.watches_filter() ? kLookedAtTogether : kSeenTogether;
+    compute::in_parallel(numbers.size(), each, numbers.size() / each,
                          [&](std::size_t first, std::size_t last) {
                            for (std::size_t i = first; i < last; ++i) {
                              if (!all) keep(numbers[i], i, found);

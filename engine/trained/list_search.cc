@@ -310,10 +310,8 @@ Status ListSearch::search(Attempt::Devices devices, const Queries& queries, cons
     work.cancellation = cancellation;
     if (sets.empty()) return search_groups(*devices[i], work, best);
     if (devices.size() == 1) return search_on(*sets[i], work, best);
-    compute::HitTable found(work.queries.rows, best.k());
-    const Status status = search_on(*sets[i], work, found);
-    if (status.ok()) best.merge(std::move(found), first);
-    return status;
+    compute::HitTable found = best.slice(first, work.queries.rows);
+    return search_on(*sets[i], work, found);
   };
   std::size_t number = 0;
   const Status status =

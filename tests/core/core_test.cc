@@ -140,8 +140,11 @@ TEST_CASE("hit tables: rows equal a sort wherever their hits lie, merged, moved 
   for (const std::size_t k : {0, 1, 10, 128, 129}) {
     for (const std::size_t n : {0, 3, 10, 40, 400}) {
       compute::HitTable whole(kQueries, k), parts(kQueries, k);
-      for (const std::size_t first : {std::size_t{0}, std::size_t{4}}) {
-        compute::HitTable part(first == 0 ? 4 : kQueries - 4, k);
+      constexpr std::size_t kFirstRows = 4;
+      for (const std::size_t first : {std::size_t{0}, kFirstRows}) {
+        // The second lies where it belongs.
+        compute::HitTable part =
+            first == 0 ? compute::HitTable(kFirstRows, k) : parts.slice(first, kQueries - first);
         for (std::size_t i = 0; i < part.queries() * n; ++i) {
           const Hit hit{static_cast<double>(random() % 30), static_cast<RowId>(i), 0, 0};
           whole.row(first + i % part.queries()).push(hit);
