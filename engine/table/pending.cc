@@ -270,13 +270,17 @@ Pending Pending::last_slot_only() const {
 }
 
 void Pending::become(Pending&& next) noexcept {
-  constexpr std::size_t kLargestSpare = std::size_t{16} << 20;
+  // Room for two chunks of rows that are to be codes, of the largest kind.
+  constexpr std::size_t kMostSpareBytes = std::size_t{80} << 20;
   std::vector<std::shared_ptr<Chunk>> spares = std::move(spares_);
   std::vector<Slot> old = std::move(slots_);
   *this = std::move(next);
+  std::size_t bytes = 0;
+  for (const auto& spare : spares) bytes += spare->memory();
   for (Slot& slot : old) {
     if (spares.size() == kMostSpares) break;
-    if (slot.chunk.use_count() != 1 || slot.chunk->memory() > kLargestSpare) continue;
+    if (slot.chunk.use_count() != 1 || bytes + slot.chunk->memory() > kMostSpareBytes) continue;
+    bytes += slot.chunk->memory();
     slot.chunk->truncate(0);
     try {
       spares.push_back(std::move(slot.chunk));
