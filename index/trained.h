@@ -81,9 +81,11 @@ class Model {
   virtual std::uint64_t table_rows() const = 0;
 
   // Codes of every vector; the same bytes on every device. `present`: null when all are there.
-  // What compares vectors runs on `device`.
+  // What compares vectors runs on `device`. `centroids`: those of InvertedModel::centroids(), resident on it; null:
+  // they are copied there each time.
   virtual Bytes encode(compute::Device& device, const MatrixView& vectors, const Bitmap* present,
-                       compute::Cancellation* cancellation) const = 0;
+                       compute::Cancellation* cancellation,
+                       const compute::Buffer* centroids = nullptr) const = 0;
   // Bytes that a device compares to code a vector; 0: it has no part in it.
   virtual double coding_bytes() const = 0;
   // Throws Error{kCorrupt} unless these are codes of `rows` rows that this model can have made.

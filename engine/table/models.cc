@@ -27,6 +27,35 @@ std::shared_ptr<const index::Model> load_model(storage::Store& store, std::size_
   });
 }
 
+void of_another_model(const std::string& name) {
+  throw Error(ErrorKind::kCorrupt, name + ": what is in memory is of another model");
+}
+
+std::shared_ptr<const ResidentVectors> share_of_model(
+    const std::shared_ptr<const index::Model>& model, const CacheKey& key, const std::string& name,
+    const MatrixView& values) {
+  auto found = Residency::instance().bytes(key, name, 0, [&] {
+    ResidentVectors shared;
+    shared.block.vectors = values;
+    shared.owner = model;
+    return shared;
+  });
+  if (found->block.vectors.rows != values.rows) of_another_model(name);
+  return found;
+}
+
+SharedCentroids share_centroids(const std::shared_ptr<const index::Model>& model,
+                                const CacheKey& model_key, const std::string& name) {
+  const index::InvertedModel* const lists = model->inverted();
+  if (lists == nullptr) return {};
+  const compute::IvfShape& shape = lists->shape();
+  const MatrixView values{reinterpret_cast<const std::byte*>(lists->centroids()),
+                          std::size_t{shape.lists} + shape.groups, shape.dim,
+                          ElementType::kFloat32};
+  const CacheKey key = derived_key(Derived::kCentroids, model_key);
+  return {key, share_of_model(model, key, name, values)};
+}
+
 Ability training_ability() { return Ability::vectors(ElementType::kFloat32, Distance::kL2); }
 
 void on_worker(const Demand& demand, const std::function<void(compute::Device&)>& work) {

@@ -10,13 +10,29 @@
 namespace warplite::engine {
 namespace {
 
-// The codes of a segment's column.
-Bytes encode(const index::Model& model, const MatrixView& vectors, const Bitmap* present,
+SharedCentroids centroids_of(const storage::Store& store, std::size_t column, const Stamp& stamp,
+                             const index::Index& index,
+                             const std::shared_ptr<const index::Model>& model) {
+  return share_centroids(model, model_key(store, column, stamp, index),
+                         store.schema() + "." + store.table() +
+                             " centroids of vector column " + std::to_string(column));
+}
+
+// The codes of a segment's column. A device keeps the centroids for the next segment: of many lists they are
+// more than its rows.
+Bytes encode(const index::Model& model, const SharedCentroids& centroids,
+             const MatrixView& vectors, const Bitmap* present,
              compute::Cancellation* cancellation) {
   Bytes codes;
   on_worker(coding_demand(model, static_cast<double>(vectors.rows), cancellation),
             [&](compute::Device& device) {
-              codes = model.encode(device, vectors, present, cancellation);
+              std::shared_ptr<const compute::Buffer> there;
+              if (centroids.values != nullptr && device.own_memory()) {
+                Residency::instance()
+                    .buffer(device, centroids.key, centroids.values, &there)
+                    .raise();
+              }
+              codes = model.encode(device, vectors, present, cancellation, there.get());
             });
   return codes;
 }
@@ -48,10 +64,13 @@ class Recoder {
     write();
   }
 
-  void code(std::size_t column, const index::Model& model) {
+  void code(std::size_t column, const std::shared_ptr<const index::Model>& model) {
+    const SharedCentroids centroids =
+        centroids_of(context_.store, column, next_->state.models[column],
+                     *context_.options.vectors[column].made, model);
     for (std::size_t i = 0; i < parts_.size() && !waits_; ++i) {
       if (!lacks_codes(*parts_[i], column, next_->state.models[column])) continue;
-      if (!encode_part(i, column, model)) continue;
+      if (!encode_part(i, column, *model, centroids)) continue;
       constexpr std::size_t kBytesAtOnce = std::size_t{8} << 20;
       if (bytes_ >= kBytesAtOnce) write();
       report(i + 1);
@@ -84,13 +103,15 @@ class Recoder {
   }
 
   // False: there is nothing to code, or the rest waits.
-  bool encode_part(std::size_t i, std::size_t column, const index::Model& model) {
+  bool encode_part(std::size_t i, std::size_t column, const index::Model& model,
+                   const SharedCentroids& centroids) {
     try {
       check_cancelled();
       const Part::Vectors vectors = parts_[i]->vectors(column);
       // A content table may have none of the rows any more.
       if (vectors.present != nullptr && vectors.present->count() == 0) return false;
-      Bytes codes = encode(model, vectors.data, vectors.present, context_.cancellation);
+      Bytes codes =
+          encode(model, centroids, vectors.data, vectors.present, context_.cancellation);
       bytes_ += codes.size();
       coded_.push_back({i, column, std::move(codes)});
       return true;
@@ -177,13 +198,20 @@ class Recoder {
 
 }  // namespace
 
-const index::Model& Coder::model(std::size_t column) {
-  std::shared_ptr<const index::Model>& known = models_[column];
-  if (known == nullptr) {
-    known = load_model(context_.store, column, state_.models[column],
-                       *context_.options.vectors[column].made->trained());
+const Coder::ColumnModel& Coder::known(std::size_t column) {
+  ColumnModel& known = models_[column];
+  if (known.model == nullptr) {
+    const index::Index& index = *context_.options.vectors[column].made;
+    const Stamp& stamp = state_.models[column];
+    known.model = load_model(context_.store, column, stamp, *index.trained());
+    known.centroids = centroids_of(context_.store, column, stamp, index, known.model);
   }
-  return *known;
+  return known;
+}
+
+Bytes Coder::encode(std::size_t column, const MatrixView& vectors, const Bitmap* present) {
+  const ColumnModel& by = known(column);
+  return engine::encode(*by.model, by.centroids, vectors, present, context_.cancellation);
 }
 
 void Coder::code(storage::SegmentInfo& segment, std::span<const storage::RowRef> rows) {
@@ -192,7 +220,7 @@ void Coder::code(storage::SegmentInfo& segment, std::span<const storage::RowRef>
     const storage::VectorBlock block = storage::gather_vectors(context_.options.layout, rows, i);
     const Bitmap* present = block.present.size() != 0 ? &block.present : nullptr;
     if (present != nullptr && present->count() == 0) continue;
-    const Bytes codes = encode(model(i), block.vectors, present, context_.cancellation);
+    const Bytes codes = encode(i, block.vectors, present);
     context_.store.write_codes(segment, i, state_.models[i], span_of(codes));
   }
 }
@@ -208,8 +236,8 @@ const Coder::Collector::Source& Coder::Collector::source(const Part& part) {
   } else {
     const Part::Vectors vectors = part.vectors(column_);
     if (!vectors.all_null) {
-      const auto made = std::make_shared<const Bytes>(encode(
-          coder_.model(column_), vectors.data, vectors.present, coder_.context_.cancellation));
+      const auto made = std::make_shared<const Bytes>(
+          coder_.encode(column_, vectors.data, vectors.present));
       source = {made, {span_of(*made), part.rows()}};
     }
   }
@@ -238,7 +266,7 @@ CodingResult install_models(const WriteContext& context, std::span<const NewMode
   for (const auto& view : context.readers) view->lose_models();
   Recoder recoder(context, on_interrupt, progress);
   recoder.install(models);
-  for (const NewModel& one : models) recoder.code(one.column, *one.model);
+  for (const NewModel& one : models) recoder.code(one.column, one.model);
   return recoder.finish();
 }
 
@@ -260,7 +288,7 @@ CodingResult code_missing(const WriteContext& context, OnInterrupt on_interrupt,
   for (std::size_t i = 0; i < models.size(); ++i) {
     const index::Trained* index = context.options.vectors[i].made->trained();
     if (models[i].is_null() || index == nullptr) continue;
-    recoder.code(i, *load_model(context.store, i, models[i], *index));
+    recoder.code(i, load_model(context.store, i, models[i], *index));
   }
   return recoder.finish();
 }

@@ -55,11 +55,17 @@ class Coder {
   };
 
  private:
-  const index::Model& model(std::size_t column);
+  struct ColumnModel {
+    std::shared_ptr<const index::Model> model;
+    SharedCentroids centroids;
+  };
+  const ColumnModel& known(std::size_t column);
+  const index::Model& model(std::size_t column) { return *known(column).model; }
+  Bytes encode(std::size_t column, const MatrixView& vectors, const Bitmap* present);
 
   const WriteContext& context_;
   const storage::State& state_;
-  std::vector<std::shared_ptr<const index::Model>> models_;  // as needed
+  std::vector<ColumnModel> models_;  // as needed
 };
 
 // A model that a column is to get.

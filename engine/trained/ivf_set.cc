@@ -11,7 +11,7 @@
 namespace warplite::engine {
 
 std::vector<Uploader::Item> IvfBlocks::items() const {
-  std::vector<Uploader::Item> items = {{model.centroids_key, model.centroids}};
+  std::vector<Uploader::Item> items = {{model.centroids.key, model.centroids.values}};
   if (model.codebooks != nullptr) items.push_back({model.codebooks_key, model.codebooks});
   if (model.coarse != nullptr) items.push_back({model.coarse_key, model.coarse});
   for (std::size_t i = 0; i < runs.size(); ++i) {
@@ -112,7 +112,7 @@ Status IvfSet::place(const CacheKey& key, const std::shared_ptr<const ResidentVe
 Status IvfSet::fill(compute::Cancellation* cancellation) {
   const LoadedModel& model = blocks_->model;
   model_ = model.model->buffers();
-  Status status = place(model.centroids_key, model.centroids, model_.centroids);
+  Status status = place(model.centroids.key, model.centroids.values, model_.centroids);
   if (status.ok()) status = place(model.codebooks_key, model.codebooks, model_.codebooks);
   if (status.ok()) status = place(model.coarse_key, model.coarse, model_.coarse);
   runs_.resize(blocks_->runs.size());

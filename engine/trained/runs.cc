@@ -45,25 +45,6 @@ std::string name_of(const View& view, std::size_t column, const std::string& wha
   return view.name() + " " + what + " of vector column " + std::to_string(column);
 }
 
-// Models of one stamp that differ, of tables of one file, are somebody's who wants to deceive: of
-// one there may be left in memory what does not fit the other.
-[[noreturn]] void of_another_model(const std::string& name) {
-  throw Error(ErrorKind::kCorrupt, name + ": what is in memory is of another model");
-}
-
-std::shared_ptr<const ResidentVectors> share(const std::shared_ptr<const index::Model>& model,
-                                             const CacheKey& key, const std::string& name,
-                                             const MatrixView& values) {
-  auto found = Residency::instance().bytes(key, name, 0, [&] {
-    ResidentVectors shared;
-    shared.block.vectors = values;
-    shared.owner = model;
-    return shared;
-  });
-  if (found->block.vectors.rows != values.rows) of_another_model(name);
-  return found;
-}
-
 CacheKey key_of_run(const CodedParts& coded, std::size_t first, std::size_t count) {
   return derive(Derived::kRun, std::span(coded.keys).subspan(first, count)).key();
 }
@@ -199,15 +180,11 @@ LoadedModel load_model_bytes(const View& view, std::size_t column, const index::
   loaded.model = index::inverted(view.load_model(column, index));
   const CacheKey model = view.model_key(column, index);
   const compute::IvfShape& shape = loaded.model->shape();
-  loaded.centroids_key = derived_key(Derived::kCentroids, model);
-  loaded.centroids =
-      share(loaded.model, loaded.centroids_key, name_of(view, column, "centroids"),
-            floats(loaded.model->centroids(),
-                   (std::size_t{shape.lists} + shape.groups) * shape.dim));
+  loaded.centroids = share_centroids(loaded.model, model, name_of(view, column, "centroids"));
   if (const index::Run* lists = loaded.model->coarse(); lists != nullptr) {
     loaded.coarse_key = derived_key(Derived::kCoarse, model);
     const std::string name = name_of(view, column, "run of lists");
-    loaded.coarse = share(loaded.model, loaded.coarse_key, name,
+    loaded.coarse = share_of_model(loaded.model, loaded.coarse_key, name,
                           {lists->bytes.data(), lists->bytes.size(), 1, ElementType::kInt8});
     // What it says indexes the lists.
     const std::byte* const found = loaded.coarse->block.vectors.data;
@@ -216,7 +193,7 @@ LoadedModel load_model_bytes(const View& view, std::size_t column, const index::
   }
   if (!shape.has_codebooks()) return loaded;
   loaded.codebooks_key = derived_key(Derived::kCodebooks, model);
-  loaded.codebooks = share(loaded.model, loaded.codebooks_key,
+  loaded.codebooks = share_of_model(loaded.model, loaded.codebooks_key,
                            name_of(view, column, "codebooks"),
                            floats(loaded.model->codebooks(),
                                   std::size_t{shape.codewords()} * shape.dim));

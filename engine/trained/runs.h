@@ -13,6 +13,7 @@
 #include "compute/ivf.h"
 #include "engine/residency/residency.h"
 #include "engine/table/block_reader.h"
+#include "engine/table/models.h"
 #include "engine/table/view.h"
 #include "index/trained.h"
 
@@ -57,8 +58,9 @@ LoadedRun load_run(const View& view, std::size_t column, const CodedParts& coded
 // The same, under the keys that it returns: bytes of the model.
 struct LoadedModel {
   std::shared_ptr<const index::InvertedModel> model;
-  CacheKey centroids_key, codebooks_key, coarse_key;
-  std::shared_ptr<const ResidentVectors> centroids, codebooks, coarse;  // the latter: null without
+  SharedCentroids centroids;
+  CacheKey codebooks_key, coarse_key;
+  std::shared_ptr<const ResidentVectors> codebooks, coarse;  // null without
 };
 LoadedModel load_model_bytes(const View& view, std::size_t column, const index::Trained& index);
 

@@ -181,10 +181,12 @@ class Encoder {
     std::vector<std::uint8_t> codes = {};
   };
 
-  Encoder(const IvfCoder& coder, compute::Device& device, std::uint32_t rows)
+  // `centroids`: resident on the device, or null.
+  Encoder(const IvfCoder& coder, compute::Device& device, const compute::Buffer* centroids,
+          std::uint32_t rows)
       : coder_(coder),
         device_(device),
-        nearest_list_(device, coder.centroids, coder.shape.lists, coder.shape.dim),
+        nearest_list_(device, coder.centroids, coder.shape.lists, coder.shape.dim, centroids),
         lists_(rows, CodesView::kNoList),
         at_(coder.shape, rows, coder.version),
         block_(at_.size()) {
@@ -356,13 +358,14 @@ RabitqFactors CodesView::factors(const std::byte* block, std::uint32_t row) cons
 }
 
 Bytes encode_block(const IvfCoder& coder, compute::Device& device, const MatrixView& vectors,
-                   const Bitmap* present, compute::Cancellation* cancellation) {
+                   const Bitmap* present, compute::Cancellation* cancellation,
+                   const compute::Buffer* centroids) {
   std::vector<std::uint32_t> rows;
   rows.reserve(vectors.rows);
   for (std::uint32_t row = 0; row < vectors.rows; ++row) {
     if (present == nullptr || present->test(row)) rows.push_back(row);
   }
-  Encoder encoder(coder, device, static_cast<std::uint32_t>(vectors.rows));
+  Encoder encoder(coder, device, centroids, static_cast<std::uint32_t>(vectors.rows));
   // A GPU finds lists of some rows while the host codes others.
   const bool apart = device.own_memory();
   const std::size_t at_once = rows_at_once(vectors.dim, apart ? kMostOfMany : kMostChunk);

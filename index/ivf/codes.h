@@ -121,7 +121,8 @@ class CodesView {
 
 // See InvertedModel::encode(), check_codes(), decode() and gather().
 Bytes encode_block(const IvfCoder& coder, compute::Device& device, const MatrixView& vectors,
-                   const Bitmap* present, compute::Cancellation* cancellation);
+                   const Bitmap* present, compute::Cancellation* cancellation,
+                   const compute::Buffer* centroids);
 // RaBitQ codes of rows in model space, [lists.size()][dim], whose lists are given; rows are rotated
 // before where coder.rotation is random.
 Bytes encode_in_lists(const IvfCoder& coder, const float* rows,

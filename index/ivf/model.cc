@@ -149,8 +149,9 @@ class IvfModel : public InvertedModel {
     index::to_model_space(vectors, parts_.distance, parts_.rotation, out);
   }
   Bytes encode(compute::Device& device, const MatrixView& vectors, const Bitmap* present,
-               compute::Cancellation* cancellation) const override {
-    return encode_block(parts_, device, vectors, present, cancellation);
+               compute::Cancellation* cancellation,
+               const compute::Buffer* centroids) const override {
+    return encode_block(parts_, device, vectors, present, cancellation, centroids);
   }
   double coding_bytes() const override {
     return static_cast<double>(shape_.lists) * shape_.dim * sizeof(float);

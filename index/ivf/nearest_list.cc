@@ -17,11 +17,13 @@ constexpr std::size_t kOnTheirWay = 4;
 }  // namespace
 
 NearestList::NearestList(compute::Device& device, const float* centroids, std::uint32_t lists,
-                         std::uint32_t dim)
-    : device_(device), lists_(lists), dim_(dim) {
+                         std::uint32_t dim, const compute::Buffer* resident)
+    : device_(device), lists_(lists), dim_(dim), centroids_(resident) {
+  if (resident != nullptr) return;
   const std::size_t size = std::size_t{lists} * dim * sizeof(float);
-  device.make_resident({nullptr, reinterpret_cast<const std::byte*>(centroids), size}, &centroids_)
+  device.make_resident({nullptr, reinterpret_cast<const std::byte*>(centroids), size}, &own_)
       .raise();
+  centroids_ = own_.get();
 }
 
 void NearestList::find(const float* rows, std::size_t count, compute::Cancellation* cancellation,
@@ -38,7 +40,7 @@ void NearestList::find(const float* rows, std::size_t count, compute::Cancellati
       work.count = std::min(kBatch, count - first);
       work.dim = dim_;
       work.lists = lists_;
-      work.centroids = centroids_.get();
+      work.centroids = centroids_;
       work.out = out + first;
       work.cancellation = std::this_thread::get_id() == caller ? cancellation : &helper;
       device_.assign(work).raise();

@@ -15,11 +15,12 @@ using Nearest = compute::Assigned;
 
 class NearestList {
  public:
-  // `centroids`: [lists][dim], alive as long as this.
+  // `centroids`: [lists][dim], alive as long as this. `resident`: these are on the device already, so that nothing is
+  // copied; null: they are not.
   NearestList(compute::Device& device, const float* centroids, std::uint32_t lists,
-              std::uint32_t dim);
+              std::uint32_t dim, const compute::Buffer* resident = nullptr);
 
-  const compute::Buffer* centroids() const { return centroids_.get(); }  // on the device
+  const compute::Buffer* centroids() const { return centroids_; }  // on the device
 
   // Finds the nearest list of each of `count` rows in model space. Throws Error{kInterrupted}, and
   // what the device reports.
@@ -29,7 +30,8 @@ class NearestList {
  private:
   compute::Device& device_;
   std::uint32_t lists_, dim_;
-  std::shared_ptr<const compute::Buffer> centroids_;
+  const compute::Buffer* centroids_;
+  std::shared_ptr<const compute::Buffer> own_;  // null: somebody else's are used
 };
 
 }  // namespace warplite::index

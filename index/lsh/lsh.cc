@@ -65,7 +65,7 @@ void LshModel::signature(const MatrixView& vectors, const Bitmap* present,
 }
 
 Bytes LshModel::encode(compute::Device&, const MatrixView& vectors, const Bitmap* present,
-                       compute::Cancellation* cancellation) const {
+                       compute::Cancellation* cancellation, const compute::Buffer*) const {
   return encode_signatures(*this, vectors, present, cancellation);
 }
 

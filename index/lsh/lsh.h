@@ -58,7 +58,8 @@ class LshModel final : public Model {
   std::uint64_t table_rows() const override { return table_rows_; }
   // Codes are signatures (lsh_codes.h), made on the threads of searches, not by the device.
   Bytes encode(compute::Device& device, const MatrixView& vectors, const Bitmap* present,
-               compute::Cancellation* cancellation) const override;
+               compute::Cancellation* cancellation,
+               const compute::Buffer* centroids) const override;
   double coding_bytes() const override { return 0; }
   void check_codes(std::span<const std::byte> codes, std::uint32_t rows) const override;
 

@@ -72,6 +72,24 @@ TEST_CASE("a new segment costs its own run, not those before") {
   CHECK(more < uploaded / 2);
 }
 
+// Of many lists they are more bytes than the rows of a segment.
+TEST_CASE("segments are coded by centroids that the device has from those before") {
+  FakeGpus gpus(1);
+  gpus.start();
+  Table table;
+  const auto insert = [&table](int rows) {
+    table.session.begin();
+    table.session.insert_many(table.random, rows);
+    table.session.commit();
+  };
+  insert(300);
+  const std::size_t uploads = gpus[0].uploads, operations = gpus[0].operations;
+  insert(1000);
+  CHECK(gpus[0].operations > operations);
+  CHECK(gpus[0].uploads == uploads);
+  CHECK(table.found("") == table.found("cpu"));
+}
+
 TEST_CASE("the CPU searches by codes when a device fails, is full or does not know how") {
   FakeGpus gpus(1);
   gpus.start();
