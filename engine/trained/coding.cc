@@ -10,29 +10,29 @@
 namespace warplite::engine {
 namespace {
 
-SharedCentroids centroids_of(const storage::Store& store, std::size_t column, const Stamp& stamp,
-                             const index::Index& index,
-                             const std::shared_ptr<const index::Model>& model) {
-  return share_centroids(model, model_key(store, column, stamp, index),
-                         store.schema() + "." + store.table() +
-                             " centroids of vector column " + std::to_string(column));
+ColumnModel column_model(const storage::Store& store, std::size_t column, const Stamp& stamp,
+                         const index::Index& index, std::shared_ptr<const index::Model> model) {
+  return {std::move(model), model_key(store, column, stamp, index),
+          store.schema() + "." + store.table() + " centroids of vector column " +
+              std::to_string(column)};
 }
 
-// The codes of a segment's column. A device keeps the centroids for the next segment: of many lists they are
-// more than its rows.
-Bytes encode(const index::Model& model, const SharedCentroids& centroids,
-             const MatrixView& vectors, const Bitmap* present,
+// The codes of a segment's column. A device with memory of its own keeps the centroids for the next segment: of
+// many lists they are more than its rows.
+Bytes encode(const ColumnModel& by, const MatrixView& vectors, const Bitmap* present,
              compute::Cancellation* cancellation) {
   Bytes codes;
-  on_worker(coding_demand(model, static_cast<double>(vectors.rows), cancellation),
+  on_worker(coding_demand(*by.model, static_cast<double>(vectors.rows), cancellation),
             [&](compute::Device& device) {
+              SharedCentroids centroids;
               std::shared_ptr<const compute::Buffer> there;
-              if (centroids.values != nullptr && device.own_memory()) {
+              if (device.own_memory()) centroids = share_centroids(by.model, by.key, by.name);
+              if (centroids.values != nullptr) {
                 Residency::instance()
                     .buffer(device, centroids.key, centroids.values, &there)
                     .raise();
               }
-              codes = model.encode(device, vectors, present, cancellation, there.get());
+              codes = by.model->encode(device, vectors, present, cancellation, there.get());
             });
   return codes;
 }
@@ -64,13 +64,13 @@ class Recoder {
     write();
   }
 
-  void code(std::size_t column, const std::shared_ptr<const index::Model>& model) {
-    const SharedCentroids centroids =
-        centroids_of(context_.store, column, next_->state.models[column],
-                     *context_.options.vectors[column].made, model);
+  void code(std::size_t column, std::shared_ptr<const index::Model> model) {
+    const ColumnModel by =
+        column_model(context_.store, column, next_->state.models[column],
+                     *context_.options.vectors[column].made, std::move(model));
     for (std::size_t i = 0; i < parts_.size() && !waits_; ++i) {
       if (!lacks_codes(*parts_[i], column, next_->state.models[column])) continue;
-      if (!encode_part(i, column, *model, centroids)) continue;
+      if (!encode_part(i, column, by)) continue;
       constexpr std::size_t kBytesAtOnce = std::size_t{8} << 20;
       if (bytes_ >= kBytesAtOnce) write();
       report(i + 1);
@@ -103,15 +103,13 @@ class Recoder {
   }
 
   // False: there is nothing to code, or the rest waits.
-  bool encode_part(std::size_t i, std::size_t column, const index::Model& model,
-                   const SharedCentroids& centroids) {
+  bool encode_part(std::size_t i, std::size_t column, const ColumnModel& by) {
     try {
       check_cancelled();
       const Part::Vectors vectors = parts_[i]->vectors(column);
       // A content table may have none of the rows any more.
       if (vectors.present != nullptr && vectors.present->count() == 0) return false;
-      Bytes codes =
-          encode(model, centroids, vectors.data, vectors.present, context_.cancellation);
+      Bytes codes = encode(by, vectors.data, vectors.present, context_.cancellation);
       bytes_ += codes.size();
       coded_.push_back({i, column, std::move(codes)});
       return true;
@@ -198,20 +196,19 @@ class Recoder {
 
 }  // namespace
 
-const Coder::ColumnModel& Coder::known(std::size_t column) {
+const ColumnModel& Coder::known(std::size_t column) {
   ColumnModel& known = models_[column];
   if (known.model == nullptr) {
     const index::Index& index = *context_.options.vectors[column].made;
     const Stamp& stamp = state_.models[column];
-    known.model = load_model(context_.store, column, stamp, *index.trained());
-    known.centroids = centroids_of(context_.store, column, stamp, index, known.model);
+    known = column_model(context_.store, column, stamp, index,
+                         load_model(context_.store, column, stamp, *index.trained()));
   }
   return known;
 }
 
 Bytes Coder::encode(std::size_t column, const MatrixView& vectors, const Bitmap* present) {
-  const ColumnModel& by = known(column);
-  return engine::encode(*by.model, by.centroids, vectors, present, context_.cancellation);
+  return engine::encode(known(column), vectors, present, context_.cancellation);
 }
 
 void Coder::code(storage::SegmentInfo& segment, std::span<const storage::RowRef> rows) {

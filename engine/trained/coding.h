@@ -8,12 +8,20 @@
 #include <map>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "engine/table/models.h"
 #include "engine/table/write_context.h"
 
 namespace warplite::engine {
+
+// A column's model, and what devices know its centroids by.
+struct ColumnModel {
+  std::shared_ptr<const index::Model> model;
+  CacheKey key;      // model_key()
+  std::string name;  // of the centroids
+};
 
 // Codes segments as they are sealed, with the models of one state.
 class Coder {
@@ -55,10 +63,6 @@ class Coder {
   };
 
  private:
-  struct ColumnModel {
-    std::shared_ptr<const index::Model> model;
-    SharedCentroids centroids;
-  };
   const ColumnModel& known(std::size_t column);
   const index::Model& model(std::size_t column) { return *known(column).model; }
   Bytes encode(std::size_t column, const MatrixView& vectors, const Bitmap* present);

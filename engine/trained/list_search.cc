@@ -77,7 +77,7 @@ double ListSearch::exact_cost_on_device() const {
 // The same of RaBitQ codes: up to so many queries look at a list together. Of other codes the host counts what a
 // filter leaves.
 double ListSearch::lists_cost_on_device() const {
-  constexpr double kLists = 2.5e5, kRow = 0.09, kTogether = 32;
+  constexpr double kLists = 2.5e5, kRow = 0.07, kTogether = 32;
   const double watched = shape_.planes != 0 ? 1600 : 5e4;
   const auto n = static_cast<double>(request_.queries.rows);
   const double lists = shape_.lists, pairs = n * likely_reach().nprobe;

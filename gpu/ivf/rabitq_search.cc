@@ -69,6 +69,12 @@ std::size_t keys_of_lists(std::size_t wanted) {
   return 8 * wanted + kSpareKeys;
 }
 
+// Of each query, those of which somebody asks how many of their rows take part.
+std::uint32_t counted_lists(const compute::IvfWork& work) {
+  if (work.probed == nullptr) return 0;
+  return static_cast<std::uint32_t>(compute::IvfWork::counted_lists(work.nprobe));
+}
+
 // Of as many of a query's lists as have a few times the rows that are wanted.
 RabitqBounds bounds_of(const compute::IvfShape& shape, std::uint32_t nprobe, std::uint32_t wanted,
                        std::uint32_t rows) {
@@ -134,10 +140,7 @@ struct RabitqSearch::Pieces {
   Slot<std::uint32_t> bounds{plan,
                              count* std::max(lists_level.bounds.stride, rows_level.bounds.stride)};
   Slot<std::uint32_t> lost{plan, count + 1};
-  std::uint32_t counted =
-      work.probed == nullptr
-          ? 0
-          : static_cast<std::uint32_t>(compute::IvfWork::counted_lists(work.nprobe));
+  std::uint32_t counted = counted_lists(work);
   Slot<compute::ProbedList> sights{plan, count * counted};
 
   // Keys of a query where all of something are compared, to put it in order.
@@ -222,7 +225,7 @@ std::size_t RabitqSearch::queries_at_once() const {
       lists * sizeof(std::uint64_t) + (bounds + work_.nprobe) * sizeof(std::uint32_t) +
       std::max(shape_.groups, work_.nprobe) * (sizeof(uint2) + sizeof(std::uint32_t)) +
       work_.queries.dim * std::size_t{16} + kMostNominated * sizeof(std::uint32_t) +
-      nominated_ * sizeof(Candidate);
+      nominated_ * sizeof(Candidate) + counted_lists(work_) * sizeof(compute::ProbedList);
   const std::size_t memory = std::min(kMostMemory, gpu_.memory_total() / kMemoryPart);
   return std::clamp<std::size_t>(memory / bytes, 1, kMostGroup);
 }
