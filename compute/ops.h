@@ -131,26 +131,26 @@ class HitTable {
   explicit HitTable(std::span<const std::size_t> ks)
       : HitTable(ks.size(), ks.empty() ? 0 : *std::max_element(ks.begin(), ks.end()), ks) {}
 
-  std::size_t queries() const { return rows_.size(); }
+  std::size_t queries() const { return lent_.empty() ? own_.size() : lent_.size(); }
   std::size_t k() const { return k_; }  // the largest
-  TopK& row(std::size_t query) { return rows_[query]; }
+  TopK& row(std::size_t query) { return rows()[query]; }
   // Nearest first.
-  std::span<const Hit> sorted(std::size_t query) { return rows_[query].sorted(); }
-  std::vector<Hit> list(std::size_t query) { return rows_[query].list(); }
+  std::span<const Hit> sorted(std::size_t query) { return row(query).sorted(); }
+  std::vector<Hit> list(std::size_t query) { return row(query).list(); }
 
   // A table of the queries from `first` on, whose rows lie in this one, which outlives it. Threads: one each for
   // slices that do not overlap.
   HitTable slice(std::size_t first, std::size_t count) {
-    return HitTable(k_, rows_.subspan(first, count));
+    return HitTable(k_, rows().subspan(first, count));
   }
 
   // Adds what was found for the queries from `first` on. Of a slice of this they are here already.
   void merge(HitTable&& found, std::size_t first = 0) {
-    if (found.rows_.data() == rows_.data() + first) return;
+    const std::span<TopK> mine = rows(), theirs = found.rows();
+    if (theirs.data() == mine.data() + first) return;
     const auto becomes = [](const TopK& row, const TopK& other) { return row.becomes(other); };
-    const bool whole = own_.size() == rows_.size() && found.own_.size() == found.rows_.size();
-    if (whole &&
-        std::equal(rows_.begin(), rows_.end(), found.rows_.begin(), found.rows_.end(), becomes)) {
+    const bool whole = lent_.empty() && found.lent_.empty();
+    if (whole && std::equal(mine.begin(), mine.end(), theirs.begin(), theirs.end(), becomes)) {
       *this = std::move(found);
       return;
     }
@@ -168,14 +168,15 @@ class HitTable {
     for (std::size_t i = 0; i < queries; ++i) {
       own_.emplace_back(ks.empty() ? k : ks[i], room_ != nullptr ? &room_[i * k] : nullptr);
     }
-    rows_ = own_;
   }
-  HitTable(std::size_t k, std::span<TopK> rows) : k_(k), rows_(rows) {}
+  HitTable(std::size_t k, std::span<TopK> lent) : k_(k), lent_(lent) {}
+
+  std::span<TopK> rows() { return lent_.empty() ? std::span<TopK>(own_) : lent_; }
 
   std::size_t k_;
   std::unique_ptr<Hit[]> room_;  // of all rows, so that many queries do not ask for memory one by one
-  std::vector<TopK> own_;              // empty: those of another table
-  std::span<TopK> rows_;
+  std::vector<TopK> own_;
+  std::span<TopK> lent_;  // of a slice: rows of another table
 };
 
 // All hits within the range, of each query, in no particular order.
