@@ -94,6 +94,7 @@ def connect(options):
     db.enable_load_extension(True)
     db.load_extension(str(Path(options.build) / "warplite"))
     db.execute("SELECT warp_config('device', ?)", (options.device.split(",")[-1],))
+    db.execute("SELECT warp_config('training_seconds', 120)")  # hundreds of thousands of lists
     return db
 
 

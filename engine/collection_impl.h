@@ -14,7 +14,7 @@
 #include "engine/flush.h"
 #include "engine/rewrite.h"
 #include "engine/table/transaction.h"
-#include "engine/trained/coding.h"
+#include "engine/trained/coding_ahead.h"
 
 namespace warplite::engine {
 
@@ -53,6 +53,9 @@ struct Collection::Impl {
   void change_or_undo(const Body& body);
   template <typename Body>
   void write_or_undo(const Body& body);
+  WriteContext write_context() {
+    return {store, options, transaction.base(), readers(), cancellation};
+  }
   void flush_when_large();
   template <typename Write>
   void write_tables(const Write& write);
@@ -125,6 +128,7 @@ struct Collection::Impl {
   std::vector<std::uint64_t> trained_in_vain;          // rows per column that were too few
   std::int64_t considered_segment = 0;                 // next number when that was thought of last
   ContentSource::Moment moment;                        // of the last look_again()
+  CodingAhead ahead;                                   // of pending rows
 };
 
 // Keeps, for the duration of one call, whose request to end it is obeyed.
@@ -163,8 +167,7 @@ void Collection::Impl::write_tables(const Write& write) {
   busy = true;
   drop_view();  // so that only others' views count as readers
   try {
-    FlushResult result = write(
-        WriteContext{store, options, transaction.base(), readers(), cancellation});
+    FlushResult result = write(write_context());
     if (rollback_waits) throw_rolled_back();
     transaction.finish_flush(std::move(frozen), std::move(result.rest), std::move(result.snapshot));
     overlays.clear();

@@ -102,7 +102,13 @@ void Collection::Impl::write_or_undo(const Body& body) {
 }
 
 void Collection::Impl::flush_when_large() {
-  if (pending().bytes() >= options.flush_bytes) flush_pending(FlushScope::kFullChunks);
+  const std::vector<Pending::Slot>& slots = pending().slots();
+  if (options.layout.partitions.empty() && !slots.empty() && slots.back().is_whole() &&
+      !ahead.has(*slots.back().chunk)) {
+    ahead.begin(write_context(), slots.back());
+  }
+  const std::size_t left = std::min(ahead.size(), CodingAhead::kMostLeft) * pending().slot_bytes();
+  if (pending().bytes() >= options.flush_bytes + left) flush_pending(FlushScope::kFullChunks);
 }
 
 void Collection::Impl::throw_rolled_back() const {
@@ -114,11 +120,14 @@ void Collection::Impl::flush_pending(FlushScope scope) {
   const bool lists = scope == FlushScope::kAll && transaction.base()->unlisted;
   look_again_before_writing();
   if (pending().has_changes() || lists) {
-    write_tables([&](const WriteContext& context) { return flush(context, pending(), scope); });
+    write_tables([&](const WriteContext& context) {
+      return flush(context, pending(), ahead, scope);
+    });
   } else if (!pending().empty()) {
     transaction.finish_flush(transaction.freeze(), Pending(options.layout), transaction.base());
     forget_view();
   }
+  ahead.keep_only(pending().slots());
 }
 
 // Writes what an earlier flush of this transaction left to a later one.
@@ -144,6 +153,7 @@ void Collection::Impl::roll_back() noexcept {
   drop_view();  // first: what holds no chunk lets it be used again
   overlays.clear();
   transaction.rollback();
+  ahead.keep_only(pending().slots());
   undo_views();
   store.undo_renames(0);
   created = {};
@@ -260,6 +270,7 @@ void Collection::rollback_to(int n) noexcept {
   impl_->forget_view();
   impl_->overlays.clear();
   impl_->store.undo_renames(impl_->transaction.rollback_to(n));
+  impl_->ahead.keep_only(impl_->pending().slots());
   impl_->undo_views();
   impl_->forget_thoughts();
 }

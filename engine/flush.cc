@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <span>
 
 #include "engine/table/partition.h"
@@ -25,13 +26,16 @@ struct RowRefAccess {
 // One flush. Everything is read before anything is written, and memory is changed last.
 class Flusher {
  public:
-  Flusher(const WriteContext& context, const Pending& pending, FlushScope scope)
+  Flusher(const WriteContext& context, const Pending& pending, CodingAhead& ahead,
+          FlushScope scope)
       : store_(context.store),
         options_(context.options),
         layout_(context.options.layout),
         base_(*context.base),
         readers_(context.readers),
+        cancellation_(context.cancellation),
         pending_(pending),
+        ahead_(ahead),
         scope_(scope),
         next_(std::make_shared<Snapshot>(base_)),
         segments_(base_.segments()),
@@ -58,13 +62,14 @@ class Flusher {
 
   void plan_deletions();
   void dissolve(const SegmentPart& segment, const Bitmap& alive);
+  std::size_t slots_left() const;
   void collect_rows();
   void delete_rows();
   void write_side_tables();
   bool fit_into_tail(std::span<const RowRef> rows) const;
   void write_rows();
   void write_whole_chunks();
-  void seal(std::span<const RowRef> rows);
+  void seal(std::span<const RowRef> rows, const Chunk* whole);
   void append_tail(std::span<const RowRef> rows);
   void take_tail_rows();
   void write_directory();
@@ -75,13 +80,15 @@ class Flusher {
   const Layout& layout_;
   const Snapshot& base_;
   const std::vector<std::shared_ptr<const View>>& readers_;
+  compute::Cancellation* const cancellation_;
   const Pending& pending_;
+  CodingAhead& ahead_;
   const FlushScope scope_;
   std::shared_ptr<Snapshot> next_;
   SegmentList::Parts segments_;  // become next_->list
   Tail tail_;                    // becomes next_->tail
   Coder coder_;
-  bool rest_ = false;            // the last slot stays pending
+  std::size_t left_ = 0;         // the last slots that stay pending
   std::vector<Touched> touched_;
   std::vector<RowId> erased_;  // that were committed
   std::vector<std::unique_ptr<Chunk>> dissolved_chunks_;
@@ -138,19 +145,26 @@ void Flusher::dissolve(const SegmentPart& segment, const Bitmap& alive) {
   }
 }
 
+// Within a transaction the last slot stays until it is full, and some before it until they are coded; but one is
+// written, or nothing would be won.
+std::size_t Flusher::slots_left() const {
+  const std::vector<Pending::Slot>& slots = pending_.slots();
+  if (scope_ == FlushScope::kAll || !layout_.partitions.empty() || slots.empty()) return 0;
+  const std::size_t open = slots.back().used < layout_.segment_rows ? 1 : 0;
+  std::size_t left = open;
+  while (left < slots.size() && left < open + CodingAhead::kMostLeft &&
+         ahead_.has(*slots[slots.size() - 1 - left].chunk)) {
+    ++left;
+  }
+  return std::min(left, slots.size() - 1);
+}
+
 void Flusher::collect_rows() {
   const std::vector<Pending::Slot>& slots = pending_.slots();
-  std::size_t count = slots.size();
-  const bool partitioned = !layout_.partitions.empty();
-  if (scope_ == FlushScope::kFullChunks && !partitioned && count > 1 &&
-      slots.back().used < layout_.segment_rows) {
-    rest_ = true;
-    --count;
-  }
-  for (std::size_t i = 0; i < count; ++i) {
+  left_ = slots_left();
+  for (std::size_t i = 0; i < slots.size() - left_; ++i) {
     const Pending::Slot& slot = slots[i];
-    if (!partitioned && slot.used == layout_.segment_rows && slot.dead_rows == 0 &&
-        slot.chunk->ascending()) {
+    if (layout_.partitions.empty() && slot.is_whole()) {
       whole_.push_back(&slot);
       continue;
     }
@@ -206,13 +220,20 @@ void Flusher::write_side_tables() {
   }
 }
 
-void Flusher::seal(std::span<const RowRef> rows) {
+// `whole`: the chunk of which they are all rows, if there is one.
+void Flusher::seal(std::span<const RowRef> rows, const Chunk* whole) {
+  std::optional<SegmentCodes> codes;
+  if (whole != nullptr) codes = ahead_.take(*whole, next_->state.models, cancellation_);
   // At the end of a transaction, rows are written before codes are made: an interrupt of the coding
   // must not cost them.
-  const bool coded = scope_ == FlushScope::kFullChunks;
+  const bool coded = codes.has_value() || scope_ == FlushScope::kFullChunks;
   storage::SegmentInfo info = store_.seal_blocks(
       next_->state, rows, coded ? storage::Store::Codes::kFollow : storage::Store::Codes::kNone);
-  if (coded) coder_.code(info, rows);
+  if (codes) {
+    coder_.write(info, *codes);
+  } else if (coded) {
+    coder_.code(info, rows);
+  }
   segments_.push_back(std::make_shared<SegmentPart>(store_, options_, std::move(info)));
 }
 
@@ -248,7 +269,7 @@ void Flusher::write_whole_chunks() {
   for (const Pending::Slot* slot : whole_) {
     rows.clear();
     for (std::uint32_t row = 0; row < slot->used; ++row) rows.push_back({slot->chunk.get(), row});
-    seal(rows);
+    seal(rows, slot->chunk.get());
   }
 }
 
@@ -288,7 +309,7 @@ void Flusher::write_rows() {
     if (small) {
       append_tail(rows);
     } else {
-      seal(rows.first(cuts[i]));
+      seal(rows.first(cuts[i]), nullptr);
     }
     rows = rows.subspan(cuts[i]);
   }
@@ -308,7 +329,7 @@ FlushResult Flusher::finish() {
     next_->list = std::make_shared<SegmentList>(std::move(segments_));
   }
   next_->state.directory = next_->list->directory();
-  Pending rest = rest_ ? pending_.last_slot_only() : Pending(layout_);
+  Pending rest = pending_.last_slots(left_);
   next_->first_unlisted = base_.unlisted ? base_.first_unlisted : base_.state.next_segment;
   next_->unlisted = scope_ == FlushScope::kFullChunks;
   if (!next_->unlisted) write_directory();
@@ -327,8 +348,9 @@ bool values_are_there(const TableOptions& options) {
   }
 }
 
-FlushResult flush(const WriteContext& context, const Pending& pending, FlushScope scope) {
-  return Flusher(context, pending, scope).run();
+FlushResult flush(const WriteContext& context, const Pending& pending, CodingAhead& ahead,
+                  FlushScope scope) {
+  return Flusher(context, pending, ahead, scope).run();
 }
 
 }  // namespace warplite::engine

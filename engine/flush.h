@@ -10,12 +10,13 @@
 #include "engine/table/models.h"
 #include "engine/table/pending.h"
 #include "engine/table/write_context.h"
+#include "engine/trained/coding_ahead.h"
 
 namespace warplite::engine {
 
 enum class FlushScope {
   kAll,         // at the end of a transaction, or before the table is rewritten; segments get no
-                // codes (see code_missing())
+                // codes but those made ahead (see code_missing())
   kFullChunks,  // within one: what is not a whole segment yet stays pending, directory
                 // entries and state stay unwritten
 };
@@ -30,6 +31,8 @@ struct FlushResult {
 bool values_are_there(const TableOptions& options);
 
 // On an exception the tables may be half-written; `base` and `pending` are as before.
-FlushResult flush(const WriteContext& context, const Pending& pending, FlushScope scope);
+// `ahead`: may have codes of full chunks. Within a transaction its latest ones stay pending.
+FlushResult flush(const WriteContext& context, const Pending& pending, CodingAhead& ahead,
+                  FlushScope scope);
 
 }  // namespace warplite::engine

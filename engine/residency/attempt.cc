@@ -24,11 +24,13 @@ bool is_devices_fault(ErrorKind kind) {
 }
 
 Attempt::Attempt(const Demand& demand, Use use, const Ready& ready) {
-  const DeviceChoice choice = choose_devices(demand);
+  DeviceChoice choice = choose_devices(demand);
   named_ = !choice.ready_only;
   insisted_ = choice.insisted;
   const bool asks = choice.ready_only && ready != nullptr;
   if (use == Use::kFirst) {
+    std::vector<compute::Device*>& all = choice.devices;
+    if (!all.empty()) std::rotate(all.begin(), all.begin() + demand.turn % all.size(), all.end());
     for (compute::Device* device : choice.devices) {
       if (asks && !ready({&device, 1})) continue;
       devices_ = {device};

@@ -29,6 +29,7 @@ struct Demand {
   Ability ability;
   double bytes_compared;      // of selected vectors, times queries
   compute::Cancellation* cancellation;
+  std::size_t turn = 0;  // of pieces of work that any one device does: which of them, so that all devices have some
 };
 
 struct DeviceChoice {

@@ -250,20 +250,20 @@ Pending Pending::restored(const Layout& layout, const Frozen& frozen, const Mark
   return pending;
 }
 
-Pending Pending::last_slot_only() const {
+Pending Pending::last_slots(std::size_t count) const {
   Pending pending(*layout_);
-  if (slots_.empty()) return pending;
-  const Slot& last = slots_.back();
-  Slot copy = last;
-  copy.dead = Bitmap();
-  copy.dead_rows = 0;
-  pending.slots_.push_back(std::move(copy));
-  pending.rows_ = last.used;
-  for (std::size_t i = 0; i < layout_->plains.size(); ++i) {
-    pending.extra_bytes_ += last.chunk->plain(i).text_bytes().size();
-  }
-  for (std::uint32_t row = 0; row < last.used; ++row) {
-    if (!last.alive(row)) pending.erase_pending(row);
+  for (auto slot = slots_.end() - static_cast<std::ptrdiff_t>(count); slot != slots_.end(); ++slot) {
+    Slot& copy = pending.slots_.emplace_back(*slot);
+    copy.dead = Bitmap();
+    copy.dead_rows = 0;
+    const std::uint64_t first = pending.rows_;
+    pending.rows_ += slot->used;
+    for (std::size_t i = 0; i < layout_->plains.size(); ++i) {
+      pending.extra_bytes_ += slot->chunk->plain(i).text_bytes().size();
+    }
+    for (std::uint32_t row = 0; row < slot->used; ++row) {
+      if (!slot->alive(row)) pending.erase_pending(first + row);
+    }
   }
   pending.keys_stale_ = true;
   return pending;

@@ -50,6 +50,10 @@ class Pending {
 
     bool alive(std::uint32_t row) const { return dead_rows == 0 || !dead.test(row); }
     std::uint32_t live() const { return used - dead_rows; }
+    // Says whether all rows there can be are there, in ascending order, to be a segment as they are.
+    bool is_whole() const {
+      return used == chunk->capacity() && dead_rows == 0 && chunk->ascending();
+    }
   };
 
   struct SegmentErasures {
@@ -76,6 +80,8 @@ class Pending {
   std::uint64_t live_rows() const { return rows_ - dead_rows_; }
   // Memory that a flush would free, roughly.
   std::size_t bytes() const;
+  // The same of one full slot.
+  std::size_t slot_bytes() const { return row_bytes_ * capacity(); }
   // Memory of the chunks kept for later rows.
   std::size_t spare_bytes() const;
   Mark mark() const { return {log_.size(), rows_, extra_bytes_}; }
@@ -107,8 +113,8 @@ class Pending {
 
   std::shared_ptr<const Frozen> freeze(const Mark& mark) const;
   static Pending restored(const Layout& layout, const Frozen& frozen, const Mark& mark);
-  // The rows of the last slot alone, as a new object.
-  Pending last_slot_only() const;
+  // The rows of the last slots alone, as a new object.
+  Pending last_slots(std::size_t count) const;
   // Takes the contents of `next`; keeps chunks of its own that nobody holds for later rows,
   // since new memory costs more than copying a row into it.
   void become(Pending&& next) noexcept;

@@ -1,6 +1,7 @@
 #include "engine/trained/coding.h"
 
 #include <algorithm>
+#include <list>
 #include <new>
 #include <string>
 #include <utility>
@@ -9,33 +10,6 @@
 
 namespace warplite::engine {
 namespace {
-
-ColumnModel column_model(const storage::Store& store, std::size_t column, const Stamp& stamp,
-                         const index::Index& index, std::shared_ptr<const index::Model> model) {
-  return {std::move(model), model_key(store, column, stamp, index),
-          store.schema() + "." + store.table() + " centroids of vector column " +
-              std::to_string(column)};
-}
-
-// The codes of a segment's column. A device with memory of its own keeps the centroids for the next segment: of
-// many lists they are more than its rows.
-Bytes encode(const ColumnModel& by, const MatrixView& vectors, const Bitmap* present,
-             compute::Cancellation* cancellation) {
-  Bytes codes;
-  on_worker(coding_demand(*by.model, static_cast<double>(vectors.rows), cancellation),
-            [&](compute::Device& device) {
-              SharedCentroids centroids;
-              std::shared_ptr<const compute::Buffer> there;
-              if (device.own_memory()) centroids = share_centroids(by.model, by.key, by.name);
-              if (centroids.values != nullptr) {
-                Residency::instance()
-                    .buffer(device, centroids.key, centroids.values, &there)
-                    .raise();
-              }
-              codes = by.model->encode(device, vectors, present, cancellation, there.get());
-            });
-  return codes;
-}
 
 std::span<const std::byte> span_of(const Bytes& bytes) { return {bytes.data(), bytes.size()}; }
 
@@ -64,17 +38,18 @@ class Recoder {
     write();
   }
 
+  // While some segments are coded, vectors of the next ones are read.
   void code(std::size_t column, std::shared_ptr<const index::Model> model) {
     const ColumnModel by =
         column_model(context_.store, column, next_->state.models[column],
                      *context_.options.vectors[column].made, std::move(model));
+    std::list<Begun> begun;
     for (std::size_t i = 0; i < parts_.size() && !waits_; ++i) {
       if (!lacks_codes(*parts_[i], column, next_->state.models[column])) continue;
-      if (!encode_part(i, column, by)) continue;
-      constexpr std::size_t kBytesAtOnce = std::size_t{8} << 20;
-      if (bytes_ >= kBytesAtOnce) write();
-      report(i + 1);
+      begin(i, column, by, begun);
+      if (begun.size() > segments_at_once()) take_first(column, begun);
     }
+    while (!begun.empty() && !waits_) take_first(column, begun);
   }
 
   CodingResult finish() {
@@ -85,11 +60,29 @@ class Recoder {
   }
 
  private:
+  struct Begun {
+    Begun(std::size_t number, const Part::Vectors& of_part, const ColumnModel& by)
+        : part(number), vectors(of_part), codes([this, &by](compute::Cancellation* cancellation) {
+            SegmentCodes made;
+            made.push_back(encode(by, vectors.data, vectors.present, part, cancellation));
+            return made;
+          }) {}
+
+    const std::size_t part;
+    const Part::Vectors vectors;
+    Encoding codes;  // last: it ends before what it uses
+  };
   struct Coded {
     std::size_t part;
     std::size_t column;
     Bytes codes;
   };
+
+  // Two for each device: the host does its part of one of them.
+  static std::size_t segments_at_once() {
+    if (!encodes_meanwhile()) return 0;
+    return 2 * std::max<std::size_t>(1, compute::Registry::instance().accelerators().size());
+  }
 
   // Codes by the model that had the stamp `before` are by the one that replaced it.
   void keep_codes(std::size_t column, const Stamp& before) {
@@ -102,24 +95,42 @@ class Recoder {
     }
   }
 
-  // False: there is nothing to code, or the rest waits.
-  bool encode_part(std::size_t i, std::size_t column, const ColumnModel& by) {
-    try {
+  void begin(std::size_t i, std::size_t column, const ColumnModel& by, std::list<Begun>& begun) {
+    or_wait([&] {
       check_cancelled();
       const Part::Vectors vectors = parts_[i]->vectors(column);
       // A content table may have none of the rows any more.
-      if (vectors.present != nullptr && vectors.present->count() == 0) return false;
-      Bytes codes = encode(by, vectors.data, vectors.present, context_.cancellation);
+      if (vectors.present != nullptr && vectors.present->count() == 0) return;
+      begun.emplace_back(i, vectors, by);
+    });
+  }
+
+  void take_first(std::size_t column, std::list<Begun>& begun) {
+    Begun& first = begun.front();
+    or_wait([&] {
+      Bytes codes = std::move(first.codes.take(context_.cancellation).front());
       bytes_ += codes.size();
-      coded_.push_back({i, column, std::move(codes)});
-      return true;
+      coded_.push_back({first.part, column, std::move(codes)});
+    });
+    if (waits_) return;
+    const std::size_t done = first.part + 1;
+    begun.pop_front();
+    constexpr std::size_t kBytesAtOnce = std::size_t{8} << 20;
+    if (bytes_ >= kBytesAtOnce) write();
+    report(done);
+  }
+
+  // Does it, unless the rest waits.
+  template <typename Body>
+  void or_wait(const Body& body) {
+    try {
+      return body();
     } catch (const Error& error) {
       if (!may_wait(error.kind())) throw;
     } catch (const std::bad_alloc&) {
       if (on_interrupt_ == OnInterrupt::kFail) throw;
     }
     waits_ = true;
-    return false;
   }
 
   bool may_wait(ErrorKind kind) const {
@@ -208,17 +219,24 @@ const ColumnModel& Coder::known(std::size_t column) {
 }
 
 Bytes Coder::encode(std::size_t column, const MatrixView& vectors, const Bitmap* present) {
-  return engine::encode(known(column), vectors, present, context_.cancellation);
+  return engine::encode(known(column), vectors, present, 0, context_.cancellation);
+}
+
+const ColumnModels& Coder::models() {
+  for (std::size_t i = 0; i < models_.size(); ++i) {
+    if (codes(i)) known(i);
+  }
+  return models_;
 }
 
 void Coder::code(storage::SegmentInfo& segment, std::span<const storage::RowRef> rows) {
-  for (std::size_t i = 0; i < models_.size(); ++i) {
-    if (!codes(i)) continue;
-    const storage::VectorBlock block = storage::gather_vectors(context_.options.layout, rows, i);
-    const Bitmap* present = block.present.size() != 0 ? &block.present : nullptr;
-    if (present != nullptr && present->count() == 0) continue;
-    const Bytes codes = encode(i, block.vectors, present);
-    context_.store.write_codes(segment, i, state_.models[i], span_of(codes));
+  write(segment, encode_rows(context_.options.layout, models(), rows, 0, context_.cancellation));
+}
+
+void Coder::write(storage::SegmentInfo& segment, const SegmentCodes& codes) {
+  for (std::size_t i = 0; i < codes.size(); ++i) {
+    if (codes[i].size() == 0) continue;
+    context_.store.write_codes(segment, i, state_.models[i], span_of(codes[i]));
   }
 }
 

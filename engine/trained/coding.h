@@ -11,17 +11,10 @@
 #include <string>
 #include <vector>
 
-#include "engine/table/models.h"
 #include "engine/table/write_context.h"
+#include "engine/trained/encoding.h"
 
 namespace warplite::engine {
-
-// A column's model, and what devices know its centroids by.
-struct ColumnModel {
-  std::shared_ptr<const index::Model> model;
-  CacheKey key;      // model_key()
-  std::string name;  // of the centroids
-};
 
 // Codes segments as they are sealed, with the models of one state.
 class Coder {
@@ -35,9 +28,12 @@ class Coder {
     return column < models_.size() && !state_.models[column].is_null() &&
            context_.options.vectors[column].made->trained() != nullptr;
   }
-  // Codes the rows that the segment was sealed from, every column that codes(). The entry is left
-  // to the caller.
+  // Models of all columns that codes().
+  const ColumnModels& models();
+  // Codes the rows that the segment was sealed from. The entry is left to the caller.
   void code(storage::SegmentInfo& segment, std::span<const storage::RowRef> rows);
+  // The same for codes that were made by models() of those rows.
+  void write(storage::SegmentInfo& segment, const SegmentCodes& codes);
 
   // Codes of some rows of other parts. Those that have codes only keep them: to decode and code
   // again would lose a little each time.
@@ -69,7 +65,7 @@ class Coder {
 
   const WriteContext& context_;
   const storage::State& state_;
-  std::vector<ColumnModel> models_;  // as needed
+  ColumnModels models_;  // as needed
 };
 
 // A model that a column is to get.

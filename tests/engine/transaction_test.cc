@@ -2,6 +2,7 @@
 // committed, minus what was erased, plus what is pending, at every point it can come back to.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <map>
 #include <random>
 #include <set>
@@ -45,7 +46,7 @@ class Model {
     } else if (action < 17) {
       release();
     } else if (action < 19) {
-      flush(pick(2) == 0);
+      flush(static_cast<std::size_t>(pick(4)));
     } else {
       finish();
     }
@@ -130,17 +131,17 @@ class Model {
     transaction_.release(n);
   }
 
-  // With `keep_last`, the rows of the last slot stay pending, as in the middle of a load.
-  void flush(bool keep_last) {
+  // The rows of the last slots stay pending, as in the middle of a load.
+  void flush(std::size_t left) {
     begin();
     const auto frozen = transaction_.freeze();
     Pending& pending = transaction_.pending();
-    Pending rest = keep_last ? pending.last_slot_only() : Pending(layout_);
+    left = std::min(left, pending.slots().size());
+    Pending rest = pending.last_slots(left);
     for (const Pending::Erasure& erasure : pending.log()) {
       if (erasure.source != Pending::kPending) CHECK(stored_.erase(erasure.rowid) == 1);
     }
-    const std::size_t slots = pending.slots().size();
-    for (std::size_t i = 0; i < slots - (keep_last && slots > 0 ? 1 : 0); ++i) {
+    for (std::size_t i = 0; i < pending.slots().size() - left; ++i) {
       for (const auto& [rowid, value] : rows_of(pending.slots()[i])) stored_[rowid] = value;
     }
     auto next = std::make_shared<Snapshot>();
@@ -151,7 +152,7 @@ class Model {
   void finish() {
     if (!active_) return;
     if (pick(2) == 0) {
-      flush(false);
+      flush(0);
       transaction_.commit();
       CHECK(stored_ == now_);
     } else {

@@ -213,6 +213,16 @@ class EndsAfter : public compute::Cancellation {
   int left_;
 };
 
+class EndsWhenTold : public compute::Cancellation {
+ public:
+  bool requested() override { return ended_; }
+  void end() { ended_ = true; }
+  bool has_ended() const { return ended_; }
+
+ private:
+  bool ended_ = false;
+};
+
 // Rows of segments that have no codes.
 inline std::uint32_t uncoded_rows(IvfSession& session, std::size_t column) {
   const auto view = session.table().view();
