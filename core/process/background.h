@@ -1,5 +1,6 @@
 // Work that another thread does while its owner goes on.
-// Threads: an object belongs to one thread. Errors: std::system_error where no thread can be started.
+// Threads: an object belongs to one thread. Errors: std::system_error where no thread can be
+// started.
 #pragma once
 
 #include <chrono>
@@ -23,8 +24,8 @@ class Background {
   // Throws what the work threw. REQUIRES: wait() has returned true.
   void rethrow() const;
 
-  // For work that holds a device: the process ends only after such work has, or some seconds after it was told to.
-  // Called once the device is there, so that its driver ends later.
+  // For work that holds a device: the process ends only after such work has, or some seconds after
+  // it was told to. Called once the device is there, so that its driver ends later.
   static void end_before_drivers();
 
  private:

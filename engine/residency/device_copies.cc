@@ -78,6 +78,7 @@ void Residency::Impl::drop_idle(const Which& which, Evicted& out) {
       if (copy->place != Place::kShared && copy->idle() && which(*copy)) drop(entry, copy, out);
     }
   }
+  remove_empty(out);
 }
 
 bool Residency::Impl::shrink(Account& one, std::size_t target, std::uint64_t before,
@@ -105,6 +106,7 @@ bool Residency::Impl::shrink(Account& one, std::size_t target, std::uint64_t bef
     if (one.used <= target) break;
     drop(*candidate.entry, candidate.copy, out);
   }
+  remove_empty(out);
   return one.used <= target;
 }
 
@@ -311,6 +313,17 @@ Status Residency::buffer(compute::Device& device, const CacheKey& key,
   return status;
 }
 
+Residency::CopyOnDevice Residency::copy_on(compute::Device& device, const CacheKey& key) {
+  const std::lock_guard lock(impl_->mutex);
+  const auto entry = impl_->touch({key, Impl::Kind::kVectors});
+  if (entry == impl_->entries.end()) return {};
+  const auto copy = entry->copy_on(device);
+  if (copy == entry->copies.end() || copy->place != Place::kResident) return {};
+  copy->used_at = ++impl_->clock;
+  if (entry->head != nullptr || entry->value == nullptr) return {copy->buffer, entry->head};
+  return {copy->buffer, static_cast<const ResidentVectors*>(entry->value.get())->head};
+}
+
 void Residency::set_device_limit(std::size_t bytes) {
   Impl::Evicted evicted;
   const std::lock_guard lock(impl_->mutex);
@@ -421,7 +434,9 @@ std::vector<Residency::Entry> Residency::entries() {
   impl_->drop_holders();
   std::vector<Entry> out;
   for (const Impl::Cached& entry : impl_->entries) {
-    out.push_back({entry.owner, "cpu", entry.bytes, entry.in_use()});
+    if (entry.value != nullptr) {
+      out.push_back({entry.owner, "cpu", entry.bytes, entry.in_use()});
+    }
     for (const DeviceCopy& copy : entry.copies) {
       if (copy.place == Place::kShared || copy.made_after != forks()) continue;
       const char* state = copy.place == Place::kResident ? "resident"

@@ -16,7 +16,8 @@ std::size_t machine_memory() {
 }
 
 std::size_t bytes_of(const ResidentVectors& vectors) {
-  return vectors.block.memory.size() + vectors.block.present.word_count() * 8 + vectors.beside;
+  return vectors.block.memory.size() + vectors.block.present.word_count() * 8 + vectors.beside +
+         (vectors.head != nullptr ? vectors.head->size() : 0);
 }
 std::size_t bytes_of(const index::Model& model) {
   return model.memory();
@@ -54,12 +55,35 @@ Residency::Impl::List::iterator Residency::Impl::touch(const Key& key) {
   return found->second;
 }
 
+bool Residency::Impl::Cached::is_on_device() const {
+  return std::any_of(copies.begin(), copies.end(), [](const DeviceCopy& copy) {
+    return copy.place == DeviceCopy::Place::kResident && copy.made_after == forks();
+  });
+}
+
+bool Residency::Impl::Cached::can_leave_host() const {
+  if (value == nullptr) return false;
+  if (!is_on_device()) return !in_use();
+  long held = 1;
+  for (const DeviceCopy& copy : copies) {
+    if (copy.place == DeviceCopy::Place::kMaking) return false;
+    if (copy.host.expired()) continue;
+    if (copy.buffer.use_count() > 1) return false;
+    ++held;
+  }
+  return value.use_count() == held;
+}
+
 void Residency::Impl::evict_to(std::size_t target, Evicted& out) {
   if (used > target) drop_holders();
   for (auto at = entries.end(); used > target && at != entries.begin();) {
     --at;
-    if (at->in_use()) continue;
-    evict(at++, out);
+    if (!at->can_leave_host()) continue;
+    if (at->is_on_device()) {
+      leave_host(*at, out);
+    } else {
+      evict(at++, out);
+    }
   }
 }
 
@@ -70,6 +94,34 @@ void Residency::Impl::evict(List::iterator entry, Evicted& out) {
   out.entries.splice(out.entries.end(), entries, entry);
 }
 
+// What shares the host's memory goes with it.
+void Residency::Impl::leave_host(Cached& entry, Evicted& out) {
+  for (auto at = entry.copies.begin(); at != entry.copies.end();) {
+    const auto copy = at++;
+    if (!copy->host.expired()) drop(entry, copy, out);
+  }
+  // Of an earlier load, it is that of the copies.
+  if (entry.head == nullptr) {
+    entry.head = static_cast<const ResidentVectors*>(entry.value.get())->head;
+  }
+  used -= entry.bytes;
+  entry.bytes = entry.head != nullptr ? entry.head->size() : 0;
+  used += entry.bytes;
+  try {
+    out.values.push_back(std::move(entry.value));
+  } catch (const std::bad_alloc&) {
+    entry.value = nullptr;  // freed here, then
+  }
+}
+
+// Entries that neither the host nor a device has any more.
+void Residency::Impl::remove_empty(Evicted& out) {
+  for (auto at = entries.begin(); at != entries.end();) {
+    const auto entry = at++;
+    if (entry->value == nullptr && entry->copies.empty()) evict(entry, out);
+  }
+}
+
 template <typename T, typename Load>
 std::shared_ptr<const T> Residency::Impl::get(const Key& key, const std::string& owner,
                                               std::size_t expected, const Load& load) {
@@ -78,7 +130,9 @@ std::shared_ptr<const T> Residency::Impl::get(const Key& key, const std::string&
     Evicted evicted;
     const std::lock_guard lock(mutex);
     const auto at = touch(key);
-    if (at != entries.end()) return std::static_pointer_cast<const T>(at->value);
+    if (at != entries.end() && at->value != nullptr) {
+      return std::static_pointer_cast<const T>(at->value);
+    }
     const std::size_t limit_now = effective_limit();
     if (expected != 0) evict_to(limit_now > expected ? limit_now - expected : 0, evicted);
   }
@@ -86,10 +140,22 @@ std::shared_ptr<const T> Residency::Impl::get(const Key& key, const std::string&
   const std::size_t bytes = bytes_of(*loaded);
   Evicted evicted;
   const std::lock_guard lock(mutex);
-  const auto at = touch(key);
-  if (at != entries.end()) return std::static_pointer_cast<const T>(at->value);
+  auto at = touch(key);
+  if (at != entries.end() && at->value != nullptr) {
+    return std::static_pointer_cast<const T>(at->value);
+  }
   const std::size_t limit_now = effective_limit();
   evict_to(limit_now > bytes ? limit_now - bytes : 0, evicted);
+  at = touch(key);
+  if (at != entries.end()) {
+    // Copies without a head are of the bytes that the entry has, whatever somebody may have done to the file since
+    // they were made. (None is being made: that would need the value.)
+    while (at->head == nullptr && !at->copies.empty()) drop(*at, at->copies.begin(), evicted);
+    used += bytes - at->bytes;
+    at->value = loaded;
+    at->bytes = bytes;
+    return loaded;
+  }
   entries.push_front({key, owner, loaded, bytes, {}});
   try {
     index.emplace(key, entries.begin());
@@ -130,7 +196,7 @@ std::shared_ptr<const ResidentVectors> Residency::bytes(
 std::shared_ptr<const ResidentVectors> Residency::find(const CacheKey& key) {
   const std::lock_guard lock(impl_->mutex);
   const auto at = impl_->touch({key, Impl::Kind::kVectors});
-  if (at == impl_->entries.end()) return nullptr;
+  if (at == impl_->entries.end()) return nullptr;  // and null, where only devices have it
   return std::static_pointer_cast<const ResidentVectors>(at->value);
 }
 
@@ -229,7 +295,7 @@ bool Residency::would_fit(std::size_t bytes) {
   impl_->drop_holders();
   std::size_t busy = 0;
   for (const Impl::Cached& entry : impl_->entries) {
-    if (entry.in_use()) busy += entry.bytes;
+    if (!entry.can_leave_host()) busy += entry.bytes;
   }
   const std::size_t limit_now = impl_->effective_limit();
   return busy <= limit_now && bytes <= limit_now - busy;
@@ -238,7 +304,11 @@ bool Residency::would_fit(std::size_t bytes) {
 void Residency::clear() {
   Impl::Evicted evicted;
   const std::lock_guard lock(impl_->mutex);
-  impl_->evict_to(0, evicted);
+  impl_->drop_holders();
+  for (auto at = impl_->entries.begin(); at != impl_->entries.end();) {
+    const auto entry = at++;
+    if (!entry->in_use()) impl_->evict(entry, evicted);
+  }
 }
 
 }  // namespace warplite::engine

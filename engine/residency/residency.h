@@ -3,7 +3,7 @@
 // ever invalidated, only evicted (least recently used first) to stay within a budget.
 // An entry in use by a search stays alive through its shared_ptr.
 // Vectors have copies on devices with memory of their own. Each such device has a budget and an
-// order of use of its own; what an entry's eviction takes from the host it takes from them too.
+// order of use of its own. What has to leave the host's memory stays on devices that have a copy.
 // Threads: every member may be called from any thread. A forked child keeps the entries and
 // forgets the copies.
 #pragma once
@@ -39,6 +39,8 @@ struct ResidentVectors {
   storage::VectorBlock block;
   std::shared_ptr<const void> owner = nullptr;  // of the bytes, when they are not block.memory
   std::size_t beside = 0;                       // bytes of what else the owner holds
+  // What the host needs of them where only devices have the rest; null: nothing.
+  std::shared_ptr<const Bytes> head = nullptr;
 };
 
 class Residency : public compute::MemoryBudget {
@@ -92,6 +94,14 @@ class Residency : public compute::MemoryBudget {
   Status buffer(compute::Device& device, const CacheKey& key,
                 const std::shared_ptr<const ResidentVectors>& vectors,
                 std::shared_ptr<const compute::Buffer>* out, bool* in_place = nullptr);
+
+  // The copy that the device has in memory of its own, and the head of what was copied. Nulls: there is none, or it
+  // is being made.
+  struct CopyOnDevice {
+    std::shared_ptr<const compute::Buffer> buffer;
+    std::shared_ptr<const Bytes> head;
+  };
+  CopyOnDevice copy_on(compute::Device& device, const CacheKey& key);
 
   // Bytes a device may hold, each; 0 means four fifths of its memory. Evicts at once, and gives
   // what is read in place another chance.

@@ -57,12 +57,16 @@ struct Residency::Impl {
   struct Cached {
     Key key;
     std::string owner;
-    std::shared_ptr<const void> value;
-    std::size_t bytes;
+    std::shared_ptr<const void> value;  // null: only devices have it
+    std::size_t bytes;                  // of the value, or of the head
     Copies copies;
+    std::shared_ptr<const Bytes> head = nullptr;  // of what copies were made of, once that had to go
 
     // True when somebody besides the cache holds the value or a copy.
     bool in_use() const;
+    // True when the host's memory for the value could be freed: nobody needs it, or devices have copies of their own.
+    bool can_leave_host() const;
+    bool is_on_device() const;  // in memory of its own
     Copies::iterator copy_on(const compute::Device& device);
   };
   using List = std::list<Cached>;  // most recently used first
@@ -82,6 +86,7 @@ struct Residency::Impl {
   struct Evicted {
     List entries;
     Copies copies;
+    std::vector<std::shared_ptr<const void>> values;  // of which devices keep copies
   };
 
   mutable std::mutex mutex;
@@ -100,6 +105,8 @@ struct Residency::Impl {
   List::iterator touch(const Key& key);  // end() when there is none
   void evict_to(std::size_t target, Evicted& out);
   void evict(List::iterator entry, Evicted& out);
+  void leave_host(Cached& entry, Evicted& out);
+  void remove_empty(Evicted& out);
   void drop_holders();
   bool drop_idle_holders();
 

@@ -63,9 +63,8 @@ std::optional<SegmentCodes> CodingAhead::take(const Chunk& chunk, const std::vec
 
 void CodingAhead::keep_only(const std::vector<Pending::Slot>& slots) noexcept {
   std::erase_if(begun_, [&](const Begun& begun) {
-    return std::none_of(slots.begin(), slots.end(), [&](const Pending::Slot& slot) {
-      return slot.chunk == begun.chunk;
-    });
+    return std::none_of(slots.begin(), slots.end(),
+                        [&](const Pending::Slot& slot) { return slot.chunk == begun.chunk; });
   });
 }
 

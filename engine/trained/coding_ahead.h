@@ -1,6 +1,6 @@
-// Codes of rows that a transaction has not flushed yet: as soon as a chunk is full, another thread codes it,
-// while further rows come. What could not be made ahead is made when the chunk is flushed.
-// Threads: as the connection.
+// Codes of rows that a transaction has not flushed yet: as soon as a chunk is full, another thread
+// codes it, while further rows come. What could not be made ahead is made when the chunk is
+// flushed. Threads: as the connection.
 #pragma once
 
 #include <cstddef>
@@ -16,16 +16,18 @@ namespace warplite::engine {
 
 class CodingAhead {
  public:
-  // Full chunks that stay pending when others are flushed, for which there is time until the next flush.
+  // Full chunks that stay pending when others are flushed, for which there is time until the next
+  // flush.
   static constexpr std::size_t kMostLeft = 2;
 
-  // Begins with the rows of the slot, if columns have models. REQUIRES: slot.is_whole(); the layout outlives this.
+  // Begins with the rows of the slot, if columns have models. REQUIRES: slot.is_whole(); the layout
+  // outlives this.
   void begin(const WriteContext& context, const Pending::Slot& slot) noexcept;
   bool has(const Chunk& chunk) const;
   std::size_t size() const { return begun_.size(); }
 
-  // Waits for codes of the chunk's rows, made by models of these stamps, and hands them over. Null: there are none,
-  // they could not be made, or whoever waits was interrupted.
+  // Waits for codes of the chunk's rows, made by models of these stamps, and hands them over. Null:
+  // there are none, they could not be made, or whoever waits was interrupted.
   std::optional<SegmentCodes> take(const Chunk& chunk, const std::vector<Stamp>& models,
                                    compute::Cancellation* cancellation) noexcept;
   // Ends what concerns none of these.

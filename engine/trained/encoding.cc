@@ -21,8 +21,8 @@ ColumnModel column_model(const storage::Store& store, std::size_t column, const 
               std::to_string(column)};
 }
 
-// A device with memory of its own keeps the centroids for the next segment: of many lists they are more than its
-// rows.
+// A device with memory of its own keeps the centroids for the next segment: of many lists they are
+// more than its rows.
 Bytes encode(const ColumnModel& by, const MatrixView& vectors, const Bitmap* present,
              std::size_t turn, compute::Cancellation* cancellation) {
   Bytes codes;
@@ -80,6 +80,8 @@ SegmentCodes Encoding::take(compute::Cancellation* cancellation) {
   return std::move(codes_);
 }
 
-bool encodes_meanwhile() { return compute::thread_count() > 1; }
+bool encodes_meanwhile() {
+  return compute::thread_count() > 1;
+}
 
 }  // namespace warplite::engine

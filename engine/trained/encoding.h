@@ -1,6 +1,6 @@
 // Codes of vectors by a column's model, made on this thread or meanwhile on another one.
-// Threads: any, unless it says otherwise. Errors: Error{kCorrupt} when vectors are damaged, Error{kInterrupted}, and
-// what devices say.
+// Threads: any, unless it says otherwise. Errors: Error{kCorrupt} when vectors are damaged,
+// Error{kInterrupted}, and what devices say.
 #pragma once
 
 #include <cstddef>

@@ -27,9 +27,8 @@ double IvfBlocks::crowding() const {
   const std::uint32_t lists = model.model->shape().lists;
   std::vector<double> rows(lists);
   for (const LoadedRun& run : runs) {
-    if (run.bytes == nullptr) continue;
-    const auto* const begins =
-        reinterpret_cast<const std::uint32_t*>(run.bytes->block.vectors.data);
+    if (run.lists() == nullptr) continue;
+    const auto* const begins = reinterpret_cast<const std::uint32_t*>(run.lists());
     for (std::uint32_t list = 0; list < lists; ++list) rows[list] += begins[list + 1] - begins[list];
   }
   double all = 0, squares = 0;
@@ -44,8 +43,9 @@ std::shared_ptr<const IvfBlocks> load_ivf_blocks(const View& view, std::size_t c
                                                  const index::Trained& index,
                                                  std::shared_ptr<const CodedParts> coded,
                                                  const std::vector<bool>& wanted,
-                                                 bool with_vectors) {
+                                                 bool with_vectors, compute::Device* onto) {
   auto loaded = std::make_shared<IvfBlocks>();
+  loaded->handed_to = onto;
   loaded->model = load_model_bytes(view, column, index);
   BlockReader reader;
   // What one run was made from is kept if the next one takes as much.
@@ -57,8 +57,9 @@ std::shared_ptr<const IvfBlocks> load_ivf_blocks(const View& view, std::size_t c
     const auto first = wanted.begin() + static_cast<std::ptrdiff_t>(run.first);
     const auto end = first + static_cast<std::ptrdiff_t>(run.count);
     const bool any = std::find(first, end, true) != end;
-    loaded->runs.push_back(any ? load_run(view, column, *coded, run, *loaded->model.model, reader)
-                               : LoadedRun{});
+    loaded->runs.push_back(
+        any ? load_run(view, column, *coded, run, *loaded->model.model, reader, onto)
+            : LoadedRun{});
     if (!more) reuse.reset();
   }
   if (with_vectors) {
@@ -89,6 +90,7 @@ IvfSet::IvfSet(compute::Device& device, std::shared_ptr<const IvfBlocks> blocks)
 std::shared_ptr<IvfSet> IvfSet::create(compute::Device& device,
                                        std::shared_ptr<const IvfBlocks> blocks,
                                        compute::Cancellation* cancellation, Status& status) {
+  WARP_CHECK(blocks->handed_to == nullptr || blocks->handed_to == &device);
   const std::shared_ptr<IvfSet> set(new IvfSet(device, std::move(blocks)));
   status = set->fill(cancellation);
   return status.ok() ? set : nullptr;
@@ -103,10 +105,15 @@ Status IvfSet::place(const CacheKey& key, const std::shared_ptr<const ResidentVe
   Status status = Residency::instance().buffer(device(), key, bytes, &buffer, &in_place);
   if (!status.ok()) return status;
   if (in_place) lasting_ = false;
+  hold(key, std::move(buffer), out);
+  return status;
+}
+
+void IvfSet::hold(const CacheKey& key, std::shared_ptr<const compute::Buffer> buffer,
+                  const compute::Buffer*& out) {
   out = buffer.get();
   buffers_.push_back(std::move(buffer));
   add(key);
-  return status;
 }
 
 Status IvfSet::fill(compute::Cancellation* cancellation) {
@@ -118,7 +125,13 @@ Status IvfSet::fill(compute::Cancellation* cancellation) {
   runs_.resize(blocks_->runs.size());
   for (std::size_t i = 0; status.ok() && i < runs_.size(); ++i) {
     ask(cancellation);
-    status = place(blocks_->coded->runs[i].key, blocks_->runs[i].bytes, runs_[i]);
+    const LoadedRun& run = blocks_->runs[i];
+    const CacheKey& key = blocks_->coded->runs[i].key;
+    if (run.buffer != nullptr) {
+      hold(key, run.buffer, runs_[i]);
+    } else {
+      status = place(key, run.bytes, runs_[i]);
+    }
   }
   vectors_.resize(blocks_->blocks.size());
   for (std::size_t i = 0; status.ok() && i < blocks_->vectors.size(); ++i) {

@@ -22,23 +22,26 @@ struct IvfBlocks {
   std::shared_ptr<const CodedParts> coded;
   std::vector<bool> wanted;  // parallel to coded->parts
   LoadedModel model;
-  std::vector<LoadedRun> runs;         // parallel to coded->runs; no bytes: left out
+  std::vector<LoadedRun> runs;         // parallel to coded->runs; neither bytes nor buffer: left out
   std::vector<compute::Block> blocks;  // parallel to coded->parts; lack `live` and buffers
   std::vector<Part::Vectors> vectors;  // parallel to coded->parts, or empty; no resident: left out
 
-  // All that a device is to hold.
+  compute::Device* handed_to = nullptr;  // has the runs, of which the host holds none; null: nobody
+
+  // All that a device is to hold. REQUIRES: nothing is handed over.
   std::vector<Uploader::Item> items() const;
   // The part of the rows that is in the list of any of them, on average: 1 / lists, where lists are alike,
   // and 1 where one has all.
   double crowding() const;
 };
 
-// `wanted`: by coded part. Throws Error{kCorrupt}.
+// `wanted`: by coded part. `onto`: a device that is handed one run after the other, as there is no room for all in
+// host memory; null: the host loads them all. Throws Error{kCorrupt}, and what the device says.
 std::shared_ptr<const IvfBlocks> load_ivf_blocks(const View& view, std::size_t column,
                                                  const index::Trained& index,
                                                  std::shared_ptr<const CodedParts> coded,
                                                  const std::vector<bool>& wanted,
-                                                 bool with_vectors);
+                                                 bool with_vectors, compute::Device* onto);
 
 class IvfSet : public HeldSet {
  public:
@@ -47,13 +50,14 @@ class IvfSet : public HeldSet {
                                         std::shared_ptr<const IvfBlocks> blocks,
                                         compute::Cancellation* cancellation, Status& status);
 
-  // The same for another device.
+  // The same for another device. REQUIRES: !is_handed_over()
   std::shared_ptr<IvfSet> on(compute::Device& other, compute::Cancellation* cancellation,
                              Status& status) const {
     return create(other, blocks_, cancellation, status);
   }
 
   bool has_vectors() const { return !blocks_->vectors.empty(); }
+  bool is_handed_over() const { return blocks_->handed_to != nullptr; }
   double crowding() const { return blocks_->crowding(); }
   const index::InvertedModel& model() const { return *blocks_->model.model; }
   // Adds the nearest of the selected rows that are wanted. `work` lacks model and runs.
@@ -82,6 +86,8 @@ class IvfSet : public HeldSet {
   void cut_down(const Selection& rows, Told& out) const;
   Status place(const CacheKey& key, const std::shared_ptr<const ResidentVectors>& bytes,
                const compute::Buffer*& out);
+  void hold(const CacheKey& key, std::shared_ptr<const compute::Buffer> buffer,
+            const compute::Buffer*& out);
 
   std::shared_ptr<const IvfBlocks> blocks_;
   compute::IvfModelBuffers model_;

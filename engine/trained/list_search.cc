@@ -112,7 +112,14 @@ bool ListSearch::better_streamed() const {
   const double read =
       shape_.m == 0 ? passing : std::min(passing, static_cast<double>(reach.refine * k_));
   return vectors * kStreamed <=
-         read * kRead + (fits_ ? 0 : codes * kSorted) + reach_cost(question(selected_), reach);
+         read * kRead + (sorts_anew() ? codes * kSorted : 0) +
+             reach_cost(question(selected_), reach);
+}
+
+bool ListSearch::sorts_anew() const {
+  if (fits_) return false;
+  const DeviceChoice choice = choose_devices(demand(request_.queries.rows));
+  return choice.devices.empty() || !takes_over(*choice.devices.front());
 }
 
 Demand ListSearch::demand(std::size_t queries) const {
@@ -255,8 +262,16 @@ double ListSearch::bytes() const {
          lists * shape_.dim * sizeof(float);
 }
 
+bool ListSearch::takes_over(compute::Device& device) const {
+  // The host counts for a device that does not, and finds rows of whole vectors.
+  if (fits_ || shape_.m == 0 || !device.own_memory()) return false;
+  if (watches_filter() && !device.counts_lists(shape_)) return false;
+  const std::vector<bool> all(wanted_.size(), true);
+  return bytes_of(all) <= Residency::instance().holding(device, {}).budget;
+}
+
 bool ListSearch::ready(compute::Device& device) {
-  if (!fits_) return false;
+  if (!fits_) return takes_over(device);
   if (!device.own_memory()) return true;
   if (known_set(device) != nullptr) return true;
   load_all();
@@ -282,7 +297,8 @@ std::vector<compute::Device*> ListSearch::answering(Attempt::Devices devices,
 Status ListSearch::search(Attempt::Devices devices, const Queries& queries, const Reach& reach,
                           Sights& sights, compute::HitTable& best, compute::Device*& failed) {
   std::vector<std::shared_ptr<IvfSet>> sets;  // none: groups of runs, one after the other
-  for (std::size_t i = 0; fits_ && i < devices.size(); ++i) {
+  const bool whole = fits_ || takes_over(*devices.front());
+  for (std::size_t i = 0; whole && i < devices.size(); ++i) {
     failed = devices[i];
     Status status;
     sets.push_back(use_set(*devices[i], status));
@@ -332,14 +348,29 @@ Status ListSearch::search_on(const IvfSet& set, const compute::IvfWork& work,
   return status.ok() && work.probed != nullptr && !counted ? count(set, own) : status;
 }
 
+Status ListSearch::hand_over(compute::Device& device) {
+  try {
+    loaded_ = load(std::vector<bool>(wanted_.size(), true), &device);
+    return {};
+  } catch (const Error& error) {
+    if (!is_devices_fault(error.kind())) throw;
+    return {error.kind(), error.what()};
+  }
+}
+
 std::shared_ptr<IvfSet> ListSearch::use_set(compute::Device& device, Status& status) {
   std::shared_ptr<IvfSet> set = known_set(device);
   if (set == nullptr) {
-    load_all();
+    if (fits_) {
+      load_all();
+    } else if (status = hand_over(device); !status.ok()) {
+      return nullptr;
+    }
     set = IvfSet::create(device, loaded_, request_.cancellation, status);
     if (set == nullptr) return set;
-    if (everywhere_) memo_of_lists().crowding(request_.column) = set->crowding();
-    if (everywhere_ && set->lasting()) sets().add(request_.column, set);
+    const bool all = everywhere_ || !fits_;
+    if (all) memo_of_lists().crowding(request_.column) = set->crowding();
+    if (all && set->lasting()) sets().add(request_.column, set);
   }
   Residency::instance().use(*set);
   return set;
@@ -388,7 +419,10 @@ Status ListSearch::nominate(const IvfSet& set, compute::IvfWork work, std::size_
 
 Status ListSearch::count(const IvfSet& set, const compute::IvfWork& work) const {
   Status status;
-  const auto on_host = set.on(compute::Registry::instance().host(), work.cancellation, status);
+  compute::Device& host = compute::Registry::instance().host();
+  const auto on_host = set.is_handed_over()
+                           ? IvfSet::create(host, load(wanted_), work.cancellation, status)
+                           : set.on(host, work.cancellation, status);
   compute::HitTable none(work.queries.rows, 0);
   return status.ok() ? on_host->search(rows_, work, none) : status;
 }

@@ -85,6 +85,7 @@ class ListSearch {
   // row, those of nominees else. Codes that do not fit, either, are sorted anew by every search.
   // Measured on a core of Sapphire Rapids, with the file in the system's memory.
   bool better_streamed() const;
+  bool sorts_anew() const;  // codes
 
   // The same where a GPU answers: under a filter, or for a batch that asks for a recall.
   bool better_on_device() const;
@@ -154,9 +155,14 @@ class ListSearch {
   void load_all() {
     if (loaded_ == nullptr) loaded_ = load(wanted_);
   }
-  std::shared_ptr<const IvfBlocks> load(const std::vector<bool>& wanted) const {
-    return load_ivf_blocks(view_, request_.column, index_, coded_, wanted, with_vectors_);
+  std::shared_ptr<const IvfBlocks> load(const std::vector<bool>& wanted,
+                                        compute::Device* onto = nullptr) const {
+    return load_ivf_blocks(view_, request_.column, index_, coded_, wanted, with_vectors_, onto);
   }
+  // Says whether the device is to have all codes, one run after the other, since its memory has room for them and
+  // the host's has not.
+  bool takes_over(compute::Device& device) const;
+  Status hand_over(compute::Device& device);
 
   // Those of the devices that answer: the first, and others that hold everything where there are queries for
   // them. What those lack that do not is copied in the background, unless they were `named`.
@@ -166,7 +172,8 @@ class ListSearch {
   // May be called on any thread, where no rows are read from the file.
   Status search_on(const IvfSet& set, const compute::IvfWork& work, compute::HitTable& best);
 
-  // The device's set, made where there is none. Null, and an error, where it cannot be.
+  // The device's set, made where there is none. Null, and an error, where it cannot be. REQUIRES: fits_, or it
+  // takes_over().
   std::shared_ptr<IvfSet> use_set(compute::Device& device, Status& status);
 
   Status search_set(const IvfSet& set, const compute::IvfWork& work, compute::HitTable& best);

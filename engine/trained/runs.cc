@@ -96,6 +96,41 @@ index::Run make_run(const View& view, std::size_t column, const CodedParts& code
   return model.make_run(blocks, [&](std::size_t i) { held[i].reset(); });
 }
 
+// Sets what a device is told of the lists. What somebody else has put into memory may be of another model.
+void look_at_lists(const compute::IvfShape& shape, const std::string& name, LoadedRun& loaded) {
+  const bool handed = loaded.buffer != nullptr;
+  const std::size_t there = handed ? loaded.head->size() : loaded.bytes->block.vectors.rows;
+  if (there < compute::IvfLayout::of(shape, 0).ordinals) of_another_model(name);
+  const auto* const begins = reinterpret_cast<const std::uint32_t*>(loaded.lists());
+  loaded.positions = begins[shape.lists];
+  const compute::IvfLayout at = compute::IvfLayout::of(shape, loaded.positions);
+  const std::size_t size = handed ? loaded.buffer->size() : there;
+  const std::uint32_t unit = shape.fast_scan() ? compute::kFastScanRows : 1;
+  if (at.size != size || loaded.positions % unit != 0) of_another_model(name);
+  const auto* const ends = reinterpret_cast<const std::uint32_t*>(loaded.lists() + at.ends);
+  loaded.longest = 0;
+  for (std::uint32_t list = 0; list < shape.lists; ++list) {
+    if (begins[list] > ends[list] || ends[list] > loaded.positions) of_another_model(name);
+    loaded.longest = std::max(loaded.longest, ends[list] - begins[list]);
+  }
+}
+
+// Takes what the device has; false: it has nothing.
+bool take_from(compute::Device& device, const CacheKey& key, LoadedRun& loaded) {
+  auto [buffer, head] = Residency::instance().copy_on(device, key);
+  if (buffer == nullptr || head == nullptr) return false;
+  loaded = {nullptr, std::move(buffer), std::move(head)};
+  return true;
+}
+
+// The device's copy alone is held from now on. Throws what the device says, or that it has no room.
+void hand_over(compute::Device& device, const CacheKey& key, LoadedRun& loaded) {
+  std::shared_ptr<const compute::Buffer> buffer;  // so that it stays there
+  Residency::instance().buffer(device, key, loaded.bytes, &buffer).raise();
+  if (take_from(device, key, loaded)) return;
+  throw Error(ErrorKind::kNoMemory, "no room for codes that are handed over");
+}
+
 }  // namespace
 
 CodedParts find_coded_parts(const View& view, std::size_t column) {
@@ -143,35 +178,31 @@ index::CodedBlock checked_block(const View& view, const Part& part, std::size_t 
 
 LoadedRun load_run(const View& view, std::size_t column, const CodedParts& coded,
                    const CodedParts::Run& run, const index::InvertedModel& model,
-                   BlockReader& reader) {
+                   BlockReader& reader, compute::Device* onto) {
   const Part& first = view.part(coded.parts[run.first]);
   const Part& last = view.part(coded.parts[run.first + run.count - 1]);
   const std::string name = name_of(view, column,
                                    "codes of segments " + std::to_string(first.segment()) + " to " +
                                        std::to_string(last.segment()));
   LoadedRun loaded;
-  loaded.bytes = Residency::instance().bytes(
-      run.key, name, run_bytes(model.shape(), run.rows), [&] {
-        forget_former(view, column, coded, run);
-        index::Run made = make_run(view, column, coded, run, model, reader);
-        ResidentVectors out{{std::move(made.bytes), {}, {}}, nullptr};
-        out.block.vectors = {out.block.memory.data(), out.block.memory.size(), 1,
-                             ElementType::kInt8};
-        return out;
-      });
-  const MatrixView& bytes = loaded.bytes->block.vectors;
-  const compute::IvfShape& shape = model.shape();
-  if (bytes.rows < compute::IvfLayout::of(shape, 0).ordinals) of_another_model(name);
-  const auto* const begins = reinterpret_cast<const std::uint32_t*>(bytes.data);
-  loaded.positions = begins[shape.lists];
-  const compute::IvfLayout at = compute::IvfLayout::of(shape, loaded.positions);
-  const std::uint32_t unit = shape.fast_scan() ? compute::kFastScanRows : 1;
-  if (at.size != bytes.rows || loaded.positions % unit != 0) of_another_model(name);
-  const auto* const ends = reinterpret_cast<const std::uint32_t*>(bytes.data + at.ends);
-  for (std::uint32_t list = 0; list < shape.lists; ++list) {
-    if (begins[list] > ends[list] || ends[list] > loaded.positions) of_another_model(name);
-    loaded.longest = std::max(loaded.longest, ends[list] - begins[list]);
+  if (onto == nullptr || !take_from(*onto, run.key, loaded)) {
+    loaded.bytes = Residency::instance().bytes(
+        run.key, name, run_bytes(model.shape(), run.rows), [&] {
+          forget_former(view, column, coded, run);
+          index::Run made = make_run(view, column, coded, run, model, reader);
+          ResidentVectors out{{std::move(made.bytes), {}, {}}, nullptr};
+          const std::byte* const data = out.block.memory.data();
+          out.block.vectors = {data, out.block.memory.size(), 1, ElementType::kInt8};
+          Bytes head(compute::IvfLayout::of(model.shape(), 0).ordinals);
+          std::memcpy(head.data(), data, head.size());
+          out.head = std::make_shared<const Bytes>(std::move(head));
+          return out;
+        });
+    look_at_lists(model.shape(), name, loaded);
+    if (onto == nullptr) return loaded;
+    hand_over(*onto, run.key, loaded);
   }
+  look_at_lists(model.shape(), name, loaded);
   return loaded;
 }
 

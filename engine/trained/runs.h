@@ -47,14 +47,22 @@ index::CodedBlock checked_block(const View& view, const Part& part, std::size_t 
 
 // Bytes, and what a device wants to know of them.
 struct LoadedRun {
-  std::shared_ptr<const ResidentVectors> bytes;
+  std::shared_ptr<const ResidentVectors> bytes;   // null: left out, or handed over
+  std::shared_ptr<const compute::Buffer> buffer;  // of the device that it was handed over to
+  std::shared_ptr<const Bytes> head;  // with it: the bytes before IvfLayout::ordinals
   std::uint32_t positions = 0;
   std::uint32_t longest = 0;
+
+  // Where lists begin and end; null: left out.
+  const std::byte* lists() const {
+    return head != nullptr ? head->data() : bytes != nullptr ? bytes->block.vectors.data : nullptr;
+  }
 };
-// Reads a run through the cache. Throws Error{kCorrupt}.
+// Reads a run through the cache. `onto`: the device that is to have it in its own memory, so that the host's can be
+// used for the next one; null: the host. Throws Error{kCorrupt}, and what the device says.
 LoadedRun load_run(const View& view, std::size_t column, const CodedParts& coded,
                    const CodedParts::Run& run, const index::InvertedModel& model,
-                   BlockReader& reader);
+                   BlockReader& reader, compute::Device* onto);
 // The same, under the keys that it returns: bytes of the model.
 struct LoadedModel {
   std::shared_ptr<const index::InvertedModel> model;

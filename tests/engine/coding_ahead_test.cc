@@ -1,5 +1,5 @@
-// Rows of a long transaction are coded by other threads before they are flushed: the table holds what it would
-// if this thread had done it, whatever becomes of the rows meanwhile. GPUs are fakes.
+// Rows of a long transaction are coded by other threads before they are flushed: the table holds
+// what it would if this thread had done it, whatever becomes of the rows meanwhile. GPUs are fakes.
 #include <random>
 #include <string>
 

@@ -190,6 +190,92 @@ TEST_CASE("a GPU compares what a filter leaves where to watch lists would take l
   CHECK(looks_into_lists(many));
 }
 
+TEST_CASE("codes for which host memory has no room stay on a GPU that has it") {
+  FakeGpus gpus(2);
+  gpus.start();
+  TableOptions options = ivf_options(16);
+  options.layout.codes_only = true;
+  options.vectors[0].index = {"ivfrabitq", {{"lists", "4"}, {"bits", "7"}}};
+  options.vectors[1] = options.vectors[2] = options.vectors[0];
+  options.vectors[1].name = "b";
+  options.vectors[2].name = "c";
+  TemporaryFile file;
+  IvfSession session(file.path(), options, true);
+  std::mt19937 random(29);
+  const auto insert = [&](int rows) {
+    session.begin();
+    session.insert_many(random, rows);
+    session.commit();
+  };
+  insert(8000);
+  session.begin();
+  session.train();
+  session.commit();
+  Residency& residency = Residency::instance();
+  const auto found = [&](const std::string& device, std::optional<std::int64_t> below = {}) {
+    return ask(*session.table().view(), session.table(),
+               {.k = 20, .queries = 5, .below = below, .nprobe = 2, .device = device});
+  };
+  const auto codes_on_host = [&] {
+    std::size_t bytes = 0;
+    for (const Residency::Entry& entry : residency.entries()) {
+      const bool codes = entry.owner.find("codes of segments") != std::string::npos;
+      if (codes && entry.device == "cpu") bytes += entry.bytes;
+    }
+    return bytes;
+  };
+  const Hits expected = found("cpu"), filtered = found("cpu", 20);
+  const std::size_t limit = codes_on_host() * 2 / 3;
+  CHECK(found("gpu:0") == expected);
+  const std::size_t once = gpus[0].uploaded_bytes;
+  residency.set_limit(limit);  // what the GPU has from before stays there
+  CHECK(found("gpu:0") == expected);
+  CHECK(gpus[0].uploaded_bytes < once + 1000);
+  residency.clear();
+
+  for (const char* device : {"gpu:0", "", "gpu:1"}) {
+    CAPTURE(device);
+    const std::size_t operations = gpus[0].ivf_operations + gpus[1].ivf_operations;
+    CHECK(found(device) == expected);
+    CHECK(gpus[0].ivf_operations + gpus[1].ivf_operations == operations + 1);
+    CHECK(codes_on_host() <= limit);
+  }
+  const auto uploaded = [&] { return gpus[0].uploaded_bytes - once; };
+  std::size_t before = uploaded();
+  CHECK(before > limit);
+  CHECK(found("gpu:0") == expected);
+  CHECK(found("gpu:0", 20) == filtered);
+  residency.set_limit(limit * 3 / 4);  // lets go of sets, too
+  residency.set_limit(limit);
+  CHECK(found("gpu:0") == expected);
+  CHECK(uploaded() < before + 1000);
+  CHECK(found("cpu") == expected);  // group by group; what the GPU has it keeps
+  CHECK(found("gpu:0") == expected);
+  CHECK(uploaded() < before + 1000);
+
+  insert(40);  // changes the last run
+  before = uploaded();
+  const Hits more = found("gpu:0");
+  CHECK(uploaded() > before);
+  CHECK(uploaded() < before + limit / 2);
+  CHECK(found("cpu") == more);
+  found("gpu:0");
+
+  gpus[0].failure = ErrorKind::kDevice;
+  gpus[0].dies = true;
+  gpus[0].fail_searches = 1;
+  CHECK(found("") == more);
+  CHECK(gpus[0].lost);
+  residency.set_limit(0);
+  CHECK(found("") == more);
+  gpus[1].memory = 1000;  // then the CPU does it
+  gpus[1].maps = false;
+  residency.clear();
+  residency.set_limit(limit);
+  CHECK(found("") == more);
+  residency.set_limit(0);
+}
+
 TEST_CASE("training and coding go on without a device that fails") {
   FakeGpus gpus(1);
   gpus.start();
