@@ -1,6 +1,8 @@
 #include "engine/residency/attempt.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <string>
 
 #include "engine/residency/residency.h"
 
@@ -16,6 +18,18 @@ Error failure(const compute::Device& device, const Status& status) {
   return {kind, device.describe().name + ": " + status.message};
 }
 
+// Puts that one first whose turn it is, of those that are like the first.
+void take_turns(std::vector<compute::Device*>& devices, std::size_t turn) {
+  if (turn == 0 || devices.size() < 2) return;
+  const std::string model = devices.front()->describe().description;
+  const auto like_it = [&](const compute::Device* device) {
+    return device->describe().description == model;
+  };
+  const auto others = std::stable_partition(devices.begin(), devices.end(), like_it);
+  const auto alike = static_cast<std::size_t>(others - devices.begin());
+  std::rotate(devices.begin(), devices.begin() + static_cast<std::ptrdiff_t>(turn % alike), others);
+}
+
 }  // namespace
 
 bool is_devices_fault(ErrorKind kind) {
@@ -29,8 +43,7 @@ Attempt::Attempt(const Demand& demand, Use use, const Ready& ready) {
   insisted_ = choice.insisted;
   const bool asks = choice.ready_only && ready != nullptr;
   if (use == Use::kFirst) {
-    std::vector<compute::Device*>& all = choice.devices;
-    if (!all.empty()) std::rotate(all.begin(), all.begin() + demand.turn % all.size(), all.end());
+    take_turns(choice.devices, demand.turn);
     for (compute::Device* device : choice.devices) {
       if (asks && !ready({&device, 1})) continue;
       devices_ = {device};

@@ -29,7 +29,8 @@ struct Demand {
   Ability ability;
   double bytes_compared;      // of selected vectors, times queries
   compute::Cancellation* cancellation;
-  std::size_t turn = 0;  // of pieces of work that any one device does: which of them, so that all devices have some
+  // Of pieces of work that one device does each: which of them, so that all devices of the best kind have some.
+  std::size_t turn = 0;
 };
 
 struct DeviceChoice {

@@ -85,7 +85,10 @@ std::shared_ptr<const IvfBlocks> load_ivf_blocks(const View& view, std::size_t c
 }
 
 IvfSet::IvfSet(compute::Device& device, std::shared_ptr<const IvfBlocks> blocks)
-    : HeldSet(device), blocks_(std::move(blocks)) {}
+    : HeldSet(device),
+      blocks_(std::move(blocks)),
+      holds_all_(std::find(blocks_->wanted.begin(), blocks_->wanted.end(), false) ==
+                 blocks_->wanted.end()) {}
 
 std::shared_ptr<IvfSet> IvfSet::create(compute::Device& device,
                                        std::shared_ptr<const IvfBlocks> blocks,

@@ -57,6 +57,10 @@ class IvfSet : public HeldSet {
   }
 
   bool has_vectors() const { return !blocks_->vectors.empty(); }
+  // Says whether it holds these parts and no others, or all there are.
+  bool holds(const std::vector<bool>& parts) const {
+    return holds_all_ || blocks_->wanted == parts;
+  }
   bool is_handed_over() const { return blocks_->handed_to != nullptr; }
   double crowding() const { return blocks_->crowding(); }
   const index::InvertedModel& model() const { return *blocks_->model.model; }
@@ -90,6 +94,7 @@ class IvfSet : public HeldSet {
             const compute::Buffer*& out);
 
   std::shared_ptr<const IvfBlocks> blocks_;
+  const bool holds_all_;
   compute::IvfModelBuffers model_;
   std::vector<const compute::Buffer*> runs_;     // parallel to blocks_->runs; null: left out
   std::vector<const compute::Buffer*> vectors_;  // parallel to coded parts; null: left out

@@ -4,10 +4,22 @@
 #include <cmath>
 #include <limits>
 
-#include "engine/residency/readiness.h"
 #include "engine/residency/together.h"
 
 namespace warplite::engine {
+
+void Sights::add(const Sights& others) {
+  for (std::size_t i = 0; i < lists.size(); ++i) {
+    compute::ProbedList& mine = lists[i];
+    const compute::ProbedList& other = others.lists[i];
+    mine.rows += other.rows;
+    mine.live += other.live;
+    // Who has no rows at all says nothing of them.
+    if (mine.list == 0) mine.list = other.list;
+    if (mine.a == 0) mine.a = other.a;
+  }
+  for (std::size_t i = 0; i < left.size(); ++i) left[i] = std::min(left[i], others.left[i]);
+}
 
 ListSearch::ListSearch(const View& view, const Selection& rows, const index::InvertedIndex& index,
                        const SearchRequest& request, std::size_t k,
@@ -128,9 +140,12 @@ Demand ListSearch::demand(std::size_t queries) const {
 }
 
 Attempt ListSearch::attempt(std::size_t queries) {
-  const bool one = devices_sharing(queries, 2, kLeastOfLists) == 1;
-  return {demand(queries), one ? Attempt::Use::kFirst : Attempt::Use::kAll,
-          [this](Attempt::Devices devices) { return ready(*devices.front()); }};
+  const Demand demanded = demand(queries);
+  const bool one = devices_sharing(queries, 2, kLeastOfLists) == 1 &&
+                   (compute::Registry::instance().accelerators().size() < 2 ||
+                    spread(choose_devices(demanded).devices, reach_).empty());
+  return {demanded, one ? Attempt::Use::kFirst : Attempt::Use::kAll,
+          [this](Attempt::Devices devices) { return ready(devices); }};
 }
 
 compute::HitTable ListSearch::nearest(Attempt& attempt, const Queries& queries, const Reach& reach,
@@ -143,6 +158,8 @@ compute::HitTable ListSearch::nearest(Attempt& attempt, const Queries& queries, 
     sights.left.assign(watched, std::numeric_limits<float>::infinity());
     sights.resumes = fits_ && !rescorer_ && !devices.front()->own_memory();
     sights.searched = sights.resumes ? searched : 0;
+    const std::vector<RunShare> shares = spread(devices, reach);
+    if (!shares.empty()) return search_spread(shares, queries, reach, sights, best, failed);
     return search(answering(devices, queries.given.rows, attempt.named()), queries, reach, sights,
                   best, failed);
   });
@@ -156,18 +173,19 @@ void ListSearch::choose_parts() {
     wanted_[i] = rows_.part(coded_->parts[i]).count != 0;
     count += wanted_[i];
   }
-  const std::vector<bool> all(wanted_.size(), true);
+  all_.assign(wanted_.size(), true);
   // Codes alone may fit; of vectors those of rows that they nominate are read.
   if (with_vectors_ && bytes_of(wanted_) > limit_) {
     with_vectors_ = false;
     rescorer_.emplace(view_, request_, Rescorer::Read::kRows);
   }
   fits_ = bytes_of(wanted_) <= limit_;
-  everywhere_ = count >= wanted_.size() / 2 && bytes_of(all) <= limit_;
+  everywhere_ = count >= wanted_.size() / 2 && bytes_of(all_) <= limit_;
   for (const CodedParts::Run& run : coded_->runs) {
     if (has_any(run, wanted_)) searched_ += run.rows;
   }
-  if (everywhere_) wanted_ = all;
+  if (everywhere_) wanted_ = all_;
+  bytes_ = bytes_of(parts());
 }
 
 bool ListSearch::has_any(const CodedParts::Run& run, const std::vector<bool>& parts) {
@@ -260,194 +278,6 @@ double ListSearch::bytes() const {
                                     : shape_.code_stride() + 2 * sizeof(float);
   return likely_reach().nprobe / lists * static_cast<double>(coded_->rows) * each +
          lists * shape_.dim * sizeof(float);
-}
-
-bool ListSearch::takes_over(compute::Device& device) const {
-  // The host counts for a device that does not, and finds rows of whole vectors.
-  if (fits_ || shape_.m == 0 || !device.own_memory()) return false;
-  if (watches_filter() && !device.counts_lists(shape_)) return false;
-  const std::vector<bool> all(wanted_.size(), true);
-  return bytes_of(all) <= Residency::instance().holding(device, {}).budget;
-}
-
-bool ListSearch::ready(compute::Device& device) {
-  if (!fits_) return takes_over(device);
-  if (!device.own_memory()) return true;
-  if (known_set(device) != nullptr) return true;
-  load_all();
-  return engine::ready(device, loaded_->items());
-}
-
-std::vector<compute::Device*> ListSearch::answering(Attempt::Devices devices,
-                                                    std::size_t queries, bool named) {
-  std::vector<compute::Device*> answering = {devices.front()};
-  if (!fits_ || rescorer_) return answering;
-  const std::size_t most = devices_sharing(queries, devices.size(), kLeastOfLists);
-  for (compute::Device* device : devices.subspan(1)) {
-    if (answering.size() == most) break;
-    if (known_set(*device) == nullptr) {
-      load_all();
-      if (!holds(*device, loaded_->items(), named)) continue;
-    }
-    answering.push_back(device);
-  }
-  return answering;
-}
-
-Status ListSearch::search(Attempt::Devices devices, const Queries& queries, const Reach& reach,
-                          Sights& sights, compute::HitTable& best, compute::Device*& failed) {
-  std::vector<std::shared_ptr<IvfSet>> sets;  // none: groups of runs, one after the other
-  const bool whole = fits_ || takes_over(*devices.front());
-  for (std::size_t i = 0; whole && i < devices.size(); ++i) {
-    failed = devices[i];
-    Status status;
-    sets.push_back(use_set(*devices[i], status));
-    if (sets.back() == nullptr) return status;
-  }
-  const auto first_of = [&](std::size_t part) {
-    return first_query(part, devices.size(), queries.given.rows);
-  };
-  const auto search_part = [&](std::size_t i, compute::Cancellation* cancellation) {
-    const std::size_t first = first_of(i);
-    compute::IvfWork work;
-    work.distance = request_.distance;
-    work.queries = queries.given;
-    work.queries.data = queries.given.row(first);
-    work.queries.rows = first_of(i + 1) - first;
-    work.model_queries = queries.in_model_space + first * shape_.dim;
-    work.nprobe = reach.nprobe;
-    work.searched = sights.searched;
-    work.refine = reach.refine;
-    if (!sights.left.empty()) {
-      work.may_compare_all = true;
-      work.probed = sights.lists.data() + first * reach.nprobe;
-      work.left = sights.left.data() + first;
-    }
-    work.cancellation = cancellation;
-    if (sets.empty()) return search_groups(*devices[i], work, best);
-    if (devices.size() == 1) return search_on(*sets[i], work, best);
-    compute::HitTable found = best.slice(first, work.queries.rows);
-    return search_on(*sets[i], work, found);
-  };
-  std::size_t number = 0;
-  const Status status =
-      run_together(devices.size(), request_.cancellation, search_part, number);
-  failed = devices[number];
-  for (compute::Device* device : devices) {
-    if (status.ok()) device->count_search();
-  }
-  return status;
-}
-
-Status ListSearch::search_on(const IvfSet& set, const compute::IvfWork& work,
-                             compute::HitTable& best) {
-  compute::IvfWork own = work;
-  own.filter = rows_.number();
-  const Status status = search_set(set, own, best);
-  const bool counted = set.device().counts_lists(shape_) || (rescorer_ && shape_.m == 0);
-  return status.ok() && work.probed != nullptr && !counted ? count(set, own) : status;
-}
-
-Status ListSearch::hand_over(compute::Device& device) {
-  try {
-    loaded_ = load(std::vector<bool>(wanted_.size(), true), &device);
-    return {};
-  } catch (const Error& error) {
-    if (!is_devices_fault(error.kind())) throw;
-    return {error.kind(), error.what()};
-  }
-}
-
-std::shared_ptr<IvfSet> ListSearch::use_set(compute::Device& device, Status& status) {
-  std::shared_ptr<IvfSet> set = known_set(device);
-  if (set == nullptr) {
-    if (fits_) {
-      load_all();
-    } else if (status = hand_over(device); !status.ok()) {
-      return nullptr;
-    }
-    set = IvfSet::create(device, loaded_, request_.cancellation, status);
-    if (set == nullptr) return set;
-    const bool all = everywhere_ || !fits_;
-    if (all) memo_of_lists().crowding(request_.column) = set->crowding();
-    if (all && set->lasting()) sets().add(request_.column, set);
-  }
-  Residency::instance().use(*set);
-  return set;
-}
-
-Status ListSearch::search_set(const IvfSet& set, const compute::IvfWork& work,
-                              compute::HitTable& best) {
-  if (!rescorer_) return set.search(rows_, work, best);
-  // For some queries at a time, so that their nominees do not strain memory.
-  constexpr std::size_t kMostNominees = std::size_t{1} << 20;
-  const std::size_t each = nominees(work, best.k());
-  const std::size_t most = std::max<std::size_t>(1, kMostNominees / each);
-  for (std::size_t first = 0; first < work.queries.rows; first += most) {
-    compute::IvfWork some = work;
-    some.queries.data = work.queries.row(first);
-    some.queries.rows = std::min(most, work.queries.rows - first);
-    some.model_queries = work.model_queries + first * shape_.dim;
-    if (work.probed != nullptr) some.probed = work.probed + first * work.nprobe;
-    if (work.left != nullptr) some.left = work.left + first;
-    if (Status status = nominate(set, some, each); !status.ok()) return status;
-    compute::HitTable nearest(some.queries.rows, best.k());
-    rescorer_->run(some.queries, nearest);
-    best.merge(std::move(nearest), first);
-  }
-  return {};
-}
-
-std::size_t ListSearch::nominees(const compute::IvfWork& work, std::size_t k) const {
-  const double share = static_cast<double>(work.nprobe) / shape_.lists;
-  const double wanted = shape_.m == 0 ? share * static_cast<double>(coded_->rows)
-                                      : static_cast<double>(work.refine) * static_cast<double>(k);
-  return static_cast<std::size_t>(std::clamp(wanted, 1.0, static_cast<double>(coded_->rows)));
-}
-
-Status ListSearch::nominate(const IvfSet& set, compute::IvfWork work, std::size_t each) {
-  if (shape_.m == 0) {
-    return set.rows_of_lists(
-        rows_, work, [this](std::size_t query, const Hit& hit) { rescorer_->add(query, hit); });
-  }
-  work.refine = 0;
-  compute::HitTable nominees(work.queries.rows, each);
-  Status status = set.search(rows_, work, nominees);
-  if (status.ok()) rescorer_->add(nominees);
-  return status;
-}
-
-Status ListSearch::count(const IvfSet& set, const compute::IvfWork& work) const {
-  Status status;
-  compute::Device& host = compute::Registry::instance().host();
-  const auto on_host = set.is_handed_over()
-                           ? IvfSet::create(host, load(wanted_), work.cancellation, status)
-                           : set.on(host, work.cancellation, status);
-  compute::HitTable none(work.queries.rows, 0);
-  return status.ok() ? on_host->search(rows_, work, none) : status;
-}
-
-Status ListSearch::search_groups(compute::Device& device, const compute::IvfWork& work,
-                                 compute::HitTable& best) {
-  std::vector<bool> group(wanted_.size());
-  for (const CodedParts::Run& run : coded_->runs) {
-    std::vector<bool> more = group;
-    for (std::size_t i = run.first; i < run.first + run.count; ++i) more[i] = wanted_[i];
-    if (more == group) continue;
-    if (bytes_of(more) > limit_ / 2) {
-      if (Status status = search_group(device, group, work, best); !status.ok()) return status;
-      for (std::size_t i = 0; i < run.first; ++i) more[i] = false;
-    }
-    group = std::move(more);
-  }
-  return search_group(device, group, work, best);
-}
-
-Status ListSearch::search_group(compute::Device& device, const std::vector<bool>& group,
-                                const compute::IvfWork& work, compute::HitTable& best) {
-  Status status;
-  const auto set = IvfSet::create(device, load(group), request_.cancellation, status);
-  return status.ok() ? search_set(*set, work, best) : status;
 }
 
 }  // namespace warplite::engine

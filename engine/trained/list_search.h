@@ -31,6 +31,9 @@ struct Sights {
   std::uint32_t searched = 0;  // of these, the lists of each that were not
   std::vector<compute::ProbedList> lists;
   std::vector<float> left;
+
+  // What the same queries have seen of the same lists among other rows.
+  void add(const Sights& others);
 };
 // One of them.
 struct Sight {
@@ -144,14 +147,19 @@ class ListSearch {
 
   // Says whether the device holds, or may soon hold, what is searched. If not, what it lacks is
   // copied in the background.
-  bool ready(compute::Device& device);
+  bool ready(Attempt::Devices devices);
+  bool ready(compute::Device& device, const std::vector<bool>& parts);
 
   HeldSets<IvfSet>& sets() const { return view_.derived_of_segments().of<HeldSets<IvfSet>>(); }
-  std::shared_ptr<IvfSet> known_set(const compute::Device& device) const {
-    return sets().find(request_.column, device,
-                       [this](const IvfSet& set) { return set.has_vectors() || !with_vectors_; });
+  std::shared_ptr<IvfSet> known_set(const compute::Device& device,
+                                    const std::vector<bool>& parts) const {
+    return sets().find(request_.column, device, [&](const IvfSet& set) {
+      return (set.has_vectors() || !with_vectors_) && set.holds(parts);
+    });
   }
 
+  // What is loaded for a device, or for all of them.
+  const std::vector<bool>& parts() const { return fits_ ? wanted_ : all_; }
   void load_all() {
     if (loaded_ == nullptr) loaded_ = load(wanted_);
   }
@@ -162,19 +170,29 @@ class ListSearch {
   // Says whether the device is to have all codes, one run after the other, since its memory has room for them and
   // the host's has not.
   bool takes_over(compute::Device& device) const;
-  Status hand_over(compute::Device& device);
+  bool can_be_handed(compute::Device& device) const;
+  // How devices share the rows where none has room for all of them; empty: they do not.
+  std::vector<RunShare> spread(Attempt::Devices devices, const Reach& reach) const;
 
   // Those of the devices that answer: the first, and others that hold everything where there are queries for
   // them. What those lack that do not is copied in the background, unless they were `named`.
   std::vector<compute::Device*> answering(Attempt::Devices devices, std::size_t queries, bool named);
   Status search(Attempt::Devices devices, const Queries& queries, const Reach& reach,
                 Sights& sights, compute::HitTable& best, compute::Device*& failed);
+  // All queries on each device, which has some of the rows.
+  Status search_spread(std::span<const RunShare> shares, const Queries& queries,
+                       const Reach& reach, Sights& sights, compute::HitTable& best,
+                       compute::Device*& failed);
+  // Of some of the queries. `sights`: of all of them.
+  compute::IvfWork work_for(const Queries& queries, std::size_t first, std::size_t count,
+                            const Reach& reach, Sights& sights) const;
   // May be called on any thread, where no rows are read from the file.
   Status search_on(const IvfSet& set, const compute::IvfWork& work, compute::HitTable& best);
 
-  // The device's set, made where there is none. Null, and an error, where it cannot be. REQUIRES: fits_, or it
-  // takes_over().
-  std::shared_ptr<IvfSet> use_set(compute::Device& device, Status& status);
+  // The device's set of these parts, made where there is none. Null, and an error, where it cannot be. REQUIRES:
+  // fits_, or it takes_over() or is to have a share.
+  std::shared_ptr<IvfSet> use_set(compute::Device& device, const std::vector<bool>& parts,
+                                  Status& status);
 
   Status search_set(const IvfSet& set, const compute::IvfWork& work, compute::HitTable& best);
 
@@ -206,11 +224,13 @@ class ListSearch {
   Reach reach_;
   bool with_vectors_;
   std::vector<bool> wanted_;    // by coded part
+  std::vector<bool> all_;       // the same, of all that are live or not
   std::uint64_t selected_ = 0;  // rows of coded parts
   std::uint64_t searched_ = 0;  // rows of runs that have any of those
   bool everywhere_ = false;     // all coded parts are wanted
   std::size_t limit_;
   bool fits_;
+  std::size_t bytes_ = 0;  // of parts()
   std::optional<Rescorer> rescorer_;         // when vectors do not fit
   std::shared_ptr<const IvfBlocks> loaded_;  // when it fits, and was not found loaded
 };

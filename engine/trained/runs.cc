@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <numeric>
 #include <string>
 
 #include "compute/parallel.h"
@@ -20,14 +21,16 @@ std::int64_t least_run(std::size_t stride) {
       std::clamp<std::size_t>(std::bit_ceil(stride / kBytesOfRow), 32, 512));
 }
 
-// Returns where the run ends that begins with segment `id`, when `end` follows the last segment: runs are
-// complete ranges of segments, each as large as its beginning is a multiple of, and what is left makes
-// one. A list of few rows costs a search as much as one of many, and half of its last group of rows is of
-// other lists, so that runs are few: ten million rows make four. A new segment has those rows sorted again that
-// the last run holds, of which most searches sort few: two runs become one when the second is complete,
-// and none has more than some eight million rows. For the search after 8,192 new rows of a million x 128
-// (16,000 lists) that is 18 to 60 ms with RaBitQ codes, 1 to 10 ms with those of PQ, beside 250 and 75 ms that
-// it takes to insert and code the rows (one core of Sapphire Rapids).
+// Returns where the run ends that begins with segment `id`, when `end` follows the last segment:
+// runs are complete ranges of segments, each as large as its beginning is a multiple of, and what
+// is left makes one. A list of few rows costs a search as much as one of many, and half of its last
+// group of rows is of other lists, so that runs are few: ten million rows make four. A new segment
+// has those rows sorted again that the last run holds, of which most searches sort few: two runs
+// become one when the second is complete, and none has more than 1,024 segments of this size: some
+// eight million rows, or 67 million of codes alone, whose segments hold more. For the
+// search after 8,192 new rows of a million x 128 (16,000 lists) that is 18 to 60 ms with RaBitQ
+// codes, 1 to 10 ms with those of PQ, beside 250 and 75 ms that it takes to insert and code the
+// rows (one core of Sapphire Rapids).
 std::int64_t end_of_run(std::int64_t id, std::int64_t end, std::size_t stride) {
   constexpr std::int64_t kMost = 32;  // least runs
   const std::int64_t least = least_run(stride);
@@ -49,8 +52,9 @@ CacheKey key_of_run(const CodedParts& coded, std::size_t first, std::size_t coun
   return derive(Derived::kRun, std::span(coded.keys).subspan(first, count)).key();
 }
 
-// Lets go of what was this run before segments were added, unless somebody searches it still: else each
-// segment would leave a run behind, and memory that was never used takes several times as long to fill.
+// Lets go of what was this run before segments were added, unless somebody searches it still: else
+// each segment would leave a run behind, and memory that was never used takes several times as long
+// to fill.
 void forget_former(const View& view, std::size_t column, const CodedParts& coded,
                    const CodedParts::Run& run) {
   std::vector<CacheKey> former;
@@ -60,7 +64,8 @@ void forget_former(const View& view, std::size_t column, const CodedParts& coded
   };
   const std::size_t end = run.first + run.count;
   // Complete runs, and beginnings of the least.
-  for (std::int64_t size = least; size <= segment(end - 1) - segment(run.first) + least; size *= 2) {
+  for (std::int64_t size = least; size <= segment(end - 1) - segment(run.first) + least;
+       size *= 2) {
     for (std::size_t first = run.first; first < end;) {
       std::size_t next = first;
       while (next < end && segment(next) / size == segment(first) / size) {
@@ -96,7 +101,8 @@ index::Run make_run(const View& view, std::size_t column, const CodedParts& code
   return model.make_run(blocks, [&](std::size_t i) { held[i].reset(); });
 }
 
-// Sets what a device is told of the lists. What somebody else has put into memory may be of another model.
+// Sets what a device is told of the lists. What somebody else has put into memory may be of another
+// model.
 void look_at_lists(const compute::IvfShape& shape, const std::string& name, LoadedRun& loaded) {
   const bool handed = loaded.buffer != nullptr;
   const std::size_t there = handed ? loaded.head->size() : loaded.bytes->block.vectors.rows;
@@ -186,8 +192,8 @@ LoadedRun load_run(const View& view, std::size_t column, const CodedParts& coded
                                        std::to_string(last.segment()));
   LoadedRun loaded;
   if (onto == nullptr || !take_from(*onto, run.key, loaded)) {
-    loaded.bytes = Residency::instance().bytes(
-        run.key, name, run_bytes(model.shape(), run.rows), [&] {
+    loaded.bytes =
+        Residency::instance().bytes(run.key, name, run_bytes(model.shape(), run.rows), [&] {
           forget_former(view, column, coded, run);
           index::Run made = make_run(view, column, coded, run, model, reader);
           ResidentVectors out{{std::move(made.bytes), {}, {}}, nullptr};
@@ -215,8 +221,9 @@ LoadedModel load_model_bytes(const View& view, std::size_t column, const index::
   if (const index::Run* lists = loaded.model->coarse(); lists != nullptr) {
     loaded.coarse_key = derived_key(Derived::kCoarse, model);
     const std::string name = name_of(view, column, "run of lists");
-    loaded.coarse = share_of_model(loaded.model, loaded.coarse_key, name,
-                          {lists->bytes.data(), lists->bytes.size(), 1, ElementType::kInt8});
+    loaded.coarse =
+        share_of_model(loaded.model, loaded.coarse_key, name,
+                       {lists->bytes.data(), lists->bytes.size(), 1, ElementType::kInt8});
     // What it says indexes the lists.
     const std::byte* const found = loaded.coarse->block.vectors.data;
     const std::byte* const own = lists->bytes.data();
@@ -224,10 +231,9 @@ LoadedModel load_model_bytes(const View& view, std::size_t column, const index::
   }
   if (!shape.has_codebooks()) return loaded;
   loaded.codebooks_key = derived_key(Derived::kCodebooks, model);
-  loaded.codebooks = share_of_model(loaded.model, loaded.codebooks_key,
-                           name_of(view, column, "codebooks"),
-                           floats(loaded.model->codebooks(),
-                                  std::size_t{shape.codewords()} * shape.dim));
+  loaded.codebooks =
+      share_of_model(loaded.model, loaded.codebooks_key, name_of(view, column, "codebooks"),
+                     floats(loaded.model->codebooks(), std::size_t{shape.codewords()} * shape.dim));
   return loaded;
 }
 
@@ -243,6 +249,31 @@ std::size_t run_bytes(const compute::IvfShape& shape, std::uint64_t rows) {
   const std::uint64_t each = rest + (shape.m == 0 ? 0 : shape.code_stride());
   const std::uint64_t places = std::uint64_t{shape.lists} * 2 * sizeof(std::uint32_t);
   return static_cast<std::size_t>((rows + between) * each + places);
+}
+
+std::vector<RunShare> spread_runs(const CodedParts& coded, std::span<const std::size_t> bytes,
+                                  std::span<compute::Device* const> devices) {
+  std::vector<RunShare> shares;
+  std::vector<std::size_t> room;
+  for (compute::Device* device : devices) {
+    if (!device->own_memory()) return {};
+    room.push_back(Residency::instance().holding(*device, {}).budget);
+    shares.push_back({device, std::vector<bool>(coded.parts.size())});
+  }
+  const std::size_t all = std::accumulate(bytes.begin(), bytes.end(), std::size_t{0});
+  if (room.size() < 2 || room.front() >= all) return {};
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    const auto most = std::max_element(room.begin(), room.end());
+    if (*most < bytes[i]) return {};
+    *most -= bytes[i];
+    std::vector<bool>& parts = shares[static_cast<std::size_t>(most - room.begin())].parts;
+    const auto first = parts.begin() + static_cast<std::ptrdiff_t>(coded.runs[i].first);
+    std::fill_n(first, coded.runs[i].count, bytes[i] != 0);
+  }
+  std::erase_if(shares, [](const RunShare& share) {
+    return std::find(share.parts.begin(), share.parts.end(), true) == share.parts.end();
+  });
+  return shares;
 }
 
 }  // namespace warplite::engine

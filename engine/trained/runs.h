@@ -75,4 +75,15 @@ LoadedModel load_model_bytes(const View& view, std::size_t column, const index::
 // Bytes of a run, roughly, before it was made.
 std::size_t run_bytes(const compute::IvfShape& shape, std::uint64_t rows);
 
+// The parts of a search that a device has, by coded part.
+struct RunShare {
+  compute::Device* device;
+  std::vector<bool> parts;
+};
+// Spreads runs over devices of which the first has no room for all: each to the one with the most room. `bytes`: what
+// each run takes there; 0: it is left out. Always the same for the same devices. Empty: the first has room, or
+// all of them have not.
+std::vector<RunShare> spread_runs(const CodedParts& coded, std::span<const std::size_t> bytes,
+                                  std::span<compute::Device* const> devices);
+
 }  // namespace warplite::engine

@@ -276,6 +276,87 @@ TEST_CASE("codes for which host memory has no room stay on a GPU that has it") {
   residency.set_limit(0);
 }
 
+// A trained table of 8,000 rows with codes of both kinds.
+struct LargeTable {
+  explicit LargeTable(bool codes_only) : session(file.path(), options_of(codes_only), true) {
+    std::mt19937 random(31);
+    session.begin();
+    session.insert_many(random, 8000);
+    session.train();
+    session.commit();
+  }
+  static TableOptions options_of(bool codes_only) {
+    TableOptions options = ivf_options(16);
+    options.layout.codes_only = codes_only;
+    options.vectors[0].index = {"ivfrabitq", {{"lists", "16"}, {"bits", "4"}}};
+    if (codes_only) options.vectors[2].index = options.vectors[0].index;
+    return options;
+  }
+  Hits found(const Question& question) {
+    return ask(*session.table().view(), session.table(), question);
+  }
+
+  TemporaryFile file;
+  IvfSession session;
+};
+
+TEST_CASE("rows are spread over GPUs none of which has room for all of them") {
+  constexpr std::size_t kGpus = 4;
+  FakeGpus gpus(kGpus);
+  gpus.start();
+  for (std::size_t i = 0; i < kGpus; ++i) gpus[i].counts = true;
+  for (const bool codes_only : {false, true}) {
+    for (const std::size_t column : {0u, 1u}) {
+      CAPTURE(codes_only);
+      CAPTURE(column);
+      LargeTable table(codes_only);
+      std::vector<Question> questions;
+      for (const std::size_t queries : {1u, 7u, 3000u}) {
+        Question question{.column = column, .k = 20, .queries = queries, .nprobe = 4};
+        if (!codes_only) question.refine = kAllOf;
+        questions.push_back(question);
+        question.below = 15;
+        questions.push_back(question);
+      }
+      std::vector<Hits> expected;
+      for (const Question& question : questions) expected.push_back(table.found(question));
+      Question watched{.column = column, .k = 20, .queries = 50, .below = 15, .recall = 0.9};
+      const Hits near = table.found(watched);
+      const std::size_t all = gpus[0].used;
+      Residency::instance().clear();
+      for (std::size_t i = 0; i < kGpus; ++i) gpus[i].mappings = 0;
+
+      // Of codes alone the host has no room for all, either.
+      Residency::instance().set_device_limit(all * 3 / 5);
+      if (codes_only) Residency::instance().set_limit(all * 4 / 5);
+      for (std::size_t i = 0; i < questions.size(); ++i) {
+        CAPTURE(i);
+        const auto shares =
+            gpus.shares([&] { CHECK(table.found(questions[i]) == expected[i]); });
+        CHECK(std::count(shares.begin(), shares.end(), questions[i].queries) >= 2);
+      }
+      // Each refines what it has, so that more rows may be found.
+      const Hits nearer = table.found(watched);
+      for (std::size_t q = 0; q < near.size(); ++q) {
+        REQUIRE(nearer[q].size() == near[q].size());
+        for (std::size_t i = 0; i < near[q].size(); ++i) CHECK(nearer[q][i] <= near[q][i]);
+      }
+      for (std::size_t i = 0; i < kGpus; ++i) {
+        CHECK(gpus[i].mappings == 0);
+        CHECK(gpus[i].used <= all * 3 / 5);
+      }
+      gpus[1].failure = ErrorKind::kDevice;
+      gpus[1].fail_searches = 1;
+      CHECK(table.found(questions[0]) == expected[0]);
+      Residency::instance().set_device_limit(all / 10);  // too little on all of them
+      CHECK(table.found(questions[3]) == expected[3]);
+      Residency::instance().set_limit(0);
+      Residency::instance().set_device_limit(0);
+      Residency::instance().clear();
+    }
+  }
+}
+
 TEST_CASE("training and coding go on without a device that fails") {
   FakeGpus gpus(1);
   gpus.start();

@@ -151,8 +151,10 @@ Status FakeGpu::ivf_nearest(const compute::IvfWork& work, compute::HitTable& bes
   if (Status status = refuse(); !status.ok()) return status;
   const auto translate = [this](const compute::Buffer*& buffer) { buffer = on_host(buffer); };
   compute::IvfWork translated = work;
-  translated.probed = nullptr;
-  translated.left = nullptr;
+  if (!counts) {
+    translated.probed = nullptr;
+    translated.left = nullptr;
+  }
   translate(translated.model.centroids);
   translate(translated.model.codebooks);
   translate(translated.model.coarse);

@@ -52,6 +52,7 @@ class FakeGpu : public compute::Device {
   Status nearest(const compute::Workload& work, compute::HitTable& best) override;
   Status within(const compute::Workload& work, compute::HitLists& out) override;
   bool supports_ivf(const compute::IvfShape& shape) const override;
+  bool counts_lists(const compute::IvfShape&) const override { return counts; }
   Status ivf_nearest(const compute::IvfWork& work, compute::HitTable& best) override;
   Status tally(const compute::TallyWork& work, compute::ListTallies& out) override;
   bool supports_match() const override { return !flat_only; }
@@ -70,6 +71,7 @@ class FakeGpu : public compute::Device {
   std::atomic<bool> makes_copies{false};  // half as large as its buffers, where it may
   std::atomic<bool> lost{false};
   std::atomic<bool> searches_ivf{true};
+  std::atomic<bool> counts{false};    // rows of lists
   std::atomic<bool> flat_only{false};  // nothing is offered but nearest() and within()
   std::atomic<int> fail_searches{0};  // the next so many, with `failure`
   std::atomic<int> fail_uploads{0};   // the next so many, for want of memory

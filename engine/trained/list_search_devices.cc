@@ -1,0 +1,265 @@
+// ListSearch, its devices: which of them hold what is searched, all of it or a share each, and what becomes of it
+// where none has room.
+#include <algorithm>
+#include <utility>
+
+#include "engine/residency/readiness.h"
+#include "engine/residency/together.h"
+#include "engine/trained/list_search.h"
+
+namespace warplite::engine {
+
+bool ListSearch::can_be_handed(compute::Device& device) const {
+  // The host counts for a device that does not, and finds rows of whole vectors.
+  return shape_.m != 0 && device.own_memory() &&
+         (!watches_filter() || device.counts_lists(shape_));
+}
+
+bool ListSearch::takes_over(compute::Device& device) const {
+  return !fits_ && can_be_handed(device) &&
+         bytes_ <= Residency::instance().holding(device, {}).budget;
+}
+
+std::vector<RunShare> ListSearch::spread(Attempt::Devices devices, const Reach& reach) const {
+  if (devices.size() < 2 || rescorer_) return {};
+  if (bytes_ <= Residency::instance().holding(*devices.front(), {}).budget) return {};
+  // Where these are counted, devices may have them in another order (compute/ivf.h).
+  constexpr std::uint32_t kInOrder = 8192;
+  if (watches_filter() && reach.nprobe == shape_.lists && shape_.lists > kInOrder) return {};
+  for (compute::Device* device : devices) {
+    if (watches_filter() && !device->counts_lists(shape_)) return {};
+    if (!fits_ && !can_be_handed(*device)) return {};
+  }
+  std::vector<std::size_t> bytes;
+  for (const CodedParts::Run& run : coded_->runs) {
+    const bool any = has_any(run, parts());
+    std::size_t& more = bytes.emplace_back(any ? run_bytes(shape_, run.rows) : 0);
+    for (std::size_t i = run.first; any && with_vectors_ && i < run.first + run.count; ++i) {
+      if (parts()[i]) more += coded_->bytes[i];
+    }
+  }
+  return spread_runs(*coded_, bytes, devices);
+}
+
+bool ListSearch::ready(Attempt::Devices devices) {
+  const std::vector<RunShare> shares = spread(devices, reach_);
+  if (shares.empty()) return fits_ ? ready(*devices.front(), wanted_) : takes_over(*devices.front());
+  return !fits_ || std::all_of(shares.begin(), shares.end(), [this](const RunShare& share) {
+    return ready(*share.device, share.parts);
+  });
+}
+
+bool ListSearch::ready(compute::Device& device, const std::vector<bool>& parts) {
+  if (!device.own_memory()) return true;
+  if (known_set(device, parts) != nullptr) return true;
+  if (parts != wanted_) return engine::ready(device, load(parts)->items());
+  load_all();
+  return engine::ready(device, loaded_->items());
+}
+
+std::vector<compute::Device*> ListSearch::answering(Attempt::Devices devices,
+                                                    std::size_t queries, bool named) {
+  std::vector<compute::Device*> answering = {devices.front()};
+  if (!fits_ || rescorer_) return answering;
+  const std::size_t most = devices_sharing(queries, devices.size(), kLeastOfLists);
+  for (compute::Device* device : devices.subspan(1)) {
+    if (answering.size() == most) break;
+    if (known_set(*device, wanted_) == nullptr) {
+      load_all();
+      if (!holds(*device, loaded_->items(), named)) continue;
+    }
+    answering.push_back(device);
+  }
+  return answering;
+}
+
+Status ListSearch::search(Attempt::Devices devices, const Queries& queries, const Reach& reach,
+                          Sights& sights, compute::HitTable& best, compute::Device*& failed) {
+  std::vector<std::shared_ptr<IvfSet>> sets;  // none: groups of runs, one after the other
+  const bool whole = fits_ || takes_over(*devices.front());
+  for (std::size_t i = 0; whole && i < devices.size(); ++i) {
+    failed = devices[i];
+    Status status;
+    sets.push_back(use_set(*devices[i], parts(), status));
+    if (sets.back() == nullptr) return status;
+  }
+  const auto first_of = [&](std::size_t part) {
+    return first_query(part, devices.size(), queries.given.rows);
+  };
+  const auto search_part = [&](std::size_t i, compute::Cancellation* cancellation) {
+    const std::size_t first = first_of(i);
+    compute::IvfWork work = work_for(queries, first, first_of(i + 1) - first, reach, sights);
+    work.cancellation = cancellation;
+    if (sets.empty()) return search_groups(*devices[i], work, best);
+    if (devices.size() == 1) return search_on(*sets[i], work, best);
+    compute::HitTable found = best.slice(first, work.queries.rows);
+    return search_on(*sets[i], work, found);
+  };
+  std::size_t number = 0;
+  const Status status =
+      run_together(devices.size(), request_.cancellation, search_part, number);
+  failed = devices[number];
+  for (compute::Device* device : devices) {
+    if (status.ok()) device->count_search();
+  }
+  return status;
+}
+
+compute::IvfWork ListSearch::work_for(const Queries& queries, std::size_t first, std::size_t count,
+                                      const Reach& reach, Sights& sights) const {
+  compute::IvfWork work;
+  work.distance = request_.distance;
+  work.queries = queries.given;
+  work.queries.data = queries.given.row(first);
+  work.queries.rows = count;
+  work.model_queries = queries.in_model_space + first * shape_.dim;
+  work.nprobe = reach.nprobe;
+  work.searched = sights.searched;
+  work.refine = reach.refine;
+  if (sights.left.empty()) return work;
+  work.may_compare_all = true;
+  work.probed = sights.lists.data() + first * reach.nprobe;
+  work.left = sights.left.data() + first;
+  return work;
+}
+
+Status ListSearch::search_spread(std::span<const RunShare> shares, const Queries& queries,
+                                 const Reach& reach, Sights& sights, compute::HitTable& best,
+                                 compute::Device*& failed) {
+  std::vector<std::shared_ptr<IvfSet>> sets;
+  std::vector<compute::HitTable> found;
+  std::vector<Sights> seen(shares.size(), sights);
+  for (const RunShare& share : shares) {
+    failed = share.device;
+    Status status;
+    sets.push_back(use_set(*share.device, share.parts, status));
+    if (sets.back() == nullptr) return status;
+    found.emplace_back(queries.given.rows, k_);
+  }
+  const auto search_part = [&](std::size_t i, compute::Cancellation* cancellation) {
+    compute::IvfWork work = work_for(queries, 0, queries.given.rows, reach, seen[i]);
+    work.cancellation = cancellation;
+    return search_on(*sets[i], work, found[i]);
+  };
+  std::size_t number = 0;
+  const Status status = run_together(shares.size(), request_.cancellation, search_part, number);
+  failed = shares[number].device;
+  for (std::size_t i = 0; status.ok() && i < shares.size(); ++i) {
+    best.merge(std::move(found[i]));
+    sights.add(seen[i]);
+    shares[i].device->count_search();
+  }
+  return status;
+}
+
+Status ListSearch::search_on(const IvfSet& set, const compute::IvfWork& work,
+                             compute::HitTable& best) {
+  compute::IvfWork own = work;
+  own.filter = rows_.number();
+  const Status status = search_set(set, own, best);
+  const bool counted = set.device().counts_lists(shape_) || (rescorer_ && shape_.m == 0);
+  return status.ok() && work.probed != nullptr && !counted ? count(set, own) : status;
+}
+
+std::shared_ptr<IvfSet> ListSearch::use_set(compute::Device& device,
+                                            const std::vector<bool>& parts, Status& status) {
+  std::shared_ptr<IvfSet> set = known_set(device, parts);
+  if (set == nullptr) {
+    std::shared_ptr<const IvfBlocks> blocks;
+    try {
+      if (fits_ && parts == wanted_) {
+        load_all();
+        blocks = loaded_;
+      } else {
+        blocks = load(parts, fits_ ? nullptr : &device);
+      }
+    } catch (const Error& error) {
+      if (fits_ || !is_devices_fault(error.kind())) throw;
+      status = {error.kind(), error.what()};
+      return nullptr;
+    }
+    set = IvfSet::create(device, blocks, request_.cancellation, status);
+    if (set == nullptr) return set;
+    const bool lasts = everywhere_ || !fits_;
+    if (lasts && set->holds(all_)) memo_of_lists().crowding(request_.column) = set->crowding();
+    if (lasts && set->lasting()) sets().add(request_.column, set);
+  }
+  Residency::instance().use(*set);
+  return set;
+}
+
+Status ListSearch::search_set(const IvfSet& set, const compute::IvfWork& work,
+                              compute::HitTable& best) {
+  if (!rescorer_) return set.search(rows_, work, best);
+  // For some queries at a time, so that their nominees do not strain memory.
+  constexpr std::size_t kMostNominees = std::size_t{1} << 20;
+  const std::size_t each = nominees(work, best.k());
+  const std::size_t most = std::max<std::size_t>(1, kMostNominees / each);
+  for (std::size_t first = 0; first < work.queries.rows; first += most) {
+    compute::IvfWork some = work;
+    some.queries.data = work.queries.row(first);
+    some.queries.rows = std::min(most, work.queries.rows - first);
+    some.model_queries = work.model_queries + first * shape_.dim;
+    if (work.probed != nullptr) some.probed = work.probed + first * work.nprobe;
+    if (work.left != nullptr) some.left = work.left + first;
+    if (Status status = nominate(set, some, each); !status.ok()) return status;
+    compute::HitTable nearest(some.queries.rows, best.k());
+    rescorer_->run(some.queries, nearest);
+    best.merge(std::move(nearest), first);
+  }
+  return {};
+}
+
+std::size_t ListSearch::nominees(const compute::IvfWork& work, std::size_t k) const {
+  const double share = static_cast<double>(work.nprobe) / shape_.lists;
+  const double wanted = shape_.m == 0 ? share * static_cast<double>(coded_->rows)
+                                      : static_cast<double>(work.refine) * static_cast<double>(k);
+  return static_cast<std::size_t>(std::clamp(wanted, 1.0, static_cast<double>(coded_->rows)));
+}
+
+Status ListSearch::nominate(const IvfSet& set, compute::IvfWork work, std::size_t each) {
+  if (shape_.m == 0) {
+    return set.rows_of_lists(
+        rows_, work, [this](std::size_t query, const Hit& hit) { rescorer_->add(query, hit); });
+  }
+  work.refine = 0;
+  compute::HitTable nominees(work.queries.rows, each);
+  Status status = set.search(rows_, work, nominees);
+  if (status.ok()) rescorer_->add(nominees);
+  return status;
+}
+
+Status ListSearch::count(const IvfSet& set, const compute::IvfWork& work) const {
+  Status status;
+  compute::Device& host = compute::Registry::instance().host();
+  const auto on_host = set.is_handed_over()
+                           ? IvfSet::create(host, load(wanted_), work.cancellation, status)
+                           : set.on(host, work.cancellation, status);
+  compute::HitTable none(work.queries.rows, 0);
+  return status.ok() ? on_host->search(rows_, work, none) : status;
+}
+
+Status ListSearch::search_groups(compute::Device& device, const compute::IvfWork& work,
+                                 compute::HitTable& best) {
+  std::vector<bool> group(wanted_.size());
+  for (const CodedParts::Run& run : coded_->runs) {
+    std::vector<bool> more = group;
+    for (std::size_t i = run.first; i < run.first + run.count; ++i) more[i] = wanted_[i];
+    if (more == group) continue;
+    if (bytes_of(more) > limit_ / 2) {
+      if (Status status = search_group(device, group, work, best); !status.ok()) return status;
+      for (std::size_t i = 0; i < run.first; ++i) more[i] = false;
+    }
+    group = std::move(more);
+  }
+  return search_group(device, group, work, best);
+}
+
+Status ListSearch::search_group(compute::Device& device, const std::vector<bool>& group,
+                                const compute::IvfWork& work, compute::HitTable& best) {
+  Status status;
+  const auto set = IvfSet::create(device, load(group), request_.cancellation, status);
+  return status.ok() ? search_set(*set, work, best) : status;
+}
+
+}  // namespace warplite::engine
