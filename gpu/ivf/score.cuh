@@ -44,20 +44,6 @@ __device__ inline std::uint32_t score_key(float step, std::uint32_t sum, float b
   return ordered_key(score != score ? __int_as_float(0x7f800000) : score + 0.0f);
 }
 
-__device__ inline std::uint32_t live_bit(const RowBlock& block, std::uint32_t row) {
-  return block.live == nullptr ? 1u : static_cast<std::uint32_t>(block.live[row / 64] >> (row % 64)) & 1u;
-}
-
-__device__ inline bool lives(const RowTable& table, std::uint32_t ordinal) {
-  const RowBlock& block = table.blocks[block_of_row(table, ordinal)];
-  return live_bit(block, ordinal - block.first_ordinal) != 0;
-}
-
-__device__ inline const std::byte* row_address(const RowTable& table, std::uint32_t ordinal) {
-  const RowBlock& block = table.blocks[block_of_row(table, ordinal)];
-  return block.vectors + std::size_t{ordinal - block.first_ordinal} * table.stride;
-}
-
 // A group of kGroupRows rows of one list of one run, a lane each.
 struct Group {
   const IvfRunView* run;

@@ -19,18 +19,6 @@ __host__ __device__ constexpr std::uint32_t blocks_for(std::uint64_t count, unsi
   return static_cast<std::uint32_t>((count + threads - 1) / threads);
 }
 
-__device__ const std::byte* row_at(const RowTable& table, std::uint32_t ordinal) {
-  const RowBlock& block = table.blocks[block_of_row(table, ordinal)];
-  return block.vectors + std::size_t{ordinal - block.first_ordinal} * table.stride;
-}
-
-__device__ bool lives(const RowTable& table, std::uint32_t ordinal) {
-  const RowBlock& block = table.blocks[block_of_row(table, ordinal)];
-  if (block.live == nullptr) return true;
-  const std::uint32_t row = ordinal - block.first_ordinal;
-  return (block.live[row / 64] >> (row % 64) & 1) != 0;
-}
-
 // Element d of a row in model space.
 __device__ float model_element(const ListedRows& rows, const std::byte* row, double norm,
                                std::uint32_t d) {
@@ -47,7 +35,7 @@ __global__ void __launch_bounds__(kThreads) norms_kernel(ListedRows rows, LoadRo
   const std::uint32_t i = blockIdx.x * kThreads + threadIdx.x;
   if (i >= work.count) return;
   const std::uint32_t ordinal = loaded_row(work, i);
-  const std::byte* const row = row_at(rows.table, ordinal);
+  const std::byte* const row = row_address(rows.table, ordinal);
   double square = 0;
   for (std::uint32_t d = 0; d < rows.table.dim; ++d) {
     const double element = element_at(row, rows.type, d);
@@ -61,7 +49,7 @@ __global__ void __launch_bounds__(kThreads) load_kernel(ListedRows rows, LoadRow
   const std::uint32_t i = blockIdx.x * (kThreads / kWarp) + threadIdx.x / kWarp;
   if (i >= work.count) return;
   const std::uint32_t ordinal = loaded_row(work, i), dim = rows.table.dim;
-  const std::byte* const row = row_at(rows.table, ordinal);
+  const std::byte* const row = row_address(rows.table, ordinal);
   const double norm = rows.norms == nullptr ? 0 : rows.norms[ordinal];
   for (std::uint32_t d = threadIdx.x % kWarp; d < dim; d += kWarp) {
     work.out[std::size_t{i} * dim + d] = model_element(rows, row, norm, d);
@@ -161,7 +149,7 @@ __global__ void __launch_bounds__(kSumThreads)
     __syncthreads();
     if (at + threadIdx.x < end) {
       const std::uint32_t ordinal = members[at + threadIdx.x];
-      some.row[threadIdx.x] = row_at(rows.table, ordinal);
+      some.row[threadIdx.x] = row_address(rows.table, ordinal);
       some.norm[threadIdx.x] = rows.norms == nullptr ? 0 : rows.norms[ordinal];
       some.distance[threadIdx.x] = rows.distances[ordinal];
     }

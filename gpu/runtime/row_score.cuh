@@ -24,6 +24,18 @@ __device__ inline std::uint32_t block_of_row(const RowTable& table, std::uint32_
   return low;
 }
 
+// Says whether the row takes part.
+__device__ inline bool lives(const RowTable& table, std::uint32_t ordinal) {
+  const RowBlock& block = table.blocks[block_of_row(table, ordinal)];
+  const std::uint32_t row = ordinal - block.first_ordinal;
+  return block.live == nullptr || (block.live[row / 64] >> (row % 64) & 1) != 0;
+}
+
+__device__ inline const std::byte* row_address(const RowTable& table, std::uint32_t ordinal) {
+  const RowBlock& block = table.blocks[block_of_row(table, ordinal)];
+  return block.vectors + std::size_t{ordinal - block.first_ordinal} * table.stride;
+}
+
 __device__ inline double shuffle_down(double value, int lanes) {
   return __shfl_down_sync(kWholeWarp, value, lanes, kLanesPerRow);
 }

@@ -357,6 +357,35 @@ TEST_CASE("rows are spread over GPUs none of which has room for all of them") {
   }
 }
 
+TEST_CASE("a GPU that has the codes names the rows whose vectors are read from the file") {
+  FakeGpus gpus(1);
+  gpus.start();
+  gpus[0].counts = true;
+  LargeTable table(false);
+  Residency& residency = Residency::instance();
+  const auto answers = [&](const std::string& device) {
+    std::vector<Hits> found;
+    for (const std::size_t queries : {1u, 7u, 300u}) {
+      Question question{.k = 20, .queries = queries, .nprobe = 4, .refine = 4, .device = device};
+      found.push_back(table.found(question));
+      question.below = 25;
+      found.push_back(table.found(question));
+    }
+    return found;
+  };
+  const std::vector<Hits> expected = answers("cpu");
+  residency.clear();
+  residency.set_limit(100000);  // of codes some 200,000 bytes, of vectors 256,000
+  for (int again = 0; again < 2; ++again) {
+    CAPTURE(again);
+    const std::size_t operations = gpus[0].ivf_operations, uploaded = gpus[0].uploaded_bytes;
+    CHECK(answers("gpu:0") == expected);
+    CHECK(gpus[0].ivf_operations == operations + expected.size());
+    if (again == 1) CHECK(gpus[0].uploaded_bytes < uploaded + 5000);
+  }
+  residency.set_limit(0);
+}
+
 TEST_CASE("training and coding go on without a device that fails") {
   FakeGpus gpus(1);
   gpus.start();
