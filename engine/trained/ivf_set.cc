@@ -308,4 +308,16 @@ std::shared_ptr<const index::InvertedModel> IvfMemo::model(const View& view, std
   return model;
 }
 
+void IvfMemo::note_refusal(const compute::Device& device) {
+  constexpr std::chrono::minutes kLasts{1};
+  std::erase_if(refusals_, [&](const Refusal& refusal) { return refusal.device == &device; });
+  refusals_.push_back({&device, std::chrono::steady_clock::now() + kLasts});
+}
+
+bool IvfMemo::is_refused(const compute::Device& device) const {
+  return std::any_of(refusals_.begin(), refusals_.end(), [&](const Refusal& refusal) {
+    return refusal.device == &device && std::chrono::steady_clock::now() < refusal.ends;
+  });
+}
+
 }  // namespace warplite::engine

@@ -3,6 +3,7 @@
 // Threads, ownership: as held_sets.h has it; a set is used while its view lives.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -112,8 +113,16 @@ class IvfMemo {
                                                     const index::Trained& index);
   // IvfBlocks::crowding(), once the lists were loaded; until then 0.
   double& crowding(std::size_t number) { return column(number).crowding; }
+  // A device that had less room for codes than it said is not handed any for a while: to find that
+  // out costs as much as to read them.
+  void note_refusal(const compute::Device& device);
+  bool is_refused(const compute::Device& device) const;
 
  private:
+  struct Refusal {
+    const compute::Device* device;
+    std::chrono::steady_clock::time_point ends;
+  };
   struct Column {
     std::shared_ptr<const CodedParts> coded;
     std::weak_ptr<const index::InvertedModel> model;
@@ -122,6 +131,7 @@ class IvfMemo {
   Column& column(std::size_t number);
 
   std::vector<Column> columns_;
+  std::vector<Refusal> refusals_;
 };
 
 }  // namespace warplite::engine

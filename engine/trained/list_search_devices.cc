@@ -11,7 +11,7 @@ namespace warplite::engine {
 
 bool ListSearch::can_be_handed(compute::Device& device) const {
   // The host counts for a device that does not, and finds rows of whole vectors.
-  return shape_.m != 0 && device.own_memory() &&
+  return shape_.m != 0 && device.own_memory() && !memo_of_lists().is_refused(device) &&
          (!watches_filter() || device.counts_lists(shape_));
 }
 
@@ -175,6 +175,7 @@ std::shared_ptr<IvfSet> ListSearch::use_set(compute::Device& device,
       }
     } catch (const Error& error) {
       if (fits_ || !is_devices_fault(error.kind())) throw;
+      memo_of_lists().note_refusal(device);
       status = {error.kind(), error.what()};
       return nullptr;
     }

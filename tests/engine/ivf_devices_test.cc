@@ -268,11 +268,16 @@ TEST_CASE("codes for which host memory has no room stay on a GPU that has it") {
   CHECK(gpus[0].lost);
   residency.set_limit(0);
   CHECK(found("") == more);
-  gpus[1].memory = 1000;  // then the CPU does it
+  gpus[1].memory = limit * 9 / 10;  // less than it says; then the CPU does it
   gpus[1].maps = false;
   residency.clear();
+  residency.set_device_limit(std::size_t{1} << 30);
   residency.set_limit(limit);
   CHECK(found("") == more);
+  const std::size_t tried = gpus[1].uploaded_bytes;
+  CHECK(found("") == more);
+  CHECK(gpus[1].uploaded_bytes == tried);
+  residency.set_device_limit(0);
   residency.set_limit(0);
 }
 
