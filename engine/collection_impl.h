@@ -56,6 +56,7 @@ struct Collection::Impl {
   WriteContext write_context() {
     return {store, options, transaction.base(), readers(), cancellation};
   }
+  void code_ahead();
   void flush_when_large();
   template <typename Write>
   void write_tables(const Write& write);

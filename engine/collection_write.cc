@@ -91,6 +91,7 @@ bool Collection::Impl::clear_conflicts(const NewRow& row, std::optional<RowId> s
 
 void Collection::Impl::append(RowId rowid, const NewRow& row) {
   pending().append({rowid, row.vectors, row.plains, row.aux});
+  code_ahead();
   drop_view();
   if (largest && rowid > *largest) largest = rowid;
 }
@@ -101,12 +102,16 @@ void Collection::Impl::write_or_undo(const Body& body) {
   flush_when_large();
 }
 
-void Collection::Impl::flush_when_large() {
-  const std::vector<Pending::Slot>& slots = pending().slots();
-  if (options.layout.partitions.empty() && !slots.empty() && slots.back().is_whole() &&
-      !ahead.has(*slots.back().chunk)) {
-    ahead.begin(write_context(), slots.back());
+// Fails as a write does: where the model cannot be read for want of memory, SQLite may have taken the
+// transaction back, and no row may follow.
+void Collection::Impl::code_ahead() {
+  const Pending::Slot& last = pending().slots().back();
+  if (options.layout.partitions.empty() && last.is_whole() && !ahead.has(*last.chunk)) {
+    ahead.begin(write_context(), last);
   }
+}
+
+void Collection::Impl::flush_when_large() {
   const std::size_t left = std::min(ahead.size(), CodingAhead::kMostLeft) * pending().slot_bytes();
   if (pending().bytes() >= options.flush_bytes + left) flush_pending(FlushScope::kFullChunks);
 }

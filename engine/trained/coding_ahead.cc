@@ -24,17 +24,13 @@ CodingAhead::Begun::Begun(const WriteContext& context, std::shared_ptr<const Chu
         return encode_rows(layout, models, rows_of(*chunk), turn, cancellation);
       }) {}
 
-void CodingAhead::begin(const WriteContext& context, const Pending::Slot& slot) noexcept {
+void CodingAhead::begin(const WriteContext& context, const Pending::Slot& slot) {
   if (!encodes_meanwhile()) return;
-  try {
-    Coder coder(context, context.base->state);
-    const ColumnModels& models = coder.models();
-    const auto coded = [](const ColumnModel& column) { return column.model != nullptr; };
-    if (std::none_of(models.begin(), models.end(), coded)) return;
-    begun_.emplace_back(context, slot.chunk, models, turn_++);
-  } catch (const std::exception&) {
-    // The flush meets it again, and says so.
-  }
+  Coder coder(context, context.base->state);
+  const ColumnModels& models = coder.models();
+  const auto coded = [](const ColumnModel& column) { return column.model != nullptr; };
+  if (std::none_of(models.begin(), models.end(), coded)) return;
+  begun_.emplace_back(context, slot.chunk, models, turn_++);
 }
 
 std::list<CodingAhead::Begun>::iterator CodingAhead::find(const Chunk& chunk) {

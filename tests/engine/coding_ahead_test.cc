@@ -4,9 +4,11 @@
 #include <string>
 
 #include "engine/residency/residency.h"
+#include "tests/support/fakes/failing_allocator.h"
 #include "tests/support/fakes/fake_gpus.h"
 #include "tests/support/ivf_fixture.h"
 #include "tests/support/ivf_table.h"
+#include "tests/support/sql_session.h"
 
 namespace warplite::engine {
 namespace {
@@ -179,6 +181,38 @@ TEST_CASE("a load that is interrupted, or given up, ends what is coded ahead of 
     }
     Load given_up(codes_only);
     given_up.insert(2 * kSegmentRows);  // and closed
+  }
+}
+
+// SQLite takes a transaction back when it has no memory for a statement of ours in it.
+TEST_CASE("a load whose model cannot be read for want of memory keeps all rows of a statement or none") {
+  const RestoreThreads restore;
+  compute::set_thread_count(3);
+  const testing::SqlSession session(":memory:");
+  const auto rows = [](int first, int count) {
+    return "WITH RECURSIVE c(x) AS (SELECT " + std::to_string(first) +
+           " UNION ALL SELECT x + 1 FROM c LIMIT " + std::to_string(count) +
+           ") INSERT INTO v(rowid, e) SELECT x, zeroblob(4096) FROM c";
+  };
+  session.must_run("CREATE VIRTUAL TABLE v USING warp(e FLOAT[1024] index=ivfflat(lists=2))");
+  session.must_run(rows(1, 100));  // of 1,024 that make a chunk
+  session.must_run("INSERT INTO v(v) VALUES ('train')");
+  bool fired = true;
+  for (long nth = 0; fired; ++nth) {
+    CAPTURE(nth);
+    Residency::instance().clear();
+    session.must_run("BEGIN");
+    session.must_run(rows(1001, 1010));
+    {
+      const testing::AllocationFault fault(testing::Allocator::kSqlite, nth, false);
+      session.run(rows(3001, 40));
+      fired = fault.fired();
+    }
+    session.run("COMMIT");
+    const std::string count = session.must_run("SELECT count(*) FROM v").front();
+    CHECK((count == "100" || count == "1110" || count == "1150"));
+    session.must_run("INSERT INTO v(v) VALUES ('integrity-check')");
+    session.must_run("DELETE FROM v WHERE rowid > 1000");
   }
 }
 
