@@ -20,7 +20,7 @@ constexpr std::chrono::seconds kPatienceAtExit{5};
 // What all threads of this kind share. It lives as long as the process.
 struct Common {
   std::mutex mutex;  // of everything that is not atomic here and in states
-  std::condition_variable changed;
+  std::condition_variable all_ended;  // for the end of the process alone
   std::size_t under_way = 0;
   unsigned forked = forks();  // when those were begun
   std::atomic<bool> ending{false};
@@ -47,7 +47,7 @@ void end_all() {
   if (!threads_reach_exit()) return;
   std::unique_lock lock(common.mutex);
   common.leave_parent();
-  common.changed.wait_for(lock, kPatienceAtExit, [&] { return common.under_way == 0; });
+  common.all_ended.wait_for(lock, kPatienceAtExit, [&] { return common.under_way == 0; });
 }
 
 }  // namespace
@@ -69,13 +69,16 @@ struct Background::State {
     const std::lock_guard lock(common.mutex);
     ended = true;
     --common.under_way;
-    common.changed.notify_all();
+    done.notify_all();
+    if (common.ending) common.all_ended.notify_all();
   }
 
   std::function<void()> work;
   std::exception_ptr failure;
   std::atomic<bool> told{false};
   bool ended = false;
+  // Its own: a condition that a thread of the parent waits for when it forks is of no use to a child.
+  std::condition_variable done;
   const unsigned forked = forks();
 };
 
@@ -93,15 +96,17 @@ Background::Background(std::function<void()> work)
 
 Background::~Background() {
   state_->told = true;
-  while (state_->forked == forks() && !wait(std::chrono::hours(1))) {
+  while (is_here() && !wait(std::chrono::hours(1))) {
   }
 }
 
+bool Background::is_here() const { return state_->forked == forks(); }
+
 bool Background::wait(std::chrono::milliseconds patience) {
-  if (state_->forked != forks()) return false;
+  if (!is_here()) return false;
   Common& common = Common::instance();
   std::unique_lock lock(common.mutex);
-  return common.changed.wait_for(lock, patience, [&] { return state_->ended; });
+  return state_->done.wait_for(lock, patience, [&] { return state_->ended; });
 }
 
 void Background::rethrow() const {

@@ -320,7 +320,7 @@ Residency::CopyOnDevice Residency::copy_on(compute::Device& device, const CacheK
   const auto copy = entry->copy_on(device);
   if (copy == entry->copies.end() || copy->place != Place::kResident) return {};
   copy->used_at = ++impl_->clock;
-  if (entry->head != nullptr || entry->value == nullptr) return {copy->buffer, entry->head};
+  if (entry->value == nullptr) return {copy->buffer, entry->head};
   return {copy->buffer, static_cast<const ResidentVectors*>(entry->value.get())->head};
 }
 

@@ -1,6 +1,7 @@
 #include "engine/residency/residency.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "core/system.h"
 #include "engine/residency/residency_impl.h"
@@ -30,6 +31,15 @@ std::size_t bytes_of(const std::vector<RowId>& rowids) {
 }
 std::size_t bytes_of(const Bitmap& bits) {
   return bits.word_count() * 8;
+}
+
+bool is_head_of(const Bytes& head, const ResidentVectors& vectors) {
+  return vectors.head != nullptr && vectors.head->size() == head.size() &&
+         std::memcmp(vectors.head->data(), head.data(), head.size()) == 0;
+}
+template <typename T>
+bool is_head_of(const Bytes&, const T&) {
+  return false;
 }
 
 }  // namespace
@@ -94,16 +104,14 @@ void Residency::Impl::evict(List::iterator entry, Evicted& out) {
   out.entries.splice(out.entries.end(), entries, entry);
 }
 
-// What shares the host's memory goes with it.
+// Copies that a device has in memory of its own stay; names for the host's bytes go with them.
+// REQUIRES: devices have the entry, so that it is of vectors.
 void Residency::Impl::leave_host(Cached& entry, Evicted& out) {
   for (auto at = entry.copies.begin(); at != entry.copies.end();) {
     const auto copy = at++;
     if (!copy->host.expired()) drop(entry, copy, out);
   }
-  // Of an earlier load, it is that of the copies.
-  if (entry.head == nullptr) {
-    entry.head = static_cast<const ResidentVectors*>(entry.value.get())->head;
-  }
+  entry.head = static_cast<const ResidentVectors*>(entry.value.get())->head;
   used -= entry.bytes;
   entry.bytes = entry.head != nullptr ? entry.head->size() : 0;
   used += entry.bytes;
@@ -148,9 +156,12 @@ std::shared_ptr<const T> Residency::Impl::get(const Key& key, const std::string&
   evict_to(limit_now > bytes ? limit_now - bytes : 0, evicted);
   at = touch(key);
   if (at != entries.end()) {
-    // Copies without a head are of the bytes that the entry has, whatever somebody may have done to the file since
-    // they were made. (None is being made: that would need the value.)
-    while (at->head == nullptr && !at->copies.empty()) drop(*at, at->copies.begin(), evicted);
+    // Copies stay where they are of these bytes, as far as heads tell, whatever somebody may have done
+    // to the file since they were made. (None is being made: that would need the value.) A search that
+    // uses one that goes frees it.
+    const bool same = at->head != nullptr && is_head_of(*at->head, *loaded);
+    while (!same && !at->copies.empty()) drop(*at, at->copies.begin(), evicted);
+    at->head = nullptr;
     used += bytes - at->bytes;
     at->value = loaded;
     at->bytes = bytes;

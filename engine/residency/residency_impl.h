@@ -60,11 +60,12 @@ struct Residency::Impl {
     std::shared_ptr<const void> value;  // null: only devices have it
     std::size_t bytes;                  // of the value, or of the head
     Copies copies;
-    std::shared_ptr<const Bytes> head = nullptr;  // of what copies were made of, once that had to go
+    std::shared_ptr<const Bytes> head = nullptr;  // of the value, while only devices have it
 
     // True when somebody besides the cache holds the value or a copy.
     bool in_use() const;
-    // True when the host's memory for the value could be freed: nobody needs it, or devices have copies of their own.
+    // True when the host's memory for the value could be freed: nobody needs it, or devices have
+    // copies of their own.
     bool can_leave_host() const;
     bool is_on_device() const;  // in memory of its own
     Copies::iterator copy_on(const compute::Device& device);

@@ -70,7 +70,7 @@ Encoding::Encoding(Make make) : make_(std::move(make)) {
 }
 
 SegmentCodes Encoding::take(compute::Cancellation* cancellation) {
-  if (!work_) return make_(cancellation);
+  if (!work_ || !work_->is_here()) return make_(cancellation);
   while (!work_->wait(kBetweenQuestions)) {
     if (cancellation != nullptr && cancellation->requested()) {
       throw Error(ErrorKind::kInterrupted, "interrupted");

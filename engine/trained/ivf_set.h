@@ -58,10 +58,10 @@ class IvfSet : public HeldSet {
   }
 
   bool has_vectors() const { return !blocks_->vectors.empty(); }
-  // Says whether it holds these parts and no others, or all there are.
-  bool holds(const std::vector<bool>& parts) const {
-    return holds_all_ || blocks_->wanted == parts;
-  }
+  // Says whether it holds these parts and no others, so that nothing is found twice where devices
+  // share them.
+  bool holds(const std::vector<bool>& parts) const { return blocks_->wanted == parts; }
+  bool holds_all() const { return holds_all_; }
   bool is_handed_over() const { return blocks_->handed_to != nullptr; }
   double crowding() const { return blocks_->crowding(); }
   const index::InvertedModel& model() const { return *blocks_->model.model; }
@@ -113,10 +113,11 @@ class IvfMemo {
                                                     const index::Trained& index);
   // IvfBlocks::crowding(), once the lists were loaded; until then 0.
   double& crowding(std::size_t number) { return column(number).crowding; }
-  // A device that had less room for codes than it said is not handed any for a while: to find that
-  // out costs as much as to read them.
-  void note_refusal(const compute::Device& device);
-  bool is_refused(const compute::Device& device) const;
+  // A device that had less room for a column's codes than it said is not handed them for a while, and
+  // much longer than it `took` to find that out.
+  void note_refusal(std::size_t number, const compute::Device& device,
+                    std::chrono::steady_clock::duration took);
+  bool is_refused(std::size_t number, const compute::Device& device);
 
  private:
   struct Refusal {
@@ -127,11 +128,11 @@ class IvfMemo {
     std::shared_ptr<const CodedParts> coded;
     std::weak_ptr<const index::InvertedModel> model;
     double crowding = 0;
+    std::vector<Refusal> refusals;
   };
   Column& column(std::size_t number);
 
   std::vector<Column> columns_;
-  std::vector<Refusal> refusals_;
 };
 
 }  // namespace warplite::engine

@@ -151,12 +151,9 @@ class ListSearch {
   bool ready(compute::Device& device, const std::vector<bool>& parts);
 
   HeldSets<IvfSet>& sets() const { return view_.derived_of_segments().of<HeldSets<IvfSet>>(); }
+  // Null: there is none that suits. A set of all rows will do where parts() are asked for.
   std::shared_ptr<IvfSet> known_set(const compute::Device& device,
-                                    const std::vector<bool>& parts) const {
-    return sets().find(request_.column, device, [&](const IvfSet& set) {
-      return (set.has_vectors() || !with_vectors_) && set.holds(parts);
-    });
-  }
+                                    const std::vector<bool>& parts) const;
 
   // What is loaded for a device, or for all of them.
   const std::vector<bool>& parts() const { return fits_ ? wanted_ : all_; }
@@ -167,15 +164,22 @@ class ListSearch {
                                         compute::Device* onto = nullptr) const {
     return load_ivf_blocks(view_, request_.column, index_, coded_, wanted, with_vectors_, onto);
   }
-  // Says whether the device is to have all codes, one run after the other, since its memory has room for them and
-  // the host's has not.
+  // False where the host has to count rows of lists for the device. It needs the codes for that.
+  bool is_counted_by(const compute::Device& device) const {
+    return !watches_filter() || device.counts_lists(shape_);
+  }
+  // Says whether parts() fit into what the device may hold.
+  bool has_room(compute::Device& device) const;
+  // Says whether the device is to have all codes, one run after the other, since its memory has room
+  // for them and the host's has not.
   bool takes_over(compute::Device& device) const;
   bool can_be_handed(compute::Device& device) const;
   // How devices share the rows where none has room for all of them; empty: they do not.
   std::vector<RunShare> spread(Attempt::Devices devices, const Reach& reach) const;
 
-  // Those of the devices that answer: the first, and others that hold everything where there are queries for
-  // them. What those lack that do not is copied in the background, unless they were `named`.
+  // Those of the devices that answer: the first, and others that hold everything where there are
+  // queries for them. What those lack that do not is copied in the background, unless they were
+  // `named`.
   std::vector<compute::Device*> answering(Attempt::Devices devices, std::size_t queries, bool named);
   Status search(Attempt::Devices devices, const Queries& queries, const Reach& reach,
                 Sights& sights, compute::HitTable& best, compute::Device*& failed);
@@ -189,10 +193,12 @@ class ListSearch {
   // May be called on any thread, where no rows are read from the file.
   Status search_on(const IvfSet& set, const compute::IvfWork& work, compute::HitTable& best);
 
-  // The device's set of these parts, made where there is none. Null, and an error, where it cannot be. REQUIRES:
-  // fits_, or it takes_over() or is to have a share.
+  // The device's set of these parts, made where there is none. Null, and an error, where it cannot be.
+  // REQUIRES: fits_, or it takes_over() or is to have a share.
   std::shared_ptr<IvfSet> use_set(compute::Device& device, const std::vector<bool>& parts,
                                   Status& status);
+  std::shared_ptr<IvfSet> make_set(compute::Device& device, const std::vector<bool>& parts,
+                                   Status& status);
 
   Status search_set(const IvfSet& set, const compute::IvfWork& work, compute::HitTable& best);
 

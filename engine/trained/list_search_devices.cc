@@ -1,6 +1,7 @@
-// ListSearch, its devices: which of them hold what is searched, all of it or a share each, and what becomes of it
-// where none has room.
+// ListSearch, its devices: which of them hold what is searched, all of it or a share each, and what
+// becomes of it where none has room.
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "engine/residency/readiness.h"
@@ -10,25 +11,26 @@
 namespace warplite::engine {
 
 bool ListSearch::can_be_handed(compute::Device& device) const {
-  // The host counts for a device that does not, and finds rows of whole vectors.
-  return shape_.m != 0 && device.own_memory() && !memo_of_lists().is_refused(device) &&
-         (!watches_filter() || device.counts_lists(shape_));
+  if (shape_.m == 0 || !device.own_memory() || !is_counted_by(device)) return false;
+  return sets().find(request_.column, device) != nullptr ||
+         !memo_of_lists().is_refused(request_.column, device);
+}
+
+bool ListSearch::has_room(compute::Device& device) const {
+  return bytes_ + model_bytes(model_) <= Residency::instance().holding(device, {}).budget;
 }
 
 bool ListSearch::takes_over(compute::Device& device) const {
-  return !fits_ && can_be_handed(device) &&
-         bytes_ <= Residency::instance().holding(device, {}).budget;
+  return !fits_ && can_be_handed(device) && has_room(device);
 }
 
 std::vector<RunShare> ListSearch::spread(Attempt::Devices devices, const Reach& reach) const {
-  if (devices.size() < 2 || rescorer_) return {};
-  if (bytes_ <= Residency::instance().holding(*devices.front(), {}).budget) return {};
+  if (devices.size() < 2 || rescorer_ || has_room(*devices.front())) return {};
   // Where these are counted, devices may have them in another order (compute/ivf.h).
   constexpr std::uint32_t kInOrder = 8192;
   if (watches_filter() && reach.nprobe == shape_.lists && shape_.lists > kInOrder) return {};
   for (compute::Device* device : devices) {
-    if (watches_filter() && !device->counts_lists(shape_)) return {};
-    if (!fits_ && !can_be_handed(*device)) return {};
+    if (!is_counted_by(*device) || (!fits_ && !can_be_handed(*device))) return {};
   }
   std::vector<std::size_t> bytes;
   for (const CodedParts::Run& run : coded_->runs) {
@@ -38,15 +40,16 @@ std::vector<RunShare> ListSearch::spread(Attempt::Devices devices, const Reach& 
       if (parts()[i]) more += coded_->bytes[i];
     }
   }
-  return spread_runs(*coded_, bytes, devices);
+  return spread_runs(*coded_, bytes, parts(), model_bytes(model_), devices);
 }
 
 bool ListSearch::ready(Attempt::Devices devices) {
   const std::vector<RunShare> shares = spread(devices, reach_);
   if (shares.empty()) return fits_ ? ready(*devices.front(), wanted_) : takes_over(*devices.front());
-  return !fits_ || std::all_of(shares.begin(), shares.end(), [this](const RunShare& share) {
-    return ready(*share.device, share.parts);
-  });
+  // What is lacking is asked for on all of them.
+  bool all = true;
+  for (const RunShare& share : shares) all &= !fits_ || ready(*share.device, share.parts);
+  return all;
 }
 
 bool ListSearch::ready(compute::Device& device, const std::vector<bool>& parts) {
@@ -157,35 +160,48 @@ Status ListSearch::search_on(const IvfSet& set, const compute::IvfWork& work,
   compute::IvfWork own = work;
   own.filter = rows_.number();
   const Status status = search_set(set, own, best);
-  const bool counted = set.device().counts_lists(shape_) || (rescorer_ && shape_.m == 0);
-  return status.ok() && work.probed != nullptr && !counted ? count(set, own) : status;
+  const bool counted = is_counted_by(set.device()) || (rescorer_ && shape_.m == 0);
+  return status.ok() && !counted ? count(set, own) : status;
+}
+
+std::shared_ptr<IvfSet> ListSearch::known_set(const compute::Device& device,
+                                              const std::vector<bool>& parts) const {
+  const bool whole = parts == this->parts();
+  return sets().find(request_.column, device, [&](const IvfSet& set) {
+    return (set.has_vectors() || !with_vectors_) &&
+           (set.holds(parts) || (whole && set.holds_all())) &&
+           (!set.is_handed_over() || is_counted_by(device));
+  });
 }
 
 std::shared_ptr<IvfSet> ListSearch::use_set(compute::Device& device,
                                             const std::vector<bool>& parts, Status& status) {
   std::shared_ptr<IvfSet> set = known_set(device, parts);
-  if (set == nullptr) {
-    std::shared_ptr<const IvfBlocks> blocks;
-    try {
-      if (fits_ && parts == wanted_) {
-        load_all();
-        blocks = loaded_;
-      } else {
-        blocks = load(parts, fits_ ? nullptr : &device);
-      }
-    } catch (const Error& error) {
-      if (fits_ || !is_devices_fault(error.kind())) throw;
-      memo_of_lists().note_refusal(device);
-      status = {error.kind(), error.what()};
-      return nullptr;
-    }
+  if (set == nullptr) set = make_set(device, parts, status);
+  if (set != nullptr) Residency::instance().use(*set);
+  return set;
+}
+
+std::shared_ptr<IvfSet> ListSearch::make_set(compute::Device& device,
+                                             const std::vector<bool>& parts, Status& status) {
+  const auto began = std::chrono::steady_clock::now();
+  std::shared_ptr<IvfSet> set;
+  try {
+    if (fits_ && parts == wanted_) load_all();
+    const auto blocks =
+        fits_ && parts == wanted_ ? loaded_ : load(parts, fits_ ? nullptr : &device);
     set = IvfSet::create(device, blocks, request_.cancellation, status);
-    if (set == nullptr) return set;
-    const bool lasts = everywhere_ || !fits_;
-    if (lasts && set->holds(all_)) memo_of_lists().crowding(request_.column) = set->crowding();
-    if (lasts && set->lasting()) sets().add(request_.column, set);
+  } catch (const NotTaken& error) {
+    status = {error.kind(), error.what()};
   }
-  Residency::instance().use(*set);
+  if (set == nullptr) {
+    const auto took = std::chrono::steady_clock::now() - began;
+    if (!fits_) memo_of_lists().note_refusal(request_.column, device, took);
+    return set;
+  }
+  const bool lasts = everywhere_ || !fits_;
+  if (lasts && set->holds_all()) memo_of_lists().crowding(request_.column) = set->crowding();
+  if (lasts && set->lasting()) sets().add(request_.column, set);
   return set;
 }
 
@@ -233,9 +249,7 @@ Status ListSearch::nominate(const IvfSet& set, compute::IvfWork work, std::size_
 Status ListSearch::count(const IvfSet& set, const compute::IvfWork& work) const {
   Status status;
   compute::Device& host = compute::Registry::instance().host();
-  const auto on_host = set.is_handed_over()
-                           ? IvfSet::create(host, load(wanted_), work.cancellation, status)
-                           : set.on(host, work.cancellation, status);
+  const auto on_host = set.on(host, work.cancellation, status);
   compute::HitTable none(work.queries.rows, 0);
   return status.ok() ? on_host->search(rows_, work, none) : status;
 }

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "compute/parallel.h"
+#include "engine/residency/attempt.h"
 #include "engine/residency/derived_key.h"
 
 namespace warplite::engine {
@@ -129,12 +130,14 @@ bool take_from(compute::Device& device, const CacheKey& key, LoadedRun& loaded) 
   return true;
 }
 
-// The device's copy alone is held from now on. Throws what the device says, or that it has no room.
+// The device's copy alone is held from now on.
 void hand_over(compute::Device& device, const CacheKey& key, LoadedRun& loaded) {
   std::shared_ptr<const compute::Buffer> buffer;  // so that it stays there
-  Residency::instance().buffer(device, key, loaded.bytes, &buffer).raise();
+  const Status status = Residency::instance().buffer(device, key, loaded.bytes, &buffer);
+  if (is_devices_fault(status.kind)) throw NotTaken(status.kind, status.message);
+  status.raise();
   if (take_from(device, key, loaded)) return;
-  throw Error(ErrorKind::kNoMemory, "no room for codes that are handed over");
+  throw NotTaken(ErrorKind::kNoMemory, "no room for codes that are handed over");
 }
 
 }  // namespace
@@ -242,22 +245,29 @@ std::size_t run_bytes(const compute::IvfShape& shape, std::uint64_t rows) {
   const std::uint64_t between = shape.fast_scan() && shape.planes == 0
                                     ? std::uint64_t{shape.lists} * compute::kFastScanRows / 2
                                     : 0;
-  const std::uint64_t rest = shape.planes == 0
-                                 ? (shape.m == 0 ? 1 : 2) * sizeof(std::uint32_t)
-                                 : sizeof(std::uint32_t) + 3 * sizeof(std::uint16_t) +
-                                       compute::RabitqRecord::size(shape.dim, shape.planes);
-  const std::uint64_t each = rest + (shape.m == 0 ? 0 : shape.code_stride());
-  const std::uint64_t places = std::uint64_t{shape.lists} * 2 * sizeof(std::uint32_t);
-  return static_cast<std::size_t>((rows + between) * each + places);
+  const std::uint64_t unit = shape.fast_scan() ? compute::kFastScanRows : 1;
+  const std::uint64_t positions = (rows + between + unit - 1) / unit * unit;
+  const std::uint64_t most = UINT32_MAX / unit * unit;
+  return compute::IvfLayout::of(shape, static_cast<std::uint32_t>(std::min(positions, most))).size;
+}
+
+std::size_t model_bytes(const index::InvertedModel& model) {
+  const compute::IvfShape& shape = model.shape();
+  const std::size_t rows = std::size_t{shape.lists} + shape.groups +
+                           (shape.has_codebooks() ? shape.codewords() : 0);
+  const index::Run* const lists = model.coarse();
+  return rows * shape.dim * sizeof(float) + (lists != nullptr ? lists->bytes.size() : 0);
 }
 
 std::vector<RunShare> spread_runs(const CodedParts& coded, std::span<const std::size_t> bytes,
+                                  const std::vector<bool>& parts, std::size_t each,
                                   std::span<compute::Device* const> devices) {
   std::vector<RunShare> shares;
   std::vector<std::size_t> room;
   for (compute::Device* device : devices) {
     if (!device->own_memory()) return {};
-    room.push_back(Residency::instance().holding(*device, {}).budget);
+    const std::size_t budget = Residency::instance().holding(*device, {}).budget;
+    room.push_back(budget - std::min(budget, each));
     shares.push_back({device, std::vector<bool>(coded.parts.size())});
   }
   const std::size_t all = std::accumulate(bytes.begin(), bytes.end(), std::size_t{0});
@@ -266,9 +276,9 @@ std::vector<RunShare> spread_runs(const CodedParts& coded, std::span<const std::
     const auto most = std::max_element(room.begin(), room.end());
     if (*most < bytes[i]) return {};
     *most -= bytes[i];
-    std::vector<bool>& parts = shares[static_cast<std::size_t>(most - room.begin())].parts;
-    const auto first = parts.begin() + static_cast<std::ptrdiff_t>(coded.runs[i].first);
-    std::fill_n(first, coded.runs[i].count, bytes[i] != 0);
+    std::vector<bool>& share = shares[static_cast<std::size_t>(most - room.begin())].parts;
+    const auto first = static_cast<std::ptrdiff_t>(coded.runs[i].first);
+    std::copy_n(parts.begin() + first, coded.runs[i].count, share.begin() + first);
   }
   std::erase_if(shares, [](const RunShare& share) {
     return std::find(share.parts.begin(), share.parts.end(), true) == share.parts.end();

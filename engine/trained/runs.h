@@ -58,8 +58,12 @@ struct LoadedRun {
     return head != nullptr ? head->data() : bytes != nullptr ? bytes->block.vectors.data : nullptr;
   }
 };
-// Reads a run through the cache. `onto`: the device that is to have it in its own memory, so that the host's can be
-// used for the next one; null: the host. Throws Error{kCorrupt}, and what the device says.
+// A device has no room for what was handed over to it, or failed to take it.
+struct NotTaken : Error {
+  using Error::Error;
+};
+// Reads a run through the cache. `onto`: the device that is to have it in its own memory, so that the
+// host's can be used for the next one; null: the host. Throws Error{kCorrupt}, and NotTaken.
 LoadedRun load_run(const View& view, std::size_t column, const CodedParts& coded,
                    const CodedParts::Run& run, const index::InvertedModel& model,
                    BlockReader& reader, compute::Device* onto);
@@ -72,18 +76,22 @@ struct LoadedModel {
 };
 LoadedModel load_model_bytes(const View& view, std::size_t column, const index::Trained& index);
 
-// Bytes of a run, roughly, before it was made.
+// Bytes of a run, before it was made: of PQ codes of 4 bits roughly.
 std::size_t run_bytes(const compute::IvfShape& shape, std::uint64_t rows);
+// Those that a device has of the model.
+std::size_t model_bytes(const index::InvertedModel& model);
 
 // The parts of a search that a device has, by coded part.
 struct RunShare {
   compute::Device* device;
   std::vector<bool> parts;
 };
-// Spreads runs over devices of which the first has no room for all: each to the one with the most room. `bytes`: what
-// each run takes there; 0: it is left out. Always the same for the same devices. Empty: the first has room, or
-// all of them have not.
+// Spreads runs over devices of which the first has no room for all: each to the one with the most
+// room. `bytes`: what each run takes there; 0: it is left out. `parts`: those of runs that are wanted.
+// `each`: what every device needs besides. Always the same for the same devices. Empty: the first has
+// room, or all of them have not.
 std::vector<RunShare> spread_runs(const CodedParts& coded, std::span<const std::size_t> bytes,
+                                  const std::vector<bool>& parts, std::size_t each,
                                   std::span<compute::Device* const> devices);
 
 }  // namespace warplite::engine

@@ -71,7 +71,7 @@ TEST_CASE("background: a forked child does not wait for its parent's work") {
   REQUIRE(child >= 0);
   if (child == 0) {
     alarm(20);
-    const bool waited = work->wait(milliseconds(1));
+    const bool waited = work->is_here() || work->wait(milliseconds(1));
     work->~Background();
     _exit(waited ? 1 : 0);
   }
@@ -81,6 +81,36 @@ TEST_CASE("background: a forked child does not wait for its parent's work") {
   CHECK(WEXITSTATUS(status) == 0);
   end = true;
   work->~Background();
+}
+
+TEST_CASE("background: a child that was forked while others waited has work of its own done") {
+  for (int round = 0; round < 6; ++round) {
+    std::atomic<bool> end{false};
+    std::thread waits([&] {
+      Background work([&] {
+        while (!end) std::this_thread::sleep_for(milliseconds(1));
+      });
+      while (!work.wait(milliseconds(5))) {
+      }
+    });
+    std::this_thread::sleep_for(milliseconds(10 + round));
+    const pid_t child = fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+      alarm(20);
+      for (int i = 0; i < 100; ++i) {
+        Background work([] {});
+        while (!work.wait(milliseconds(5))) {
+        }
+      }
+      _exit(0);
+    }
+    int status = -1;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    CHECK(WIFEXITED(status));
+    end = true;
+    waits.join();
+  }
 }
 #endif
 

@@ -362,6 +362,42 @@ TEST_CASE("rows are spread over GPUs none of which has room for all of them") {
   }
 }
 
+TEST_CASE("rows are found once where a GPU that has all of them shares them with another one") {
+  FakeGpus gpus(2);
+  // The second has room for all rows, and the first has not.
+  constexpr std::size_t kLess = 160000, kMore = 208000;
+  gpus[0].memory = kLess / 4 * 5;
+  gpus[1].memory = kMore / 4 * 5;
+  gpus.start();
+  LargeTable table(true);
+  Question question{.k = 20, .queries = 3, .nprobe = 4, .device = "gpu:1"};
+  Residency& residency = Residency::instance();
+  residency.clear();
+  const Hits expected = table.found(question);
+  const std::size_t all = gpus[1].used;
+  REQUIRE(all > kLess);
+  REQUIRE(all <= kMore);
+  for (const char* device : {"gpu", "", "gpu:1", "gpu:0", "gpu"}) {
+    question.device = device;
+    CHECK(table.found(question) == expected);
+  }
+  // Where budgets are about what is needed, one device has room by one count and none by another.
+  for (std::size_t less = 0; less <= 40000; less += 500) {
+    CAPTURE(less);
+    residency.set_device_limit(0);
+    residency.clear();
+    question.device = "gpu:1";
+    CHECK(table.found(question) == expected);
+    residency.set_device_limit(all + 20000 - less);
+    for (const char* device : {"gpu", "", "gpu:1", "gpu"}) {
+      question.device = device;
+      CHECK(table.found(question) == expected);
+    }
+  }
+  residency.set_device_limit(0);
+  residency.clear();
+}
+
 TEST_CASE("a GPU that has the codes names the rows whose vectors are read from the file") {
   FakeGpus gpus(1);
   gpus.start();
