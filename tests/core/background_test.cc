@@ -83,6 +83,7 @@ TEST_CASE("background: a forked child does not wait for its parent's work") {
   work->~Background();
 }
 
+#if !defined(__SANITIZE_THREAD__)  // its runtime ends a forked child that starts threads
 TEST_CASE("background: a child that was forked while others waited has work of its own done") {
   for (int round = 0; round < 6; ++round) {
     std::atomic<bool> end{false};
@@ -108,10 +109,12 @@ TEST_CASE("background: a child that was forked while others waited has work of i
     int status = -1;
     REQUIRE(waitpid(child, &status, 0) == child);
     CHECK(WIFEXITED(status));
+    CHECK(WEXITSTATUS(status) == 0);
     end = true;
     waits.join();
   }
 }
+#endif
 #endif
 
 }  // namespace
