@@ -23,6 +23,9 @@ std::byte* map_huge_pages(std::size_t size, std::size_t small);
 void unmap(std::byte* memory, std::size_t size) noexcept;
 // The pages stay and may be written again; what they hold is lost. REQUIRES: on kPage, and a multiple of it.
 void discard(std::byte* memory, std::size_t size) noexcept;
+// Gives memory back to the system that was freed and that the C library keeps, as each thread's part
+// of its heap does. Takes about a millisecond.
+void trim_heap() noexcept;
 // Returns the bytes of memory that the machine has, or 0 where it does not say. Asked once.
 std::size_t machine_memory();
 

@@ -16,6 +16,9 @@
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
 #if defined(__linux__)
 #include <sched.h>
 #include <sys/resource.h>
@@ -73,6 +76,12 @@ void discard(std::byte* memory, std::size_t size) noexcept {
   madvise(memory, size, MADV_DONTNEED);
 #else
   madvise(memory, size, MADV_FREE);
+#endif
+}
+
+void trim_heap() noexcept {
+#if defined(__GLIBC__)
+  malloc_trim(0);
 #endif
 }
 

@@ -64,6 +64,8 @@ void discard(std::byte* memory, std::size_t size) noexcept {
   VirtualAlloc(memory, size, MEM_RESET, PAGE_READWRITE);
 }
 
+void trim_heap() noexcept {}  // what was freed goes back anyway
+
 std::size_t machine_memory() {
   static const std::size_t kMemory = [] {
     MEMORYSTATUSEX status{};
