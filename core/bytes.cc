@@ -17,6 +17,8 @@ constexpr std::size_t kSlab = std::size_t{64} << 20;
 // Where a slab's last block ends. A huge page would be there as a whole for what that has of it.
 constexpr std::size_t kTail = 2 * os::kHugePage;
 constexpr std::size_t kUnit = 64;  // in which slabs are shared out
+// What small pages hold of a block that fills little by little.
+constexpr std::size_t kBeginning = os::kHugePage;
 constexpr std::align_val_t kAlignment{kUnit};
 
 std::size_t round_up(std::size_t size, std::size_t unit) {
@@ -156,7 +158,11 @@ std::byte* Bytes::allocate(std::size_t size, Fill fill) {
   } else if (fill == Fill::kAtOnce) {
     memory = slabs().take(round_up(size, kUnit));
   } else {
-    memory = os::map_pages(round_up(size, os::kPage));
+    const std::size_t room = round_up(size, os::kPage);
+    memory = os::map_pages(room);
+    if (memory != nullptr && room > kBeginning) {
+      os::prefer_huge(memory + kBeginning, room - kBeginning);
+    }
   }
   if (memory == nullptr) throw std::bad_alloc();
   return memory;

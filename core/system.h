@@ -19,6 +19,8 @@ std::byte* map_pages(std::size_t size);  // null: there is no room
 // On huge pages and one's boundary, where the system has them, but for the last `small` bytes.
 inline constexpr std::size_t kHugePage = std::size_t{2} << 20;
 std::byte* map_huge_pages(std::size_t size, std::size_t small);
+// Has what is mapped there be on huge pages, as far as these fit in between, once it is touched.
+void prefer_huge(std::byte* memory, std::size_t size) noexcept;
 // REQUIRES: this is all that one call mapped.
 void unmap(std::byte* memory, std::size_t size) noexcept;
 // The pages stay and may be written again; what they hold is lost. REQUIRES: on kPage, and a multiple of it.

@@ -67,6 +67,12 @@ std::byte* map_huge_pages(std::size_t size, std::size_t small) {
   return begin + before;
 }
 
+void prefer_huge([[maybe_unused]] std::byte* memory, [[maybe_unused]] std::size_t size) noexcept {
+#if defined(MADV_HUGEPAGE)
+  madvise(memory, size, MADV_HUGEPAGE);
+#endif
+}
+
 void unmap(std::byte* memory, std::size_t size) noexcept {
   munmap(memory, size);
 }

@@ -56,6 +56,8 @@ std::byte* map_huge_pages(std::size_t size, std::size_t) {
   return map_pages(size);
 }
 
+void prefer_huge(std::byte*, std::size_t) noexcept {}
+
 void unmap(std::byte* memory, std::size_t) noexcept {
   VirtualFree(memory, 0, MEM_RELEASE);
 }

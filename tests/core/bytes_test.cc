@@ -10,23 +10,16 @@
 
 #include <doctest/doctest.h>
 
+#include "tests/support/resident.h"
+
+#if defined(__linux__)
+#include <sys/resource.h>
+#endif
+
 namespace warplite {
 namespace {
 
 constexpr std::size_t kMegabyte = std::size_t{1} << 20;
-
-// Bytes of the process that are in memory; 0 where the system does not say, or where a sanitizer
-// has memory of its own for every byte.
-std::size_t resident() {
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-  std::ifstream status("/proc/self/status");
-  for (std::string word; status >> word;) {
-    std::size_t kilobytes = 0;
-    if (word == "VmRSS:" && status >> kilobytes) return kilobytes * 1024;
-  }
-#endif
-  return 0;
-}
 
 std::byte mark_of(std::size_t i) {
   return static_cast<std::byte>(i % 251 + 1);
@@ -62,6 +55,37 @@ TEST_CASE("bytes: a process has as much memory as its blocks, and little more") 
     CHECK(took <= count * size + 5 * kMegabyte);  // of which slabs may have a part each
   }
 }
+
+TEST_CASE("bytes: a block that fills little by little has what was filled and a huge page") {
+  if (resident() == 0) return;
+  const std::size_t before = resident(), size = 100 * kMegabyte;
+  Bytes block(size, Bytes::Fill::kGradual);
+  for (const std::size_t part : {kMegabyte / 2, kMegabyte, 3 * kMegabyte, 50 * kMegabyte, size}) {
+    CAPTURE(part);
+    std::memset(block.data(), 1, part);
+    const std::size_t took = resident() - before;
+    CHECK(took + kMegabyte / 4 >= part);
+    CHECK(took <= part + (part <= kMegabyte ? 1 : 3) * kMegabyte);
+  }
+}
+
+#if defined(__linux__)
+TEST_CASE("bytes: a large block that fills little by little is on huge pages where there are any") {
+  std::string pages;
+  std::getline(std::ifstream("/sys/kernel/mm/transparent_hugepage/enabled"), pages);
+  if (resident() == 0 || pages.empty() || pages.find("[never]") != pages.npos) return;
+  const auto faults = [] {
+    rusage usage{};
+    getrusage(RUSAGE_THREAD, &usage);
+    return usage.ru_minflt;
+  };
+  const std::size_t size = 64 * kMegabyte;
+  Bytes block(size, Bytes::Fill::kGradual);
+  const long before = faults();
+  std::memset(block.data(), 1, size);
+  CHECK(faults() - before < static_cast<long>(size / 4096 / 4));
+}
+#endif
 
 TEST_CASE("bytes: what is freed among others is the system's at once, and no other block's") {
   for (const std::size_t size : kSizes) {
