@@ -164,7 +164,7 @@ void Collection::Impl::change_or_undo(const Body& body) {
 // its result.
 template <typename Write>
 void Collection::Impl::write_tables(const Write& write) {
-  std::shared_ptr<const Pending::Frozen> frozen = transaction.freeze();
+  std::shared_ptr<Pending::Frozen> frozen = transaction.freeze();
   busy = true;
   drop_view();  // so that only others' views count as readers
   try {

@@ -221,7 +221,7 @@ const Pending::SegmentErasures* Pending::segment(std::int64_t id) const {
   return found == segments_.end() || found->second.count == 0 ? nullptr : &found->second;
 }
 
-std::shared_ptr<const Pending::Frozen> Pending::freeze(const Mark& mark) const {
+std::shared_ptr<Pending::Frozen> Pending::freeze(const Mark& mark) const {
   auto frozen = std::make_shared<Frozen>();
   const std::size_t slots = static_cast<std::size_t>((mark.rows + capacity() - 1) / capacity());
   for (std::size_t i = 0; i < slots; ++i) {
@@ -270,25 +270,30 @@ Pending Pending::last_slots(std::size_t count) const {
 }
 
 void Pending::become(Pending&& next) noexcept {
-  // Room for two chunks of rows that are to be codes, of the largest kind.
-  constexpr std::size_t kMostSpareBytes = std::size_t{80} << 20;
   std::vector<std::shared_ptr<Chunk>> spares = std::move(spares_);
   std::vector<Slot> old = std::move(slots_);
   *this = std::move(next);
+  spares_ = std::move(spares);
+  keep_spares(std::move(old));
+}
+
+void Pending::keep_spares(std::vector<Slot>&& slots) noexcept {
+  // Room for four chunks of rows that are to be codes, of the largest kind: so many are filled and
+  // coded in turn.
+  constexpr std::size_t kMostSpareBytes = std::size_t{136} << 20;
   std::size_t bytes = 0;
-  for (const auto& spare : spares) bytes += spare->memory();
-  for (Slot& slot : old) {
-    if (spares.size() == kMostSpares) break;
+  for (const auto& spare : spares_) bytes += spare->memory();
+  for (Slot& slot : slots) {
+    if (spares_.size() == kMostSpares) break;
     if (slot.chunk.use_count() != 1 || bytes + slot.chunk->memory() > kMostSpareBytes) continue;
     bytes += slot.chunk->memory();
     slot.chunk->truncate(0);
     try {
-      spares.push_back(std::move(slot.chunk));
+      spares_.push_back(std::move(slot.chunk));
     } catch (const std::bad_alloc&) {
       break;
     }
   }
-  spares_ = std::move(spares);
 }
 
 void Pending::drop_spares() noexcept {

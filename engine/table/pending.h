@@ -111,14 +111,16 @@ class Pending {
   const std::unordered_set<std::int64_t>& tail() const { return tail_; }
   std::uint64_t tail_version() const { return tail_version_; }
 
-  std::shared_ptr<const Frozen> freeze(const Mark& mark) const;
+  std::shared_ptr<Frozen> freeze(const Mark& mark) const;
   static Pending restored(const Layout& layout, const Frozen& frozen, const Mark& mark);
   // The rows of the last slots alone, as a new object.
   Pending last_slots(std::size_t count) const;
-  // Takes the contents of `next`; keeps chunks of its own that nobody holds for later rows,
-  // since new memory costs more than copying a row into it.
+  // Takes the contents of `next`, and keeps its own chunks as keep_spares() does.
   void become(Pending&& next) noexcept;
-  // Gives them back at the end of a transaction, except one that small transactions used.
+  // Keeps those chunks for later rows that nobody else holds, since new memory costs more than
+  // copying a row into it.
+  void keep_spares(std::vector<Slot>&& slots) noexcept;
+  // Gives them back, except one that small transactions used.
   void drop_spares() noexcept;
 
  private:

@@ -17,7 +17,6 @@ void Transaction::begin() noexcept {
 }
 
 void Transaction::clear() noexcept {
-  pending_.drop_spares();
   savepoints_.clear();
   first_base_ = nullptr;
   flushes_ = 0;
@@ -28,11 +27,14 @@ void Transaction::clear() noexcept {
 
 void Transaction::commit() noexcept {
   WARP_DCHECK(pending_.empty());
+  // Whoever flushes on the way may go on like that in the next transaction.
+  if (flushes_ < 2) pending_.drop_spares();
   clear();
 }
 
 void Transaction::rollback() noexcept {
   pending_.become(Pending(*layout_));
+  pending_.drop_spares();
   if (flushes_ != 0) base_ = first_base_;
   if (failure_ != Failure::kNone) base_ = nullptr;
   clear();
@@ -56,7 +58,12 @@ void Transaction::savepoint(int n, std::size_t renames) noexcept {
 }
 
 void Transaction::release(int n) noexcept {
-  while (!savepoints_.empty() && savepoints_.back().n >= n) savepoints_.pop_back();
+  while (!savepoints_.empty() && savepoints_.back().n >= n) {
+    const std::shared_ptr<Pending::Frozen> frozen = std::move(savepoints_.back().frozen);
+    savepoints_.pop_back();
+    // Of a statement that flushed rows which were pending before it: nobody needs them any more.
+    if (frozen.use_count() == 1) pending_.keep_spares(std::move(frozen->slots));
+  }
   if (failure_ == Failure::kUnmarked && n <= unmarked_) failure_ = Failure::kNone;
 }
 
@@ -120,13 +127,13 @@ void Transaction::check_readable() const {
   if (failure_ != Failure::kUnmarked) check_writable();
 }
 
-std::shared_ptr<const Pending::Frozen> Transaction::freeze() const {
+std::shared_ptr<Pending::Frozen> Transaction::freeze() const {
   // Marks grow with n: the newest savepoint of these rows needs most.
   if (savepoints_.empty() || savepoints_.back().frozen != nullptr) return nullptr;
   return pending_.freeze(savepoints_.back().mark);
 }
 
-void Transaction::finish_flush(std::shared_ptr<const Pending::Frozen> frozen, Pending&& rest,
+void Transaction::finish_flush(std::shared_ptr<Pending::Frozen> frozen, Pending&& rest,
                                std::shared_ptr<const Snapshot> base) noexcept {
   if (flushes_++ == 0) first_base_ = base_;
   for (Savepoint& savepoint : savepoints_) {

@@ -54,9 +54,9 @@ class Transaction {
   void mark_torn() noexcept { failure_ = Failure::kTorn; }
 
   // Returns what open savepoints need of the pending rows that are about to be flushed.
-  std::shared_ptr<const Pending::Frozen> freeze() const;
+  std::shared_ptr<Pending::Frozen> freeze() const;
   // The flush succeeded: `rest` is still pending, `base` is what was written.
-  void finish_flush(std::shared_ptr<const Pending::Frozen> frozen, Pending&& rest,
+  void finish_flush(std::shared_ptr<Pending::Frozen> frozen, Pending&& rest,
                     std::shared_ptr<const Snapshot> base) noexcept;
 
  private:
@@ -67,7 +67,7 @@ class Transaction {
     Pending::Mark mark;
     // Set when the rows were flushed; null while they are still in pending_.
     std::shared_ptr<const Snapshot> base;
-    std::shared_ptr<const Pending::Frozen> frozen;
+    std::shared_ptr<Pending::Frozen> frozen;
   };
   enum class Failure {
     kNone,

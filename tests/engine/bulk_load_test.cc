@@ -4,6 +4,7 @@
 
 #include "engine/table/transaction.h"
 #include "tests/support/engine_fixture.h"
+#include "tests/support/resident.h"
 
 namespace warplite::engine {
 namespace {
@@ -235,9 +236,23 @@ void use_chunks_again(std::uint32_t rows, bool commits) {
   flush();
   CHECK(transaction.pending().spare_bytes() >= chunk);
   CHECK(fill(rows) == memory);
+  // A savepoint keeps what it may bring back; once it is released, that is used again, too.
+  transaction.savepoint(1, 0);
+  flush();
+  CHECK(fill(rows) != memory);
+  transaction.release(1);
+  CHECK(transaction.pending().spare_bytes() >= chunk);
+  flush();
+  memory = fill(rows);
   if (commits) {
     flush();
     CHECK(transaction.pending().spare_bytes() >= chunk);
+    transaction.commit();
+    // They wait for the next one, if that needs them.
+    CHECK(transaction.pending().spare_bytes() >= chunk);
+    transaction.begin();
+    CHECK(fill(10) == memory);
+    flush();
     transaction.commit();
   } else {
     transaction.rollback();
@@ -256,10 +271,24 @@ void use_chunks_again(std::uint32_t rows, bool commits) {
 }
 
 // Of 4 MB each; and of 32, as where codes are what is kept.
-TEST_CASE("chunks are used again within a transaction, and given back after it") {
+TEST_CASE("chunks are used again while a load goes on, and given back after it") {
   for (const std::uint32_t rows : {1024u, 8192u}) {
     for (const bool commits : {true, false}) use_chunks_again(rows, commits);
   }
+}
+
+TEST_CASE("what a load keeps for more of it is given back when somebody reads") {
+  if (resident() == 0) return;
+  constexpr std::uint32_t kRows = 1024;  // of a chunk of 4 MB, of which two are flushed at once
+  constexpr std::size_t kChunk = std::size_t{4} << 20;
+  TableSession session(make_options(1024, kRows, 2 * kChunk));
+  session.begin();
+  const TestRow row{{std::string(4096, '\0')}, {"1"}, {}};
+  for (RowId rowid = 1; rowid <= 8 * kRows; ++rowid) session.insert_row(row, rowid);
+  session.commit();
+  const std::size_t before = resident();
+  session.table().view();
+  CHECK(before - resident() >= kChunk);
 }
 
 }  // namespace
