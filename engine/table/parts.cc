@@ -28,6 +28,7 @@ SegmentPart::SegmentPart(storage::Store& store, const TableOptions& options,
     : store_(&store),
       options_(&options),
       info_(std::move(info)),
+      digest_(storage::DirectorySummary::digest_of(info_)),
       keys_(store.keys(info_)),
       columns_(options.layout.plains.size()) {
   for (std::size_t i = 0; i < keys_.codes.size(); ++i) {

@@ -23,6 +23,8 @@ class SegmentPart : public Part {
   SegmentPart(storage::Store& store, const TableOptions& options, storage::SegmentInfo info);
 
   const storage::SegmentInfo& info() const { return info_; }
+  // Of its directory entry, made once: at every flush those of all segments are summed up.
+  std::uint64_t digest() const { return digest_; }
   // Takes a bitmap that is known already, so that it is not read back.
   void adopt_alive(std::shared_ptr<const Bitmap> alive) const { alive_ = std::move(alive); }
 
@@ -78,6 +80,7 @@ class SegmentPart : public Part {
   storage::Store* store_;
   const TableOptions* options_;
   storage::SegmentInfo info_;
+  std::uint64_t digest_;
   storage::SegmentKeys keys_;  // of its codes: see Derived::kCodes
   mutable std::shared_ptr<const Bitmap> alive_;
   mutable std::shared_ptr<const std::vector<RowId>> rowids_;

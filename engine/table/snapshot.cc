@@ -177,7 +177,7 @@ SegmentList::SegmentList(Parts parts) : parts_(std::move(parts)) {
   rowids_.reserve(parts_.size());
   for (std::size_t i = 0; i < parts_.size(); ++i) {
     rowids_.add(parts_[i]->min_rowid(), parts_[i]->max_rowid(), static_cast<std::uint32_t>(i));
-    directory_.add(parts_[i]->info());
+    directory_.add(parts_[i]->digest());
   }
   rowids_.build();
 }

@@ -171,7 +171,7 @@ class Recoder {
     coded_.clear();
     bytes_ = 0;
     next_->state.directory = {};
-    for (const auto& part : parts_) next_->state.directory.add(part->info());
+    for (const auto& part : parts_) next_->state.directory.add(part->digest());
     context_.store.write_state(next_->state);
     changed_ = true;
   }

@@ -23,7 +23,13 @@ struct DirectorySummary {
   std::int64_t segments = 0;
   std::uint64_t digest = 0;
 
-  void add(const SegmentInfo& segment);
+  // What an entry adds to the sum.
+  static std::uint64_t digest_of(const SegmentInfo& segment);
+  void add(const SegmentInfo& segment) { add(digest_of(segment)); }
+  void add(std::uint64_t digest_of_one) {
+    ++segments;
+    digest += digest_of_one;
+  }
   friend bool operator==(const DirectorySummary&, const DirectorySummary&) = default;
 };
 

@@ -225,7 +225,7 @@ Stamp decode_generation(std::span<const std::byte> record) {
   return open_record(kStateMagic, kOldStateMagic, record, envelope).get<Stamp>();
 }
 
-void DirectorySummary::add(const SegmentInfo& segment) {
+std::uint64_t DirectorySummary::digest_of(const SegmentInfo& segment) {
   Writer named;
   named.put(segment.id);
   named.put(segment.rows);
@@ -237,8 +237,7 @@ void DirectorySummary::add(const SegmentInfo& segment) {
   for (const Stamp& stamp : segment.plains) named.put(stamp);
   put_codes(named, segment.codes);
   const std::string bytes = named.take();
-  ++segments;
-  digest += checksum(as_bytes(bytes), kSegmentMagic);
+  return checksum(as_bytes(bytes), kSegmentMagic);
 }
 
 std::string encode_segment(const SegmentInfo& info, const Layout& layout) {
