@@ -45,8 +45,8 @@ struct Collection::Impl {
   std::optional<RowId> find_key(std::string_view key);
   RowId next_rowid();
   void erase(RowId rowid, const LiveRow& row);
-  std::optional<RowId> conflicting_key(const NewRow& row, std::optional<RowId> self);
-  bool clear_conflicts(const NewRow& row, std::optional<RowId> self, OnConflict conflict);
+  std::optional<RowId> conflicting_key(const NewRow& row, const std::optional<RowId>& self);
+  bool clear_conflicts(const NewRow& row, const std::optional<RowId>& self, OnConflict conflict);
   bool clear_conflict(RowId other, const std::string& column, OnConflict conflict);
   void append(RowId rowid, const NewRow& row);
   template <typename Body>

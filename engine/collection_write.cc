@@ -49,9 +49,9 @@ void Collection::Impl::erase(RowId rowid, const LiveRow& row) {
 }
 
 // The row other than `self` that has the new row's text key.
+// REQUIRES: there is a text key.
 std::optional<RowId> Collection::Impl::conflicting_key(const NewRow& row,
-                                                       std::optional<RowId> self) {
-  if (options.layout.text_key < 0) return std::nullopt;
+                                                       const std::optional<RowId>& self) {
   const Cell& key = row.plains[options.layout.text_key];
   if (key.is_null()) {
     throw Error(ErrorKind::kConstraint,
@@ -74,7 +74,7 @@ bool Collection::Impl::clear_conflict(RowId other, const std::string& column, On
 }
 
 // `self`: the row that is being replaced, if any.
-bool Collection::Impl::clear_conflicts(const NewRow& row, std::optional<RowId> self,
+bool Collection::Impl::clear_conflicts(const NewRow& row, const std::optional<RowId>& self,
                                        OnConflict conflict) {
   if (row.rowid && row.rowid != self) {
     const RowId bound = std::max(transaction.base()->rowid_bound(), pending().rowid_bound());
@@ -83,6 +83,7 @@ bool Collection::Impl::clear_conflicts(const NewRow& row, std::optional<RowId> s
       return false;
     }
   }
+  if (options.layout.text_key < 0) return true;
   const std::optional<RowId> other = conflicting_key(row, self);
   if (!other) return true;
   const auto key = static_cast<std::size_t>(options.layout.text_key);

@@ -47,7 +47,12 @@ class RowWriter {
   RowId rowid_from(const ColumnDefinition& column, sqlite3_value* value) const;
   Cell converted(const ColumnDefinition& column, sqlite3_value* value) const;
   bool read_old_columns(RowId old);
-  std::optional<RowId> new_rowid(std::optional<RowId> old, std::optional<RowId> given) const;
+  std::optional<RowId> new_rowid(const std::optional<RowId>& old,
+                                 const std::optional<RowId>& given) const {
+    return definition_.rowid_column < 0 ? given : named_rowid(old, given);
+  }
+  std::optional<RowId> named_rowid(const std::optional<RowId>& old,
+                                   const std::optional<RowId>& given) const;
   engine::NewRow row(std::optional<RowId> rowid) const {
     const RowBuffer& buffer = table_.row;
     return {rowid, buffer.vectors.data(), buffer.plains.data(), buffer.aux.data()};
@@ -192,9 +197,8 @@ RowId RowWriter::rowid_from(const ColumnDefinition& column, sqlite3_value* value
 }
 
 // The rowid has two names when there is an INTEGER PRIMARY KEY: a statement may set either.
-std::optional<RowId> RowWriter::new_rowid(std::optional<RowId> old,
-                                          std::optional<RowId> given) const {
-  if (definition_.rowid_column < 0) return given;
+std::optional<RowId> RowWriter::named_rowid(const std::optional<RowId>& old,
+                                            const std::optional<RowId>& given) const {
   const auto i = static_cast<std::size_t>(definition_.rowid_column);
   const ColumnDefinition& column = definition_.columns[i];
   sqlite3_value* value = columns_[i];
