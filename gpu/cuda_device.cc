@@ -57,7 +57,7 @@ class CudaDevice : public compute::Device {
   Status make_resident(compute::HostBytes bytes,
                        std::shared_ptr<const compute::Buffer>* out) override {
     return guarded([&] {
-      *out = std::make_shared<const CudaBuffer>(gpu_, upload_stream_, bytes, used_);
+      *out = std::make_shared<const CudaBuffer>(gpu_, upload_, bytes, used_);
     });
   }
 
@@ -295,7 +295,7 @@ class CudaDevice : public compute::Device {
   std::atomic<std::size_t> used_{0};
   Gpu gpu_;
   const std::string name_;
-  Stream upload_stream_;
+  Upload upload_;
   compute::Gatherer gatherer_;
   std::atomic<bool> lost_{false};
   mutable std::mutex mutex_;

@@ -2,13 +2,11 @@
 
 namespace warplite::gpu {
 
-CudaBuffer::CudaBuffer(Gpu& gpu, cudaStream_t stream, const compute::HostBytes& bytes,
+CudaBuffer::CudaBuffer(Gpu& gpu, Upload& upload, const compute::HostBytes& bytes,
                        std::atomic<std::size_t>& used)
-    : gpu_(gpu), used_(used), size_(bytes.size), memory_(bytes.size, gpu.pool(), stream) {
-  if (!copy(dynamic_cast<const CudaBuffer*>(bytes.twin.get()), stream)) {
-    check(cudaMemcpyAsync(memory_.data(), bytes.data, size_, cudaMemcpyHostToDevice, stream),
-          "sending vectors");
-    check(cudaStreamSynchronize(stream), "sending vectors");
+    : gpu_(gpu), used_(used), size_(bytes.size), memory_(bytes.size, gpu.pool(), upload.stream()) {
+  if (!copy(dynamic_cast<const CudaBuffer*>(bytes.twin.get()), upload.stream())) {
+    upload.send(bytes.data, size_, memory_.data());
   }
   data_ = memory_.data();
   used_ += size_;

@@ -9,14 +9,16 @@
 #include "compute/device.h"
 #include "core/process/derived_store.h"
 #include "gpu/runtime/lane.h"
+#include "gpu/runtime/upload.h"
 
 namespace warplite::gpu {
 
 class CudaBuffer : public compute::Buffer {
  public:
-  // Copies the bytes, from another GPU that has them where the two are linked. `used` counts the device's
-  // bytes.
-  CudaBuffer(Gpu& gpu, cudaStream_t stream, const compute::HostBytes& bytes, std::atomic<std::size_t>& used);
+  // Copies the bytes, from another GPU that has them where the two are linked. `used` counts the
+  // device's bytes.
+  CudaBuffer(Gpu& gpu, Upload& upload, const compute::HostBytes& bytes,
+             std::atomic<std::size_t>& used);
   // Pins the host's bytes for as long as it lives.
   struct Mapped {};
   CudaBuffer(Mapped, Gpu& gpu, compute::HostBytes bytes, std::atomic<std::size_t>& used);

@@ -34,15 +34,17 @@
 
 namespace warplite::index {
 
-// A number of 2 to 4 bytes, the lowest first. To copy as many as a variable says is a call of a function.
+// A number of 2 to 4 bytes, the lowest first. To copy as many as a variable says is a call of a
+// function; to put them together in memory makes the processor wait for them.
 inline std::uint32_t get_number(const std::byte* from, std::uint32_t size) {
-  std::uint32_t number = 0;
-  switch (size) {
-    case 2: std::memcpy(&number, from, 2); break;
-    case 3: std::memcpy(&number, from, 3); break;
-    default: std::memcpy(&number, from, 4); break;
+  if (size == 4) {
+    std::uint32_t number;
+    std::memcpy(&number, from, sizeof number);
+    return number;
   }
-  return number;
+  std::uint16_t low;
+  std::memcpy(&low, from, sizeof low);
+  return size == 2 ? low : low | std::to_integer<std::uint32_t>(from[2]) << 16;
 }
 
 enum class CodesVersion : std::uint32_t { kLong = 1, kShort = 2, kPacked = 3 };
