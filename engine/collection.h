@@ -81,6 +81,7 @@ class Collection {
   // Says whether it goes by this name and, in the middle of a transaction, is what the schema has
   // under it by now: a rename, or a rollback, may have put another table there.
   bool continues(const std::string& name) const;
+  bool in_transaction() const;  // of its own: begin() was called
   void begin();
   // Writes what is pending. Part of sync(), for those who have more than one table to write: nothing
   // can be written once the host was interrupted, and what follows in sync() takes long.

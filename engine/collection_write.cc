@@ -219,6 +219,8 @@ bool Collection::continues(const std::string& name) const {
   return impl_->present();
 }
 
+bool Collection::in_transaction() const { return impl_->transaction.active(); }
+
 void Collection::begin() {
   if (!impl_->transaction.active()) {
     impl_->store.settle_name();

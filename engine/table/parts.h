@@ -56,9 +56,12 @@ class SegmentPart : public Part {
     return content_ != nullptr && content_->known_lost(row);
   }
   std::uint64_t hash(std::uint32_t row) const override { return content_->hash(row); }
-  // For content=, see ContentRows.
+  // For content=, see ContentRows. REQUIRES: the segment is there; perhaps again, after a rollback,
+  // and then what was kept for those who read it meanwhile lacks the rows that were changed.
   bool look_again(const Bitmap* erased) const {
-    return pinned_ == nullptr && content_->look_again(erased);
+    if (!content_->look_again(erased)) return false;
+    pinned_ = nullptr;
+    return true;
   }
   const Chunk* chunk() const override { return nullptr; }
   void keep(std::span<const std::int64_t> segments, Loss loss) const override;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "engine/table/snapshot.h"
 
 namespace warplite::engine {
 
@@ -104,8 +105,11 @@ void Transaction::restore(const Savepoint& savepoint) noexcept {
 
 bool Transaction::savepoints_hold_rows() const noexcept {
   for (std::size_t i = 0; i + 1 < savepoints_.size(); ++i) {
-    const Pending::Mark& mark = savepoints_[i].mark;
-    if (mark.rows != 0 || mark.erasures != 0) return true;
+    const Savepoint& savepoint = savepoints_[i];
+    if (savepoint.mark.rows != 0 || savepoint.mark.erasures != 0) return true;
+    const std::shared_ptr<const Snapshot>& base =
+        savepoint.frozen != nullptr ? savepoint.base : base_;
+    if (base != nullptr && base->unlisted) return true;
   }
   return false;
 }

@@ -42,8 +42,9 @@ class Transaction {
   // Returns how many renames of the table remain.
   std::size_t rollback_to(int n) noexcept;
 
-  // Returns whether rows were written before a savepoint that is open, and not flushed by then. The
-  // newest savepoint is not counted, which is that of the statement which asks.
+  // Returns whether rows were written before a savepoint that is open, and by then were not flushed,
+  // or lay in segments that the directory did not have. The newest savepoint is not counted, which is
+  // that of the statement which asks.
   bool savepoints_hold_rows() const noexcept;
 
   // Throws when something went wrong that only a rollback can mend. Comes before every write.

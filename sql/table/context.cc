@@ -137,6 +137,7 @@ void Context::remove(const OpenTable& table) {
 
 std::shared_ptr<OpenTable> Context::still_open(const std::vector<std::string>& arguments) {
   const std::string schema = ascii_lower(arguments[1]);
+  std::shared_ptr<OpenTable> found;
   for (const Known& known : std::views::reverse(tables_)) {
     std::shared_ptr<OpenTable> table = known.schema == schema ? known.open.lock() : nullptr;
     if (table == nullptr || table->arguments[0] != arguments[0] ||
@@ -144,9 +145,12 @@ std::shared_ptr<OpenTable> Context::still_open(const std::vector<std::string>& a
                             arguments | std::views::drop(3))) {
       continue;
     }
-    if (table->collection->continues(arguments[2])) return table;
+    if (!table->collection->continues(arguments[2])) continue;
+    // Another table that was only renamed is not told of a rollback, and goes by its name of before.
+    if (table->collection->in_transaction()) return table;
+    if (found == nullptr) found = std::move(table);
   }
-  return nullptr;
+  return found;
 }
 
 std::shared_ptr<OpenTable> Context::lookup(const std::string& schema, const std::string& table) {

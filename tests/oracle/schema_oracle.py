@@ -18,6 +18,8 @@ FOREIGN = ('CREATE TABLE a_keys(y); INSERT INTO a_keys VALUES (1)', 'CREATE VIEW
            'CREATE VIRTUAL TABLE c_keys USING warp(y INTEGER); INSERT INTO c_keys(y) VALUES (3)')
 FOREIGN_ROWS = 'SELECT * FROM (SELECT y FROM a_keys), (SELECT y FROM b_keys), (SELECT y FROM c_keys)'
 STEPS = 150
+# Of so many dimensions 64 rows make a segment, and what fills two is written within the transaction.
+LARGE, SEGMENT = 16384, 64
 
 
 class Difference(Exception):
@@ -32,6 +34,7 @@ class Round:
         self.savepoints = []  # (name or None for BEGIN, the tables then)
         self.statements = []
         self.reading = None   # (a cursor, the table's name now, the rows it has not given yet)
+        self.small = self.rng.random() < 0.7
         self.unseen = self.rng.choice((0, 0.5, 0.9))  # a look connects a table, which may change things
         for statements in FOREIGN:
             for sql in statements.split('; '):
@@ -79,7 +82,7 @@ class Round:
         self.savepoints = []
 
     def create(self, name):
-        dim = self.rng.choice((1, 1, 1, 2))
+        dim = self.rng.choice((1, 1, 1, 2) if self.small else (1, LARGE, LARGE))
         self.run(f'CREATE VIRTUAL TABLE {name} USING warp(e FLOAT[{dim}], y INTEGER, +note)')
         self.tables[name] = (dim, {})
 
@@ -140,9 +143,22 @@ class Round:
         dim, rows = self.tables[name]
         new = {self.rng.randrange(30): self.rng.randrange(1000)
                for _ in range(self.rng.choice((1, 1, 1, 3)))}
-        values = ', '.join(f"({rowid}, '{[y] * dim}', {y}, 'n{y}')" for rowid, y in new.items())
+        vectors = {y: f'zeroblob({4 * LARGE})' if dim == LARGE else f"'{[y] * dim}'" for y in new.values()}
+        values = ', '.join(f"({rowid}, {vectors[y]}, {y}, 'n{y}')" for rowid, y in new.items())
         self.run(f'INSERT OR REPLACE INTO {name}(rowid, e, y, note) VALUES {values}')
         rows.update(new)
+
+    def insert_many(self, name):
+        dim, rows = self.tables[name]
+        if dim != LARGE:
+            return self.insert(name)
+        self.about_to_change(name)
+        first, y = self.rng.choice((30, 30 + SEGMENT)), self.rng.randrange(1000)
+        count = self.rng.choice((1, 2, 2, 4)) * SEGMENT + self.rng.choice((0, 0, 1))
+        self.run(f'INSERT OR REPLACE INTO {name}(rowid, e, y, note) '
+                 f'WITH n(i) AS (VALUES ({first}) UNION ALL SELECT i + 1 FROM n LIMIT {count}) '
+                 f"SELECT i, zeroblob({4 * LARGE}), {y}, 'n{y}' FROM n")
+        rows.update((rowid, y) for rowid in range(first, first + count))
 
     def delete(self, name):
         self.about_to_change(name)
@@ -161,8 +177,8 @@ class Round:
         elif name not in self.tables:
             self.create(name)
         else:
-            change = self.rng.choices((self.drop, self.rename, self.insert, self.delete,
-                                       self.start_reading), (8, 8, 25, 10, 5))[0]
+            change = self.rng.choices((self.drop, self.rename, self.insert, self.insert_many,
+                                       self.delete, self.start_reading), (8, 8, 20, 5, 10, 5))[0]
             change(name)
         if self.rng.random() < 0.3:
             self.read_row()
