@@ -160,9 +160,7 @@ std::byte* Bytes::allocate(std::size_t size, Fill fill) {
   } else {
     const std::size_t room = round_up(size, os::kPage);
     memory = os::map_pages(room);
-    if (memory != nullptr && room > kBeginning) {
-      os::prefer_huge(memory + kBeginning, room - kBeginning);
-    }
+    if (memory != nullptr) os::prefer_huge(memory, room, kBeginning);
   }
   if (memory == nullptr) throw std::bad_alloc();
   return memory;

@@ -19,15 +19,17 @@ std::byte* map_pages(std::size_t size);  // null: there is no room
 // On huge pages and one's boundary, where the system has them, but for the last `small` bytes.
 inline constexpr std::size_t kHugePage = std::size_t{2} << 20;
 std::byte* map_huge_pages(std::size_t size, std::size_t small);
-// Has what is mapped there be on huge pages, as far as these fit in between, once it is touched.
-void prefer_huge(std::byte* memory, std::size_t size) noexcept;
+// Has what is mapped there be on huge pages once it is touched, but for the first `small` bytes.
+void prefer_huge(std::byte* memory, std::size_t size, std::size_t small) noexcept;
 // REQUIRES: this is all that one call mapped.
 void unmap(std::byte* memory, std::size_t size) noexcept;
-// The pages stay and may be written again; what they hold is lost. REQUIRES: on kPage, and a multiple of it.
+// The pages stay and may be written again; what they hold is lost. REQUIRES: on kPage, and a
+// multiple of it.
 void discard(std::byte* memory, std::size_t size) noexcept;
-// Gives memory back to the system that was freed and that the C library keeps, as each thread's part
-// of its heap does. Takes about a millisecond.
-void trim_heap() noexcept;
+// Gives memory back to the system that was freed and that the C library keeps, as each thread's
+// part of its heap does: in about a millisecond, and not at all where the process has far more
+// memory than `elsewhere`, outside of the heap, since to go through a large heap may take seconds.
+void trim_heap(std::size_t elsewhere) noexcept;
 // Returns the bytes of memory that the machine has, or 0 where it does not say. Asked once.
 std::size_t machine_memory();
 
@@ -49,8 +51,8 @@ std::string path_of(const void* code);
 void keep_loaded(const void* code);
 // Opens a library for good. Null: `why` says what the system says.
 void* open_library(const std::string& path, std::string& why);
-// The same of the first of these paths under which there is one. Null: `why` has what the system says of
-// each.
+// The same of the first of these paths under which there is one. Null: `why` has what the system
+// says of each.
 inline void* open_first_library(std::span<const std::string> paths, std::string& why) {
   std::string all;
   for (const std::string& path : paths) {

@@ -67,9 +67,12 @@ std::byte* map_huge_pages(std::size_t size, std::size_t small) {
   return begin + before;
 }
 
-void prefer_huge([[maybe_unused]] std::byte* memory, [[maybe_unused]] std::size_t size) noexcept {
+void prefer_huge([[maybe_unused]] std::byte* memory, [[maybe_unused]] std::size_t size,
+                 [[maybe_unused]] std::size_t small) noexcept {
 #if defined(MADV_HUGEPAGE)
-  madvise(memory, size, MADV_HUGEPAGE);
+  if (size > small) madvise(memory + small, size - small, MADV_HUGEPAGE);
+  // As in map_huge_pages().
+  madvise(memory, std::min(size, small), MADV_NOHUGEPAGE);
 #endif
 }
 
@@ -85,11 +88,21 @@ void discard(std::byte* memory, std::size_t size) noexcept {
 #endif
 }
 
-void trim_heap() noexcept {
 #if defined(__GLIBC__)
-  malloc_trim(0);
-#endif
+void trim_heap(std::size_t elsewhere) noexcept {
+  constexpr std::size_t kLargeHeap = std::size_t{128} << 20;
+  std::FILE* const file = std::fopen("/proc/self/statm", "re");
+  if (file == nullptr) return;
+  unsigned long resident = 0, shared = 0;  // pages; those of files are shared
+  const int found = std::fscanf(file, "%*u %lu %lu", &resident, &shared);
+  std::fclose(file);
+  if (found != 2) return;
+  const std::size_t own = (resident - shared) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  if (own <= elsewhere + kLargeHeap) malloc_trim(0);
 }
+#else
+void trim_heap(std::size_t) noexcept {}
+#endif
 
 std::size_t machine_memory() {
   static const std::size_t kMemory = [] {

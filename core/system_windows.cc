@@ -56,7 +56,7 @@ std::byte* map_huge_pages(std::size_t size, std::size_t) {
   return map_pages(size);
 }
 
-void prefer_huge(std::byte*, std::size_t) noexcept {}
+void prefer_huge(std::byte*, std::size_t, std::size_t) noexcept {}
 
 void unmap(std::byte* memory, std::size_t) noexcept {
   VirtualFree(memory, 0, MEM_RELEASE);
@@ -66,7 +66,7 @@ void discard(std::byte* memory, std::size_t size) noexcept {
   VirtualAlloc(memory, size, MEM_RESET, PAGE_READWRITE);
 }
 
-void trim_heap() noexcept {}  // what was freed goes back anyway
+void trim_heap(std::size_t) noexcept {}
 
 std::size_t machine_memory() {
   static const std::size_t kMemory = [] {

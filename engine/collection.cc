@@ -235,7 +235,8 @@ void Collection::rename(const std::string& new_table) {
 
 std::shared_ptr<const View> Collection::view() {
   impl_->refresh();
-  if (!impl_->transaction.active()) impl_->pending().drop_spares();  // whoever reads loads no more
+  // Whoever reads may load no more.
+  if (!impl_->transaction.active()) impl_->transaction.drop_spares();
   impl_->look_again();
   if (impl_->view == nullptr) impl_->view = impl_->make_view();
   impl_->remember_view();

@@ -5,8 +5,8 @@
 // Transaction calls follow, as SQLite makes them (xCreate is followed by sync without begin):
 //   (begin? (insert | update | erase | savepoint n | release n | rollback_to n)* (sync commit | sync? rollback))*
 // rollback_to(n) may name a savepoint that was never announced, or −1: everything pending goes.
-// sync() may be followed by more writes when COMMIT fails with BUSY. commit(), rollback(), savepoint(), release(),
-// rollback_to() do not throw.
+// sync() may be followed by more writes when COMMIT fails with BUSY. commit(), rollback(),
+// savepoint(), release(), rollback_to() do not throw.
 // Threads: as the connection.
 #pragma once
 
@@ -83,12 +83,12 @@ class Collection {
   bool continues(const std::string& name) const;
   bool in_transaction() const;  // of its own: begin() was called
   void begin();
-  // Writes what is pending. Part of sync(), for those who have more than one table to write: nothing
-  // can be written once the host was interrupted, and what follows in sync() takes long.
+  // Writes what is pending. Part of sync(), for those who have more than one table to write:
+  // nothing can be written once the host was interrupted, and what follows in sync() takes long.
   void write();
   // Afterwards an index that learns is trained, if it has enough rows and no model yet, and reports
-  // it; and segments get codes. An interrupt is no error: it leaves that to the next transaction. Nor
-  // is training_limit() (engine/trained/training.h): it leaves that to optimize() and train().
+  // it; and segments get codes. An interrupt is no error: it leaves that to the next transaction.
+  // Nor is training_limit() (engine/trained/training.h): it leaves that to optimize() and train().
   void sync(compute::Cancellation* cancellation = nullptr, const index::Progress& progress = {});
   void commit() noexcept;
   void rollback() noexcept;
@@ -97,8 +97,8 @@ class Collection {
   void rollback_to(int n) noexcept;
 
   // --- commands ----------------------------------------------------------
-  // Merges small and sparse segments, re-clusters partitions. Has indexes learn that would at the end
-  // of a transaction, or had no time for it there.
+  // Merges small and sparse segments, re-clusters partitions. Has indexes learn that would at the
+  // end of a transaction, or had no time for it there.
   void optimize(compute::Cancellation* cancellation = nullptr,
                 const index::Progress& progress = {});
   // Rewrites everything, with content= from the content table, and has indexes that learn learn
@@ -110,10 +110,10 @@ class Collection {
   // Throws Error{kInvalid} when no column has such an index, or none can learn because there are
   // too few rows; then nothing has changed.
   void train(compute::Cancellation* cancellation, const index::Progress& progress);
-  // Gives a vector column a model that an index declared alike has learnt elsewhere (the bytes of its
-  // index::Model), and codes the rows there are with it. It stays until train() or rebuild() is asked
-  // for. Throws Error{kInvalid} when the index learns nothing, has learnt already, or takes no such
-  // model; then nothing has changed.
+  // Gives a vector column a model that an index declared alike has learnt elsewhere (the bytes of
+  // its index::Model), and codes the rows there are with it. It stays until train() or rebuild() is
+  // asked for. Throws Error{kInvalid} when the index learns nothing, has learnt already, or takes
+  // no such model; then nothing has changed.
   void use_model(std::size_t vector_column, std::span<const std::byte> bytes,
                  compute::Cancellation* cancellation, const index::Progress& progress);
   // Faults found. Pending rows stay so, unless others of the transaction were flushed before.

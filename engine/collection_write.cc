@@ -4,6 +4,7 @@
 
 #include "engine/collection_impl.h"
 #include "engine/filter/content_hits.h"
+#include "engine/residency/residency.h"
 
 namespace warplite::engine {
 namespace {
@@ -103,8 +104,8 @@ void Collection::Impl::write_or_undo(const Body& body) {
   flush_when_large();
 }
 
-// Fails as a write does: where the model cannot be read for want of memory, SQLite may have taken the
-// transaction back, and no row may follow.
+// Fails as a write does: where the model cannot be read for want of memory, SQLite may have taken
+// the transaction back, and no row may follow.
 void Collection::Impl::code_ahead() {
   const Pending::Slot& last = pending().slots().back();
   if (options.layout.partitions.empty() && last.is_whole() && !ahead.has(*last.chunk)) {
@@ -248,6 +249,9 @@ void Collection::sync(compute::Cancellation* cancellation, const index::Progress
 
 void Collection::commit() noexcept {
   impl_->transaction.commit();
+  constexpr std::size_t kPartOfMemory = 8;
+  const std::size_t limit = Residency::instance().limit() / kPartOfMemory;
+  if (impl_->pending().spare_bytes() > limit) impl_->transaction.drop_spares();
   for (Impl::HeldView& known : impl_->held) known.flushes = 0;
   impl_->created = {};
   impl_->store.keep_name();

@@ -145,8 +145,8 @@ void Flusher::dissolve(const SegmentPart& segment, const Bitmap& alive) {
   }
 }
 
-// Within a transaction the last slot stays until it is full, and some before it until they are coded; but one is
-// written, or nothing would be won.
+// Within a transaction the last slot stays until it is full, and some before it until they are
+// coded; but one is written, or nothing would be won.
 std::size_t Flusher::slots_left() const {
   const std::vector<Pending::Slot>& slots = pending_.slots();
   if (scope_ == FlushScope::kAll || !layout_.partitions.empty() || slots.empty()) return 0;

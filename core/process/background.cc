@@ -77,7 +77,8 @@ struct Background::State {
   std::exception_ptr failure;
   std::atomic<bool> told{false};
   bool ended = false;
-  // Its own: a condition that a thread of the parent waits for when it forks is of no use to a child.
+  // Its own: a condition that a thread of the parent waits for when it forks is of no use to a
+  // child.
   std::condition_variable done;
   const unsigned forked = forks();
 };

@@ -21,8 +21,8 @@ class Background {
 
   // False in a child of fork(): the thread is its parent's.
   bool is_here() const;
-  // Waits so long at most. Returns whether the work has ended. Where the thread is not here it never
-  // has, and nobody waits.
+  // Waits so long at most. Returns whether the work has ended. Where the thread is not here it
+  // never has, and nobody waits.
   bool wait(std::chrono::milliseconds patience);
   // Throws what the work threw. REQUIRES: wait() has returned true.
   void rethrow() const;

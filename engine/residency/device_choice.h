@@ -29,7 +29,8 @@ struct Demand {
   Ability ability;
   double bytes_compared;      // of selected vectors, times queries
   compute::Cancellation* cancellation;
-  // Of pieces of work that one device does each: which of them, so that all devices of the best kind have some.
+  // Of pieces of work that one device does each: which of them, so that all devices of the best
+  // kind have some.
   std::size_t turn = 0;
 };
 

@@ -156,9 +156,9 @@ std::shared_ptr<const T> Residency::Impl::get(const Key& key, const std::string&
   evict_to(limit_now > bytes ? limit_now - bytes : 0, evicted);
   at = touch(key);
   if (at != entries.end()) {
-    // Copies stay where they are of these bytes, as far as heads tell, whatever somebody may have done
-    // to the file since they were made. (None is being made: that would need the value.) A search that
-    // uses one that goes frees it.
+    // Copies stay where they are of these bytes, as far as heads tell, whatever somebody may have
+    // done to the file since they were made. (None is being made: that would need the value.) A
+    // search that uses one that goes frees it.
     const bool same = at->head != nullptr && is_head_of(*at->head, *loaded);
     while (!same && !at->copies.empty()) drop(*at, at->copies.begin(), evicted);
     at->head = nullptr;

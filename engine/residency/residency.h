@@ -1,6 +1,6 @@
 // The process-wide cache of decoded blocks. A key says all that a block must be, and what it says
-// never changes: connections and threads share entries, what is found needs no check, and nothing is
-// ever invalidated, only evicted (least recently used first) to stay within a budget.
+// never changes: connections and threads share entries, what is found needs no check, and nothing
+// is ever invalidated, only evicted (least recently used first) to stay within a budget.
 // An entry in use by a search stays alive through its shared_ptr.
 // Vectors have copies on devices with memory of their own. Each such device has a budget and an
 // order of use of its own. What has to leave the host's memory stays on devices that have a copy.
@@ -66,7 +66,8 @@ class Residency : public compute::MemoryBudget {
   void replace(const CacheKey& key, const std::string& owner, ResidentVectors entry);
   // Evicts what nobody uses of these.
   void forget(std::span<const CacheKey> keys);
-  // The same of all that is of a table, "schema.table"; those of that name in other files lose theirs, too.
+  // The same of all that is of a table, "schema.table"; those of that name in other files lose
+  // theirs, too.
   void forget_table(const std::string& name);
   std::shared_ptr<const index::Model> model(
       const CacheKey& key, const std::string& owner,
@@ -95,8 +96,8 @@ class Residency : public compute::MemoryBudget {
                 const std::shared_ptr<const ResidentVectors>& vectors,
                 std::shared_ptr<const compute::Buffer>* out, bool* in_place = nullptr);
 
-  // The copy that the device has in memory of its own, and the head of what was copied. Nulls: there is none, or it
-  // is being made.
+  // The copy that the device has in memory of its own, and the head of what was copied. Nulls:
+  // there is none, or it is being made.
   struct CopyOnDevice {
     std::shared_ptr<const compute::Buffer> buffer;
     std::shared_ptr<const Bytes> head;

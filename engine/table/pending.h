@@ -50,7 +50,8 @@ class Pending {
 
     bool alive(std::uint32_t row) const { return dead_rows == 0 || !dead.test(row); }
     std::uint32_t live() const { return used - dead_rows; }
-    // Says whether all rows there can be are there, in ascending order, to be a segment as they are.
+    // Says whether all rows there can be are there, in ascending order, to be a segment as they
+    // are.
     bool is_whole() const {
       return used == chunk->capacity() && dead_rows == 0 && chunk->ascending();
     }

@@ -17,8 +17,9 @@ bool same_blocks(const storage::SegmentInfo& a, const storage::SegmentInfo& b) {
          a.codes == b.codes;
 }
 
-// Most commits change the tail alone: where the state record describes the segments that are known, they
-// are not read again, so that a search beside a writer takes no longer the more of them there are.
+// Most commits change the tail alone: where the state record describes the segments that are known,
+// they are not read again, so that a search beside a writer takes no longer the more of them there
+// are.
 std::shared_ptr<const SegmentList> read_segments(storage::Store& store, const TableOptions& options,
                                                  const Snapshot* known, const storage::State& state) {
   if (known != nullptr && known->list->directory() == state.directory) return known->list;

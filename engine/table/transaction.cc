@@ -1,5 +1,6 @@
 #include "engine/table/transaction.h"
 
+#include <atomic>
 #include <limits>
 #include <utility>
 
@@ -7,6 +8,15 @@
 #include "engine/table/snapshot.h"
 
 namespace warplite::engine {
+namespace {
+
+// Whose chunks wait for another transaction.
+std::atomic<const Transaction*>& keeper() {
+  static std::atomic<const Transaction*> keeper{nullptr};
+  return keeper;
+}
+
+}  // namespace
 
 void Transaction::begin() noexcept {
   if (active_) {
@@ -28,14 +38,21 @@ void Transaction::clear() noexcept {
 
 void Transaction::commit() noexcept {
   WARP_DCHECK(pending_.empty());
-  // Whoever flushes on the way may go on like that in the next transaction.
-  if (flushes_ < 2) pending_.drop_spares();
+  const Transaction* none = nullptr;
+  const bool loads = flushes_ >= 2;
+  if (!loads || !(keeper().compare_exchange_strong(none, this) || none == this)) drop_spares();
   clear();
+}
+
+void Transaction::drop_spares() noexcept {
+  pending_.drop_spares();
+  const Transaction* keeps = this;
+  keeper().compare_exchange_strong(keeps, nullptr);
 }
 
 void Transaction::rollback() noexcept {
   pending_.become(Pending(*layout_));
-  pending_.drop_spares();
+  drop_spares();
   if (flushes_ != 0) base_ = first_base_;
   if (failure_ != Failure::kNone) base_ = nullptr;
   clear();

@@ -22,6 +22,9 @@ struct Snapshot;
 class Transaction {
  public:
   explicit Transaction(const Layout& layout) : layout_(&layout), pending_(layout) {}
+  ~Transaction() { drop_spares(); }
+  Transaction(const Transaction&) = delete;
+  Transaction& operator=(const Transaction&) = delete;
 
   Pending& pending() { return pending_; }
   const Pending& pending() const { return pending_; }
@@ -42,10 +45,15 @@ class Transaction {
   // Returns how many renames of the table remain.
   std::size_t rollback_to(int n) noexcept;
 
-  // Returns whether rows were written before a savepoint that is open, and by then were not flushed,
-  // or lay in segments that the directory did not have. The newest savepoint is not counted, which is
-  // that of the statement which asks.
+  // Returns whether rows were written before a savepoint that is open, and by then were not
+  // flushed, or lay in segments that the directory did not have. The newest savepoint is not
+  // counted, which is that of the statement which asks.
   bool savepoints_hold_rows() const noexcept;
+
+  // Chunks that wait for later rows, as Pending has them. After a transaction that flushed on the
+  // way they wait for the next one, which may be more of the same load: of one table of the
+  // process.
+  void drop_spares() noexcept;
 
   // Throws when something went wrong that only a rollback can mend. Comes before every write.
   void check_writable() const;

@@ -41,7 +41,6 @@ class CodingAhead {
     const std::shared_ptr<const Chunk> chunk;
     const std::vector<Stamp> stamps;
     const ColumnModels models;
-    const Bytes::Reuse reuse;  // of the memory of codes that were written
     Encoding codes;  // last: it ends before what it uses
   };
   std::list<Begun>::iterator find(const Chunk& chunk);

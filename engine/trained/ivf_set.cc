@@ -6,7 +6,6 @@
 #include <optional>
 #include <utility>
 
-#include "core/system.h"
 #include "engine/residency/common_cancellation.h"
 
 namespace warplite::engine {
@@ -45,7 +44,6 @@ std::shared_ptr<const IvfBlocks> load_ivf_blocks(const View& view, std::size_t c
                                                  std::shared_ptr<const CodedParts> coded,
                                                  const std::vector<bool>& wanted,
                                                  bool with_vectors, compute::Device* onto) {
-  const auto began = std::chrono::steady_clock::now();
   auto loaded = std::make_shared<IvfBlocks>();
   loaded->handed_to = onto;
   loaded->model = load_model_bytes(view, column, index);
@@ -83,9 +81,6 @@ std::shared_ptr<const IvfBlocks> load_ivf_blocks(const View& view, std::size_t c
   }
   loaded->coded = std::move(coded);
   loaded->wanted = wanted;
-  // What took long has left megabytes in every thread's part of the heap.
-  constexpr std::chrono::milliseconds kLong{50};
-  if (std::chrono::steady_clock::now() - began > kLong) os::trim_heap();
   return loaded;
 }
 

@@ -31,13 +31,14 @@ struct IvfBlocks {
 
   // All that a device is to hold. REQUIRES: nothing is handed over.
   std::vector<Uploader::Item> items() const;
-  // The part of the rows that is in the list of any of them, on average: 1 / lists, where lists are alike,
-  // and 1 where one has all.
+  // The part of the rows that is in the list of any of them, on average: 1 / lists, where lists are
+  // alike, and 1 where one has all.
   double crowding() const;
 };
 
-// `wanted`: by coded part. `onto`: a device that is handed one run after the other, as there is no room for all in
-// host memory; null: the host loads them all. Throws Error{kCorrupt}, and what the device says.
+// `wanted`: by coded part. `onto`: a device that is handed one run after the other, as there is no
+// room for all in host memory; null: the host loads them all. Throws Error{kCorrupt}, and what the
+// device says.
 std::shared_ptr<const IvfBlocks> load_ivf_blocks(const View& view, std::size_t column,
                                                  const index::Trained& index,
                                                  std::shared_ptr<const CodedParts> coded,
@@ -113,8 +114,8 @@ class IvfMemo {
                                                     const index::Trained& index);
   // IvfBlocks::crowding(), once the lists were loaded; until then 0.
   double& crowding(std::size_t number) { return column(number).crowding; }
-  // A device that had less room for a column's codes than it said is not handed them for a while, and
-  // much longer than it `took` to find that out.
+  // A device that had less room for a column's codes than it said is not handed them for a while,
+  // and much longer than it `took` to find that out.
   void note_refusal(std::size_t number, const compute::Device& device,
                     std::chrono::steady_clock::duration took);
   bool is_refused(std::size_t number, const compute::Device& device);

@@ -68,8 +68,9 @@ bool ListSearch::better_exact() const {
   return reach_.exact || (!chosen && exact_cost(question(selected_)) <= cost);
 }
 
-// Measured on an H200, in nanoseconds. Of a few queries each row that passes is read, here and there, unless that
-// is most of them. Of more, rows that pass are gathered first, unless they are many, and then multiplied.
+// Measured on an H200, in nanoseconds. Of a few queries each row that passes is read, here and
+// there, unless that is most of them. Of more, rows that pass are gathered first, unless they are
+// many, and then multiplied.
 double ListSearch::exact_cost_on_device() const {
   constexpr double kByte = 1 / 3500.0, kElement = 7e-6, kFew = 1.3e5, kBatch = 3e5;
   constexpr double kScattered = 4, kGathered = 1.1, kMany = 3;
@@ -86,8 +87,8 @@ double ListSearch::exact_cost_on_device() const {
   return kBatch + gathered + 2 * elements * kByte + n * elements * kElement;
 }
 
-// The same of RaBitQ codes: up to so many queries look at a list together. Of other codes the host counts what a
-// filter leaves.
+// The same of RaBitQ codes: up to so many queries look at a list together. Of other codes the host
+// counts what a filter leaves.
 double ListSearch::lists_cost_on_device() const {
   constexpr double kLists = 2.5e5, kRow = 0.07, kTogether = 32;
   const double watched = shape_.planes != 0 ? 1600 : 5e4;

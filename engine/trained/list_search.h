@@ -170,8 +170,8 @@ class ListSearch {
   }
   // Says whether parts() fit into what the device may hold.
   bool has_room(compute::Device& device) const;
-  // Says whether the device is to have all codes, one run after the other, since its memory has room
-  // for them and the host's has not.
+  // Says whether the device is to have all codes, one run after the other, since its memory has
+  // room for them and the host's has not.
   bool takes_over(compute::Device& device) const;
   bool can_be_handed(compute::Device& device) const;
   // How devices share the rows where none has room for all of them; empty: they do not.
@@ -193,7 +193,8 @@ class ListSearch {
   // May be called on any thread, where no rows are read from the file.
   Status search_on(const IvfSet& set, const compute::IvfWork& work, compute::HitTable& best);
 
-  // The device's set of these parts, made where there is none. Null, and an error, where it cannot be.
+  // The device's set of these parts, made where there is none. Null, and an error, where it cannot
+  // be.
   // REQUIRES: fits_, or it takes_over() or is to have a share.
   std::shared_ptr<IvfSet> use_set(compute::Device& device, const std::vector<bool>& parts,
                                   Status& status);

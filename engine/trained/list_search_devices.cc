@@ -4,6 +4,7 @@
 #include <chrono>
 #include <utility>
 
+#include "core/system.h"
 #include "engine/residency/readiness.h"
 #include "engine/residency/together.h"
 #include "engine/trained/list_search.h"
@@ -12,7 +13,7 @@ namespace warplite::engine {
 
 bool ListSearch::can_be_handed(compute::Device& device) const {
   if (shape_.m == 0 || !device.own_memory() || !is_counted_by(device)) return false;
-  return sets().find(request_.column, device) != nullptr ||
+  return known_set(device, parts()) != nullptr ||
          !memo_of_lists().is_refused(request_.column, device);
 }
 
@@ -194,9 +195,13 @@ std::shared_ptr<IvfSet> ListSearch::make_set(compute::Device& device,
   } catch (const NotTaken& error) {
     status = {error.kind(), error.what()};
   }
+  // What takes long leaves megabytes in every thread's part of the heap.
+  constexpr std::chrono::milliseconds kLong{50};
+  const auto took = std::chrono::steady_clock::now() - began;
+  if (took > kLong) os::trim_heap(Residency::instance().used());
   if (set == nullptr) {
-    const auto took = std::chrono::steady_clock::now() - began;
-    if (!fits_) memo_of_lists().note_refusal(request_.column, device, took);
+    const bool refused = !fits_ && is_devices_fault(status.kind);
+    if (refused) memo_of_lists().note_refusal(request_.column, device, took);
     return set;
   }
   const bool lasts = everywhere_ || !fits_;

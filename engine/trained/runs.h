@@ -62,8 +62,8 @@ struct LoadedRun {
 struct NotTaken : Error {
   using Error::Error;
 };
-// Reads a run through the cache. `onto`: the device that is to have it in its own memory, so that the
-// host's can be used for the next one; null: the host. Throws Error{kCorrupt}, and NotTaken.
+// Reads a run through the cache. `onto`: the device that is to have it in its own memory, so that
+// the host's can be used for the next one; null: the host. Throws Error{kCorrupt}, and NotTaken.
 LoadedRun load_run(const View& view, std::size_t column, const CodedParts& coded,
                    const CodedParts::Run& run, const index::InvertedModel& model,
                    BlockReader& reader, compute::Device* onto);
@@ -87,9 +87,9 @@ struct RunShare {
   std::vector<bool> parts;
 };
 // Spreads runs over devices of which the first has no room for all: each to the one with the most
-// room. `bytes`: what each run takes there; 0: it is left out. `parts`: those of runs that are wanted.
-// `each`: what every device needs besides. Always the same for the same devices. Empty: the first has
-// room, or all of them have not.
+// room. `bytes`: what each run takes there; 0: it is left out. `parts`: those of runs that are
+// wanted. `each`: what every device needs besides. Always the same for the same devices. Empty: the
+// first has room, or all of them have not.
 std::vector<RunShare> spread_runs(const CodedParts& coded, std::span<const std::size_t> bytes,
                                   const std::vector<bool>& parts, std::size_t each,
                                   std::span<compute::Device* const> devices);

@@ -105,7 +105,8 @@ struct Members {
   double distance[kSumThreads];
 };
 
-// Adds what a thread adds: an element of the rows, or, where `element` is dim, squares of distances.
+// Adds what a thread adds: an element of the rows, or, where `element` is dim, squares of
+// distances.
 __device__ double add_members(const ListedRows& rows, const Members& members, unsigned count,
                               std::uint32_t element, double sum) {
   if (element > rows.table.dim) return sum;

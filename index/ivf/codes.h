@@ -13,8 +13,8 @@
 //   lists   u16[rows], or three bytes each; no zeros behind them
 //   bias    float24[rows], which is the upper three bytes of a float32
 //   rest    f as bfloat16, g as the u8 s of g = kErrors·|f|·s / 255, and F as float24, then planes
-// Those of version 3 have a row's list in as many bits as the number of lists has, the first row in the lowest;
-// zeros up to a whole byte.
+// Those of version 3 have a row's list in as many bits as the number of lists has, the first row in
+// the lowest; zeros up to a whole byte.
 // Threads: any.
 #pragma once
 
@@ -77,7 +77,8 @@ class CodesView {
   std::uint32_t code_size() const { return code_size_; }
   std::uint32_t rest_size() const { return rest_size_; }
 
-  // REQUIRES: no other thread writes to the block. Rows share bytes, the last ones with what follows lists.
+  // REQUIRES: no other thread writes to the block. Rows share bytes, the last ones with what
+  // follows lists.
   void put_list(std::byte* block, std::uint32_t row, std::uint32_t list) const {
     const std::size_t bit = std::size_t{row} * list_bits_;
     std::byte* const at = block + lists_at() + bit / 8;
@@ -106,8 +107,8 @@ class CodesView {
   std::byte* rest(std::byte* block, std::uint32_t row) const {
     return block + rest_at_ + std::size_t{row} * rest_size_;
   }
-  // Of RaBitQ codes: those of a row, and how many bytes of its rest lie before the planes. What a short
-  // code cannot tell apart is rounded, g upwards.
+  // Of RaBitQ codes: those of a row, and how many bytes of its rest lie before the planes. What a
+  // short code cannot tell apart is rounded, g upwards.
   void put_factors(std::byte* block, std::uint32_t row, const RabitqFactors& factors) const;
   RabitqFactors factors(const std::byte* block, std::uint32_t row) const;
   std::uint32_t planes_at() const { return planes_at_; }

@@ -146,7 +146,8 @@ std::shared_ptr<OpenTable> Context::still_open(const std::vector<std::string>& a
       continue;
     }
     if (!table->collection->continues(arguments[2])) continue;
-    // Another table that was only renamed is not told of a rollback, and goes by its name of before.
+    // Another table that was only renamed is not told of a rollback, and goes by its name of
+    // before.
     if (table->collection->in_transaction()) return table;
     if (found == nullptr) found = std::move(table);
   }

@@ -1,5 +1,5 @@
-// What the records of a table say: its State, and the directory entry of each segment (SegmentInfo).
-// docs/file_format.md, "Records".
+// What the records of a table say: its State, and the directory entry of each segment
+// (SegmentInfo). docs/file_format.md, "Records".
 #pragma once
 
 #include <cstdint>

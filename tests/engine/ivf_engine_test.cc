@@ -209,7 +209,8 @@ TableOptions options_that_train(bool codes_only) {
   return options;
 }
 
-// Ends the end of a transaction, and says whether that left rows without codes. What is left is done by the next one.
+// Ends the end of a transaction, and says whether that left rows without codes. What is left is
+// done by the next one.
 template <typename Cancellation>
 bool leaves_rows_uncoded(bool codes_only, Cancellation& cancellation,
                          const index::Progress& progress) {

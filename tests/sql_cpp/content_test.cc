@@ -323,6 +323,28 @@ TEST_CASE("A content table changes while its index is scanned") {
   }
 }
 
+TEST_CASE("Segments that go while they are read have all their rows again after a rollback") {
+  const SqlSession session(":memory:");
+  // 256 rows make a segment.
+  session.must_run(
+      "CREATE TABLE docs(id INTEGER PRIMARY KEY, title TEXT, e);"
+      "WITH n(i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n LIMIT 1200) "
+      "INSERT INTO docs SELECT i, 'far', zeroblob(16384) FROM n;"
+      "CREATE VIRTUAL TABLE x USING warp(content=docs, e FLOAT[4096], title TEXT)");
+  engine::Residency::instance().clear();  // so that they are read when some have changed
+  session.must_run("BEGIN");
+  sqlite3_stmt* reads = nullptr;
+  REQUIRE(sqlite3_prepare_v2(session.db(), "SELECT rowid FROM x WHERE rowid > 0", -1, &reads,
+                             nullptr) == SQLITE_OK);
+  CHECK(sqlite3_step(reads) == SQLITE_ROW);
+  session.must_run("UPDATE docs SET title = 'near' WHERE id <= 1100");
+  session.must_run("ROLLBACK");
+  CHECK(session.must_run("SELECT count(*), sum(title = 'far') FROM x") == Rows{"1200|1200"});
+  sqlite3_finalize(reads);
+  CHECK(session.must_run("SELECT count(*) FROM x WHERE e MATCH zeroblob(16384) AND k = 2000") ==
+        Rows{"1200"});
+}
+
 TEST_CASE("A scan of an index over a content table can be stopped, also where no row is there") {
   const SqlSession session(":memory:");
   session.must_run("CREATE TABLE docs(id INTEGER PRIMARY KEY, code UNIQUE, e)");
