@@ -85,7 +85,8 @@ class Collection {
   void begin();
   // Writes what is pending. Part of sync(), for those who have more than one table to write:
   // nothing can be written once the host was interrupted, and what follows in sync() takes long.
-  void write();
+  // Codes that are being made are waited for until that is cancelled, and then made later.
+  void write(compute::Cancellation* cancellation = nullptr);
   // Afterwards an index that learns is trained, if it has enough rows and no model yet, and reports
   // it; and segments get codes. An interrupt is no error: it leaves that to the next transaction.
   // Nor is training_limit() (engine/trained/training.h): it leaves that to optimize() and train().

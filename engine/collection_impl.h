@@ -57,10 +57,13 @@ struct Collection::Impl {
     return {store, options, transaction.base(), readers(), cancellation};
   }
   void code_ahead();
+  void code_last();
   void flush_when_large();
   template <typename Write>
   void write_tables(const Write& write);
-  void flush_pending(FlushScope scope);
+  // `waiting`: for codes.
+  void flush_pending(FlushScope scope, compute::Cancellation* waiting);
+  void flush_pending(FlushScope scope) { flush_pending(scope, cancellation); }
   void list_segments();
   void rewrite_segments(RewriteScope scope);
   storage::ModelOrigin origin(std::size_t column);

@@ -113,6 +113,17 @@ void Collection::Impl::code_ahead() {
   }
 }
 
+// The rows that are left at the end of a load will be a segment that is not full: they are coded
+// while those before them are written.
+void Collection::Impl::code_last() {
+  const std::vector<Pending::Slot>& slots = pending().slots();
+  if (slots.empty() || !options.layout.partitions.empty()) return;
+  const Pending::Slot& last = slots.back();
+  const bool load = slots.size() > 1 || transaction.base()->unlisted;
+  const bool segment = load && last.used >= options.tail_rows / 8 && last.is_in_order();
+  if (segment && !ahead.has(*last.chunk)) ahead.begin(write_context(), last);
+}
+
 void Collection::Impl::flush_when_large() {
   const std::size_t left = std::min(ahead.size(), CodingAhead::kMostLeft) * pending().slot_bytes();
   if (pending().bytes() >= options.flush_bytes + left) flush_pending(FlushScope::kFullChunks);
@@ -123,11 +134,13 @@ void Collection::Impl::throw_rolled_back() const {
               store.table() + ": the transaction was rolled back while it was written");
 }
 
-void Collection::Impl::flush_pending(FlushScope scope) {
+void Collection::Impl::flush_pending(FlushScope scope, compute::Cancellation* waiting) {
   const bool lists = scope == FlushScope::kAll && transaction.base()->unlisted;
   look_again_before_writing();
+  if (scope == FlushScope::kAll) code_last();
   if (pending().has_changes() || lists) {
-    write_tables([&](const WriteContext& context) {
+    write_tables([&](WriteContext context) {
+      context.cancellation = waiting;
       return flush(context, pending(), ahead, scope);
     });
   } else if (!pending().empty()) {
@@ -231,17 +244,17 @@ void Collection::begin() {
   impl_->transaction.begin();
 }
 
-void Collection::write() {
+void Collection::write(compute::Cancellation* cancellation) {
   impl_->transaction.check_readable();
   if (!impl_->unwritten()) return;
   // SQLite does not tell of a savepoint that is rolled back from before the table was made.
   if (!impl_->created.is_null() && !impl_->present()) return impl_->roll_back();
   impl_->prepare_write();
-  impl_->flush_pending(FlushScope::kAll);
+  impl_->flush_pending(FlushScope::kAll, cancellation);
 }
 
 void Collection::sync(compute::Cancellation* cancellation, const index::Progress& progress) {
-  write();
+  write(cancellation);
   if (!impl_->base_current || impl_->transaction.base() == nullptr) return;  // nothing was written
   const Serving serving(impl_->cancellation, cancellation);
   impl_->train_when_worthwhile(progress);

@@ -69,7 +69,7 @@ class Flusher {
   bool fit_into_tail(std::span<const RowRef> rows) const;
   void write_rows();
   void write_whole_chunks();
-  void seal(std::span<const RowRef> rows, const Chunk* whole);
+  void seal(std::span<const RowRef> rows);
   void append_tail(std::span<const RowRef> rows);
   void take_tail_rows();
   void write_directory();
@@ -220,10 +220,21 @@ void Flusher::write_side_tables() {
   }
 }
 
-// `whole`: the chunk of which they are all rows, if there is one.
-void Flusher::seal(std::span<const RowRef> rows, const Chunk* whole) {
+// The chunk of which they are all rows, as it has them; or null.
+const Chunk* chunk_of(std::span<const RowRef> rows) {
+  const Chunk* const chunk = rows.front().chunk;
+  if (rows.size() != chunk->size()) return nullptr;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i].chunk != chunk || rows[i].row != i) return nullptr;
+  }
+  return chunk;
+}
+
+void Flusher::seal(std::span<const RowRef> rows) {
   std::optional<SegmentCodes> codes;
-  if (whole != nullptr) codes = ahead_.take(*whole, next_->state.models, cancellation_);
+  if (const Chunk* const whole = chunk_of(rows); whole != nullptr) {
+    codes = ahead_.take(*whole, next_->state.models, cancellation_);
+  }
   // At the end of a transaction, rows are written before codes are made: an interrupt of the coding
   // must not cost them.
   const bool coded = codes.has_value() || scope_ == FlushScope::kFullChunks;
@@ -269,7 +280,7 @@ void Flusher::write_whole_chunks() {
   for (const Pending::Slot* slot : whole_) {
     rows.clear();
     for (std::uint32_t row = 0; row < slot->used; ++row) rows.push_back({slot->chunk.get(), row});
-    seal(rows, slot->chunk.get());
+    seal(rows);
   }
 }
 
@@ -309,7 +320,7 @@ void Flusher::write_rows() {
     if (small) {
       append_tail(rows);
     } else {
-      seal(rows.first(cuts[i]), nullptr);
+      seal(rows.first(cuts[i]));
     }
     rows = rows.subspan(cuts[i]);
   }

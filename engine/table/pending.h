@@ -50,11 +50,13 @@ class Pending {
 
     bool alive(std::uint32_t row) const { return dead_rows == 0 || !dead.test(row); }
     std::uint32_t live() const { return used - dead_rows; }
-    // Says whether all rows there can be are there, in ascending order, to be a segment as they
+    // Says whether the chunk's rows are all ours, and in ascending order, to be a segment as they
     // are.
-    bool is_whole() const {
-      return used == chunk->capacity() && dead_rows == 0 && chunk->ascending();
+    bool is_in_order() const {
+      return used == chunk->size() && dead_rows == 0 && chunk->ascending();
     }
+    // The same of all rows that there can be.
+    bool is_whole() const { return used == chunk->capacity() && is_in_order(); }
   };
 
   struct SegmentErasures {

@@ -21,7 +21,7 @@ class CodingAhead {
   static constexpr std::size_t kMostLeft = 2;
 
   // Begins with the rows of the slot, if columns have models. Throws what reading those throws.
-  // REQUIRES: slot.is_whole(); the layout outlives this.
+  // REQUIRES: slot.is_in_order(); the layout outlives this.
   void begin(const WriteContext& context, const Pending::Slot& slot);
   bool has(const Chunk& chunk) const;
   std::size_t size() const { return begun_.size(); }

@@ -165,12 +165,12 @@ std::shared_ptr<OpenTable> Context::lookup(const std::string& schema, const std:
   return nullptr;
 }
 
-void Context::write_all() {
+void Context::write_all(compute::Cancellation* cancellation) {
   std::vector<std::shared_ptr<OpenTable>> tables;  // SQLite may connect others meanwhile
   for (const Known& known : tables_) {
     if (auto table = known.open.lock()) tables.push_back(std::move(table));
   }
-  for (const auto& table : tables) table->collection->write();
+  for (const auto& table : tables) table->collection->write(cancellation);
 }
 
 void Context::connect(const std::string& schema, const std::string& table) {

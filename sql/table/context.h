@@ -79,7 +79,7 @@ class Context {
   std::shared_ptr<OpenTable> find(const std::string& name);
 
   // Writes the rows that the transaction's tables hold in memory.
-  void write_all();
+  void write_all(compute::Cancellation* cancellation);
 
   // Returns a report for a search that begins, which is the last one from now on.
   std::shared_ptr<engine::SearchReport> new_report(const TableDefinition& table,

@@ -152,7 +152,7 @@ int warp_begin(sqlite3_vtab* vtab) {
 // written.
 int warp_sync(sqlite3_vtab* vtab) {
   return guarded(vtab, [&] {
-    table_of(vtab).context->write_all();
+    table_of(vtab).context->write_all(&table_of(vtab).interrupt);
     if (engine::Collection* rows = table_of(vtab).rows()) {
       rows->sync(&table_of(vtab).interrupt, work_reporter(*rows));
     }

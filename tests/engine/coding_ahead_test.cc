@@ -113,6 +113,25 @@ TEST_CASE("rows that are coded ahead are those that one thread would have coded"
   }
 }
 
+TEST_CASE("the last rows of a load are coded before they are written, too") {
+  const RestoreThreads restore;
+  compute::set_thread_count(3);
+  for (const bool codes_only : {false, true}) {
+    for (const int rows : {kSegmentRows / 2, kSegmentRows + 5, 7 * kSegmentRows / 2}) {
+      CAPTURE(codes_only);
+      CAPTURE(rows);
+      Load load(codes_only);
+      load.insert(rows);
+      load.session.table().write();
+      const bool load_of_many = rows > kSegmentRows;
+      for (std::size_t column = 0; column < 3; ++column) {
+        CHECK((uncoded_rows(load.session, column) == 0) == load_of_many);
+      }
+      load.finish();
+    }
+  }
+}
+
 TEST_CASE("rows are inserted while others wait for a device that codes them") {
   const RestoreThreads restore;
   compute::set_thread_count(3);

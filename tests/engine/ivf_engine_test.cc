@@ -9,6 +9,7 @@
 #include "engine/trained/runs.h"
 #include "engine/trained/training.h"
 #include "index/ivf/ivf.h"
+#include "tests/support/ivf_fixture.h"
 #include "tests/support/ivf_table.h"
 
 namespace warplite::engine {
@@ -287,6 +288,8 @@ TEST_CASE("a transaction whose end is interrupted while it measures recall keeps
 }
 
 TEST_CASE("what an interrupt left without codes is coded by train, optimize and rebuild") {
+  const testing::RestoreThreads restore;
+  compute::set_thread_count(1);  // so that no codes are made ahead
   using Command = void (*)(Session&);
   for (const Command command : {Command([](Session& it) { it.train(); }),
                                 Command([](Session& it) { it.table().optimize(); }),
