@@ -61,7 +61,7 @@ struct Collection::Impl {
   void flush_when_large();
   template <typename Write>
   void write_tables(const Write& write);
-  // `waiting`: for codes.
+  // `waiting` ends the wait for codes that are being made.
   void flush_pending(FlushScope scope, compute::Cancellation* waiting);
   void flush_pending(FlushScope scope) { flush_pending(scope, cancellation); }
   void list_segments();

@@ -10,7 +10,8 @@
 namespace warplite::engine {
 namespace {
 
-// Whose chunks wait for another transaction.
+// Whose chunks wait for another transaction. Nobody else lets go of them, so that a search, which
+// asks every time, need not write.
 std::atomic<const Transaction*>& keeper() {
   static std::atomic<const Transaction*> keeper{nullptr};
   return keeper;
@@ -46,8 +47,7 @@ void Transaction::commit() noexcept {
 
 void Transaction::drop_spares() noexcept {
   pending_.drop_spares();
-  const Transaction* keeps = this;
-  keeper().compare_exchange_strong(keeps, nullptr);
+  if (keeper() == this) keeper() = nullptr;
 }
 
 void Transaction::rollback() noexcept {

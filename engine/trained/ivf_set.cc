@@ -318,8 +318,9 @@ void IvfMemo::note_refusal(std::size_t number, const compute::Device& device,
   refusals.push_back({&device, std::chrono::steady_clock::now() + lasts});
 }
 
-bool IvfMemo::is_refused(std::size_t number, const compute::Device& device) {
-  const std::vector<Refusal>& refusals = column(number).refusals;
+bool IvfMemo::is_refused(std::size_t number, const compute::Device& device) const {
+  if (number >= columns_.size()) return false;
+  const std::vector<Refusal>& refusals = columns_[number].refusals;
   return std::any_of(refusals.begin(), refusals.end(), [&](const Refusal& refusal) {
     return refusal.device == &device && std::chrono::steady_clock::now() < refusal.ends;
   });

@@ -118,7 +118,7 @@ class IvfMemo {
   // and much longer than it `took` to find that out.
   void note_refusal(std::size_t number, const compute::Device& device,
                     std::chrono::steady_clock::duration took);
-  bool is_refused(std::size_t number, const compute::Device& device);
+  bool is_refused(std::size_t number, const compute::Device& device) const;
 
  private:
   struct Refusal {
