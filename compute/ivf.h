@@ -154,7 +154,9 @@ struct ProbedList {
 struct IvfWork {
   Distance distance = Distance::kL2;  // l2, cosine or ip
   MatrixView queries;                 // as the column has them: for canonical distances
-  const float* model_queries = nullptr;  // host [queries.rows][dim], in model space
+  // Host [queries.rows][dim], in model space. Null: the device rotates_queries(), and makes these of
+  // `queries` by the random rotation.
+  const float* model_queries = nullptr;
   IvfModelBuffers model;
   std::span<const IvfRun> runs;
   std::uint32_t nprobe = 1;           // 1 … lists

@@ -2,7 +2,6 @@
 
 #include <atomic>
 #include <bit>
-#include <cmath>
 #include <cstddef>
 #include <memory>
 
@@ -11,22 +10,13 @@
 namespace warplite::compute {
 namespace {
 
-constexpr std::uint32_t kRounds = 4;
-
-// splitmix64 of (round, word): 64 signs.
-std::uint64_t signs(std::uint32_t round, std::size_t word) {
-  std::uint64_t z = (std::uint64_t{round} << 32 | word) * 0x9e3779b97f4a7c15u + 0x632be59bd9b4e019u;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return z ^ (z >> 31);
-}
-
 // What each round flips, of `size` elements, and then once nothing: 0s.
 std::unique_ptr<std::uint32_t[]> make_flips(std::size_t size) {
-  auto flips = std::make_unique<std::uint32_t[]>((kRounds + 1) * size);
-  for (std::uint32_t round = 0; round < kRounds; ++round) {
+  auto flips = std::make_unique<std::uint32_t[]>((kRotationRounds + 1) * size);
+  for (std::uint32_t round = 0; round < kRotationRounds; ++round) {
     for (std::size_t i = 0; i < size; ++i) {
-      flips[round * size + i] = static_cast<std::uint32_t>(signs(round, i / 64) >> i % 64) << 31;
+      const std::uint64_t bits = rotation_flips(round, i / 64) >> i % 64;
+      flips[round * size + i] = static_cast<std::uint32_t>(bits) << 31;
     }
   }
   return flips;
@@ -58,12 +48,12 @@ class Rounds {
         flips_(kept_flips(size_)),
         turn_(host_kernels().rotation_round) {
     round_.dim = dim;
-    round_.n = std::bit_floor(dim);
-    round_.scale = static_cast<float>(1 / std::sqrt(static_cast<double>(round_.n)));
+    round_.n = rotation_length(dim);
+    round_.scale = rotation_scale(round_.n);
     if (round_.n < HostKernels::kLeastTransform) turn_ = define_round;
   }
 
-  // Flips as round `flips` does, kRounds nothing, and transforms what `round` does.
+  // Flips as round `flips` does, kRotationRounds nothing, and transforms what `round` does.
   void turn(std::uint32_t flips, std::uint32_t round, float* vector) {
     round_.first = round % 2 == 0 ? 0 : round_.dim - round_.n;
     round_.flips = flips_ + flips * size_;
@@ -97,13 +87,13 @@ void define_round(const RotationRound& round, float* vector) {
 
 void rotate_at_random(std::uint32_t dim, float* vector) {
   Rounds rounds(dim);
-  for (std::uint32_t round = 0; round < kRounds; ++round) rounds.turn(round, round, vector);
+  for (std::uint32_t round = 0; round < kRotationRounds; ++round) rounds.turn(round, round, vector);
 }
 
 // A round flips after its transform: with the transform of the round before.
 void rotate_back(std::uint32_t dim, float* vector) {
   Rounds rounds(dim);
-  for (std::uint32_t round = kRounds; round-- > 0;) rounds.turn(round + 1, round, vector);
+  for (std::uint32_t round = kRotationRounds; round-- > 0;) rounds.turn(round + 1, round, vector);
   rounds.flip_first(vector);
 }
 

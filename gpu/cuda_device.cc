@@ -85,6 +85,11 @@ class CudaDevice : public compute::Device {
                              : IvfSearch::supports(gpu_, shape);
   }
 
+  bool rotates_queries(const compute::IvfShape& shape, std::size_t queries) const override {
+    constexpr std::size_t kLeastRotated = 64;  // fewer take the host less than a launch
+    return shape.planes != 0 && queries >= kLeastRotated && rabitq_rotates(shape.dim);
+  }
+
   bool counts_lists(const compute::IvfShape& shape) const override { return shape.planes != 0; }
 
   Status ivf_nearest(const compute::IvfWork& work, compute::HitTable& best) override {

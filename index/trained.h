@@ -122,6 +122,9 @@ class InvertedModel : public Model {
   // How recall grows with what is looked at (ivf/calibration.h); null: it was not measured.
   virtual const Calibration* calibration() const = 0;
 
+  // Says whether model space is what vectors are, as the distance compares them, rotated at random
+  // (compute/rotation.h).
+  virtual bool rotates_at_random() const = 0;
   // `out`: [vectors.rows][dim], in model space (compute/ivf.h).
   virtual void to_model_space(const MatrixView& vectors, float* out) const = 0;
 

@@ -22,35 +22,34 @@ namespace {
 // Copies of the queries with the given numbers.
 class SomeQueries {
  public:
-  SomeQueries(const Queries& all, std::span<const std::size_t> numbers)
-      : given_(numbers.size() * all.given.stride()), space_(numbers.size() * all.given.dim) {
-    const std::size_t stride = all.given.stride(), dim = all.given.dim;
+  SomeQueries(const MatrixView& all, std::span<const std::size_t> numbers,
+              const index::InvertedModel& model)
+      : given_(numbers.size() * all.stride()),
+        queries_({given_.data(), numbers.size(), all.dim, all.type}, model) {
     for (std::size_t i = 0; i < numbers.size(); ++i) {
-      std::memcpy(given_.data() + i * stride, all.given.row(numbers[i]), stride);
-      std::copy_n(all.in_model_space + numbers[i] * dim, dim, space_.data() + i * dim);
+      std::memcpy(given_.data() + i * all.stride(), all.row(numbers[i]), all.stride());
     }
-    queries_ = {{given_.data(), numbers.size(), all.given.dim, all.given.type}, space_.data()};
   }
   const Queries& get() const { return queries_; }
 
  private:
   std::vector<std::byte> given_;
-  std::vector<float> space_;
-  Queries queries_;
+  const Queries queries_;
 };
 
 // One search through lists, and more for queries to which they show too little.
 class WideningSearch {
  public:
   // `others`: the k nearest that were found beside the lists; null: nothing is.
-  WideningSearch(ListSearch& search, Attempt& attempt, const Queries& queries, std::size_t k,
-                 compute::HitTable* others)
+  WideningSearch(ListSearch& search, Attempt& attempt, const MatrixView& queries,
+                 const index::InvertedModel& model, std::size_t k, compute::HitTable* others)
       : search_(search),
         attempt_(attempt),
-        queries_(queries),
+        queries_(queries, model),
+        model_(model),
         others_(others),
         best_(0, k),
-        left_(queries.given.rows, std::numeric_limits<float>::infinity()),
+        left_(queries.rows, std::numeric_limits<float>::infinity()),
         reach_(search.reach()) {}
 
   // Says which queries are left for a comparison of every row: of these `best` is nothing.
@@ -67,8 +66,8 @@ class WideningSearch {
  private:
   // Lists of queries that are counted together take so many bytes at most.
   static constexpr std::size_t kMostBytes = std::size_t{1} << 25;
-  // Queries that a thread looks at: under a filter that is watched, and else.
-  static constexpr std::size_t kLookedAtTogether = 64, kSeenTogether = 8192;
+  // Queries that a thread looks at, where a filter is watched, or rows are moved.
+  static constexpr std::size_t kLookedAtTogether = 64, kMovedTogether = 8192;
 
   // Searches for some queries as far as reach_ says. Returns those that are to look farther, and
   // sets reach_ for them.
@@ -89,7 +88,7 @@ class WideningSearch {
   void search(std::span<const std::size_t> numbers, std::vector<std::size_t>& again,
               Reach& farther) {
     std::optional<SomeQueries> some;
-    if (numbers.size() != queries_.given.rows) some.emplace(queries_, numbers);
+    if (numbers.size() != queries_.given.rows) some.emplace(queries_.given, numbers, model_);
     compute::HitTable found =
         search_.nearest(attempt_, some ? some->get() : queries_, reach_, searched_, sights_);
     const bool all = !some && sights_.searched == 0;
@@ -98,25 +97,41 @@ class WideningSearch {
     } else if (best_.queries() == 0) {
       best_ = compute::HitTable(queries_.given.rows, best_.k());
     }
-    std::vector<std::optional<Reach>> more(numbers.size());
-    const std::size_t each = search_.watches_filter() ? kLookedAtTogether : kSeenTogether;
-    compute::in_parallel(numbers.size(), each, numbers.size() / each,
-                         [&](std::size_t first, std::size_t last) {
-                           for (std::size_t i = first; i < last; ++i) {
-                             if (!all) keep(numbers[i], i, found);
-                             more[i] = search_.farther(reach_, sight(numbers[i], i));
-                           }
-                         });
+    // Without a filter there is nothing to look at but whether a query has found enough.
+    const bool watched = search_.watches_filter();
+    const float* const space =
+        watched ? (some ? some->get() : queries_).in_model_space() : nullptr;
+    std::vector<std::optional<Reach>> more(watched ? numbers.size() : 0);
+    const auto look = [&](std::size_t i) -> std::optional<Reach> {
+      if (!watched && has_enough(numbers[i])) return {};
+      return search_.farther(reach_, sight(numbers[i], i, space));
+    };
+    const std::size_t each = watched ? kLookedAtTogether : kMovedTogether;
+    if (watched || !all) {
+      compute::in_parallel(numbers.size(), each, numbers.size() / each,
+                           [&](std::size_t first, std::size_t last) {
+                             for (std::size_t i = first; i < last; ++i) {
+                               if (!all) keep(numbers[i], i, found);
+                               if (watched) more[i] = look(i);
+                             }
+                           });
+    }
     for (std::size_t i = 0; i < numbers.size(); ++i) {
       const std::size_t query = numbers[i];
-      if (more[i] && more[i]->exact) {
+      const std::optional<Reach> next = watched ? more[i] : look(i);
+      if (next && next->exact) {
         exact_.push_back(query);
         best_.row(query) = TopK(best_.k());
-      } else if (more[i]) {
+      } else if (next) {
         again.push_back(query);
-        farther = again.size() == 1 ? *more[i] : both(farther, *more[i]);
+        farther = again.size() == 1 ? *next : both(farther, *next);
       }
     }
+  }
+
+  bool has_enough(std::size_t query) {
+    const std::size_t beside = others_ != nullptr ? others_->row(query).count() : 0;
+    return best_.row(query).count() + beside >= best_.k();
   }
 
   // Those that need less than others look again first, where nothing is looked at twice.
@@ -150,15 +165,16 @@ class WideningSearch {
     return distance;
   }
 
-  Sight sight(std::size_t query, std::size_t i) {
+  // What the i-th of those that were searched for together has found. `space`: these in model space,
+  // where a filter is watched.
+  Sight sight(std::size_t query, std::size_t i, const float* space) {
     Sight sight;
-    const std::size_t beside = others_ != nullptr ? others_->row(query).count() : 0;
-    sight.enough = best_.row(query).count() + beside >= best_.k();
+    sight.enough = has_enough(query);
     if (sights_.left.empty()) return sight;
     left_[query] =
         sights_.searched == 0 ? sights_.left[i] : std::min(left_[query], sights_.left[i]);
     const std::size_t dim = queries_.given.dim;
-    const std::span<const float> vector(queries_.in_model_space + query * dim, dim);
+    const std::span<const float> vector(space + i * dim, dim);
     sight.lists = std::span(sights_.lists).subspan(i * reach_.nprobe, reach_.nprobe);
     sight.left = left_[query];
     const auto others = others_ != nullptr ? others_->sorted(query) : std::span<const Hit>();
@@ -169,7 +185,8 @@ class WideningSearch {
 
   ListSearch& search_;
   Attempt& attempt_;
-  const Queries& queries_;
+  const Queries queries_;
+  const index::InvertedModel& model_;
   compute::HitTable* const others_;
   compute::HitTable best_;  // without rows before the first search
   std::vector<float> left_;  // as IvfWork has it
@@ -208,15 +225,11 @@ compute::HitTable ivf_nearest(const View& view, const Selection& rows, const ind
   if (rows.count() != search.selected()) {
     others = exact_nearest(view, rows, index, request, k, &coded->coded);
   }
-  const auto in_model_space =
-      std::make_unique_for_overwrite<float[]>(request.queries.rows * request.queries.dim);
-  model->to_model_space(request.queries, in_model_space.get());
-  const Queries queries{request.queries, in_model_space.get()};
   Attempt attempt = search.attempt(request.queries.rows);
-  WideningSearch widening(search, attempt, queries, k, others ? &*others : nullptr);
+  WideningSearch widening(search, attempt, request.queries, *model, k, others ? &*others : nullptr);
   const std::vector<std::size_t> left = widening.run();
   if (!left.empty()) {
-    const SomeQueries some(queries, left);
+    const SomeQueries some(request.queries, left, *model);
     compute::HitTable all = exact_of_some(view, rows, index, request, k, *coded, some.get().given);
     for (std::size_t i = 0; i < left.size(); ++i) {
       widening.best().row(left[i]) = std::move(all.row(i));

@@ -44,6 +44,16 @@ ListSearch::ListSearch(const View& view, const Selection& rows, const index::Inv
   choose_parts();
 }
 
+const float* Queries::in_model_space() const {
+  const std::lock_guard lock(mutex_);
+  if (space_ == nullptr) {
+    auto space = std::make_unique_for_overwrite<float[]>(given.rows * given.dim);
+    model_.to_model_space(given, space.get());
+    space_ = std::move(space);
+  }
+  return space_.get();
+}
+
 std::optional<Reach> ListSearch::farther(const Reach& reach, const Sight& sight) const {
   Reach more = reach;
   if (watches_filter()) {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <utility>
@@ -19,10 +20,21 @@
 
 namespace warplite::engine {
 
-// Some of the queries, as the column has them and in model space.
-struct Queries {
-  MatrixView given;
-  const float* in_model_space = nullptr;
+// Some of the queries, as the column has them; and in model space once anybody asks for that, since a
+// device may make it of many by itself. Threads: any. Ownership: borrows what it is made of.
+class Queries {
+ public:
+  Queries(const MatrixView& as_given, const index::InvertedModel& model)
+      : given(as_given), model_(model) {}
+
+  const MatrixView given;
+  // [given.rows][dim]. Threads that ask at the same time wait for the first.
+  const float* in_model_space() const;
+
+ private:
+  const index::InvertedModel& model_;
+  mutable std::mutex mutex_;
+  mutable std::unique_ptr<float[]> space_;
 };
 
 // What queries have seen of their lists: as compute::IvfWork has it.
@@ -187,9 +199,15 @@ class ListSearch {
   Status search_spread(std::span<const RunShare> shares, const Queries& queries,
                        const Reach& reach, Sights& sights, compute::HitTable& best,
                        compute::Device*& failed);
-  // Of some of the queries. `sights`: of all of them.
-  compute::IvfWork work_for(const Queries& queries, std::size_t first, std::size_t count,
-                            const Reach& reach, Sights& sights) const;
+  // Of some of the queries, for a device. `sights`: of all of them.
+  compute::IvfWork work_for(const compute::Device& device, const Queries& queries,
+                            std::size_t first, std::size_t count, const Reach& reach,
+                            Sights& sights) const;
+  // Says whether the device brings so many queries into model space, and nobody else needs them there.
+  bool rotates(const compute::Device& device, std::size_t queries) const {
+    return model_.rotates_at_random() && device.rotates_queries(shape_, queries) &&
+           is_counted_by(device) && !rescorer_;
+  }
   // May be called on any thread, where no rows are read from the file.
   Status search_on(const IvfSet& set, const compute::IvfWork& work, compute::HitTable& best);
 

@@ -92,7 +92,8 @@ Status ListSearch::search(Attempt::Devices devices, const Queries& queries, cons
   };
   const auto search_part = [&](std::size_t i, compute::Cancellation* cancellation) {
     const std::size_t first = first_of(i);
-    compute::IvfWork work = work_for(queries, first, first_of(i + 1) - first, reach, sights);
+    compute::IvfWork work =
+        work_for(*devices[i], queries, first, first_of(i + 1) - first, reach, sights);
     work.cancellation = cancellation;
     if (sets.empty()) return search_groups(*devices[i], work, best);
     if (devices.size() == 1) return search_on(*sets[i], work, best);
@@ -109,14 +110,15 @@ Status ListSearch::search(Attempt::Devices devices, const Queries& queries, cons
   return status;
 }
 
-compute::IvfWork ListSearch::work_for(const Queries& queries, std::size_t first, std::size_t count,
-                                      const Reach& reach, Sights& sights) const {
+compute::IvfWork ListSearch::work_for(const compute::Device& device, const Queries& queries,
+                                      std::size_t first, std::size_t count, const Reach& reach,
+                                      Sights& sights) const {
   compute::IvfWork work;
   work.distance = request_.distance;
   work.queries = queries.given;
   work.queries.data = queries.given.row(first);
   work.queries.rows = count;
-  work.model_queries = queries.in_model_space + first * shape_.dim;
+  if (!rotates(device, count)) work.model_queries = queries.in_model_space() + first * shape_.dim;
   work.nprobe = reach.nprobe;
   work.searched = sights.searched;
   work.refine = reach.refine;
@@ -141,7 +143,8 @@ Status ListSearch::search_spread(std::span<const RunShare> shares, const Queries
     found.emplace_back(queries.given.rows, k_);
   }
   const auto search_part = [&](std::size_t i, compute::Cancellation* cancellation) {
-    compute::IvfWork work = work_for(queries, 0, queries.given.rows, reach, seen[i]);
+    compute::IvfWork work =
+        work_for(*shares[i].device, queries, 0, queries.given.rows, reach, seen[i]);
     work.cancellation = cancellation;
     return search_on(*sets[i], work, found[i]);
   };

@@ -31,6 +31,18 @@ struct RabitqBest {
   std::uint64_t* limits;  // [queries], all ones before
 };
 
+// Queries as the column has them, which are rotated at random (compute/rotation.h).
+struct RabitqRotation {
+  const std::byte* given;  // [count][stride]
+  float* out;              // [count][dim], in model space
+  ElementType type;
+  std::uint32_t count, dim, stride;
+  bool normalised;  // cosine
+};
+bool rabitq_rotates(std::uint32_t dim);
+// REQUIRES: rabitq_rotates()
+void launch_rabitq_rotate(const RabitqRotation& work, cudaStream_t stream);
+
 struct RabitqScan {
   compute::IvfShape shape;
   bool product;          // ip

@@ -118,12 +118,14 @@ struct RabitqSearch::Pieces {
   std::size_t pair_lists = most_pairs == 0 ? 0 : std::max(shape.lists, shape.groups) + 1;
   Plan plan{};
   Slot<std::byte> raw{plan, count* queries.stride()};
-  Slot<float> model{plan, count* shape.dim};
+  bool in_model_space = work.model_queries != nullptr;  // as they are given
+  Slot<float> model{plan, in_model_space ? count * shape.dim : 0};
   Slot<IvfRunView> runs{plan, work.runs.size() + 1};  // the last: of lists
   Slot<std::uint64_t> limits{plan, kSearches* count};
   Slot<std::uint32_t> counts{plan, kSearches* count};
   Slot<std::uint32_t> stop{plan, 1};
   Plan sent = plan;
+  Slot<float> rotated{plan, in_model_space ? 0 : count * shape.dim};
   Slot<std::uint64_t> keys{
       plan, count* std::max({lists_level.keys(), rows_level.keys(), lists_without_order()})};
   Slot<std::uint32_t> lists{plan, count* work.nprobe};
@@ -266,6 +268,7 @@ void RabitqSearch::send(std::size_t first, const Pieces& at, const Arena& arena)
   in_parallel(at.count, at.raw.bytes() / kCopiedByThread, [&](std::size_t i) {
     const std::size_t stride = work_.queries.stride();
     std::memcpy(host[at.raw].data() + i * stride, work_.queries.row(first + i), stride);
+    if (!at.in_model_space) return;
     std::copy_n(work_.model_queries + (first + i) * shape_.dim, shape_.dim,
                 host[at.model].data() + i * shape_.dim);
   });
@@ -274,13 +277,20 @@ void RabitqSearch::send(std::size_t first, const Pieces& at, const Arena& arena)
   host[at.stop].front() = 0;
   std::ranges::copy(views_, host[at.runs].begin());
   host.send(at.sent, arena, lane_.stream(), "sending queries");
+  if (at.in_model_space) return;
+  const MatrixView& queries = work_.queries;
+  launch_rabitq_rotate({arena[at.raw], arena[at.rotated], queries.type,
+                        static_cast<std::uint32_t>(at.count), queries.dim,
+                        static_cast<std::uint32_t>(queries.stride()),
+                        info(work_.distance).norms},
+                       lane_.stream());
 }
 
 RabitqScan RabitqSearch::scan_of(const Pieces& at, const Arena& arena) const {
   RabitqScan scan{};
   scan.shape = shape_;
   scan.product = work_.distance == Distance::kInnerProduct;
-  scan.queries = arena[at.model];
+  scan.queries = arena[at.in_model_space ? at.model : at.rotated];
   scan.count = static_cast<std::uint32_t>(at.count);
   scan.centroids = CudaBuffer::of(work_.model.centroids).at<float>(0);
   scan.stop = arena[at.stop];

@@ -14,7 +14,9 @@ constexpr std::size_t kKeptPart = 32;
 constexpr std::size_t kLeastKept = std::size_t{256} << 20, kMostKept = std::size_t{5} << 29;
 // A lone query takes some hundred microseconds: until then waiting keeps the processor.
 constexpr std::chrono::microseconds kSpin{2000};
-constexpr std::chrono::microseconds kNap{200};
+// A nap is a small part of what was waited before, since the work may end at its beginning.
+constexpr std::chrono::microseconds kLeastNap{20}, kMostNap{200};
+constexpr int kNapPart = 128;
 
 int attribute(cudaDeviceAttr name, int ordinal) {
   int value = 0;
@@ -51,10 +53,12 @@ void Lane::wait(compute::Cancellation* cancellation) {
   bool cancelled = false;
   for (cudaError_t code; (code = cudaStreamQuery(stream_)) != cudaSuccess;) {
     if (code != cudaErrorNotReady) check(code, "searching on the GPU");
-    if (Clock::now() - begin < kSpin) continue;
+    const Clock::duration waited = Clock::now() - begin;
+    if (waited < kSpin) continue;
     // Asked again and again: what it tells the device may come before what is still being sent.
     if (cancellation != nullptr && cancellation->requested()) cancelled = true;
-    std::this_thread::sleep_for(kNap);
+    std::this_thread::sleep_for(
+        std::clamp<Clock::duration>(waited / kNapPart, kLeastNap, kMostNap));
   }
   if (!cancelled && cancellation != nullptr) cancelled = cancellation->requested();
   if (cancelled) throw Error(ErrorKind::kInterrupted, "interrupted");

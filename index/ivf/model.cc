@@ -145,6 +145,7 @@ class IvfModel : public InvertedModel {
   std::uint64_t trained_on() const override { return header_.trained_on; }
   std::uint64_t table_rows() const override { return header_.table_rows; }
 
+  bool rotates_at_random() const override { return parts_.rotation.random; }
   void to_model_space(const MatrixView& vectors, float* out) const override {
     index::to_model_space(vectors, parts_.distance, parts_.rotation, out);
   }

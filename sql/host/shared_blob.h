@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <new>
 #include <span>
+#include <string_view>
 
 #include "sql/host/entry.h"
 #include "storage/sqlite_api.h"
@@ -29,6 +30,8 @@ class SharedBlob {
   std::span<Number> as() {
     return {reinterpret_cast<Number*>(bytes_), size_ / sizeof(Number)};
   }
+
+  std::string_view bytes() const { return {reinterpret_cast<const char*>(bytes_), size_}; }
 
   // REQUIRES: called by SQLite, and nothing is written from now on.
   void result(sqlite3_context* context) const {

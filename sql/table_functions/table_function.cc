@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <limits>
 
+#include "compute/parallel.h"
 #include "core/process/interruption.h"
 #include "sql/host/entry.h"
 #include "sql/host/guard.h"
+#include "sql/host/shared_blob.h"
 #include "sql/host/statement.h"
 
 namespace warplite::sql {
@@ -25,23 +27,6 @@ struct FreeValue {
   void operator()(sqlite3_value* value) const { sqlite3_value_free(value); }
 };
 
-struct Cursor : sqlite3_vtab_cursor {
-  explicit Cursor(sqlite3* db) : sqlite3_vtab_cursor{}, interrupt(db) {}
-  Interrupt interrupt;
-  CallCache cache;
-  std::vector<std::unique_ptr<sqlite3_value, FreeValue>> arguments;  // per parameter
-  std::unique_ptr<Rows> rows;
-  sqlite3_int64 position = 0;
-  int visible = 0;  // columns
-  bool at_row = false;
-
-  const TableFunction& function() const {
-    return *static_cast<const Table*>(pVtab)->module.function;
-  }
-};
-
-Cursor& cursor_of(sqlite3_vtab_cursor* cursor) { return *static_cast<Cursor*>(cursor); }
-
 bool same_value(sqlite3_value* a, sqlite3_value* b) {
   if (sqlite3_value_type(a) != sqlite3_value_type(b) ||
       sqlite3_value_subtype(a) != sqlite3_value_subtype(b)) {
@@ -56,6 +41,73 @@ bool same_value(sqlite3_value* a, sqlite3_value* b) {
     default: return x.bytes == y.bytes;
   }
 }
+
+// An argument as long as its cursor shows it: SQLite's copy, or of a large BLOB, which many queries are, one
+// that several threads make.
+class Argument {
+ public:
+  explicit Argument(sqlite3_value* value) {
+    if (value == nullptr) return;
+    constexpr std::size_t kLarge = std::size_t{1} << 20;
+    const bool blob = sqlite3_value_type(value) == SQLITE_BLOB;
+    if (blob && cell_of(value).bytes.size() >= kLarge) {
+      copy_large(value);
+      return;
+    }
+    copy_.reset(sqlite3_value_dup(value));
+    if (copy_ == nullptr) throw std::bad_alloc();
+  }
+
+  bool is(sqlite3_value* value) const {
+    if (value == nullptr) return copy_ == nullptr && large_ == nullptr;
+    if (large_ == nullptr) return copy_ != nullptr && same_value(copy_.get(), value);
+    return sqlite3_value_type(value) == SQLITE_BLOB && sqlite3_value_subtype(value) == subtype_ &&
+           cell_of(value).bytes == large_->bytes();
+  }
+
+  // What is not given is NULL.
+  void result(sqlite3_context* context) const {
+    if (copy_ != nullptr) sqlite3_result_value(context, copy_.get());
+    if (large_ == nullptr) return;
+    large_->result(context);
+    if (subtype_ != 0) sqlite3_result_subtype(context, subtype_);
+  }
+
+ private:
+  void copy_large(sqlite3_value* value) {
+    constexpr std::size_t kBytesPerThread = std::size_t{1} << 18;
+    const std::string_view bytes = cell_of(value).bytes;
+    large_ = std::make_unique<SharedBlob>(bytes.size());
+    subtype_ = sqlite3_value_subtype(value);
+    const std::span<char> to = large_->as<char>();
+    compute::in_parallel(to.size(), kBytesPerThread, to.size() / kBytesPerThread,
+                         [&](std::size_t first, std::size_t last) {
+                           std::copy(bytes.begin() + first, bytes.begin() + last,
+                                     to.begin() + first);
+                         });
+  }
+
+  std::unique_ptr<sqlite3_value, FreeValue> copy_;
+  std::unique_ptr<SharedBlob> large_;
+  unsigned subtype_ = 0;
+};
+
+struct Cursor : sqlite3_vtab_cursor {
+  explicit Cursor(sqlite3* db) : sqlite3_vtab_cursor{}, interrupt(db) {}
+  Interrupt interrupt;
+  CallCache cache;
+  std::vector<Argument> arguments;  // per parameter
+  std::unique_ptr<Rows> rows;
+  sqlite3_int64 position = 0;
+  int visible = 0;  // columns
+  bool at_row = false;
+
+  const TableFunction& function() const {
+    return *static_cast<const Table*>(pVtab)->module.function;
+  }
+};
+
+Cursor& cursor_of(sqlite3_vtab_cursor* cursor) { return *static_cast<Cursor*>(cursor); }
 
 std::string signature(const TableFunction& function) {
   std::string text = std::string(function.name) + "(";
@@ -178,9 +230,7 @@ int next(sqlite3_vtab_cursor* base) {
 bool is_repeated(const Cursor& cursor, const std::vector<sqlite3_value*>& values) {
   if (cursor.arguments.size() != values.size()) return false;
   for (std::size_t p = 0; p < values.size(); ++p) {
-    sqlite3_value* before = cursor.arguments[p].get();
-    if ((before == nullptr) != (values[p] == nullptr)) return false;
-    if (before != nullptr && !same_value(before, values[p])) return false;
+    if (!cursor.arguments[p].is(values[p])) return false;
   }
   return true;
 }
@@ -222,11 +272,7 @@ int filter(sqlite3_vtab_cursor* base, int given, const char*, int, sqlite3_value
     }
     cursor.rows.reset();
     cursor.arguments.clear();
-    cursor.arguments.reserve(values.size());  // so that no copy is lost where memory ends
-    for (sqlite3_value* value : values) {
-      cursor.arguments.emplace_back(value != nullptr ? sqlite3_value_dup(value) : nullptr);
-      if (value != nullptr && cursor.arguments.back() == nullptr) throw std::bad_alloc();
-    }
+    for (sqlite3_value* value : values) cursor.arguments.emplace_back(value);
     Call call(*static_cast<Table*>(base->pVtab)->module.context, function, cursor.cache,
               std::move(values));
     cursor.rows = function.run(call);
@@ -245,9 +291,8 @@ int column(sqlite3_vtab_cursor* base, sqlite3_context* context, int column) {
   return guarded(base->pVtab, [&] {
     if (column < cursor.visible) {
       cursor.rows->column(context, column);
-    } else if (sqlite3_value* argument =
-                   cursor.arguments[static_cast<std::size_t>(column - cursor.visible)].get()) {
-      sqlite3_result_value(context, argument);
+    } else {
+      cursor.arguments[static_cast<std::size_t>(column - cursor.visible)].result(context);
     }
     return SQLITE_OK;
   });

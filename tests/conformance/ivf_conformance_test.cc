@@ -89,6 +89,22 @@ TEST_CASE("ivf: RaBitQ codes of every number of planes give the reference's hits
   }
 }
 
+TEST_CASE("ivf: devices that rotate queries do it as the host does") {
+  const Restore restore;
+  std::uint64_t n = 8700;
+  for (const std::uint32_t dim : {1u, 2u, 3u, 31u, 64u, 96u, 100u, 129u, 255u, 768u, 1060u}) {
+    for (int round = 0; round < 12; ++round) {
+      Case c = make_case({(dim + 3) / 4, 4, 4}, n++);
+      c.shape.dim = dim;
+      c.shape.planes = turn<std::uint32_t>({4, 1, 5}, n);
+      c.k = std::min<std::size_t>(c.k, 40);
+      c.queries = turn<std::size_t>({64, 70, 131}, n);
+      c.rotated = true;
+      check_everywhere(c);
+    }
+  }
+}
+
 // Lists of the nearest among candidates that are found by codes.
 TEST_CASE("ivf: lists in groups, of whole vectors and of every coding") {
   const Restore restore;

@@ -18,6 +18,7 @@
 #include "core/bfloat16.h"
 #include "core/bytes.h"
 #include "core/elements.h"
+#include "index/ivf/model_space.h"
 #include "tests/reference/reference.h"
 #include "tests/support/conformance_checks.h"
 #include "tests/support/conformance_devices.h"
@@ -46,6 +47,7 @@ struct Case {
   bool vectors = true;
   std::size_t refine = 0, k = 10, queries = 3;
   std::uint32_t nprobe = 4;
+  bool rotated = false;  // in model space queries are those of the column, rotated at random
   std::uint64_t seed = 1;
 };
 
@@ -56,7 +58,7 @@ inline std::string describe(const Case& c) {
        << c.shape.planes << " listwise " << c.shape.listwise << " groups " << c.shape.groups << " data " << static_cast<int>(c.data)
        << " list rows " << c.list_rows.front() << "… runs " << c.runs << " blocks " << c.blocks
        << " filter " << c.filter << " vectors " << c.vectors << " refine " << c.refine << " k "
-       << c.k << " queries " << c.queries << " nprobe " << c.nprobe << " seed " << c.seed;
+       << c.k << " rotated " << c.rotated << " queries " << c.queries << " nprobe " << c.nprobe << " seed " << c.seed;
   return text.str();
 }
 
@@ -106,6 +108,10 @@ class World {
     static std::uint64_t numbers = 0;
     work.filter = ++numbers;
     for (int times = 0; times < 3; ++times) check(*candidate.device, work);
+    if (case_.rotated && candidate.device->rotates_queries(case_.shape, case_.queries)) {
+      work.model_queries = nullptr;
+      check(*candidate.device, work);
+    }
     // Scores that overflow do not tell which a device did.
     if (case_.refine == 0 || case_.data == Data::kHuge) return;
     work.may_compare_all = true;
@@ -414,6 +420,9 @@ class World {
     for (std::size_t q = 0; q < case_.queries; ++q) write_vector(queries_.data() + q * stride);
     model_queries_ = elements(case_.queries * case_.shape.dim);
     work_.queries = {queries_.data(), case_.queries, case_.shape.dim, case_.type};
+    if (case_.rotated) {
+      index::to_model_space(work_.queries, case_.distance, {nullptr, true}, model_queries_.data());
+    }
     work_.model_queries = model_queries_.data();
     work_.runs = given_;
   }

@@ -168,6 +168,50 @@ TEST_CASE("many queries through codes are divided among the devices that hold th
   CHECK(found("", 1, 8200) == found("cpu", 1, 8200));
 }
 
+TEST_CASE("devices that rotate queries are given them as the column has them, and others in model space") {
+  FakeGpus gpus(4);
+  gpus.start();
+  for (std::size_t i = 0; i < 3; ++i) gpus[i].rotates = true;
+  for (const Distance distance : {Distance::kL2, Distance::kCosine, Distance::kInnerProduct}) {
+    CAPTURE(info(distance).name);
+    TableOptions options = ivf_options(128);
+    options.vectors[0] = {"coded", distance, {"ivfrabitq", {{"lists", "4"}, {"bits", "3"}}}};
+    options.vectors[1] = {"still", distance, {}};
+    options.vectors[1].index = {"ivfrabitq", {{"lists", "4"}, {"bits", "3"}, {"rotate", "0"}}};
+    TemporaryFile file;
+    IvfSession session(file.path(), options, true);
+    std::mt19937 random(31);
+    session.begin();
+    session.insert_many(random, 2000);
+    session.train();
+    session.commit();
+    const auto found = [&](const std::string& device, Question question) {
+      question.k = 20;
+      question.queries = 4200;
+      question.device = device;
+      return ask(*session.table().view(), session.table(), question);
+    };
+    const auto rotated = [&] {
+      std::size_t queries = 0;
+      for (std::size_t i = 0; i < 4; ++i) queries += gpus[i].rotated.exchange(0);
+      return queries;
+    };
+    CHECK(found("gpu", {.column = 0, .nprobe = 2}) == found("cpu", {.column = 0, .nprobe = 2}));
+    CHECK(rotated() == 4200 / 4 * 3);
+    CHECK(found("gpu", {.column = 1, .nprobe = 2}) == found("cpu", {.column = 1, .nprobe = 2}));
+    CHECK(rotated() == 0);
+    // The host counts rows of lists for a device that does not, and needs queries in model space.
+    const Question watched{.column = 0, .below = 25, .recall = 0.5};
+    const Hits expected = found("cpu", watched);
+    CHECK(found("gpu:0", watched) == expected);
+    CHECK(rotated() == 0);
+    gpus[0].counts = true;
+    CHECK(found("gpu:0", watched) == expected);
+    gpus[0].counts = false;
+    rotated();
+  }
+}
+
 TEST_CASE("a GPU compares what a filter leaves where to watch lists would take longer") {
   FakeGpus gpus(1);
   gpus.start();

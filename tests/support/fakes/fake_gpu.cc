@@ -6,6 +6,7 @@
 
 #include "core/bytes.h"
 #include "cpu/cpu_device.h"
+#include "index/ivf/model_space.h"
 #include "tests/reference/reference.h"
 
 namespace warplite::testing {
@@ -165,6 +166,13 @@ Status FakeGpu::ivf_nearest(const compute::IvfWork& work, compute::HitTable& bes
     run.blocks = blocks.emplace_back(on_host(run.blocks));
   }
   translated.runs = runs;
+  std::vector<float> model_queries;
+  if (work.model_queries == nullptr) {
+    model_queries.resize(work.queries.rows * work.queries.dim);
+    index::to_model_space(work.queries, work.distance, {nullptr, true}, model_queries.data());
+    translated.model_queries = model_queries.data();
+    rotated += work.queries.rows;
+  }
   count(work.queries.rows);
   ++ivf_operations;
   return host().ivf_nearest(translated, best);

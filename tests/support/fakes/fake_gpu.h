@@ -53,6 +53,9 @@ class FakeGpu : public compute::Device {
   Status within(const compute::Workload& work, compute::HitLists& out) override;
   bool supports_ivf(const compute::IvfShape& shape) const override;
   bool counts_lists(const compute::IvfShape&) const override { return counts; }
+  bool rotates_queries(const compute::IvfShape& shape, std::size_t) const override {
+    return rotates && shape.planes != 0;
+  }
   Status ivf_nearest(const compute::IvfWork& work, compute::HitTable& best) override;
   Status tally(const compute::TallyWork& work, compute::ListTallies& out) override;
   bool supports_match() const override { return !flat_only; }
@@ -72,6 +75,7 @@ class FakeGpu : public compute::Device {
   std::atomic<bool> lost{false};
   std::atomic<bool> searches_ivf{true};
   std::atomic<bool> counts{false};    // rows of lists
+  std::atomic<bool> rotates{false};   // queries of RaBitQ codes
   std::atomic<bool> flat_only{false};  // nothing is offered but nearest() and within()
   std::atomic<int> fail_searches{0};  // the next so many, with `failure`
   std::atomic<int> fail_uploads{0};   // the next so many, for want of memory
@@ -84,6 +88,7 @@ class FakeGpu : public compute::Device {
   std::atomic<std::size_t> twins{0};  // uploads of what another one held
   std::atomic<std::size_t> copies_refused{0};  // searches that might not make them
   std::atomic<std::size_t> ivf_operations{0};  // of these, by inverted files
+  std::atomic<std::size_t> rotated{0};         // queries that it rotated
   std::atomic<std::size_t> tallies{0};         // passes of k-means over what it holds
   std::atomic<std::size_t> queries{0};     // of all operations
   std::atomic<std::size_t> used{0};        // bytes of live buffers that are not mapped
