@@ -219,12 +219,14 @@ void Collection::check_drop() const {
                                          "that were written before; RELEASE or COMMIT first");
 }
 
+// What is in memory goes last: where SQLite refuses to drop a table, since a statement of the
+// connection still reads, all is as before, rows that were written and not committed included.
 void Collection::drop() {
+  impl_->store.drop_tables();
   impl_->store.keep_name();
   impl_->roll_back();
   impl_->transaction.set_base(nullptr);  // it holds what is in memory of the table
   Residency::instance().forget_table(schema() + "." + table());
-  impl_->store.drop_tables();
 }
 
 void Collection::rename(const std::string& new_table) {

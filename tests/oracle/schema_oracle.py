@@ -87,8 +87,10 @@ class Round:
         self.tables[name] = (dim, {})
 
     def drop(self, name):
-        self.finish_reading()
-        if self.run(f'DROP TABLE {name}', 'database table is locked' if self.savepoints else None):
+        if self.rng.random() < 0.5:
+            self.finish_reading()
+        refused = self.savepoints or self.reading is not None
+        if self.run(f'DROP TABLE {name}', 'database table is locked' if refused else None):
             del self.tables[name]
 
     def rename(self, name):
