@@ -28,7 +28,7 @@ namespace warplite::compute {
 
 // Raised whenever what crosses the border changes in a way that sizes do not show: the virtual
 // functions of Device, Buffer and Cancellation, their order and their meaning.
-inline constexpr int kPluginInterface = 5;
+inline constexpr int kPluginInterface = 6;
 
 // A plug-in's open() may add this many devices; more are ignored.
 inline constexpr std::size_t kMostPluginDevices = 64;
@@ -60,8 +60,8 @@ inline std::string plugin_abi(std::string_view version) {
 #endif
   for (const std::size_t size :
        {sizeof(Workload), sizeof(Block), sizeof(HitTable), sizeof(IvfWork), sizeof(AssignWork),
-        sizeof(MatchWork), sizeof(CodeWork), sizeof(EditWork), sizeof(TopK), sizeof(Hit),
-        sizeof(DeviceInfo), sizeof(HostBytes), sizeof(Status), sizeof(std::string)}) {
+        sizeof(TallyWork), sizeof(MatchWork), sizeof(CodeWork), sizeof(EditWork), sizeof(TopK),
+        sizeof(Hit), sizeof(DeviceInfo), sizeof(HostBytes), sizeof(Status), sizeof(std::string)}) {
     add(size);
   }
   return abi;

@@ -181,7 +181,11 @@ Status FakeGpu::tally(const compute::TallyWork& work, compute::ListTallies& out)
   for (compute::Block& block : blocks) block.host = data(block.vectors);
   compute::TallyWork translated = work;
   translated.blocks = blocks;
+  if (work.turn != nullptr && !work.turn->await(work.lists)) {
+    return {ErrorKind::kInterrupted, "interrupted"};
+  }
   compute::reference_tally(translated, reinterpret_cast<const float*>(data(work.centroids)), out);
+  if (work.turn != nullptr) work.turn->pass_on(work.lists);
   ++tallies;
   return {};
 }
