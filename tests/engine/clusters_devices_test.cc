@@ -96,6 +96,18 @@ TEST_CASE("eight GPUs make each pass together, and find the clusters that one an
   for (int i = 0; i < 8; ++i) CHECK(gpus[i].used == kSegments / 8 * table.segment_bytes());
 }
 
+TEST_CASE("GPUs of another model than the first have no share, which would take them longer") {
+  FakeGpus gpus(3);
+  gpus[1].model = "another";
+  gpus.start();
+  Table table(7);
+  check_same(table.clusters("gpu"), table.clusters("cpu"));
+  const std::vector<std::size_t> made = passes(gpus, 3);
+  CHECK(made[0] > 0);
+  CHECK(made[1] == 0);
+  CHECK(made[2] == made[0]);
+}
+
 TEST_CASE("a pass takes no more GPUs than it is worth, but for their room") {
   FakeGpus gpus(4);
   gpus.start();

@@ -43,7 +43,7 @@ class FakeGpu::Buffer : public compute::Buffer {
 FakeGpu::FakeGpu(std::string name) : name_(std::move(name)) {}
 
 compute::DeviceInfo FakeGpu::describe() const {
-  return {name_, "fake", lost ? "lost" : "ready", !lost, memory, used};
+  return {name_, model, lost ? "lost" : "ready", !lost, memory, used};
 }
 
 bool FakeGpu::supports(ElementType type, Distance distance) const {
