@@ -3,7 +3,7 @@
 
     bench/scale.py --build build/gpu --work /tmp/scale [--rows 100000000] [--dim 96]
                    [--index "ivfrabitq(bits=4)"] [--codes] [--learn-from 1000000] [--nprobe 32,64,128] [--refine 4]
-                   [--device gpu:0,gpu] [--batch 10000,40000] [--step build|search|graph]
+                   [--device gpu:0,gpu] [--batch 10000,40000] [--step build|search|graph|clusters]
 
 Vectors come from a seeded generator, a million at a time, so that neither disk nor memory ever holds
 all of them: 50,000 clusters of unequal weight and width around a spectrum that decays as i^-0.9, turned at
@@ -13,10 +13,12 @@ found on the way, by brute force over every piece. Rows are committed a million 
 the index is to learn from, which are one transaction. Needs PyTorch with a GPU for that; the table itself is
 built and asked through SQL alone. --codes: the table keeps codes only. --index flat: every row is compared.
 Each device of the list is asked in turn, one query at a time and in batches. --step graph: the nearest others
-of every row of a table that is there.
+of every row of a table that is there. --step clusters [--clusters 4096] [--passes 10]: k-means over all rows of it,
+on each device of the list.
 """
 
 import argparse
+import hashlib
 import json
 import os
 import resource
@@ -245,6 +247,24 @@ def graph(options):
                recall=recall(found[..., 1], exact[..., 1] - first, first), memory_gb=memory())
 
 
+def clusters(options):
+    """The first time rows are sent to devices; `same`: the clusters are those of the first device."""
+    db = connect(options)
+    statement = "SELECT centroid, size FROM warp_kmeans('t', 'e', ?, ?)"
+    made = []
+    for device in options.device.split(","):
+        db.execute("SELECT warp_config('device', ?)", (device,))
+        took = []
+        for _ in range(4):
+            begin = time.perf_counter()
+            found = db.execute(statement, (options.clusters, options.passes)).fetchall()
+            took.append(time.perf_counter() - begin)
+        made.append(hashlib.sha256(b"".join(c + n.to_bytes(8, "little") for c, n in found)).hexdigest())
+        report("clusters", device=device, clusters=len(found), passes=options.passes,
+               first_seconds=took[0], seconds=sorted(took[1:])[1], same=made[-1] == made[0],
+               memory_gb=memory())
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--build", required=True)
@@ -258,10 +278,13 @@ def main():
     parser.add_argument("--refine", type=int)
     parser.add_argument("--device", default="auto")
     parser.add_argument("--batch", default="10000", help="queries of a batch")
-    parser.add_argument("--step", choices=("build", "search", "graph"))
+    parser.add_argument("--clusters", type=int, default=4096)
+    parser.add_argument("--passes", type=int, default=10)
+    steps = {"build": build, "search": search, "graph": graph, "clusters": clusters}
+    parser.add_argument("--step", choices=steps)
     options = parser.parse_args()
     if options.step:
-        return {"build": build, "search": search, "graph": graph}[options.step](options)
+        return steps[options.step](options)
     for step in ("build", "search"):  # two processes, so that the table is opened anew
         subprocess.run([sys.executable, *sys.argv, "--step", step], check=True, env=os.environ)
 

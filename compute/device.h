@@ -103,8 +103,9 @@ class Device {
   virtual Status ivf_nearest(const IvfWork& work, HitTable& best);
   // Calls nearest(), unless the device has a better way.
   virtual Status assign(const AssignWork& work);
-  // Adds rows to the sums of their lists. On error, such as kUnsupported for what it does not do, or not with
-  // these rows, `out` is as before.
+  // Adds rows to the sums of their lists. On kUnsupported, for what it does not do, or not with
+  // these rows, and on kNoMemory `out` is as before, and no turn was passed on; on another error it
+  // is unspecified.
   virtual Status tally(const TallyWork& work, ListTallies& out);
   // The scalar reference, unless the device has better.
   virtual Status pq_assign(const PqAssignWork& work);
@@ -147,6 +148,18 @@ class Device {
 
  private:
   std::atomic<std::uint64_t> searches_{0};
+};
+
+// Those that have a part each of one piece of work, best first.
+struct Devices : std::vector<Device*> {
+  using vector::vector;
+  Devices(Device& one) : vector{&one} {}
+};
+
+// What one of several devices reports.
+struct DeviceError : Error {
+  DeviceError(Device& of, const Status& status) : Error(status.kind, status.message), device(&of) {}
+  Device* device;
 };
 
 class Startup;

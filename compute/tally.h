@@ -16,12 +16,25 @@
 
 namespace warplite::compute {
 
+// One of several who add their rows to the same sums, each those that follow another's. Lists do
+// not depend on each other: who is first goes on with some while the next one adds to those before.
+class TallyTurn {
+ public:
+  virtual ~TallyTurn() = default;
+  // Returns once lists up to `end` have all rows that come before. False: they will not, or the
+  // work is given up.
+  virtual bool await(std::uint32_t end) = 0;
+  // Lists up to `end` have these rows, too.
+  virtual void pass_on(std::uint32_t end) = 0;
+};
+
 struct TallyWork {
   std::span<const Block> blocks;             // of vectors that hold numbers
   ElementType type = ElementType::kFloat32;
   bool normalised = false;
   std::uint32_t dim = 0, lists = 0;
   const Buffer* centroids = nullptr;         // float32 [lists][dim], on the device
+  TallyTurn* turn = nullptr;                 // null: nobody else adds
   Cancellation* cancellation = nullptr;
 };
 

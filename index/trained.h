@@ -166,8 +166,8 @@ class Trained : public Index {
   // is (null: none) is missing or too small for it.
   virtual bool wants_training(std::uint64_t rows, const Model* model) const = 0;
   // Throws Error{kInvalid} that says what is missing when the sample is too small.
-  virtual std::shared_ptr<const Model> train(compute::Device& device, const MatrixView& sample,
-                                             const TableMoment& table,
+  virtual std::shared_ptr<const Model> train(const compute::Devices& devices,
+                                             const MatrixView& sample, const TableMoment& table,
                                              compute::Cancellation* cancellation,
                                              const Progress& progress) const = 0;
   // Bytes that a device compares to train with so many rows; 0: it has no part in it.
@@ -192,7 +192,7 @@ class InvertedIndex : public Trained {
   virtual std::size_t measured_rows(std::uint64_t rows) const = 0;
   // The same model, whose codes stay as they are, with its recall measured anew by a sample of the table
   // as it is now. Null: the sample has too few rows.
-  virtual std::shared_ptr<const InvertedModel> measure(compute::Device& device,
+  virtual std::shared_ptr<const InvertedModel> measure(const compute::Devices& devices,
                                                        const InvertedModel& model,
                                                        const MatrixView& sample,
                                                        const TableMoment& table,

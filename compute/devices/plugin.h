@@ -60,8 +60,8 @@ inline std::string plugin_abi(std::string_view version) {
 #endif
   for (const std::size_t size :
        {sizeof(Workload), sizeof(Block), sizeof(HitTable), sizeof(IvfWork), sizeof(AssignWork),
-        sizeof(MatchWork), sizeof(CodeWork), sizeof(EditWork), sizeof(TopK), sizeof(Hit),
-        sizeof(DeviceInfo), sizeof(HostBytes), sizeof(Status), sizeof(std::string)}) {
+        sizeof(TallyWork), sizeof(MatchWork), sizeof(CodeWork), sizeof(EditWork), sizeof(TopK),
+        sizeof(Hit), sizeof(DeviceInfo), sizeof(HostBytes), sizeof(Status), sizeof(std::string)}) {
     add(size);
   }
   return abi;

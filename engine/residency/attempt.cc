@@ -18,14 +18,19 @@ Error failure(const compute::Device& device, const Status& status) {
   return {kind, device.describe().name + ": " + status.message};
 }
 
+// Moves those that are like the first before the others, of which the first is returned.
+std::vector<compute::Device*>::iterator part_alike(std::vector<compute::Device*>& devices) {
+  if (devices.size() < 2) return devices.end();
+  const std::string model = devices.front()->describe().description;
+  return std::stable_partition(devices.begin(), devices.end(), [&](const compute::Device* device) {
+    return device->describe().description == model;
+  });
+}
+
 // Puts that one first whose turn it is, of those that are like the first.
 void take_turns(std::vector<compute::Device*>& devices, std::size_t turn) {
   if (turn == 0 || devices.size() < 2) return;
-  const std::string model = devices.front()->describe().description;
-  const auto like_it = [&](const compute::Device* device) {
-    return device->describe().description == model;
-  };
-  const auto others = std::stable_partition(devices.begin(), devices.end(), like_it);
+  const auto others = part_alike(devices);
   const auto alike = static_cast<std::size_t>(others - devices.begin());
   std::rotate(devices.begin(), devices.begin() + static_cast<std::ptrdiff_t>(turn % alike), others);
 }
@@ -41,6 +46,7 @@ Attempt::Attempt(const Demand& demand, Use use, const Ready& ready) {
   DeviceChoice choice = choose_devices(demand);
   named_ = !choice.ready_only;
   insisted_ = choice.insisted;
+  if (use == Use::kAlike) choice.devices.erase(part_alike(choice.devices), choice.devices.end());
   const bool asks = choice.ready_only && ready != nullptr;
   if (use == Use::kFirst) {
     take_turns(choice.devices, demand.turn);

@@ -23,7 +23,9 @@ class Attempt {
   // Whether the devices hold, or may soon hold, what the work reads. Asked where the CPU may answer
   // meanwhile.
   using Ready = std::function<bool(Devices)>;
-  enum class Use { kAll, kFirst };  // of the devices that were chosen: the first that is ready
+  // Of the devices that were chosen: the first that is ready; or all that are like the first, to
+  // which equal parts of one thing are equal work.
+  enum class Use { kAll, kAlike, kFirst };
 
   // Throws what choose_devices() throws. `ready`: null where nothing is to be held.
   Attempt(const Demand& demand, Use use, const Ready& ready);

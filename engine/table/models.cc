@@ -58,18 +58,33 @@ SharedCentroids share_centroids(const std::shared_ptr<const index::Model>& model
 
 Ability training_ability() { return Ability::vectors(ElementType::kFloat32, Distance::kL2); }
 
-void on_worker(const Demand& demand, const std::function<void(compute::Device&)>& work) {
+namespace {
+
+void attempt_work(const Demand& demand, Attempt::Use use,
+                  const std::function<void(const compute::Devices&)>& work) {
   await_for_long_work(demand);
-  Attempt attempt(demand, Attempt::Use::kFirst, nullptr);
-  attempt.run([&](Attempt::Devices devices, compute::Device*&) -> Status {
+  Attempt attempt(demand, use, nullptr);
+  attempt.run([&](Attempt::Devices devices, compute::Device*& failed) -> Status {
     try {
-      work(*devices.front());
+      work({devices.begin(), devices.end()});
       return {};
     } catch (const Error& error) {
       if (!is_devices_fault(error.kind())) throw;
+      if (const auto* of = dynamic_cast<const compute::DeviceError*>(&error)) failed = of->device;
       return {error.kind(), error.what()};
     }
   });
+}
+
+}  // namespace
+
+void on_worker(const Demand& demand, const std::function<void(compute::Device&)>& work) {
+  attempt_work(demand, Attempt::Use::kFirst,
+               [&](const compute::Devices& devices) { work(*devices.front()); });
+}
+
+void on_workers(const Demand& demand, const std::function<void(const compute::Devices&)>& work) {
+  attempt_work(demand, Attempt::Use::kAlike, work);
 }
 
 Demand coding_demand(const index::Model& model, double vectors,

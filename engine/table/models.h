@@ -46,6 +46,9 @@ Ability training_ability();
 // Has the best device there is do the work, from the beginning on another one when it fails
 // (attempt.h). Throws what the work throws, else.
 void on_worker(const Demand& demand, const std::function<void(compute::Device&)>& work);
+// The same for work of which all devices like the best one have parts; compute::DeviceError says
+// which of them failed, any other error is the first's.
+void on_workers(const Demand& demand, const std::function<void(const compute::Devices&)>& work);
 
 // Returns what coding so many vectors asks of a device.
 Demand coding_demand(const index::Model& model, double vectors,

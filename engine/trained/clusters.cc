@@ -4,21 +4,17 @@
 #include <cstring>
 #include <limits>
 #include <random>
-#include <span>
 #include <string>
 #include <utility>
 
 #include "compute/parallel.h"
 #include "compute/tally.h"
 #include "core/bytes.h"
-#include "engine/residency/residency.h"
-#include "engine/search/device_set.h"
-#include "engine/search/search_block.h"
 #include "engine/table/models.h"
 #include "engine/table/parts.h"
+#include "engine/trained/passed_rows.h"
 #include "index/ivf/kmeans.h"
 #include "index/ivf/model_space.h"
-#include "index/ivf/tally.h"
 #include "index/ivf/training_task.h"
 
 namespace warplite::engine {
@@ -129,65 +125,21 @@ class Spreader {
   std::mt19937_64 random_;
 };
 
-// The parts of a view as blocks, held by the device if it has memory of its own, and room.
-class PassedRows {
- public:
-  PassedRows(const View& view, std::size_t column, compute::Device& device,
-             compute::Cancellation* cancellation)
-      : view_(view), column_(column) {
-    if (!device.own_memory() || !fits(device)) return;
-    auto blocks = std::make_shared<SearchBlocks>();
-    load(0, view.parts(), *blocks);
-    Status status;
-    set_ = DeviceSet::create(device, std::move(blocks), nullptr, cancellation, status);
-    // What is read over the bus in every pass is better sent piece by piece.
-    if (set_ != nullptr && !set_->lasting()) set_ = nullptr;
-  }
-
-  // Calls visit(blocks, whether the device holds them) for all rows, some parts at a time.
-  template <typename Visit>
-  void for_each(const Visit& visit) const {
-    if (set_ != nullptr) return visit(std::span(set_->all()), true);
-    for (std::size_t first = 0; first < view_.parts(); first += kPartsAtOnce) {
-      SearchBlocks some;
-      load(first, std::min(first + kPartsAtOnce, view_.parts()), some);
-      std::vector<compute::Block> blocks;
-      for (const SearchBlock& one : some) blocks.push_back(one.block);
-      visit(std::span<const compute::Block>(blocks), false);
-    }
-  }
-
- private:
-  void load(std::size_t first, std::size_t end, SearchBlocks& out) const {
-    for (std::size_t i = first; i < end; ++i) {
-      SearchBlock block;
-      if (load_block(view_, column_, static_cast<std::uint32_t>(i), block)) {
-        out.push_back(std::move(block));
-      }
-    }
-  }
-  // In the host's cache, too, through which it gets there.
-  bool fits(compute::Device& device) const {
-    std::size_t bytes = 0;
-    for (std::size_t i = 0; i < view_.parts(); ++i) bytes += view_.part(i).vector_bytes(column_);
-    Residency& cache = Residency::instance();
-    return bytes <= cache.limit() && bytes <= cache.holding(device, {}).budget;
-  }
-
-  const View& view_;
-  const std::size_t column_;
-  std::shared_ptr<DeviceSet> set_;
-};
+// Bytes that devices compare in a pass.
+double bytes_compared(const View& view, const ClusterRequest& request) {
+  const double elements = view.layout().vectors[request.column].dim;
+  return static_cast<double>(view.live_rows()) * request.clusters * elements * sizeof(float);
+}
 
 class Clusterer {
  public:
-  Clusterer(const View& view, const ClusterRequest& request, compute::Device& device,
+  Clusterer(const View& view, const ClusterRequest& request, const compute::Devices& devices,
             const index::Progress& progress)
       : view_(view),
         request_(request),
         dim_(view.layout().vectors[request.column].dim),
-        task_(device, request.cancellation, progress),
-        rows_(view, request.column, device, request.cancellation) {}
+        task_(devices, request.cancellation, progress),
+        rows_(view, request.column, devices, bytes_compared(view, request), request.cancellation) {}
 
   Clusters run() {
     const index::TrainingTask passes = task_.part(kSampleShare, 1);
@@ -283,33 +235,27 @@ class Clusterer {
   compute::ListTallies assign() const {
     compute::ListTallies tallies(clusters(), dim_);
     if (centroids_.empty()) return tallies;
-    const index::TallyPass pass(task_, centroids_.data(), static_cast<std::uint32_t>(clusters()),
-                                dim_);
     compute::TallyWork work;
     work.type = view_.layout().vectors[request_.column].type;
     work.normalised = info(request_.distance).norms;
-    rows_.for_each([&](std::span<const compute::Block> blocks, bool resident) {
-      work.blocks = blocks;
-      pass.add(work, resident, tallies);
-    });
+    work.dim = dim_;
+    work.lists = static_cast<std::uint32_t>(clusters());
+    rows_.add_up(task_, centroids_, work, tallies);
     return tallies;
   }
 
   // To the means of clusters that have rows; for as many as are missing then, to the rows that are
   // farthest from the centroid of a cluster, one of each. Returns whether any were.
   bool move(const compute::ListTallies& tallies) {
-    std::vector<float> means;
-    means.reserve(request_.clusters * std::size_t{dim_});
     using Row = compute::ListTallies::Row;
     std::vector<Row> far;
+    std::vector<std::size_t> filled;
     for (std::size_t c = 0; c < tallies.counts.size(); ++c) {
       if (tallies.counts[c] == 0) continue;
-      const double count = static_cast<double>(tallies.counts[c]);
-      for (std::uint32_t d = 0; d < dim_; ++d) {
-        means.push_back(static_cast<float>(tallies.sums[c * dim_ + d] / count));
-      }
+      filled.push_back(c);
       if (tallies.farthest[c].distance > 0) far.push_back(tallies.farthest[c]);
     }
+    std::vector<float> means = means_of(tallies, filled);
     const std::size_t missing = std::min(request_.clusters - means.size() / dim_, far.size());
     std::stable_sort(far.begin(), far.end(),
                      [](const Row& a, const Row& b) { return a.distance > b.distance; });
@@ -320,6 +266,23 @@ class Clusterer {
     }
     centroids_ = std::move(means);
     return missing != 0;
+  }
+
+  std::vector<float> means_of(const compute::ListTallies& tallies,
+                              const std::vector<std::size_t>& clusters) const {
+    constexpr std::size_t kGrainElements = std::size_t{1} << 15;
+    std::vector<float> means(clusters.size() * dim_);
+    compute::in_parallel(clusters.size(), std::max<std::size_t>(1, kGrainElements / dim_),
+                         means.size() / kGrainElements, [&](std::size_t first, std::size_t end) {
+      for (std::size_t i = first; i < end; ++i) {
+        const double* const sums = tallies.sums.data() + clusters[i] * dim_;
+        const auto count = static_cast<double>(tallies.counts[clusters[i]]);
+        for (std::uint32_t d = 0; d < dim_; ++d) {
+          means[i * dim_ + d] = static_cast<float>(sums[d] / count);
+        }
+      }
+    });
+    return means;
   }
 
   Clusters result(const compute::ListTallies& tallies) const {
@@ -345,13 +308,11 @@ class Clusterer {
 
 Clusters cluster_rows(const View& view, const ClusterRequest& request,
                       const index::Progress& progress) {
-  const double rows = static_cast<double>(view.live_rows());
-  const std::uint32_t dim = view.layout().vectors[request.column].dim;
-  const Demand demand{request.device, training_ability(),
-                      rows * request.clusters * dim * sizeof(float), request.cancellation};
+  const Demand demand{request.device, training_ability(), bytes_compared(view, request),
+                      request.cancellation};
   Clusters clusters;
-  on_worker(demand, [&](compute::Device& device) {
-    clusters = Clusterer(view, request, device, progress).run();
+  on_workers(demand, [&](const compute::Devices& devices) {
+    clusters = Clusterer(view, request, devices, progress).run();
   });
   return clusters;
 }

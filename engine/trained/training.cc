@@ -206,11 +206,12 @@ std::shared_ptr<const index::InvertedModel> measure(
   const MatrixView sample = sampler.take(snapshot, cancellation);
   std::shared_ptr<const index::InvertedModel> measured;
   const double bytes = static_cast<double>(sample.rows) * static_cast<double>(sample.stride());
-  on_worker({{}, training_ability(), kComparisons * bytes, cancellation},
-            [&](compute::Device& device) {
-              measured = index.measure(device, model, sample,
-                                       {rows, snapshot.state.next_segment}, cancellation, progress);
-            });
+  on_workers({{}, training_ability(), kComparisons * bytes, cancellation},
+             [&](const compute::Devices& devices) {
+               measured =
+                   index.measure(devices, model, sample, {rows, snapshot.state.next_segment},
+                                 cancellation, progress);
+             });
   return measured;
 }
 
@@ -224,11 +225,11 @@ std::shared_ptr<const index::Model> learn(const Snapshot& snapshot, const TableO
                   Strata(rows, rows_in_time(index, rows, seconds)));
   const MatrixView sample = sampler.take(snapshot, cancellation);
   std::shared_ptr<const index::Model> model;
-  on_worker({{}, training_ability(), index.training_bytes(sample.rows), cancellation},
-            [&](compute::Device& device) {
-              model = index.train(device, sample, {rows, snapshot.state.next_segment}, cancellation,
-                                  progress);
-            });
+  on_workers({{}, training_ability(), index.training_bytes(sample.rows), cancellation},
+             [&](const compute::Devices& devices) {
+               model = index.train(devices, sample, {rows, snapshot.state.next_segment},
+                                   cancellation, progress);
+             });
   return model;
 }
 

@@ -140,7 +140,7 @@ __global__ void __launch_bounds__(kSumThreads)
     sum_kernel(ListedRows rows, const std::uint32_t* members, const std::uint32_t* begins,
                ListSums out) {
   __shared__ Members some;
-  const std::uint32_t list = blockIdx.x, dim = rows.table.dim;
+  const std::uint32_t list = out.first + blockIdx.x, dim = rows.table.dim;
   const std::uint32_t element = blockIdx.y * kSumThreads + threadIdx.x;
   const std::uint32_t end = begins[list + 1];
   double* const total = element < dim ? out.sums + std::size_t{list} * dim + element
@@ -172,9 +172,9 @@ struct Farthest {
 // A thread block a list.
 __global__ void __launch_bounds__(kSumThreads)
     farthest_kernel(ListedRows rows, const std::uint32_t* members, const std::uint32_t* begins,
-                    Candidate* out) {
+                    ListSums out) {
   __shared__ Farthest all[kSumThreads];
-  const std::uint32_t list = blockIdx.x, end = begins[list + 1];
+  const std::uint32_t list = out.first + blockIdx.x, end = begins[list + 1];
   Farthest mine{-1, ~0u};
   for (std::uint32_t at = begins[list] + threadIdx.x; at < end; at += kSumThreads) {
     mine.take({rows.distances[members[at]], at});
@@ -191,7 +191,7 @@ __global__ void __launch_bounds__(kSumThreads)
     const std::uint32_t block = block_of_row(rows.table, ordinal);
     found = {all[0].distance, block, ordinal - rows.table.blocks[block].first_ordinal};
   }
-  out[list] = found;
+  out.farthest[list] = found;
 }
 
 // What a sort needs besides its results.
@@ -250,9 +250,10 @@ void launch_sort_lists(const ListedRows& rows, std::byte* scratch, std::size_t s
 
 void launch_sum_lists(const ListedRows& rows, const std::uint32_t* members,
                       const std::uint32_t* begins, const ListSums& out, cudaStream_t stream) {
-  const dim3 grid(rows.lists, blocks_for(std::uint64_t{rows.table.dim} + 1, kSumThreads));
+  const std::uint32_t lists = out.end - out.first;
+  const dim3 grid(lists, blocks_for(std::uint64_t{rows.table.dim} + 1, kSumThreads));
   sum_kernel<<<grid, kSumThreads, 0, stream>>>(rows, members, begins, out);
-  farthest_kernel<<<rows.lists, kSumThreads, 0, stream>>>(rows, members, begins, out.farthest);
+  farthest_kernel<<<lists, kSumThreads, 0, stream>>>(rows, members, begins, out);
   check_launch("summing lists");
 }
 

@@ -51,8 +51,10 @@ void launch_sort_lists(const ListedRows& rows, std::byte* scratch, std::size_t s
                        std::uint32_t* members, std::uint32_t* begins, cudaStream_t stream);
 
 // As ListTallies has them, whose sums and squares go on from what is there; `farthest` of these
-// rows alone, its block an index into the table's.
+// rows alone, its block an index into the table's. Of lists `first` … `end − 1`, at their places
+// among all.
 struct ListSums {
+  std::uint32_t first, end;
   double* sums;
   double* squares;
   Candidate* farthest;

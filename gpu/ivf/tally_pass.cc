@@ -15,6 +15,8 @@ constexpr std::uint32_t kRowsAtOnce = std::uint32_t{1} << 18;
 // A row that is compared with every list by a scan takes longer than thousands of the product.
 constexpr std::uint32_t kMostLost = 4096;
 constexpr std::size_t kMostResults = std::size_t{1} << 30;  // bytes
+// In which lists are summed by turns: with more the launches of each would show.
+constexpr std::uint32_t kSteps = 8;
 
 [[noreturn]] void refuse(const std::string& what) {
   throw Error(ErrorKind::kUnsupported, what);
@@ -28,6 +30,18 @@ compute::Workload naming(const compute::TallyWork& work) {
 }
 
 }  // namespace
+
+// What is summed of each list.
+struct TallyPass::SumSlots {
+  SumSlots(std::size_t lists, std::size_t dim)
+      : sums(plan, lists * dim), squares(plan, lists), begins(plan, lists + 1),
+        farthest(plan, lists) {}
+
+  Plan plan;
+  const Slot<double> sums, squares;
+  const Slot<std::uint32_t> begins;
+  const Slot<Candidate> farthest;
+};
 
 TallyPass::TallyPass(const Gpu& gpu, Lane& lane, const compute::TallyWork& work)
     : gpu_(gpu), lane_(lane), work_(work), rows_work_(naming(work)), rows_(rows_work_) {
@@ -134,39 +148,72 @@ void TallyPass::assign_lost(const TakeLists& lost) {
   lane_.wait(work_.cancellation);
 }
 
+// Where others add to the same lists, some at a time, so that the next one need not wait for all.
 void TallyPass::sum(compute::ListTallies& out) {
   const std::uint32_t rows = rows_.rows(), lists = work_.lists;
-  Plan results;
-  const Slot<double> sums(results, std::size_t{lists} * work_.dim);
-  const Slot<double> squares(results, lists);
-  const Plan sent = results;
-  const Slot<std::uint32_t> begins(results, std::size_t{lists} + 1);
-  const Slot<Candidate> farthest(results, lists);
-  Plan plan = results;
+  const SumSlots slots(lists, work_.dim);
+  Plan plan = slots.plan;
   const Slot<std::uint32_t> members(plan, rows);
   const Slot<std::byte> sorting(plan, sort_lists_scratch(rows));
-  const Arena arena = lane_.scratch(plan);
-  const Staging before = lane_.outgoing(sent);
-  std::ranges::copy(out.sums, before[sums].begin());
-  std::ranges::copy(out.squares, before[squares].begin());
-  before.send(sent, arena, lane_.stream(), "sending sums of lists");
-  launch_sort_lists(listed_, arena[sorting], sorting.bytes(), arena[members], arena[begins],
+  const Arena arena = lane_.scratch(plan), host = lane_.incoming(slots.plan);
+  launch_sort_lists(listed_, arena[sorting], sorting.bytes(), arena[members], arena[slots.begins],
                     lane_.stream());
-  launch_sum_lists(listed_, arena[members], arena[begins],
-                   {arena[sums], arena[squares], arena[farthest]}, lane_.stream());
-  const Arena host = lane_.incoming(results);
-  check(cudaMemcpyAsync(host[sums], arena[sums], results.size(), cudaMemcpyDeviceToHost,
-                        lane_.stream()),
-        "fetching sums of lists");
+  check(cudaMemcpyAsync(host[slots.begins], arena[slots.begins], slots.begins.bytes(),
+                        cudaMemcpyDeviceToHost, lane_.stream()),
+        "fetching where lists begin");
+  const std::uint32_t step = work_.turn == nullptr ? lists : (lists + kSteps - 1) / kSteps;
+  for (std::uint32_t first = 0; first < lists;) {
+    const std::uint32_t end = std::min(lists, first + step);
+    if (work_.turn != nullptr && !work_.turn->await(end)) {
+      throw Error(ErrorKind::kInterrupted, "interrupted");
+    }
+    send_sums(slots, arena, first, end, out);
+    launch_sum_lists(listed_, arena[members], arena[slots.begins],
+                     {first, end, arena[slots.sums], arena[slots.squares], arena[slots.farthest]},
+                     lane_.stream());
+    fetch_sums(slots, arena, first, end, out);
+    if (work_.turn != nullptr) work_.turn->pass_on(end);
+    first = end;
+  }
+}
+
+void TallyPass::send_sums(const SumSlots& slots, const Arena& arena, std::uint32_t first,
+                          std::uint32_t end, const compute::ListTallies& out) {
+  const Arena host = lane_.incoming(slots.plan);
+  const auto send = [&](const Slot<double>& slot, const double* from, std::size_t each) {
+    const std::size_t at = first * each, count = (end - first) * each;
+    double* const staged = std::copy_n(from + at, count, host[slot] + at) - count;
+    check(cudaMemcpyAsync(arena[slot] + at, staged, count * sizeof(double), cudaMemcpyHostToDevice,
+                          lane_.stream()),
+          "sending sums of lists");
+  };
+  send(slots.sums, out.sums.data(), work_.dim);
+  send(slots.squares, out.squares.data(), 1);
+}
+
+void TallyPass::fetch_sums(const SumSlots& slots, const Arena& arena, std::uint32_t first,
+                           std::uint32_t end, compute::ListTallies& out) {
+  const Arena host = lane_.incoming(slots.plan);
+  const auto fetch = [&](const auto& slot, std::size_t each) {
+    auto* const to = host[slot] + first * each;
+    check(cudaMemcpyAsync(to, arena[slot] + first * each, (end - first) * each * sizeof *to,
+                          cudaMemcpyDeviceToHost, lane_.stream()),
+          "fetching sums of lists");
+    return to;
+  };
+  const double* const sums = fetch(slots.sums, work_.dim);
+  const double* const squares = fetch(slots.squares, 1);
+  fetch(slots.farthest, 1);
   lane_.wait(work_.cancellation);
-  for (std::uint32_t list = 0; list < lists; ++list) {
-    out.counts[list] += host[begins][list + 1] - host[begins][list];
-    const Candidate& far = host[farthest][list];
+  for (std::uint32_t list = first; list < end; ++list) {
+    out.counts[list] += host[slots.begins][list + 1] - host[slots.begins][list];
+    const Candidate& far = host[slots.farthest][list];
     if (!(far.distance > out.farthest[list].distance)) continue;
     out.farthest[list] = {far.distance, rows_.blocks()[far.block]->id, far.row};
   }
-  std::copy_n(host[sums], sums.count(), out.sums.begin());
-  std::copy_n(host[squares], squares.count(), out.squares.begin());
+  const std::size_t dim = work_.dim;
+  std::copy_n(sums, (end - first) * dim, out.sums.data() + first * dim);
+  std::copy_n(squares, end - first, out.squares.data() + first);
 }
 
 }  // namespace warplite::gpu

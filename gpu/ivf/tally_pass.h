@@ -25,6 +25,12 @@ class TallyPass {
   // Compares every list with those rows of which the product could not prove a choice.
   void assign_lost(const TakeLists& lost);
   void sum(compute::ListTallies& out);
+  // Sums of lists `first` … `end − 1`, to the GPU and back.
+  struct SumSlots;
+  void send_sums(const SumSlots& slots, const Arena& arena, std::uint32_t first, std::uint32_t end,
+                 const compute::ListTallies& out);
+  void fetch_sums(const SumSlots& slots, const Arena& arena, std::uint32_t first, std::uint32_t end,
+                  compute::ListTallies& out);
 
   const Gpu& gpu_;
   Lane& lane_;

@@ -184,7 +184,7 @@ class Measurement {
     std::vector<float> vectors(rows.size() * dim);
     model_.to_model_space(neighbors.view(), vectors.data());
     std::vector<Nearest> nearest(rows.size());
-    NearestList(task_.device(), model_.centroids(), model_.shape().lists, dim)
+    NearestList(task_.devices(), model_.centroids(), model_.shape().lists, dim)
         .find(vectors.data(), rows.size(), task_.cancellation(), nearest.data());
     std::vector<std::uint32_t> lists(wanted.size());
     for (std::size_t i = 0; i < rows.size(); ++i) lists[rows[i]] = nearest[i].list;

@@ -149,7 +149,8 @@ class GroupedKmeans {
       told.report("k-means of groups", g, groups());
       if (allotted[g] == 0) return;
       const std::vector<float> rows = rows_of(g);
-      found[g] = kmeans(silent, {rows.data(), members_.count(g), sample_.dim}, allotted[g], true);
+      const SampleView own{rows.data(), members_.count(g), sample_.dim};
+      found[g] = kmeans(silent.turn(g), own, allotted[g], true);
     });
     Clusters all;
     for (const std::vector<float>& some : found) {
@@ -197,9 +198,10 @@ class GroupedKmeans {
       }
       const std::vector<float> rows = rows_of(g);
       std::vector<Nearest> found(members_.count(g));
-      NearestList(task_.device(), centroids.data(), static_cast<std::uint32_t>(numbers.size()),
+      const TrainingTask task = task_.turn(g);
+      NearestList(task.device(), centroids.data(), static_cast<std::uint32_t>(numbers.size()),
                   sample_.dim)
-          .find(rows.data(), found.size(), task_.cancellation(), found.data());
+          .find(rows.data(), found.size(), task.cancellation(), found.data());
       for (std::size_t i = 0; i < found.size(); ++i) {
         const std::uint32_t row = members_.rows[members_.begins[g] + i];
         nearest_[row] = {numbers[found[i].list], found[i].distance};

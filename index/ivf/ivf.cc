@@ -44,11 +44,11 @@ class IvfIndex : public InvertedIndex {
     return rows >= std::max(kRowsPerGivenList * options_.lists, kLeastRows);
   }
 
-  std::shared_ptr<const Model> train(compute::Device& device, const MatrixView& sample,
+  std::shared_ptr<const Model> train(const compute::Devices& devices, const MatrixView& sample,
                                      const TableMoment& table,
                                      compute::Cancellation* cancellation,
                                      const Progress& progress) const override {
-    const TrainingTask task(device, cancellation, progress);
+    const TrainingTask task(devices, cancellation, progress);
     const IvfParts parts =
         train_ivf(task.part(0, kLearning), options_, column_, sample, table.rows);
     const auto model = make_ivf_model(column_, parts);
@@ -65,12 +65,13 @@ class IvfIndex : public InvertedIndex {
     return held_rows(wanted) == 0 ? 0 : wanted;
   }
 
-  std::shared_ptr<const InvertedModel> measure(compute::Device& device, const InvertedModel& model,
+  std::shared_ptr<const InvertedModel> measure(const compute::Devices& devices,
+                                               const InvertedModel& model,
                                                const MatrixView& sample, const TableMoment& table,
                                                compute::Cancellation* cancellation,
                                                const Progress& progress) const override {
     if (held_rows(sample.rows) == 0) return nullptr;
-    const TrainingTask task(device, cancellation, progress);
+    const TrainingTask task(devices, cancellation, progress);
     Calibration calibration = calibrate(task, model, column_.distance, sample);
     calibration.table = table;
     Calibration then = model.calibration() != nullptr ? *model.calibration() : Calibration();

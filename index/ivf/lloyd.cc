@@ -49,7 +49,7 @@ std::vector<float> different_rows(const SampleView& sample, std::size_t wanted) 
 
 std::vector<Nearest> Lloyd::assign(const SampleView& sample) const {
   std::vector<Nearest> nearest(sample.rows);
-  NearestList(task_.device(), centroids_.data(), static_cast<std::uint32_t>(clusters()), dim_)
+  NearestList(task_.devices(), centroids_.data(), static_cast<std::uint32_t>(clusters()), dim_)
       .find(sample.data, sample.rows, task_.cancellation(), nearest.data());
   return nearest;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <thread>
+#include <vector>
 
 #include "compute/parallel.h"
 #include "index/ivf/training_task.h"
@@ -18,32 +19,62 @@ constexpr std::size_t kOnTheirWay = 4;
 
 NearestList::NearestList(compute::Device& device, const float* centroids, std::uint32_t lists,
                          std::uint32_t dim, const compute::Buffer* resident)
-    : device_(device), lists_(lists), dim_(dim), centroids_(resident) {
+    : devices_(device), on_host_(centroids), lists_(lists), dim_(dim), centroids_(resident) {
   if (resident != nullptr) return;
-  const std::size_t size = std::size_t{lists} * dim * sizeof(float);
-  device.make_resident({nullptr, reinterpret_cast<const std::byte*>(centroids), size}, &own_)
-      .raise();
+  own_ = copy_to(device);
   centroids_ = own_.get();
+}
+
+NearestList::NearestList(const compute::Devices& devices, const float* centroids,
+                         std::uint32_t lists, std::uint32_t dim)
+    : NearestList(*devices.front(), centroids, lists, dim) {
+  devices_ = devices;
+}
+
+NearestList::Copy NearestList::copy_to(compute::Device& device) const {
+  const std::size_t size = std::size_t{lists_} * dim_ * sizeof(float);
+  Copy copy;
+  const Status status = device.make_resident(
+      {nullptr, reinterpret_cast<const std::byte*>(on_host_), size}, &copy);
+  if (!status.ok()) throw compute::DeviceError(device, status);
+  return copy;
+}
+
+// How many devices share these rows. To send a batch takes as long as to compare it with many
+// centroids, and devices get theirs side by side.
+std::size_t NearestList::sharing(std::size_t rows) const {
+  const std::size_t least =
+      std::max(kBatch, devices_.front()->worthwhile_bytes() / (dim_ * sizeof(float)));
+  return std::clamp<std::size_t>(rows / least, 1, devices_.size());
 }
 
 void NearestList::find(const float* rows, std::size_t count, compute::Cancellation* cancellation,
                        Nearest* out) const {
-  const std::size_t batches = (count + kBatch - 1) / kBatch;
-  const std::size_t threads = device_.own_memory() ? kOnTheirWay : 1;
+  const std::size_t devices = sharing(count);
+  std::vector<Copy> copies(devices);  // of those that were not asked yet
+  compute::in_parallel(devices - 1, 1, devices - 1, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin + 1; i <= end; ++i) copies[i] = copy_to(*devices_[i]);
+  });
+  const std::size_t threads = devices_.front()->own_memory() ? devices * kOnTheirWay : 1;
+  // Each of several devices has as many on their way.
+  const std::size_t each = (count + threads - 1) / threads;
+  const std::size_t size = devices == 1 ? kBatch : std::min(kBatch, each);
+  const std::size_t batches = (count + size - 1) / size;
   const std::thread::id caller = std::this_thread::get_id();
   compute::in_parallel(batches, 1, threads, [&](std::size_t begin, std::size_t end) {
     HelperCancellation helper;
     for (std::size_t batch = begin; batch < end; ++batch) {
-      const std::size_t first = batch * kBatch;
+      const std::size_t first = batch * size, to = batch % devices;
       compute::AssignWork work;
       work.rows = rows + first * dim_;
-      work.count = std::min(kBatch, count - first);
+      work.count = std::min(size, count - first);
       work.dim = dim_;
       work.lists = lists_;
-      work.centroids = centroids_;
+      work.centroids = to == 0 ? centroids_ : copies[to].get();
       work.out = out + first;
       work.cancellation = std::this_thread::get_id() == caller ? cancellation : &helper;
-      device_.assign(work).raise();
+      const Status status = devices_[to]->assign(work);
+      if (!status.ok()) throw compute::DeviceError(*devices_[to], status);
     }
   });
 }

@@ -19,19 +19,28 @@ class NearestList {
   // copied; null: they are not.
   NearestList(compute::Device& device, const float* centroids, std::uint32_t lists,
               std::uint32_t dim, const compute::Buffer* resident = nullptr);
+  // Many rows are divided among these; the first has few.
+  NearestList(const compute::Devices& devices, const float* centroids, std::uint32_t lists,
+              std::uint32_t dim);
 
-  const compute::Buffer* centroids() const { return centroids_; }  // on the device
+  const compute::Buffer* centroids() const { return centroids_; }  // on the first device
 
   // Finds the nearest list of each of `count` rows in model space. Throws Error{kInterrupted}, and
-  // what the device reports.
+  // compute::DeviceError for what a device reports.
   void find(const float* rows, std::size_t count, compute::Cancellation* cancellation,
             Nearest* out) const;
 
  private:
-  compute::Device& device_;
+  using Copy = std::shared_ptr<const compute::Buffer>;
+
+  Copy copy_to(compute::Device& device) const;
+  std::size_t sharing(std::size_t rows) const;
+
+  compute::Devices devices_;
+  const float* on_host_;
   std::uint32_t lists_, dim_;
   const compute::Buffer* centroids_;
-  std::shared_ptr<const compute::Buffer> own_;  // null: somebody else's are used
+  Copy own_;  // null: somebody else's are used
 };
 
 }  // namespace warplite::index

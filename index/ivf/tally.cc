@@ -140,6 +140,9 @@ void TallyPass::add(compute::TallyWork work, bool resident, compute::ListTallies
     rows.load(std::span(pieces).subspan(first, std::min(together, pieces.size() - first)));
     nearest.resize(rows.rows());
     lists_.find(rows.data(), rows.rows(), task_.cancellation(), nearest.data());
+    if (work.turn != nullptr && !work.turn->await(count_)) {
+      throw Error(ErrorKind::kInterrupted, "interrupted");
+    }
     add_rows(task_, rows, nearest, dim_, out);
   }
 }

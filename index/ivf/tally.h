@@ -18,8 +18,8 @@ class TallyPass {
             std::uint32_t dim);
 
   // Adds rows to `out`. `work` has its blocks, what they hold, and whether rows are normalised.
-  // Blocks have their host's bytes, and with `resident` the device's. Throws Error{kInterrupted},
-  // and what the device reports.
+  // Blocks have their host's bytes, and with `resident` the device's. With a turn nothing is passed
+  // on but by the device. Throws Error{kInterrupted}, and what the device reports.
   void add(compute::TallyWork work, bool resident, compute::ListTallies& out) const;
 
  private:

@@ -81,7 +81,7 @@ class Sample {
 std::vector<float> residuals(const TrainingTask& task, const SampleView& sample,
                              const IvfParts& parts) {
   std::vector<Nearest> nearest(sample.rows);
-  NearestList(task.device(), parts.centroids.data(), parts.shape.lists, sample.dim)
+  NearestList(task.devices(), parts.centroids.data(), parts.shape.lists, sample.dim)
       .find(sample.data, sample.rows, task.cancellation(), nearest.data());
   std::vector<float> out(sample.data, sample.data + sample.rows * sample.dim);
   SparsePoll poll(1024);
@@ -136,7 +136,7 @@ void group_lists(const TrainingTask& task, const IvfOptions& options, IvfParts* 
   parts->group_centroids = kmeans(task, {centroids.data(), lists, dim}, wanted);
   const auto groups = static_cast<std::uint32_t>(parts->group_centroids.size() / dim);
   std::vector<Nearest> nearest(lists);
-  NearestList(task.device(), parts->group_centroids.data(), groups, dim)
+  NearestList(task.devices(), parts->group_centroids.data(), groups, dim)
       .find(centroids.data(), lists, task.cancellation(), nearest.data());
   std::vector<std::uint32_t> order(lists);
   std::iota(order.begin(), order.end(), 0u);

@@ -1,4 +1,4 @@
-// A TrainingTask is what every part of training needs to know of whoever asked for it: the device,
+// A TrainingTask is what every part of training needs to know of whoever asked for it: the devices,
 // how to say how far it is, and whether to go on.
 // Threads: belongs to the thread that trains; poll() may be called on any.
 #pragma once
@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "compute/device.h"
 #include "core/error.h"
@@ -39,13 +40,15 @@ class HelperCancellation : public compute::Cancellation {
 
 class TrainingTask {
  public:
-  TrainingTask(compute::Device& device, compute::Cancellation* cancellation,
+  // `devices`: those that large products are divided among; the first does all else.
+  TrainingTask(compute::Devices devices, compute::Cancellation* cancellation,
                const Progress& progress)
-      : device_(device), cancellation_(cancellation), progress_(progress), poll_(cancellation) {}
+      : devices_(std::move(devices)), cancellation_(cancellation), progress_(progress),
+        poll_(cancellation) {}
 
   // The same, with something else to hear of it, which outlives this.
   TrainingTask(const TrainingTask& task, const Progress& progress)
-      : device_(task.device_), cancellation_(task.cancellation_), progress_(progress),
+      : devices_(task.devices_), cancellation_(task.cancellation_), progress_(progress),
         poll_(task.poll_) {}
 
   // The same, for a part that reaches from `begin` to `end` of the whole, 0 … 1.
@@ -56,7 +59,15 @@ class TrainingTask {
     return task;
   }
 
-  compute::Device& device() const { return device_; }
+  // The same, for the n-th of many small pieces of work, which one device does.
+  TrainingTask turn(std::size_t n) const {
+    TrainingTask task = *this;
+    task.devices_ = *devices_[n % devices_.size()];
+    return task;
+  }
+
+  compute::Device& device() const { return *devices_.front(); }
+  const compute::Devices& devices() const { return devices_; }
   // For this thread, which may be one that in_parallel() took the work to.
   compute::Cancellation* cancellation() const {
     static HelperCancellation helper;
@@ -75,7 +86,7 @@ class TrainingTask {
   }
 
  private:
-  compute::Device& device_;
+  compute::Devices devices_;  // never empty
   compute::Cancellation* cancellation_;
   const Progress& progress_;
   Poll poll_;

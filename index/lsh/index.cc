@@ -25,7 +25,7 @@ class LshIndex : public Trained {
            rows / kGrowth >= std::max<std::uint64_t>(1, model->table_rows());
   }
 
-  std::shared_ptr<const Model> train(compute::Device&, const MatrixView& sample,
+  std::shared_ptr<const Model> train(const compute::Devices&, const MatrixView& sample,
                                      const TableMoment& table, compute::Cancellation*,
                                      const Progress&) const override {
     return train_lsh(options_, column_, sample, table.rows);

@@ -109,8 +109,14 @@ class World {
     return tallies;
   }
 
-  // By whatever way the device has; `offered`: whether it adds up rows itself.
+  // By whatever way the device has; `offered`: whether it adds up rows itself. `turn`: of those
+  // that add to `tallies`; null: nobody else does.
   ListTallies found(Device& device, bool& offered) const {
+    ListTallies tallies = begun();
+    find(device, nullptr, tallies, offered);
+    return tallies;
+  }
+  void find(Device& device, TallyTurn* turn, ListTallies& tallies, bool& offered) const {
     std::vector<std::shared_ptr<const Buffer>> buffers;
     std::vector<Block> blocks = blocks_;
     for (std::size_t i = 0; i < blocks.size(); ++i) {
@@ -128,17 +134,18 @@ class World {
     TallyWork resident = work();
     resident.blocks = blocks;
     resident.centroids = centroids.get();
-    ListTallies tallies = begun();
+    resident.turn = turn;
     const Status status = device.tally(resident, tallies);
     offered = status.kind != ErrorKind::kUnsupported;
     if (offered) {
       REQUIRE_MESSAGE(status.ok(), status.message);
-      return tallies;
+      return;
     }
     const index::Progress silent;
     const index::TrainingTask task(device, nullptr, silent);
-    index::TallyPass(task, centroids_.data(), case_.lists, case_.dim).add(work(), false, tallies);
-    return tallies;
+    TallyWork read = work();
+    read.turn = turn;
+    index::TallyPass(task, centroids_.data(), case_.lists, case_.dim).add(read, false, tallies);
   }
 
  private:
@@ -162,6 +169,65 @@ void check_equal(const ListTallies& found, const ListTallies& expected) {
     differ += a.distance != b.distance || a.block != b.block || a.row != b.row ? 1 : 0;
   }
   CHECK(differ == 0);
+}
+
+// A turn whose lists get what comes before only when it is asked for, and are taken away when it is
+// passed on.
+class StrictTurn : public TallyTurn {
+ public:
+  StrictTurn(const ListTallies& before, ListTallies& shared)
+      : before_(before), shared_(shared), taken(before) {}
+
+  bool await(std::uint32_t end) override {
+    if (end < asked_) return false;
+    move_lists(before_, shared_, asked_, end);
+    asked_ = end;
+    return true;
+  }
+  void pass_on(std::uint32_t end) override {
+    in_order &= end >= passed && end <= asked_;
+    move_lists(shared_, taken, passed, end);
+    const double nothing = std::nan("");
+    for (std::uint32_t list = passed; list < end; ++list) shared_.squares[list] = nothing;
+    passed = end;
+  }
+
+  static void move_lists(const ListTallies& from, ListTallies& to, std::uint32_t first,
+                         std::uint32_t end) {
+    const std::size_t dim = from.sums.size() / from.counts.size();
+    for (std::size_t list = first; list < end; ++list) {
+      to.counts[list] = from.counts[list];
+      to.squares[list] = from.squares[list];
+      to.farthest[list] = from.farthest[list];
+      std::copy_n(&from.sums[list * dim], dim, &to.sums[list * dim]);
+    }
+  }
+
+ private:
+  const ListTallies before_;
+  ListTallies& shared_;
+  std::uint32_t asked_ = 0;
+
+ public:
+  ListTallies taken;
+  std::uint32_t passed = 0;
+  bool in_order = true;
+};
+
+void check_in_turn(const Case& c) {
+  const World world(c);
+  for (const Candidate& candidate : conformance_devices()) {
+    INFO(candidate.name, " lists ", c.lists, " seed ", c.seed);
+    candidate.prepare();
+    ListTallies shared(c.lists, c.dim);
+    StrictTurn turn(world.begun(), shared);
+    bool offered = false;
+    world.find(*candidate.device, &turn, shared, offered);
+    if (!offered) turn.pass_on(c.lists);  // whoever has the host add them up does so
+    CHECK(turn.in_order);
+    CHECK(turn.passed == c.lists);
+    check_equal(turn.taken, world.expected());
+  }
 }
 
 void check(const Case& c) {
@@ -209,4 +275,12 @@ TEST_CASE("tally: many rows, few and many lists") {
 TEST_CASE("tally: rows none of which lives") {
   const Restore restore;
   check({ElementType::kFloat32, false, 4, 5, {100, 20}, 1000000, Data::kAny, 6});
+}
+
+TEST_CASE("tally: lists are added to in turn, and left alone then") {
+  const Restore restore;
+  for (const std::uint32_t lists : {1, 7, 8, 9, 300}) {
+    check_in_turn({ElementType::kFloat32, false, 16, lists, {900, 33}, 1, Data::kSizes, 7});
+    check_in_turn({ElementType::kFloat16, true, 129, lists, {500}, 2, Data::kAny, 9});
+  }
 }

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <random>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "engine/filter/filter.h"
@@ -21,9 +23,12 @@ using Found = std::vector<std::tuple<std::size_t, RowId, double>>;
 
 class VectorTable {
  public:
-  // `rows` vectors in segments of `segment_rows`.
-  VectorTable(unsigned seed, int rows, std::uint32_t dim = 64, std::uint32_t segment_rows = 64)
-      : dim_(dim), random_(seed) {
+  // `rows` vectors in segments of `segment_rows`. Elements are small integers, unless it is said
+  // how to draw them.
+  using Draw = std::function<float(std::mt19937&)>;
+  VectorTable(unsigned seed, int rows, std::uint32_t dim = 64, std::uint32_t segment_rows = 64,
+              Draw draw = [](std::mt19937& random) { return static_cast<float>(random() % 5); })
+      : dim_(dim), random_(seed), draw_(std::move(draw)) {
     options_.layout.vectors = {{ElementType::kFloat32, dim}};
     options_.layout.plains = {PlainType::kInteger};
     options_.plain_names = {"n"};
@@ -77,6 +82,8 @@ class VectorTable {
     return held;
   }
 
+  std::shared_ptr<const View> view() { return table_->view(); }
+
   // Bytes of the vectors that devices keep.
   std::size_t bytes() {
     const auto view = table_->view();
@@ -126,7 +133,7 @@ class VectorTable {
   }
 
  private:
-  float element() { return static_cast<float>(random_() % 5); }
+  float element() { return draw_(random_); }
   void add(std::optional<RowId> rowid) {
     std::vector<float> vector(dim_);
     for (float& x : vector) x = element();
@@ -141,6 +148,7 @@ class VectorTable {
 
   const std::uint32_t dim_;
   std::mt19937 random_;
+  const Draw draw_;
   Database db_;
   TableOptions options_;
   std::shared_ptr<Collection> table_;

@@ -44,7 +44,7 @@ class FakeGpu::Buffer : public compute::Buffer {
 FakeGpu::FakeGpu(std::string name) : name_(std::move(name)) {}
 
 compute::DeviceInfo FakeGpu::describe() const {
-  return {name_, "fake", lost ? "lost" : "ready", !lost, memory, used};
+  return {name_, model, lost ? "lost" : "ready", !lost, memory, used};
 }
 
 bool FakeGpu::supports(ElementType type, Distance distance) const {
@@ -189,7 +189,11 @@ Status FakeGpu::tally(const compute::TallyWork& work, compute::ListTallies& out)
   for (compute::Block& block : blocks) block.host = data(block.vectors);
   compute::TallyWork translated = work;
   translated.blocks = blocks;
+  if (work.turn != nullptr && !work.turn->await(work.lists)) {
+    return {ErrorKind::kInterrupted, "interrupted"};
+  }
   compute::reference_tally(translated, reinterpret_cast<const float*>(data(work.centroids)), out);
+  if (work.turn != nullptr) work.turn->pass_on(work.lists);
   ++tallies;
   return {};
 }

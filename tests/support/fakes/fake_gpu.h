@@ -67,6 +67,7 @@ class FakeGpu : public compute::Device {
   Status edit_within(const compute::EditWork& work, compute::HitLists& out) override;
 
   // Settings.
+  std::string model = "fake";  // before the device is there
   std::atomic<std::size_t> memory{std::size_t{1} << 40};  // bytes there are
   std::atomic<std::size_t> worthwhile{0};
   std::atomic<bool> maps{true};
