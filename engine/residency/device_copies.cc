@@ -216,7 +216,7 @@ class Residency::Impl::CopyMaker {
       }
     }
     if (status.kind != ErrorKind::kNoMemory || !cached_ || !maps_) return status;
-    Status in_place = device_.map_host(host_bytes(vectors_, shares_), &out);
+    Status in_place = device_.map_host(host_bytes(vectors_, shares_), 0, &out);
     mapped_ = in_place.ok();
     if (in_place.ok() || in_place.kind == ErrorKind::kDevice) return in_place;
     if (in_place.kind == ErrorKind::kLimit) return status;  // of other bytes it may be possible
