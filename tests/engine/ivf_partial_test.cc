@@ -1,6 +1,10 @@
 // RaBitQ codes of which a GPU holds what every query reads, and reads the rest in the host's
 // memory. GPUs are fakes.
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -207,6 +211,33 @@ TEST_CASE("a GPU that is lost lets go of what it read in place") {
   CHECK(f.gpus[0].lost);
   CHECK(f.gpus[0].mapped == 0);
   CHECK(f.gpus[0].used == 0);
+}
+
+TEST_CASE("what has no room at all is read in place, beside what has") {
+  Fixture f(1);
+  f.residency.set_device_limit(f.all / 5);
+  for (const char* device : {"gpu:0", ""}) CHECK(answers(f.table, device) == f.expected);
+  CHECK(f.gpus[0].used <= f.all / 5);
+  CHECK(lines("gpu:0", "resident").count == 1);  // the model's
+  CHECK(lines("gpu:0", "mapped").count > 0);
+}
+
+TEST_CASE("a forked child leaves what a GPU reads in place as it is") {
+  Fixture f(1);
+  f.residency.set_device_limit(f.all * 7 / 10);
+  CHECK(answers(f.table, "gpu:0") == f.expected);
+  const std::size_t mapped = f.gpus[0].mapped;
+  const pid_t child = fork();
+  if (child == 0) {
+    compute::set_thread_count(1);  // the thread sanitizer allows no new ones here
+    const bool same = answers(f.table, "cpu") == f.expected;
+    f.residency.clear();
+    _exit(same && f.gpus[0].mapped == mapped ? 0 : 1);
+  }
+  int status = 1;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
+  CHECK(answers(f.table, "gpu:0") == f.expected);
 }
 
 TEST_CASE("what all queries read is spread over GPUs, or each has it and some of the queries") {
