@@ -16,7 +16,7 @@ std::vector<Extent> IvfBlocks::extents(compute::Device& device) const {
   const Residency::Holding holding = Residency::instance().holding(device, {});
   std::size_t bytes = model_bytes(*model.model);
   for (const LoadedRun& run : runs) bytes += run.bytes != nullptr ? run.bytes->size() : 0;
-  for (std::size_t i = runs.size(); holding.maps && bytes > holding.budget && i-- != 0;) {
+  for (std::size_t i = 0; holding.maps && bytes > holding.budget && i < runs.size(); ++i) {
     if (runs[i].bytes == nullptr) continue;
     extents[i] = Extent::kHot;
     bytes -= runs[i].bytes->size() - runs[i].bytes->size(Extent::kHot);

@@ -31,8 +31,9 @@ struct IvfBlocks {
 
   // All that a device is to hold. REQUIRES: nothing is handed over.
   std::vector<Uploader::Item> items(compute::Device& device) const;
-  // What a device is to hold of each run. Where it has no room for all of them, it reads the last
-  // ones in place, but for what is hot, as few as that takes. Vectors take the room that is left.
+  // What a device is to hold of each run. Where it has no room for all of them, it reads the first
+  // ones in place, but for what is hot, as few as that takes: those are large, and stay as they are
+  // when rows are added. Vectors take the room that is left.
   std::vector<Extent> extents(compute::Device& device) const;
   // The part of the rows that is in the list of any of them, on average: 1 / lists, where lists are
   // alike, and 1 where one has all.

@@ -43,6 +43,7 @@ constexpr std::size_t kUnsealed = 1000;  // bytes at most of rows that are in no
 // Lines of warp_residency() for a GPU in this state, and their bytes.
 struct Lines {
   std::size_t count = 0, bytes = 0;
+  std::string owner;  // of the last
 };
 Lines lines(const std::string& device, const std::string& state) {
   Lines lines;
@@ -50,6 +51,7 @@ Lines lines(const std::string& device, const std::string& state) {
     if (entry.device != device || entry.state != state) continue;
     ++lines.count;
     lines.bytes += entry.bytes;
+    lines.owner = entry.owner;
   }
   return lines;
 }
@@ -109,7 +111,9 @@ TEST_CASE("of few runs as many are held whole as there is room for") {
   Fixture f(1);
   f.residency.set_device_limit(f.all - 1000);
   CHECK(answers(f.table, "gpu:0") == f.expected);
-  CHECK(lines("gpu:0", "partial").count == 1);
+  const Lines partial = lines("gpu:0", "partial");
+  CHECK(partial.count == 1);
+  CHECK(partial.owner.find("codes of segments 1 to") != std::string::npos);  // not of the newest
   // A filter that leaves few parts wants all of their codes; then all are wanted again.
   const Question few{.k = 5, .below = 1, .nprobe = 4, .device = "gpu:0"};
   for (int times = 0; times < 3; ++times) {
