@@ -3,7 +3,8 @@
 
     bench/scale.py --build build/gpu --work /tmp/scale [--rows 100000000] [--dim 96]
                    [--index "ivfrabitq(bits=4)"] [--codes] [--learn-from 1000000] [--nprobe 32,64,128] [--refine 4]
-                   [--device gpu:0,gpu] [--batch 10000,40000] [--step build|search|graph|clusters]
+                   [--device gpu:0,gpu] [--batch 10000,40000] [--gpu-memory-limit 8GB]
+                   [--step build|search|graph|clusters]
 
 Vectors come from a seeded generator, a million at a time, so that neither disk nor memory ever holds
 all of them: 50,000 clusters of unequal weight and width around a spectrum that decays as i^-0.9, turned at
@@ -14,7 +15,7 @@ the index is to learn from, which are one transaction. Needs PyTorch with a GPU 
 built and asked through SQL alone. --codes: the table keeps codes only. --index flat: every row is compared.
 Each device of the list is asked in turn, one query at a time and in batches. --step graph: the nearest others
 of every row of a table that is there. --step clusters [--clusters 4096] [--passes 10]: k-means over all rows of it,
-on each device of the list.
+on each device of the list. --gpu-memory-limit: what a GPU may hold; the rest it reads over the bus.
 """
 
 import argparse
@@ -96,6 +97,7 @@ def connect(options):
     db.enable_load_extension(True)
     db.load_extension(str(Path(options.build) / "warplite"))
     db.execute("SELECT warp_config('device', ?)", (options.device.split(",")[-1],))
+    db.execute("SELECT warp_config('gpu_memory_limit', ?)", (options.gpu_memory_limit,))
     db.execute("SELECT warp_config('training_seconds', 120)")  # hundreds of thousands of lists
     return db
 
@@ -211,7 +213,9 @@ def search(options):
             if timed(lambda: one(1, probes[0]), 3) < 0.02:
                 break
         report("ready", device=device, after=time.time() - begin, memory_gb=memory(),
-               devices=[list(row) for row in db.execute("SELECT * FROM warp_devices()")])
+               devices=[list(row) for row in db.execute("SELECT * FROM warp_devices()")],
+               held=[list(row) for row in db.execute(
+                   "SELECT device, state, sum(bytes) FROM warp_residency() GROUP BY 1, 2")])
         for nprobe in probes:
             numbers = iter(range(1000))
             single = timed(lambda: one(next(numbers), nprobe), 200)
@@ -278,6 +282,7 @@ def main():
     parser.add_argument("--refine", type=int)
     parser.add_argument("--device", default="auto")
     parser.add_argument("--batch", default="10000", help="queries of a batch")
+    parser.add_argument("--gpu-memory-limit", default="0", help="of each GPU; 0: four fifths of it")
     parser.add_argument("--clusters", type=int, default=4096)
     parser.add_argument("--passes", type=int, default=10)
     steps = {"build": build, "search": search, "graph": graph, "clusters": clusters}

@@ -74,10 +74,12 @@ class Device {
   // kNoMemory when the device has no room for them.
   virtual Status make_resident(HostBytes bytes, std::shared_ptr<const Buffer>* out) = 0;
 
-  // Makes what there is no room for readable all the same: a buffer that takes none of the device's
-  // memory; operations read the host's bytes over the bus, which the device keeps pinned while the
-  // buffer lives. Returns kLimit if these bytes cannot be mapped, kUnsupported if none can.
-  virtual Status map_host(HostBytes bytes, std::shared_ptr<const Buffer>* out);
+  // Makes what there is no room for readable all the same: the device copies the first `held`
+  // bytes, which may be none, and operations read the others over the bus from the host's memory,
+  // which is pinned while the buffer lives. Only runs (ivf.h) may be held in part, up to
+  // IvfLayout::records.
+  // Returns kLimit if these bytes cannot be mapped, kUnsupported if none can, and kNoMemory.
+  virtual Status map_host(HostBytes bytes, std::size_t held, std::shared_ptr<const Buffer>* out);
 
   // Bytes compared (of vectors, times queries) below which handing over the work costs more
   // than the CPU needs to do it.

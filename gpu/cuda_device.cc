@@ -61,13 +61,13 @@ class CudaDevice : public compute::Device {
     });
   }
 
-  Status map_host(compute::HostBytes bytes, std::shared_ptr<const compute::Buffer>* out) override {
-    if (reinterpret_cast<std::uintptr_t>(bytes.data) % 16 != 0) {
+  Status map_host(compute::HostBytes bytes, std::size_t held,
+                  std::shared_ptr<const compute::Buffer>* out) override {
+    if (reinterpret_cast<std::uintptr_t>(bytes.data + held) % 16 != 0) {
       return {ErrorKind::kLimit, name_ + " reads host memory in place on 16 bytes only"};
     }
     return guarded([&] {
-      *out = std::make_shared<const CudaBuffer>(CudaBuffer::Mapped{}, gpu_, std::move(bytes),
-                                                used_);
+      *out = std::make_shared<const CudaBuffer>(gpu_, upload_, std::move(bytes), held, used_);
     });
   }
 

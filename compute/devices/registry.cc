@@ -90,7 +90,7 @@ Status Device::sparse_within(const SparseWork&, HitLists&) {
   return {ErrorKind::kUnsupported, describe().name + " does not search sparse vectors"};
 }
 
-Status Device::map_host(HostBytes, std::shared_ptr<const Buffer>*) {
+Status Device::map_host(HostBytes, std::size_t, std::shared_ptr<const Buffer>*) {
   return {ErrorKind::kUnsupported, describe().name + " does not read host memory in place"};
 }
 

@@ -12,17 +12,13 @@ namespace {
 
 using Place = DeviceCopy::Place;
 
-std::size_t bytes_of(const ResidentVectors& vectors) {
-  return vectors.block.vectors.rows * vectors.block.vectors.stride();
-}
-
 // The vectors' bytes. An object of our own owns them, so that `shares` tells whether the device
 // still does.
 compute::HostBytes host_bytes(const std::shared_ptr<const ResidentVectors>& vectors,
                               std::weak_ptr<const void>& shares) {
   auto owner = std::make_shared<const std::shared_ptr<const ResidentVectors>>(vectors);
   shares = owner;
-  return {std::move(owner), vectors->block.vectors.data, bytes_of(*vectors)};
+  return {std::move(owner), vectors->block.vectors.data, vectors->size()};
 }
 
 }  // namespace
@@ -94,7 +90,7 @@ bool Residency::Impl::shrink(Account& one, std::size_t target, std::uint64_t bef
   std::size_t idle_bytes = 0;
   for (Cached& entry : entries) {
     const auto copy = entry.copy_on(*one.device);
-    if (copy == entry.copies.end() || copy->place != Place::kResident || !copy->idle()) continue;
+    if (copy == entry.copies.end() || copy->held() == 0 || !copy->idle()) continue;
     if (copy->used_at >= before) continue;
     idle.push_back({copy->used_at, &entry, copy});
     idle_bytes += copy->bytes;
@@ -115,12 +111,14 @@ bool Residency::Impl::shrink(Account& one, std::size_t target, std::uint64_t bef
 class Residency::Impl::CopyMaker {
  public:
   CopyMaker(Residency& cache, Impl& impl, compute::Device& device,
-            const std::shared_ptr<const ResidentVectors>& vectors)
+            const std::shared_ptr<const ResidentVectors>& vectors, Extent extent)
       : cache_(cache),
         impl_(impl),
         device_(device),
         vectors_(vectors),
-        bytes_(bytes_of(*vectors)) {}
+        all_(vectors->size()),
+        wanted_(vectors->size(extent)),
+        held_(wanted_) {}
 
   // The copy that there is, once it is made. Null: there is none, and it is this one's turn.
   std::shared_ptr<const compute::Buffer> find(const CacheKey& key) {
@@ -128,19 +126,22 @@ class Residency::Impl::CopyMaker {
     std::unique_lock lock(impl_.mutex);
     account_ = &impl_.account_for(device_, lock);
     const auto copy = settled_copy(key, lock);
-    if (!cached_) return nullptr;
+    if (!cached_) {
+      held_ = all_;  // nobody would find what is read in place
+      return nullptr;
+    }
     if (copy != entry_->copies.end()) {
-      if (copy->place != Place::kMapped || !room_has_come(*copy, evicted)) {
+      if (!is_to_be_replaced(*copy, evicted)) {
         copy->used_at = ++impl_.clock;
-        mapped_ = copy->place == Place::kMapped;
+        held_ = copy->held();
         return copy->buffer;
       }
       impl_.drop(*entry_, copy, evicted);
     }
-    room_ = make_room(UINT64_MAX, evicted);
     maps_ = account_->maps;
+    held_ = most_to_hold(evicted);
     twin_ = copy_elsewhere();
-    entry_->copies.emplace_back(&device_, Place::kMaking, room_ ? bytes_ : 0);
+    entry_->copies.emplace_back(&device_, Place::kMaking, held_);
     copy_ = std::prev(entry_->copies.end());
     account_->used += copy_->bytes;
     return nullptr;
@@ -160,8 +161,8 @@ class Residency::Impl::CopyMaker {
     return status;
   }
 
-  // Says whether the device reads the host's bytes in place.
-  bool mapped() const { return mapped_; }
+  // Says whether the device reads in place what it was to hold.
+  bool lacks_some() const { return held_ < wanted_; }
 
  private:
   // Waits while somebody else makes it.
@@ -188,36 +189,48 @@ class Residency::Impl::CopyMaker {
     return nullptr;
   }
 
-  bool make_room(std::uint64_t before, Evicted& evicted) {
+  bool make_room(std::size_t bytes, std::uint64_t before, Evicted& evicted) {
     const std::size_t most = impl_.budget(*account_);
-    return bytes_ <= most &&
-           impl_.shrink(*account_, most - bytes_, before, Shortfall::kNone, evicted);
+    return bytes <= most &&
+           impl_.shrink(*account_, most - bytes, before, Shortfall::kNone, evicted);
   }
 
-  // Whether what was mapped can be copied now: for that, only copies go that were not used since.
-  // Two tables that are searched in turn would else push each other out for ever.
+  // What is wanted, or what is hot of it, or nothing: as there is room.
+  std::size_t most_to_hold(Evicted& evicted) {
+    if (make_room(wanted_, UINT64_MAX, evicted)) return wanted_;
+    const std::size_t hot = vectors_->hot;
+    return maps_ && hot < wanted_ && make_room(hot, UINT64_MAX, evicted) ? hot : 0;
+  }
+
+  bool is_to_be_replaced(const DeviceCopy& copy, Evicted& evicted) {
+    if (copy.held() < wanted_) return room_has_come(copy, evicted);
+    if (copy.held() == wanted_) return false;
+    impl_.drop_holders();
+    return copy.idle();
+  }
+
+  // Whether what is read in place can be copied now: for that, only copies go that were not used
+  // since. Two tables that are searched in turn would else push each other out for ever.
   bool room_has_come(const DeviceCopy& copy, Evicted& evicted) {
     constexpr std::chrono::milliseconds kPause{100};
     const auto now = std::chrono::steady_clock::now();
     if (!copy.idle() || now < account_->crowded_until) return false;
-    if (make_room(copy.used_at, evicted)) return true;
+    if (make_room(wanted_ - copy.held(), copy.used_at, evicted)) return true;
     account_->crowded_until = now + kPause;
     return false;
   }
 
   Status upload_or_map(std::shared_ptr<const compute::Buffer>& out) {
-    Status status{ErrorKind::kNoMemory, "no room for " + std::to_string(bytes_) + " bytes on " +
-                                            account_->name};
-    if (room_) {
-      status = make_resident(out);
-      if (status.kind == ErrorKind::kNoMemory) {
-        cache_.release_oldest(device_);
-        status = make_resident(out);
-      }
+    Status status{ErrorKind::kNoMemory,
+                  "no room for " + std::to_string(wanted_) + " bytes on " + account_->name};
+    if (held_ == all_) {
+      status = copy(out);
+      if (status.kind != ErrorKind::kNoMemory) return status;
+      note_lack();
+      held_ = vectors_->hot;
     }
-    if (status.kind != ErrorKind::kNoMemory || !cached_ || !maps_) return status;
-    Status in_place = device_.map_host(host_bytes(vectors_, shares_), &out);
-    mapped_ = in_place.ok();
+    if (!cached_ || !maps_) return status;
+    Status in_place = map(out);
     if (in_place.ok() || in_place.kind == ErrorKind::kDevice) return in_place;
     if (in_place.kind == ErrorKind::kLimit) return status;  // of other bytes it may be possible
     const std::lock_guard lock(impl_.mutex);
@@ -225,24 +238,46 @@ class Residency::Impl::CopyMaker {
     return status;
   }
 
-  Status make_resident(std::shared_ptr<const compute::Buffer>& out) {
+  // A device that has less room than it says would have copies made in vain by each search.
+  void note_lack() {
+    constexpr std::chrono::seconds kPause{10};
+    const std::lock_guard lock(impl_.mutex);
+    account_->crowded_until = std::chrono::steady_clock::now() + kPause;
+  }
+
+  // What is not held is read in place; or everything, where the device has less room than it says.
+  Status map(std::shared_ptr<const compute::Buffer>& out) {
+    Status status = copy(out);
+    if (status.kind != ErrorKind::kNoMemory || held_ == 0) return status;
+    held_ = 0;
+    return copy(out);
+  }
+
+  // Of what is held. Where the device lacks memory, other copies make room.
+  Status copy(std::shared_ptr<const compute::Buffer>& out) {
+    Status status = copy_now(out);
+    if (status.kind != ErrorKind::kNoMemory || held_ == 0) return status;
+    cache_.release_oldest(device_);
+    return copy_now(out);
+  }
+  Status copy_now(std::shared_ptr<const compute::Buffer>& out) {
     compute::HostBytes bytes = host_bytes(vectors_, shares_);
     bytes.twin = twin_;
-    return device_.make_resident(std::move(bytes), &out);
+    return held_ == all_ ? device_.make_resident(std::move(bytes), &out)
+                         : device_.map_host(std::move(bytes), held_, &out);
   }
 
   // The entry is still there: whoever asked holds the vectors, so it is in use.
   void finish(const std::shared_ptr<const compute::Buffer>& buffer) {
     if (!cached_) return;
     const std::lock_guard lock(impl_.mutex);
-    if (buffer == nullptr || mapped_) {
-      account_->used -= copy_->bytes;
-      copy_->bytes = 0;
-    }
+    const std::size_t held = buffer == nullptr ? 0 : held_;
+    account_->used -= copy_->bytes - held;
+    copy_->bytes = held;
     if (buffer == nullptr) {
       entry_->copies.erase(copy_);
     } else {
-      copy_->place = mapped_ ? Place::kMapped : Place::kResident;
+      copy_->place = held == all_ ? Place::kResident : held == 0 ? Place::kMapped : Place::kPartial;
       copy_->used_at = ++impl_.clock;
       copy_->buffer = buffer;
       copy_->host = shares_;
@@ -254,16 +289,15 @@ class Residency::Impl::CopyMaker {
   Impl& impl_;
   compute::Device& device_;
   const std::shared_ptr<const ResidentVectors>& vectors_;
-  const std::size_t bytes_;
+  const std::size_t all_, wanted_;
+  std::size_t held_;
   Account* account_ = nullptr;
   List::iterator entry_;
   Copies::iterator copy_;
   std::weak_ptr<const void> shares_;
   std::shared_ptr<const compute::Buffer> twin_;
   bool cached_ = false;
-  bool room_ = true;
   bool maps_ = false;
-  bool mapped_ = false;
 };
 
 // Makes a copy for a device in host memory: a copy is a name for the entry's own bytes.
@@ -300,16 +334,17 @@ Status Residency::Impl::share(compute::Device& device, const CacheKey& key,
 
 Status Residency::buffer(compute::Device& device, const CacheKey& key,
                          const std::shared_ptr<const ResidentVectors>& vectors,
-                         std::shared_ptr<const compute::Buffer>* out, bool* in_place) {
+                         std::shared_ptr<const compute::Buffer>* out, bool* in_place,
+                         Extent extent) {
   if (in_place != nullptr) *in_place = false;
   if (key.is_null()) {
-    return device.make_resident({vectors, vectors->block.vectors.data, bytes_of(*vectors)}, out);
+    return device.make_resident({vectors, vectors->block.vectors.data, vectors->size()}, out);
   }
   if (!device.own_memory()) return impl_->share(device, key, vectors, out);
-  Impl::CopyMaker maker(*this, *impl_, device, vectors);
+  Impl::CopyMaker maker(*this, *impl_, device, vectors, extent);
   *out = maker.find(key);
   const Status status = *out != nullptr ? Status{} : maker.make(out);
-  if (in_place != nullptr) *in_place = maker.mapped();
+  if (in_place != nullptr) *in_place = maker.lacks_some();
   return status;
 }
 
@@ -328,7 +363,10 @@ void Residency::set_device_limit(std::size_t bytes) {
   Impl::Evicted evicted;
   const std::lock_guard lock(impl_->mutex);
   impl_->device_limit = bytes;
-  impl_->drop_idle([](const DeviceCopy& copy) { return copy.place == Place::kMapped; }, evicted);
+  const auto reads_in_place = [](const DeviceCopy& copy) {
+    return copy.place == Place::kMapped || copy.place == Place::kPartial;
+  };
+  impl_->drop_idle(reads_in_place, evicted);
   for (Impl::Account& account : impl_->accounts) {
     account.maps = true;
     account.crowded_until = {};
@@ -439,9 +477,10 @@ std::vector<Residency::Entry> Residency::entries() {
     }
     for (const DeviceCopy& copy : entry.copies) {
       if (copy.place == Place::kShared || copy.made_after != forks()) continue;
-      const char* state = copy.place == Place::kResident ? "resident"
-                          : copy.place == Place::kMapped ? "mapped"
-                                                         : "uploading";
+      const char* state = copy.place == Place::kResident  ? "resident"
+                          : copy.place == Place::kPartial ? "partial"
+                          : copy.place == Place::kMapped  ? "mapped"
+                                                          : "uploading";
       out.push_back({entry.owner, impl_->account_of(*copy.device)->name, copy.bytes, !copy.idle(),
                      state});
     }

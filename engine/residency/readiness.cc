@@ -19,8 +19,7 @@ class Look {
       : device_(device), items_(std::move(items)), has_(std::make_unique<bool[]>(items_.size())) {
     std::vector<Residency::Want> wants;
     for (const Uploader::Item& item : items_) {
-      const MatrixView& matrix = item.vectors->block.vectors;
-      wants.push_back({item.key, matrix.rows * matrix.stride()});
+      wants.push_back({item.key, item.bytes()});
       bytes_ += wants.back().bytes;
     }
     holding_ = Residency::instance().holding(device, wants, {has_.get(), items_.size()});

@@ -33,6 +33,9 @@ class Model;
 
 namespace warplite::engine {
 
+// How much of something a device is to hold: everything, or what is hot, where anything is.
+enum class Extent : std::uint8_t { kAll, kHot };
+
 // A vector column of a segment as searches use it; or other bytes that devices hold, as a matrix
 // of the type that says so.
 struct ResidentVectors {
@@ -41,6 +44,14 @@ struct ResidentVectors {
   std::size_t beside = 0;                       // bytes of what else the owner holds
   // What the host needs of them where only devices have the rest; null: nothing.
   std::shared_ptr<const Bytes> head = nullptr;
+  // The first so many bytes are hot: searches read all of them, and little of what comes behind. A
+  // device that has room for them alone may read the others in place. 0: there is no difference.
+  std::size_t hot = 0;
+
+  // Bytes that a device holds which is to hold so much of them.
+  std::size_t size(Extent extent = Extent::kAll) const {
+    return extent == Extent::kHot && hot != 0 ? hot : block.vectors.rows * block.vectors.stride();
+  }
 };
 
 class Residency : public compute::MemoryBudget {
@@ -90,11 +101,14 @@ class Residency : public compute::MemoryBudget {
 
   // The same bytes on a device; for a device in host memory, shared. A copy is made when there
   // is none yet, and room for it by evicting copies that are not in use; without room, the device
-  // reads the host's bytes in place if it can, until there is room. kNoMemory when that fails too.
+  // reads the host's bytes in place if it can, or what is not hot of them, until there is room.
+  // kNoMemory when that fails too. `in_place`: whether it reads so what it was to hold. A copy of
+  // more than the extent makes room for others once nobody uses it.
   // A null key names bytes that nobody else will ask for: the copy is for this use only.
   Status buffer(compute::Device& device, const CacheKey& key,
                 const std::shared_ptr<const ResidentVectors>& vectors,
-                std::shared_ptr<const compute::Buffer>* out, bool* in_place = nullptr);
+                std::shared_ptr<const compute::Buffer>* out, bool* in_place = nullptr,
+                Extent extent = Extent::kAll);
 
   // The copy that the device has in memory of its own, and the head of what was copied. Nulls:
   // there is none, or it is being made.
@@ -163,7 +177,8 @@ class Residency : public compute::MemoryBudget {
     std::string device;  // "cpu" …
     std::size_t bytes;   // of that device's memory
     bool in_use;
-    const char* state = "resident";  // or "mapped": read in place; "uploading"
+    // Or "mapped": read in place; "partial": what is not hot is; "uploading".
+    const char* state = "resident";
   };
   std::vector<Entry> entries();
   void clear();  // drops what is not in use

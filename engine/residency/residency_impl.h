@@ -21,7 +21,8 @@ namespace warplite::engine {
 
 // An entry's vectors on a device.
 struct DeviceCopy {
-  enum class Place : std::uint8_t { kShared, kMaking, kResident, kMapped };
+  // kPartial: the hot bytes are in the device's memory, and the others are read in place.
+  enum class Place : std::uint8_t { kShared, kMaking, kResident, kPartial, kMapped };
 
   compute::Device* device;
   Place place;
@@ -39,6 +40,7 @@ struct DeviceCopy {
   ~DeviceCopy();
 
   bool idle() const { return place != Place::kMaking && buffer.use_count() == 1; }
+  std::size_t held() const { return bytes - beside; }  // of the entry's bytes
 };
 
 struct Residency::Impl {

@@ -120,9 +120,9 @@ bool Uploader::upload(const Job& job) {
         if (stopping_) return true;
       }
       std::shared_ptr<const compute::Buffer> buffer;
-      if (!Residency::instance().buffer(*job.device, item.key, item.vectors, &buffer).ok()) {
-        return false;
-      }
+      const Status status = Residency::instance().buffer(*job.device, item.key, item.vectors,
+                                                         &buffer, nullptr, item.extent);
+      if (!status.ok()) return false;
       held.push_back(std::move(buffer));
     }
   } catch (const std::exception&) {

@@ -25,6 +25,9 @@ class Uploader {
   struct Item {
     CacheKey key;
     std::shared_ptr<const ResidentVectors> vectors;
+    Extent extent = Extent::kAll;
+
+    std::size_t bytes() const { return vectors->size(extent); }  // that the device is to hold
   };
   // Asks for what one search would like to find on a device the next time, in the order of use. The
   // request is ignored when some of it is under way to that device already: the next search asks

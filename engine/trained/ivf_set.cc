@@ -10,12 +10,28 @@
 
 namespace warplite::engine {
 
-std::vector<Uploader::Item> IvfBlocks::items() const {
+std::vector<Extent> IvfBlocks::extents(compute::Device& device) const {
+  std::vector<Extent> extents(runs.size(), Extent::kAll);
+  if (handed_to != nullptr || !device.own_memory()) return extents;
+  const Residency::Holding holding = Residency::instance().holding(device, {});
+  std::size_t bytes = model_bytes(*model.model);
+  for (const LoadedRun& run : runs) bytes += run.bytes != nullptr ? run.bytes->size() : 0;
+  for (std::size_t i = 0; holding.maps && bytes > holding.budget && i < runs.size(); ++i) {
+    if (runs[i].bytes == nullptr) continue;
+    extents[i] = Extent::kHot;
+    bytes -= runs[i].bytes->size() - runs[i].bytes->size(Extent::kHot);
+  }
+  return extents;
+}
+
+std::vector<Uploader::Item> IvfBlocks::items(compute::Device& device) const {
+  const std::vector<Extent> extent = extents(device);
   std::vector<Uploader::Item> items = {{model.centroids.key, model.centroids.values}};
   if (model.codebooks != nullptr) items.push_back({model.codebooks_key, model.codebooks});
   if (model.coarse != nullptr) items.push_back({model.coarse_key, model.coarse});
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    if (runs[i].bytes != nullptr) items.push_back({coded->runs[i].key, runs[i].bytes});
+    if (runs[i].bytes == nullptr) continue;
+    items.push_back({coded->runs[i].key, runs[i].bytes, extent[i]});
   }
   for (const Part::Vectors& one : vectors) {
     if (one.resident != nullptr) items.push_back({one.key, one.resident});
@@ -100,12 +116,12 @@ std::shared_ptr<IvfSet> IvfSet::create(compute::Device& device,
 }
 
 Status IvfSet::place(const CacheKey& key, const std::shared_ptr<const ResidentVectors>& bytes,
-                     const compute::Buffer*& out) {
+                     const compute::Buffer*& out, Extent extent) {
   out = nullptr;
   if (bytes == nullptr) return {};
   bool in_place = false;
   std::shared_ptr<const compute::Buffer> buffer;
-  Status status = Residency::instance().buffer(device(), key, bytes, &buffer, &in_place);
+  Status status = Residency::instance().buffer(device(), key, bytes, &buffer, &in_place, extent);
   if (!status.ok()) return status;
   if (in_place) lasting_ = false;
   hold(key, std::move(buffer), out);
@@ -125,6 +141,7 @@ Status IvfSet::fill(compute::Cancellation* cancellation) {
   Status status = place(model.centroids.key, model.centroids.values, model_.centroids);
   if (status.ok()) status = place(model.codebooks_key, model.codebooks, model_.codebooks);
   if (status.ok()) status = place(model.coarse_key, model.coarse, model_.coarse);
+  const std::vector<Extent> extents = blocks_->extents(device());
   runs_.resize(blocks_->runs.size());
   for (std::size_t i = 0; status.ok() && i < runs_.size(); ++i) {
     ask(cancellation);
@@ -133,7 +150,7 @@ Status IvfSet::fill(compute::Cancellation* cancellation) {
     if (run.buffer != nullptr) {
       hold(key, run.buffer, runs_[i]);
     } else {
-      status = place(key, run.bytes, runs_[i]);
+      status = place(key, run.bytes, runs_[i], extents[i]);
     }
   }
   vectors_.resize(blocks_->blocks.size());

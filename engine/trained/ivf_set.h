@@ -30,7 +30,11 @@ struct IvfBlocks {
   compute::Device* handed_to = nullptr;  // has the runs, of which the host holds none; null: nobody
 
   // All that a device is to hold. REQUIRES: nothing is handed over.
-  std::vector<Uploader::Item> items() const;
+  std::vector<Uploader::Item> items(compute::Device& device) const;
+  // What a device is to hold of each run. Where it has no room for all of them, it reads the first
+  // ones in place, but for what is hot, as few as that takes: those are large, and stay as they are
+  // when rows are added. Vectors take the room that is left.
+  std::vector<Extent> extents(compute::Device& device) const;
   // The part of the rows that is in the list of any of them, on average: 1 / lists, where lists are
   // alike, and 1 where one has all.
   double crowding() const;
@@ -91,7 +95,7 @@ class IvfSet : public HeldSet {
   std::shared_ptr<const Told> told_of(const Selection& rows) const;
   void cut_down(const Selection& rows, Told& out) const;
   Status place(const CacheKey& key, const std::shared_ptr<const ResidentVectors>& bytes,
-               const compute::Buffer*& out);
+               const compute::Buffer*& out, Extent extent = Extent::kAll);
   void hold(const CacheKey& key, std::shared_ptr<const compute::Buffer> buffer,
             const compute::Buffer*& out);
 

@@ -186,7 +186,10 @@ class ListSearch {
   // room for them and the host's has not.
   bool takes_over(compute::Device& device) const;
   bool can_be_handed(compute::Device& device) const;
-  // How devices share the rows where none has room for all of them; empty: they do not.
+  // What each run of parts() takes on a device, with its vectors.
+  std::vector<std::size_t> bytes_of_runs(Extent extent) const;
+  // How devices share the rows where none has room for all of them, or for what is hot; empty: they
+  // do not.
   std::vector<RunShare> spread(Attempt::Devices devices, const Reach& reach) const;
 
   // Those of the devices that answer: the first, and others that hold everything where there are

@@ -33,15 +33,27 @@ std::vector<RunShare> ListSearch::spread(Attempt::Devices devices, const Reach& 
   for (compute::Device* device : devices) {
     if (!is_counted_by(*device) || (!fits_ && !can_be_handed(*device))) return {};
   }
+  const auto shares = [&](Extent extent) {
+    return spread_runs(*coded_, bytes_of_runs(extent), parts(), model_bytes(model_), devices);
+  };
+  // The host has to have what devices read in place.
+  const bool in_place = fits_ && std::all_of(devices.begin(), devices.end(), [](auto* device) {
+    return Residency::instance().holding(*device, {}).maps;
+  });
+  const std::vector<RunShare> whole = shares(Extent::kAll);
+  return whole.empty() && in_place ? shares(Extent::kHot) : whole;
+}
+
+std::vector<std::size_t> ListSearch::bytes_of_runs(Extent extent) const {
   std::vector<std::size_t> bytes;
   for (const CodedParts::Run& run : coded_->runs) {
     const bool any = has_any(run, parts());
-    std::size_t& more = bytes.emplace_back(any ? run_bytes(shape_, run.rows) : 0);
+    std::size_t& more = bytes.emplace_back(any ? run_bytes(shape_, run.rows, extent) : 0);
     for (std::size_t i = run.first; any && with_vectors_ && i < run.first + run.count; ++i) {
       if (parts()[i]) more += coded_->bytes[i];
     }
   }
-  return spread_runs(*coded_, bytes, parts(), model_bytes(model_), devices);
+  return bytes;
 }
 
 bool ListSearch::ready(Attempt::Devices devices) {
@@ -56,9 +68,9 @@ bool ListSearch::ready(Attempt::Devices devices) {
 bool ListSearch::ready(compute::Device& device, const std::vector<bool>& parts) {
   if (!device.own_memory()) return true;
   if (known_set(device, parts) != nullptr) return true;
-  if (parts != wanted_) return engine::ready(device, load(parts)->items());
+  if (parts != wanted_) return engine::ready(device, load(parts)->items(device));
   load_all();
-  return engine::ready(device, loaded_->items());
+  return engine::ready(device, loaded_->items(device));
 }
 
 std::vector<compute::Device*> ListSearch::answering(Attempt::Devices devices,
@@ -70,7 +82,7 @@ std::vector<compute::Device*> ListSearch::answering(Attempt::Devices devices,
     if (answering.size() == most) break;
     if (known_set(*device, wanted_) == nullptr) {
       load_all();
-      if (!holds(*device, loaded_->items(), named)) continue;
+      if (!holds(*device, loaded_->items(*device), named)) continue;
     }
     answering.push_back(device);
   }

@@ -102,6 +102,11 @@ index::Run make_run(const View& view, std::size_t column, const CodedParts& code
   return model.make_run(blocks, [&](std::size_t i) { held[i].reset(); });
 }
 
+// Of records only those are read whose rows the signs do not rule out. 0: there are none.
+std::size_t hot_bytes(const compute::IvfLayout& at) {
+  return at.records < at.size ? at.records : 0;
+}
+
 // Sets what a device is told of the lists. What somebody else has put into memory may be of another
 // model.
 void look_at_lists(const compute::IvfShape& shape, const std::string& name, LoadedRun& loaded) {
@@ -113,7 +118,8 @@ void look_at_lists(const compute::IvfShape& shape, const std::string& name, Load
   const compute::IvfLayout at = compute::IvfLayout::of(shape, loaded.positions);
   const std::size_t size = handed ? loaded.buffer->size() : there;
   const std::uint32_t unit = shape.fast_scan() ? compute::kFastScanRows : 1;
-  if (at.size != size || loaded.positions % unit != 0) of_another_model(name);
+  const bool other_parts = !handed && loaded.bytes->hot != hot_bytes(at);
+  if (at.size != size || other_parts || loaded.positions % unit != 0) of_another_model(name);
   const auto* const ends = reinterpret_cast<const std::uint32_t*>(loaded.lists() + at.ends);
   loaded.longest = 0;
   for (std::uint32_t list = 0; list < shape.lists; ++list) {
@@ -202,6 +208,7 @@ LoadedRun load_run(const View& view, std::size_t column, const CodedParts& coded
           ResidentVectors out{{std::move(made.bytes), {}, {}}, nullptr};
           const std::byte* const data = out.block.memory.data();
           out.block.vectors = {data, out.block.memory.size(), 1, ElementType::kInt8};
+          out.hot = hot_bytes(compute::IvfLayout::of(model.shape(), made.positions));
           Bytes head(compute::IvfLayout::of(model.shape(), 0).ordinals);
           std::memcpy(head.data(), data, head.size());
           out.head = std::make_shared<const Bytes>(std::move(head));
@@ -240,7 +247,7 @@ LoadedModel load_model_bytes(const View& view, std::size_t column, const index::
   return loaded;
 }
 
-std::size_t run_bytes(const compute::IvfShape& shape, std::uint64_t rows) {
+std::size_t run_bytes(const compute::IvfShape& shape, std::uint64_t rows, Extent extent) {
   // PQ codes of 4 bits lose half a group of positions for each list, on average.
   const std::uint64_t between = shape.fast_scan() && shape.planes == 0
                                     ? std::uint64_t{shape.lists} * compute::kFastScanRows / 2
@@ -248,7 +255,9 @@ std::size_t run_bytes(const compute::IvfShape& shape, std::uint64_t rows) {
   const std::uint64_t unit = shape.fast_scan() ? compute::kFastScanRows : 1;
   const std::uint64_t positions = (rows + between + unit - 1) / unit * unit;
   const std::uint64_t most = UINT32_MAX / unit * unit;
-  return compute::IvfLayout::of(shape, static_cast<std::uint32_t>(std::min(positions, most))).size;
+  const auto at =
+      compute::IvfLayout::of(shape, static_cast<std::uint32_t>(std::min(positions, most)));
+  return extent == Extent::kHot ? at.records : at.size;
 }
 
 std::size_t model_bytes(const index::InvertedModel& model) {

@@ -76,8 +76,9 @@ struct LoadedModel {
 };
 LoadedModel load_model_bytes(const View& view, std::size_t column, const index::Trained& index);
 
-// Bytes of a run, before it was made: of PQ codes of 4 bits roughly.
-std::size_t run_bytes(const compute::IvfShape& shape, std::uint64_t rows);
+// Bytes of a run that a device is to hold, before it was made: of PQ codes of 4 bits roughly.
+std::size_t run_bytes(const compute::IvfShape& shape, std::uint64_t rows,
+                      Extent extent = Extent::kAll);
 // Those that a device has of the model.
 std::size_t model_bytes(const index::InvertedModel& model);
 

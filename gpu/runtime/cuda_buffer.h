@@ -1,4 +1,5 @@
-// Vectors on a GPU: a copy in its memory, or the host's bytes, pinned and read over the bus.
+// Vectors on a GPU: a copy in its memory, or the host's bytes, pinned and read over the bus; or a
+// copy of the first of them, and the others read so.
 // Threads: any; the bytes never change.
 #pragma once
 
@@ -8,6 +9,7 @@
 
 #include "compute/device.h"
 #include "core/process/derived_store.h"
+#include "gpu/runtime/host_pin.h"
 #include "gpu/runtime/lane.h"
 #include "gpu/runtime/upload.h"
 
@@ -19,19 +21,21 @@ class CudaBuffer : public compute::Buffer {
   // device's bytes.
   CudaBuffer(Gpu& gpu, Upload& upload, const compute::HostBytes& bytes,
              std::atomic<std::size_t>& used);
-  // Pins the host's bytes for as long as it lives.
-  struct Mapped {};
-  CudaBuffer(Mapped, Gpu& gpu, compute::HostBytes bytes, std::atomic<std::size_t>& used);
+  // The same of the first `held` alone. Pins the others for as long as it lives.
+  CudaBuffer(Gpu& gpu, Upload& upload, compute::HostBytes bytes, std::size_t held,
+             std::atomic<std::size_t>& used);
   ~CudaBuffer() override;
 
   std::size_t size() const override { return size_; }
-  const std::byte* data() const { return data_; }  // an address that kernels may read
-  // Elements from a place of the buffer's layout on.
+  const std::byte* data() const { return at<std::byte>(0); }  // an address that kernels may read
+  // Elements from a place of the buffer's layout on: all of the same, as it holds or maps it.
   template <typename T>
   const T* at(std::size_t offset) const {
-    return reinterpret_cast<const T*>(data_ + offset);
+    return reinterpret_cast<const T*>(offset < held() ? memory_.data() + offset
+                                                      : mapped_ + (offset - held()));
   }
-  bool mapped() const { return host_.owner != nullptr; }
+  // Says whether any of it is read over the bus.
+  bool mapped() const { return held() != size_; }
 
   // Returns what searches made of the buffer. These things lie in this device's memory; `used()`
   // counts their bytes.
@@ -44,15 +48,19 @@ class CudaBuffer : public compute::Buffer {
   }
 
  private:
+  std::size_t held() const { return memory_.size(); }
+  // Fills memory_.
+  void hold(Upload& upload, const compute::HostBytes& bytes);
   bool copy(const CudaBuffer* twin, cudaStream_t stream);
 
   std::optional<CurrentDevice> ending_;  // the first member goes last
   Gpu& gpu_;
   std::atomic<std::size_t>& used_;
   std::size_t size_ = 0;
-  const std::byte* data_ = nullptr;
+  compute::HostBytes host_;  // outlives its pin
+  HostPin pin_;
+  const std::byte* mapped_ = nullptr;  // what comes behind memory_
   DeviceBytes memory_;
-  compute::HostBytes host_;
   mutable DerivedStore derived_;
 };
 

@@ -16,6 +16,7 @@
 #include "core/system.h"
 #include "cpu/cpu_device.h"
 #include "cpu/runtime/targets.h"
+#include "tests/conformance/ivf_world.h"
 #include "tests/support/conformance_checks.h"
 #include "tests/support/conformance_devices.h"
 
@@ -65,17 +66,21 @@ Block block_of(const std::shared_ptr<const Buffer>& buffer, std::uint32_t rows) 
 TEST_CASE("devices: what cannot be pinned is refused, and the device goes on") {
   constexpr std::uint32_t kRows = 1000, kDim = 64;
   const auto bytes = floats(kRows * kDim);
+  std::vector<std::shared_ptr<const Buffer>> others;  // of each GPU
   for (const Candidate& candidate : gpus()) {
     Device& device = *candidate.device;
-    std::shared_ptr<const Buffer> first, second, odd, copy;
-    REQUIRE(device.map_host({bytes, bytes->data(), bytes->size()}, &first).ok());
-    CHECK(device.map_host({bytes, bytes->data(), bytes->size()}, &second).kind ==
+    std::shared_ptr<const Buffer> first, again, part, odd, copy;
+    REQUIRE(device.map_host({bytes, bytes->data(), bytes->size()}, 0, &first).ok());
+    REQUIRE(device.map_host({bytes, bytes->data(), bytes->size()}, 0, &again).ok());
+    CHECK(device.map_host({bytes, bytes->data() + 64, bytes->size() - 64}, 0, &part).kind ==
           ErrorKind::kLimit);
-    CHECK(device.map_host({bytes, bytes->data() + 4, bytes->size() - 4}, &odd).kind ==
+    CHECK(device.map_host({bytes, bytes->data() + 4, bytes->size() - 4}, 0, &odd).kind ==
           ErrorKind::kLimit);
     CHECK(device.usable());
+    first = nullptr;  // others need the pin
+    others.push_back(again);
     REQUIRE(device.make_resident({bytes, bytes->data(), bytes->size()}, &copy).ok());
-    for (const auto& buffer : {first, copy}) {
+    for (const auto& buffer : {again, copy}) {
       const Block block = block_of(buffer, kRows);
       HitTable best(7, 5);
       const Status status = device.nearest(work_of({&block, 1}, bytes->data(), 7, kDim), best);
@@ -92,7 +97,7 @@ TEST_CASE("devices: rows that are read over the bus come some at a time") {
   for (const Candidate& candidate : gpus()) {
     Device& device = *candidate.device;
     std::shared_ptr<const Buffer> mapped, copy;
-    REQUIRE(device.map_host({bytes, bytes->data(), bytes->size()}, &mapped).ok());
+    REQUIRE(device.map_host({bytes, bytes->data(), bytes->size()}, 0, &mapped).ok());
     REQUIRE(device.make_resident({bytes, bytes->data(), bytes->size()}, &copy).ok());
     std::vector<std::vector<Hit>> found;
     for (const auto& buffer : {mapped, copy}) {
@@ -109,6 +114,49 @@ TEST_CASE("devices: rows that are read over the bus come some at a time") {
       for (std::size_t q = 0; q < 2; ++q) {
         CHECK(found[q][i].row == found[q + 2][i].row);
         CHECK(found[q][i].distance == found[q + 2][i].distance);
+      }
+    }
+  }
+}
+
+TEST_CASE("devices: what is held in part counts so much, and is given back") {
+  constexpr std::size_t kHeld = std::size_t{1} << 20;
+  const auto bytes = floats(kHeld);
+  for (const Candidate& candidate : gpus()) {
+    Device& device = *candidate.device;
+    const std::size_t before = device.describe().memory_used;
+    for (int times = 0; times < 2; ++times) {
+      std::shared_ptr<const Buffer> part;
+      REQUIRE(device.map_host({bytes, bytes->data(), bytes->size()}, kHeld, &part).ok());
+      CHECK(part->size() == bytes->size());
+      CHECK(device.describe().memory_used == before + kHeld);
+      part = nullptr;
+      CHECK(device.describe().memory_used == before);
+    }
+  }
+}
+
+TEST_CASE("devices: runs of which the host keeps the records, or all, give the reference's hits") {
+  std::uint64_t seed = 0;
+  for (const std::uint32_t planes : {2u, 4u, 8u}) {
+    for (const std::size_t queries : {1u, 5u, 70u}) {
+      if (gpus().empty()) return;
+      ivf::Case c;
+      c.shape = {.dim = 96, .lists = 40, .m = 24, .bits = 4, .planes = planes};
+      c.list_rows = {300, 0, 1500, 33};
+      c.runs = c.blocks = 2;
+      c.queries = queries;
+      c.nprobe = 20;
+      c.filter = queries == 5 ? 5 : 0;
+      c.refine = planes == 4 ? 4 : 0;
+      c.seed = ++seed;
+      for (const ivf::Held held : {ivf::Held::kBeforeRecords, ivf::Held::kNothing}) {
+        c.held = held;
+        ivf::World world(c);
+        for (const Candidate& candidate : gpus()) {
+          INFO(candidate.name, ": ", ivf::describe(c));
+          world.check(candidate);
+        }
       }
     }
   }

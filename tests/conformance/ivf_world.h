@@ -34,6 +34,9 @@ using Random = std::mt19937_64;
 // kTiny: squares of differences are below float32's range, or nearly.
 enum class Data { kRandom, kFewCodes, kHuge, kZeros, kNegative, kTiny, kCount };
 
+// What a device is to hold of a run; the rest it reads from the host's memory.
+enum class Held { kAll, kBeforeRecords, kNothing };
+
 // What a case is; everything is derived from it and the seed.
 struct Case {
   Distance distance = Distance::kL2;
@@ -49,16 +52,19 @@ struct Case {
   std::uint32_t nprobe = 4;
   bool rotated = false;  // in model space queries are those of the column, rotated at random
   std::uint64_t seed = 1;
+  Held held = Held::kAll;
 };
 
 inline std::string describe(const Case& c) {
   std::ostringstream text;
   text << info(c.distance).name << " type " << static_cast<int>(c.type) << " dim " << c.shape.dim
        << " lists " << c.shape.lists << " m " << c.shape.m << " bits " << c.shape.bits << " planes "
-       << c.shape.planes << " listwise " << c.shape.listwise << " groups " << c.shape.groups << " data " << static_cast<int>(c.data)
-       << " list rows " << c.list_rows.front() << "… runs " << c.runs << " blocks " << c.blocks
-       << " filter " << c.filter << " vectors " << c.vectors << " refine " << c.refine << " k "
-       << c.k << " rotated " << c.rotated << " queries " << c.queries << " nprobe " << c.nprobe << " seed " << c.seed;
+       << c.shape.planes << " listwise " << c.shape.listwise << " groups " << c.shape.groups
+       << " data " << static_cast<int>(c.data) << " list rows " << c.list_rows.front() << "… runs "
+       << c.runs << " blocks " << c.blocks << " filter " << c.filter << " vectors " << c.vectors
+       << " refine " << c.refine << " k " << c.k << " rotated " << c.rotated << " queries "
+       << c.queries << " nprobe " << c.nprobe << " seed " << c.seed << " held "
+       << static_cast<int>(c.held);
   return text.str();
 }
 
@@ -75,6 +81,10 @@ struct Resident {
 
   void load(Device& device) {
     const Status status = device.make_resident({bytes, bytes->data(), bytes->size()}, &buffer);
+    REQUIRE_MESSAGE(status.ok(), status.message);
+  }
+  void map(Device& device, std::size_t held) {
+    const Status status = device.map_host({bytes, bytes->data(), bytes->size()}, held, &buffer);
     REQUIRE_MESSAGE(status.ok(), status.message);
   }
 };
@@ -159,7 +169,7 @@ class World {
     work_.model.coarse = coarse_.bytes.buffer.get();
     for (std::size_t r = 0; r < runs_.size(); ++r) {
       RunData& data = runs_[r];
-      data.bytes.load(device);
+      load_run(device, data);
       for (std::size_t b = 0; b < data.blocks.size(); ++b) {
         if (case_.vectors) data.vectors[b].load(device);
         data.blocks[b].vectors = data.vectors[b].buffer.get();
@@ -172,6 +182,12 @@ class World {
   IvfWork& work() { return work_; }
 
  private:
+  void load_run(Device& device, RunData& run) const {
+    if (case_.held == Held::kAll) return run.bytes.load(device);
+    const bool some = case_.held == Held::kBeforeRecords;
+    run.bytes.map(device, some ? IvfLayout::of(case_.shape, run.positions).records : 0);
+  }
+
   // Says whether a query's lists hold as many rows as are candidates, and no more.
   bool just_enough(std::size_t query) const {
     std::size_t live = 0;

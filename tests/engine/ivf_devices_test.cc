@@ -325,30 +325,6 @@ TEST_CASE("codes for which host memory has no room stay on a GPU that has it") {
   residency.set_limit(0);
 }
 
-// A trained table of 8,000 rows with codes of both kinds.
-struct LargeTable {
-  explicit LargeTable(bool codes_only) : session(file.path(), options_of(codes_only), true) {
-    std::mt19937 random(31);
-    session.begin();
-    session.insert_many(random, 8000);
-    session.train();
-    session.commit();
-  }
-  static TableOptions options_of(bool codes_only) {
-    TableOptions options = ivf_options(16);
-    options.layout.codes_only = codes_only;
-    options.vectors[0].index = {"ivfrabitq", {{"lists", "16"}, {"bits", "4"}}};
-    if (codes_only) options.vectors[2].index = options.vectors[0].index;
-    return options;
-  }
-  Hits found(const Question& question) {
-    return ask(*session.table().view(), session.table(), question);
-  }
-
-  TemporaryFile file;
-  IvfSession session;
-};
-
 TEST_CASE("rows are spread over GPUs none of which has room for all of them") {
   constexpr std::size_t kGpus = 4;
   FakeGpus gpus(kGpus);

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What a GPU does to a whole process: it starts in the background, it is lost, searches are
-interrupted, memory stays where it is after 10,000 of them, several GPUs share the work, a
-library of products is missing.
+interrupted, memory stays where it is after 10,000 of them, several GPUs share the work, one has
+no room for codes, a library of products is missing.
 
     tests/gpu/process_test.py EXTENSION [SCENARIO]
 
@@ -232,6 +232,35 @@ def several(db):
     tally.check(len(searched) > 1, 'several searched: %s' % (searched,))
 
 
+def codes(db):
+    """Codes beyond the limit: a GPU holds the signs, and reads the other bits over the bus."""
+    db.execute(f'CREATE VIRTUAL TABLE b USING warp(e FLOAT[{DIM}] '
+               'index=ivfrabitq(lists=1024, bits=5), store=codes)')
+    db.execute('INSERT INTO b(e) SELECT e FROM t')
+    batch = """SELECT query_id, rowid, distance FROM
+        warp_knn_join('b', 'e', 'SELECT id, v FROM q', 10, '{"nprobe": 64}') ORDER BY 1, 3, 2"""
+    one = 'SELECT rowid, distance FROM b WHERE e MATCH ? AND k = 10 AND nprobe = 64'
+    question = next(vectors(1, 9))
+    expected, nearest = on_cpu(db, batch), on_cpu(db, one, question)
+    device(db, 'gpu:0')
+    whole = 0
+    for part in (1, 0.8, 0.45):
+        db.execute("SELECT warp_config('gpu_memory_limit', ?)", (int(whole * part),)).fetchall()
+        times = []
+        for _ in range(5):
+            begin = time.monotonic()
+            tally.check(db.execute(batch).fetchall() == expected, f'a batch, limit {part}')
+            times.append(time.monotonic() - begin)
+            tally.check(db.execute(one, (question,)).fetchall() == nearest, f'a search, limit {part}')
+        held = dict(db.execute("SELECT state, sum(bytes) FROM warp_residency() "
+                               "WHERE device = 'gpu:0' GROUP BY 1").fetchall())
+        print(f'limit {part}:', held, f'batch {min(times) * 1e3:.0f} ms')
+        whole = whole or sum(held.values())
+        tally.check(sum(held.values()) <= whole * part, 'the limit: %s' % (held,))
+        tally.check(('partial' in held) == (part < 1), 'states: %s' % (held,))
+        tally.check('mapped' not in held, 'states: %s' % (held,))
+
+
 SHORT_LIFE = """
 import sqlite3, sys, threading, time
 def search():
@@ -284,7 +313,7 @@ def product(db):
     tally.check(state(db)[1] == 1, 'warp_devices() says %s' % (state(db),))
 
 
-SCENARIOS = {f.__name__: f for f in (start, ends, soak, interrupt, several, product, lost)}
+SCENARIOS = {f.__name__: f for f in (start, ends, soak, interrupt, several, codes, product, lost)}
 
 
 def main():

@@ -244,4 +244,29 @@ inline void check_integrity(IvfSession& session) {
   for (const std::string& fault : faults_of(session)) FAIL_CHECK(fault);
 }
 
+// A trained table of 8,000 rows with codes of both kinds; RaBitQ codes of so many bits.
+struct LargeTable {
+  explicit LargeTable(bool codes_only, const std::string& bits = "4")
+      : session(file.path(), options_of(codes_only, bits), true) {
+    std::mt19937 random(31);
+    session.begin();
+    session.insert_many(random, 8000);
+    session.train();
+    session.commit();
+  }
+  static TableOptions options_of(bool codes_only, const std::string& bits) {
+    TableOptions options = ivf_options(16);
+    options.layout.codes_only = codes_only;
+    options.vectors[0].index = {"ivfrabitq", {{"lists", "16"}, {"bits", bits}}};
+    if (codes_only) options.vectors[2].index = options.vectors[0].index;
+    return options;
+  }
+  Hits found(const Question& question) {
+    return ask(*session.table().view(), session.table(), question);
+  }
+
+  TemporaryFile file;
+  IvfSession session;
+};
+
 }  // namespace warplite::engine

@@ -23,8 +23,13 @@ class FakeGpu::Buffer : public compute::Buffer {
  public:
   Buffer(FakeGpu& device, std::size_t size, std::size_t own, const std::byte* data,
          std::shared_ptr<const compute::Buffer> host)
-      : device_(device), size_(size), own_(own), data_(data), host_(std::move(host)) {}
-  ~Buffer() override { device_.used -= own_; }
+      : device_(device), size_(size), own_(own), data_(data), host_(std::move(host)) {
+    device_.mapped += size_ - own_;
+  }
+  ~Buffer() override {
+    device_.used -= own_;
+    device_.mapped -= size_ - own_;
+  }
   std::size_t size() const override { return size_; }
   const compute::Buffer* on_host(const FakeGpu& device) const {
     WARP_CHECK(&device == &device_);
@@ -61,38 +66,49 @@ Status FakeGpu::keep(compute::HostBytes bytes, std::size_t own,
   return status;
 }
 
-Status FakeGpu::make_resident(compute::HostBytes bytes,
-                              std::shared_ptr<const compute::Buffer>* out) {
+Status FakeGpu::take(std::size_t bytes) {
   uploads_pass.pass();
   if (lost) return {ErrorKind::kDevice, "it is lost"};
-  const std::size_t now = used += bytes.size;
+  const std::size_t now = used += bytes;
   if (now > memory || fail_uploads > 0) {
-    used -= bytes.size;
+    used -= bytes;
     --fail_uploads;
     return {ErrorKind::kNoMemory, "it is full"};
   }
   if (most_used < now) most_used = now;
+  ++uploads;
+  uploaded_bytes += bytes;
+  return {};
+}
+
+Status FakeGpu::make_resident(compute::HostBytes bytes,
+                              std::shared_ptr<const compute::Buffer>* out) {
+  if (Status status = take(bytes.size); !status.ok()) return status;
   if (const auto* twin = dynamic_cast<const Buffer*>(bytes.twin.get())) {
     WARP_CHECK(twin->size() == bytes.size && &twin->device() != this);
     bytes.data = twin->data();
     ++twins;
   }
-  ++uploads;
-  uploaded_bytes += bytes.size;
   auto copy = std::make_shared<Bytes>(bytes.size);
   if (bytes.size != 0) std::memcpy(copy->data(), bytes.data, bytes.size);
   const std::byte* data = copy->data();
   return keep({std::move(copy), data, bytes.size}, bytes.size, out);
 }
 
-Status FakeGpu::map_host(compute::HostBytes bytes, std::shared_ptr<const compute::Buffer>* out) {
+Status FakeGpu::map_host(compute::HostBytes bytes, std::size_t held,
+                         std::shared_ptr<const compute::Buffer>* out) {
   if (!maps) return {ErrorKind::kUnsupported, "it does not map"};
   if (fail_mappings > 0) {
     --fail_mappings;
     return {ErrorKind::kLimit, "it does not map this"};
   }
+  if (held != 0) {
+    if (Status status = take(held); !status.ok()) return status;
+    ++partly_held;
+  }
   ++mappings;
-  return keep(std::move(bytes), 0, out);
+  bytes.twin = nullptr;
+  return keep(std::move(bytes), held, out);
 }
 
 std::vector<compute::Block> FakeGpu::on_host(std::span<const compute::Block> given) const {

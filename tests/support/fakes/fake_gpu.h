@@ -47,7 +47,8 @@ class FakeGpu : public compute::Device {
   bool supports(ElementType type, Distance distance) const override;
   Status make_resident(compute::HostBytes bytes,
                        std::shared_ptr<const compute::Buffer>* out) override;
-  Status map_host(compute::HostBytes bytes, std::shared_ptr<const compute::Buffer>* out) override;
+  Status map_host(compute::HostBytes bytes, std::size_t held,
+                  std::shared_ptr<const compute::Buffer>* out) override;
   std::size_t worthwhile_bytes() const override { return worthwhile; }
   Status nearest(const compute::Workload& work, compute::HitTable& best) override;
   Status within(const compute::Workload& work, compute::HitLists& out) override;
@@ -86,13 +87,15 @@ class FakeGpu : public compute::Device {
 
   // What happened.
   std::atomic<std::size_t> uploads{0}, uploaded_bytes{0}, mappings{0}, operations{0};
+  std::atomic<std::size_t> partly_held{0};  // of the mappings
   std::atomic<std::size_t> twins{0};  // uploads of what another one held
   std::atomic<std::size_t> copies_refused{0};  // searches that might not make them
   std::atomic<std::size_t> ivf_operations{0};  // of these, by inverted files
   std::atomic<std::size_t> rotated{0};         // queries that it rotated
   std::atomic<std::size_t> tallies{0};         // passes of k-means over what it holds
   std::atomic<std::size_t> queries{0};     // of all operations
-  std::atomic<std::size_t> used{0};        // bytes of live buffers that are not mapped
+  std::atomic<std::size_t> used{0};        // bytes of live buffers, but for those that are mapped
+  std::atomic<std::size_t> mapped{0};      // those
   std::atomic<std::size_t> most_used{0};
 
  private:
@@ -102,6 +105,7 @@ class FakeGpu : public compute::Device {
   Status refuse();  // or not
   void make_copies(const compute::Workload& work);
   void count(std::size_t queries_asked);
+  Status take(std::size_t bytes);  // of its memory
   // With the tiles' bytes on the host: operation(work).
   template <typename Work, typename Operation>
   Status run_tiles(const Work& work, const Operation& operation);
