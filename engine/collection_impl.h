@@ -78,6 +78,8 @@ struct Collection::Impl {
   std::shared_ptr<const index::InvertedModel> measurable(std::size_t column);
   std::optional<NewModel> measure_column(std::size_t column, double changed,
                                          const index::Progress& progress);
+  template <typename Body>
+  std::optional<NewModel> unless_damaged(std::size_t column, const Body& body);
   std::optional<NewModel> measure_in_time(std::size_t column, double changed,
                                           const index::Progress& progress);
   std::optional<NewModel> restore_recall(std::size_t column, const index::Progress& progress);

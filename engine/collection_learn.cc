@@ -208,6 +208,19 @@ bool Collection::Impl::wants_model(std::size_t column) {
   }
 }
 
+// What the body returns; nothing, and a line in the host's log, where rows that are there are damaged:
+// others need not wait for that.
+template <typename Body>
+std::optional<NewModel> Collection::Impl::unless_damaged(std::size_t column, const Body& body) {
+  try {
+    return body();
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kCorrupt) throw;
+    store.notice(subject(column) + "it learns nothing from this transaction: " + error.what());
+  }
+  return std::nullopt;
+}
+
 // Runs at the end of a transaction that made new segments: tail rows are not coded. Rows do not
 // need it: what an interrupt ends goes on at the end of the next transaction that writes.
 void Collection::Impl::train_when_worthwhile(const index::Progress& progress) {
@@ -219,8 +232,10 @@ void Collection::Impl::train_when_worthwhile(const index::Progress& progress) {
     for (std::size_t i = 0; i < options.vectors.size(); ++i) {
       if (training_limit() == 0 || was_late(*transaction.base(), i)) continue;
       const bool learns = wants_model(i);
-      auto model = learns ? learn_in_time(i, progress)
-                          : measure_in_time(i, kChangedBetweenCommits, progress);
+      auto model = unless_damaged(i, [&] {
+        return learns ? learn_in_time(i, progress)
+                      : measure_in_time(i, kChangedBetweenCommits, progress);
+      });
       if (learns) trained_in_vain[i] = model ? 0 : sealed_rows(*transaction.base(), i);
       if (model) models.push_back(std::move(*model));
     }

@@ -16,6 +16,8 @@ constexpr RowId kLargestRowid = std::numeric_limits<RowId>::max();
 }  // namespace
 
 void Collection::Impl::prepare_write() {
+  // SQLite goes on with a statement whose own function rolled back, and begins nothing anew.
+  if (!transaction.active()) throw_rolled_back();
   transaction.check_writable();
   if (base_current && transaction.base() != nullptr) return;
   refresh();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <list>
 #include <new>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -54,9 +55,10 @@ class Recoder {
 
   CodingResult finish() {
     if (!waits_ && !coded_.empty()) write();
-    if (!changed_) return {context_.base, !waits_};
+    const bool complete = !waits_ && !skipped_;
+    if (!changed_) return {context_.base, complete};
     next_->list = std::make_shared<SegmentList>(std::move(parts_));
-    return {next_, !waits_};
+    return {next_, complete};
   }
 
  private:
@@ -98,11 +100,24 @@ class Recoder {
   void begin(std::size_t i, std::size_t column, const ColumnModel& by, std::list<Begun>& begun) {
     or_wait([&] {
       check_cancelled();
-      const Part::Vectors vectors = parts_[i]->vectors(column);
+      const std::optional<Part::Vectors> read = vectors_of(i, column);
+      if (!read) return;
+      const Part::Vectors& vectors = *read;
       // A content table may have none of the rows any more.
       if (vectors.present != nullptr && vectors.present->count() == 0) return;
       begun.emplace_back(i, vectors, by);
     });
+  }
+
+  // Nothing of a segment that is damaged, where the rest is to go on: searches say so.
+  std::optional<Part::Vectors> vectors_of(std::size_t i, std::size_t column) {
+    try {
+      return parts_[i]->vectors(column);
+    } catch (const Error& error) {
+      if (on_interrupt_ == OnInterrupt::kFail || error.kind() != ErrorKind::kCorrupt) throw;
+    }
+    skipped_ = true;
+    return std::nullopt;
   }
 
   void take_first(std::size_t column, std::list<Begun>& begun) {
@@ -202,6 +217,7 @@ class Recoder {
   std::vector<Coded> coded_;  // to be written
   std::size_t bytes_ = 0;     // of their codes
   bool waits_ = false;        // the rest is for later
+  bool skipped_ = false;      // some segments cannot be read
   bool changed_ = false;
 };
 

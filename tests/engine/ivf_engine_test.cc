@@ -319,6 +319,64 @@ TEST_CASE("what an interrupt left without codes is coded by train, optimize and 
   }
 }
 
+// Of the last segment there is, whichever column they belong to.
+void damage_vectors(Session& session) {
+  session.db().run(
+      "UPDATE t_blocks SET data = CAST(substr(data, 1, length(data) - 4) || x'12345678' AS BLOB) "
+      "WHERE id IN (SELECT id FROM t_blocks WHERE hex(substr(data, 6, 1)) = '03' ORDER BY id DESC LIMIT 3)");
+  session.reopen();
+  Residency::instance().clear();
+}
+
+TEST_CASE("rows are written beside damaged ones, from which an index would learn") {
+  TemporaryFile file;
+  Session session(file.path(), options_that_train(false), true);
+  std::mt19937 random(12);
+  const auto write = [&](int rows) {
+    session.begin();
+    session.insert_many(random, rows);
+    session.commit();
+  };
+  set_training_limit(0);
+  write(1500);
+  set_training_limit(30);
+  damage_vectors(session);
+  write(1);
+  write(1500);
+  CHECK(session.table().view()->live_rows() == 3001);
+  CHECK(session.table().view()->model(0).is_null());
+  session.begin();
+  CHECK(thrown(ErrorKind::kCorrupt, [&] { session.train(); }).find("checksum") != std::string::npos);
+  session.rollback();
+}
+
+TEST_CASE("a segment that has no codes and is damaged keeps no others from being written and coded") {
+  const testing::RestoreThreads restore;
+  compute::set_thread_count(1);  // so that no codes are made ahead
+  TemporaryFile file;
+  Session session(file.path(), options_that_train(false), true);
+  std::mt19937 random(8);
+  session.begin();
+  session.insert_many(random, 1500);
+  session.commit();
+  session.begin();
+  session.insert_many(random, 200);
+  EndsAfter at_once(0);
+  session.table().sync(&at_once, {});
+  session.db().run("COMMIT");
+  session.table().commit();
+  const std::size_t uncoded = uncoded_rows(session, 0);
+  CHECK(uncoded > 0);
+  damage_vectors(session);
+  for (int rows : {1, 1500}) {
+    session.begin();
+    session.insert_many(random, rows);
+    session.commit();
+    CHECK(uncoded_rows(session, 0) == uncoded);
+  }
+  CHECK(session.table().view()->live_rows() == 3201);
+}
+
 TEST_CASE("a view keeps its answers while the table is trained, rewritten and emptied") {
   TemporaryFile file;
   Session session(file.path(), ivf_options(), true);

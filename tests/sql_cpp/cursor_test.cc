@@ -339,4 +339,28 @@ TEST_CASE("an application that bounds its values bounds no blocks") {
   check_error(session, "INSERT INTO t(s) VALUES (hex(zeroblob(60000)))", {"too big"});
 }
 
+// SQLite goes on with the statement, without a transaction.
+TEST_CASE("a statement whose function rolls back writes nothing more, and fails") {
+  const SqlSession session(":memory:");
+  session.must_run("CREATE VIRTUAL TABLE t USING warp(e FLOAT[1], n INTEGER); CREATE TABLE plain(n)");
+  const auto roll_back = [](sqlite3_context* context, int, sqlite3_value** argv) {
+    if (sqlite3_value_int(argv[0]) == 2) {
+      sqlite3_exec(sqlite3_context_db_handle(context), "ROLLBACK", nullptr, nullptr, nullptr);
+    }
+    sqlite3_result_value(context, argv[0]);
+  };
+  sqlite3_create_function(session.db(), "at_two", 1, SQLITE_UTF8, nullptr, roll_back, nullptr, nullptr);
+  for (const char* write : {"INSERT INTO t(rowid, e) SELECT at_two(value) + 10, '[1]' FROM json_each('[1, 2, 3]')",
+                            "UPDATE t SET n = at_two(rowid)", "DELETE FROM t WHERE at_two(rowid)"}) {
+    CAPTURE(write);
+    session.must_run("DELETE FROM t; INSERT INTO t(rowid, e) VALUES (2, '[0]'), (7, '[0]')");
+    session.must_run("BEGIN; INSERT INTO plain VALUES (1)");
+    const SqlResult result = session.run(write);
+    CHECK(!result.ok());
+    CHECK(sqlite3_get_autocommit(session.db()) != 0);
+    CHECK(session.must_run("SELECT rowid FROM t ORDER BY rowid") == std::vector<std::string>{"2", "7"});
+    CHECK(session.must_run("SELECT count(*) FROM plain")[0] == "0");
+  }
+}
+
 }  // namespace warplite::testing
