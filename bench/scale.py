@@ -194,6 +194,7 @@ def search(options):
     probes = [0] if options.index == "flat" else [int(n) for n in options.nprobe.split(",")]
     given = {} if options.refine is None else {"refine": options.refine}
     asked = {n: json.dumps({**given, **({"nprobe": n} if n else {})}) for n in probes}
+    bound = {n: queries[:n].tobytes() for n in {JUDGED, *batches(options)}}
 
     def one(number, nprobe):
         statement = "SELECT rowid FROM warp_knn_search('t', 'e', ?, 10, ?)"
@@ -201,7 +202,7 @@ def search(options):
 
     def many(count, nprobe):
         statement = "SELECT rowids FROM warp_knn_arrays('t', 'e', ?, 10, ?)"
-        return db.execute(statement, (queries[:count].tobytes(), asked[nprobe])).fetchone()[0]
+        return db.execute(statement, (bound[count], asked[nprobe])).fetchone()[0]
 
     one(0, probes[0])
     report("open", seconds=opened, to_first_answer=time.time() - begin, memory_gb=memory())

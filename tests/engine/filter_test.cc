@@ -120,6 +120,7 @@ class Twin {
     db_.run("CREATE TABLE o(id INTEGER PRIMARY KEY, i, r, t, b)");
     db_.run("BEGIN");
     table_ = Collection::create(db_.get(), "main", "w", options_);
+    table_->begin();
     fill(clustered);
   }
   ~Twin() {
@@ -412,6 +413,7 @@ TEST_CASE("rowid IN a long list is quick") {
   options.plain_names = {"n"};
   db.run("BEGIN");
   const auto table = Collection::create(db.get(), "main", "w", options);
+  table->begin();
   for (std::int64_t i = 0; i < 200000; ++i) {
     const Cell cell = Cell::of(i % 1000);
     NewRow row;

@@ -24,6 +24,7 @@ TEST_CASE("a large table's rows are tested by several threads") {
   options.plain_names = {"i", "r", "t"};
   db.run("BEGIN");
   const auto table = Collection::create(db.get(), "main", "w", options);
+  table->begin();
   for (std::int64_t n = 0; n < kRows; ++n) {
     const std::string text = "n" + std::to_string(n % 5000 * 777777777 % 5000);
     const Cell cells[] = {has_integer(n) ? Cell::of(n % 1000) : Cell::null(),

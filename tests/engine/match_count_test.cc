@@ -109,6 +109,7 @@ class Table {
     options_.tail_rows = segment_rows / 2;
     db_.run("BEGIN");
     table_ = Collection::create(db_.get(), "main", "w", options_);
+    table_->begin();
     for (int n = 0; n < rows; ++n) {
       insert(n < rows * 9 / 10 ? n : (n - rows * 9 / 10) * 7919 % (rows / 10) + 2 * rows, n);
       if (n == rows * 8 / 10) table_->sync();

@@ -35,6 +35,7 @@ class Vectors {
     options_.tail_rows = 32;
     db_.run("BEGIN");
     table_ = Collection::create(db_.get(), "main", "t", options_);
+    table_->begin();
     insert(500);
     table_->sync();
     insert(20);

@@ -37,6 +37,7 @@ class VectorTable {
     options_.tail_rows = 1;
     db_.run("BEGIN");
     table_ = Collection::create(db_.get(), "main", "t", options_);
+    table_->begin();
     insert(rows);
     flush();
   }
