@@ -94,10 +94,11 @@ class Device {
 
   // Inverted files (ivf.h). What a device does not offer the CPU does.
   virtual bool supports_ivf(const IvfShape& shape) const;
-  // Says whether it takes so many queries of RaBitQ codes without IvfWork::model_queries, and rotates
-  // them at random by itself, since that is quicker.
+  // Says whether it takes so many queries of RaBitQ codes without IvfWork::model_queries, and
+  // rotates them at random by itself, since that is quicker.
   virtual bool rotates_queries(const IvfShape&, std::size_t) const { return false; }
-  // Says whether it counts in IvfWork::probed. One that does not leaves that, and `left`, as they are.
+  // Says whether it counts in IvfWork::probed. One that does not leaves that, and `left`, as they
+  // are.
   virtual bool counts_lists(const IvfShape&) const { return !own_memory(); }
   // Adds the nearest rows that the probed lists hold. REQUIRES: supports_ivf(), best.queries() ==
   // work.queries.rows. On error `best` is unspecified; kUnsupported: more nominees a query

@@ -3,8 +3,8 @@
 // papers/faiss-gpu-2017 §2 (IVFADC), §5.2-5.3.
 //
 // Model space. Vectors are compared with the model as float32 vectors x: the stored elements
-// converted; for cosine divided by their norm; with OPQ rotated (index/ does this). They are finite,
-// as models are; of others nothing is asked but that a device outlives them.
+// converted; for cosine divided by their norm; with OPQ rotated (index/ does this). They are
+// finite, as models are; of others nothing is asked but that a device outlives them.
 // A row belongs to the list of its nearest centroid C (canonical l2, ties to the lower list). Its
 // residual r = x − C is coded: m sub-vectors, of each the codeword c that is nearest.
 // With r̂ for the decoded residual and μ for the model's mean,
@@ -12,9 +12,9 @@
 //                    per list       bias, per row         tables, per query alone
 //   −y·(C + r̂)   = −y·C − y·r̂     (ip: the bias is 0 and μ is not used)
 // so tables do not depend on the list, unlike those of §5.3, and a list costs nothing to begin.
-// Where lists are far apart and their rows near each other, y − μ is far larger than what tells rows of a
-// list apart, and 8 bits do not hold both. With IvfShape::listwise (l2 and cosine) μ is not used, and each
-// list has tables of its own:
+// Where lists are far apart and their rows near each other, y − μ is far larger than what tells
+// rows of a list apart, and 8 bits do not hold both. With IvfShape::listwise (l2 and cosine) μ is
+// not used, and each list has tables of its own:
 //   ‖y − C − r̂‖² = ‖y − C‖² + ‖r̂‖² − 2(y − C)·r̂
 //                    per list   bias   tables, per query and list
 //
@@ -26,12 +26,12 @@
 //   score(row) = (step · (float)Σ_s T8[s][code_s] + bias) + a
 // Where float32 overflows: low_s and max_j leave NaN out, T8 of NaN is 255, a score that is NaN
 // counts as +∞. No score is −0.
-// Lists probed: the nprobe nearest centroids by (canonical distance, list): l2 in model space for l2
-// and cosine, ip for ip. With IvfShape::groups they are sought among IvfShape::coarse_candidates()
-// lists alone, the best by (score, list) of their codes (rabitq.h, "Lists probed"), which are of query and
-// centroids rotated at random (rotation.h), and so are the centroids of groups.
-// Candidates are ordered by (score, ordinal), the ordinal being the row's position among all blocks of
-// all runs.
+// Lists probed: the nprobe nearest centroids by (canonical distance, list): l2 in model space for
+// l2 and cosine, ip for ip. With IvfShape::groups they are sought among
+// IvfShape::coarse_candidates() lists alone, the best by (score, list) of their codes (rabitq.h,
+// "Lists probed"), which are of query and centroids rotated at random (rotation.h), and so are the
+// centroids of groups. Candidates are ordered by (score, ordinal), the ordinal being the row's
+// position among all blocks of all runs.
 #pragma once
 
 #include <cstddef>
@@ -154,8 +154,8 @@ struct ProbedList {
 struct IvfWork {
   Distance distance = Distance::kL2;  // l2, cosine or ip
   MatrixView queries;                 // as the column has them: for canonical distances
-  // Host [queries.rows][dim], in model space. Null: the device rotates_queries(), and makes these of
-  // `queries` by the random rotation.
+  // Host [queries.rows][dim], in model space. Null: the device rotates_queries(), and makes these
+  // of `queries` by the random rotation.
   const float* model_queries = nullptr;
   IvfModelBuffers model;
   std::span<const IvfRun> runs;
@@ -163,24 +163,25 @@ struct IvfWork {
   // So many of them, the nearest, were searched before: their rows are left out, though they are
   // counted. A device with memory of its own is not asked this.
   std::uint32_t searched = 0;
-  // 0: the k best by score are returned, at the distances of their codes (in double: √max(0, score);
-  // cosine max(0, score / 2); ip score). n: of the n·k best by score the canonical distances decide
-  // and are returned. k is that of the table, rows those of all runs of the call.
+  // 0: the k best by score are returned, at the distances of their codes (in double: √max(0,
+  // score); cosine max(0, score / 2); ip score). n: of the n·k best by score the canonical
+  // distances decide and are returned. k is that of the table, rows those of all runs of the call.
   // m == 0: every row of a probed list is compared canonically, whatever this says.
   std::size_t refine = 0;
-  // Where few rows of the lists take part, a device may compare all of them canonically, whatever refine
-  // says but 0: what it returns is then at least as near.
+  // Where few rows of the lists take part, a device may compare all of them canonically, whatever
+  // refine says but 0: what it returns is then at least as near.
   bool may_compare_all = false;
-  // Host [queries.rows][nprobe], nearest list first, to which a device that counts_lists() adds rows of those
-  // lists that counts_list() names; null: nobody asks. Where all lists are probed and are more than 8,192 they
-  // may come in another order.
+  // Host [queries.rows][nprobe], nearest list first, to which a device that counts_lists() adds
+  // rows of those lists that counts_list() names; null: nobody asks. Where all lists are probed and
+  // are more than 8,192 they may come in another order.
   ProbedList* probed = nullptr;
-  // Host [queries.rows], beside `probed`, lowered to the score from which on rows of a query were no
-  // candidates: the worst candidate's, where any was dropped. Where there are no more than that, a device may
-  // lower it too.
+  // Host [queries.rows], beside `probed`, lowered to the score from which on rows of a query were
+  // no candidates: the worst candidate's, where any was dropped. Where there are no more than that,
+  // a device may lower it too.
   float* left = nullptr;
-  // Stands for which rows take part: searches with the same number have the same `live` in all blocks
-  // of a run, and a number is not used again for other rows. 0: it stands for nothing. What a device makes of these rows it may keep for the next search.
+  // Stands for which rows take part: searches with the same number have the same `live` in all
+  // blocks of a run, and a number is not used again for other rows. 0: it stands for nothing. What
+  // a device makes of these rows it may keep for the next search.
   std::uint64_t filter = 0;
   Cancellation* cancellation = nullptr;
 

@@ -13,8 +13,9 @@
 namespace warplite::engine {
 namespace {
 
-// Parts of the rows that are gone, and halves of those that are new, when recall is measured again: at the end of
-// a transaction, so that a table measures whenever it has grown by its own size, and when somebody asks.
+// Parts of the rows that are gone, and halves of those that are new, when recall is measured again:
+// at the end of a transaction, so that a table measures whenever it has grown by its own size, and
+// when somebody asks.
 constexpr double kChangedBetweenCommits = 0.25;
 constexpr double kChangedBetweenOptimizes = 1.0 / 64;
 
@@ -138,8 +139,8 @@ std::shared_ptr<const index::InvertedModel> Collection::Impl::measurable(std::si
   }
 }
 
-// Measures what a model finds of the rows there are, once such a part of them has changed; says in the
-// host's log when that is less than it was.
+// Measures what a model finds of the rows there are, once such a part of them has changed; says in
+// the host's log when that is less than it was.
 std::optional<NewModel> Collection::Impl::measure_column(std::size_t column, double changed,
                                                          const index::Progress& progress) {
   const auto model = measurable(column);
@@ -173,8 +174,8 @@ std::optional<NewModel> Collection::Impl::measure_in_time(std::size_t column, do
   return std::nullopt;
 }
 
-// What the model there is gives way to: one that learns from the rows there are now, where its recall
-// fell, or itself with what was measured.
+// What the model there is gives way to: one that learns from the rows there are now, where its
+// recall fell, or itself with what was measured.
 std::optional<NewModel> Collection::Impl::restore_recall(std::size_t column,
                                                          const index::Progress& progress) {
   auto measured = measure_column(column, kChangedBetweenOptimizes, progress);
@@ -208,8 +209,8 @@ bool Collection::Impl::wants_model(std::size_t column) {
   }
 }
 
-// What the body returns; nothing, and a line in the host's log, where rows that are there are damaged:
-// others need not wait for that.
+// What the body returns; nothing, and a line in the host's log, where rows that are there are
+// damaged: others need not wait for that.
 template <typename Body>
 std::optional<NewModel> Collection::Impl::unless_damaged(std::size_t column, const Body& body) {
   try {

@@ -1,5 +1,5 @@
-// Index kinds that learn from the rows before they can serve them: ivfflat, ivfpq, ivfrabitq and lsh.
-// A kind trains a model from a sample; the model codes the rows of a segment, once, into bytes
+// Index kinds that learn from the rows before they can serve them: ivfflat, ivfpq, ivfrabitq and
+// lsh. A kind trains a model from a sample; the model codes the rows of a segment, once, into bytes
 // that engine/ keeps beside the segment's vectors. Inverted files gather codes of many segments in
 // a run, which a device searches (papers/faiss-gpu-2017 §2, §5); codes of lsh are signatures, whose
 // matches a device counts (lsh.h). Models, codes and what is made of them never change once made,
@@ -27,8 +27,8 @@ namespace warplite::index {
 // 0 to 1. It may be empty. It is called on the thread that asked for the work, now and then.
 using Progress = std::function<void(const std::string& what, double done)>;
 
-// A table at a time: rows that it has, and the number that its next segment will get. So segments from that
-// number on are newer.
+// A table at a time: rows that it has, and the number that its next segment will get. So segments
+// from that number on are newer.
 struct TableMoment {
   std::uint64_t rows = 0;
   std::int64_t next_segment = 0;
@@ -81,8 +81,8 @@ class Model {
   virtual std::uint64_t table_rows() const = 0;
 
   // Codes of every vector; the same bytes on every device. `present`: null when all are there.
-  // What compares vectors runs on `device`. `centroids`: those of InvertedModel::centroids(), resident on it; null:
-  // they are copied there each time.
+  // What compares vectors runs on `device`. `centroids`: those of InvertedModel::centroids(),
+  // resident on it; null: they are copied there each time.
   virtual Bytes encode(compute::Device& device, const MatrixView& vectors, const Bitmap* present,
                        compute::Cancellation* cancellation,
                        const compute::Buffer* centroids = nullptr) const = 0;
@@ -128,8 +128,8 @@ class InvertedModel : public Model {
   // `out`: [vectors.rows][dim], in model space (compute/ivf.h).
   virtual void to_model_space(const MatrixView& vectors, float* out) const = 0;
 
-  // What it says to a device, without the bytes that are to be resident: centroids, codebooks and the run of lists. It
-  // lives as long as the model.
+  // What it says to a device, without the bytes that are to be resident: centroids, codebooks and
+  // the run of lists. It lives as long as the model.
   compute::IvfModelBuffers buffers() const;
 
   // REQUIRES: check_codes() of each. Blocks in the order of their ordinals.
@@ -190,8 +190,8 @@ class InvertedIndex : public Trained {
 
   // Rows it wants to measure recall with, of a table of so many; 0: too few tell anything.
   virtual std::size_t measured_rows(std::uint64_t rows) const = 0;
-  // The same model, whose codes stay as they are, with its recall measured anew by a sample of the table
-  // as it is now. Null: the sample has too few rows.
+  // The same model, whose codes stay as they are, with its recall measured anew by a sample of the
+  // table as it is now. Null: the sample has too few rows.
   virtual std::shared_ptr<const InvertedModel> measure(const compute::Devices& devices,
                                                        const InvertedModel& model,
                                                        const MatrixView& sample,

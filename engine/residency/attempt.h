@@ -30,8 +30,8 @@ class Attempt {
   // Throws what choose_devices() throws. `ready`: null where nothing is to be held.
   Attempt(const Demand& demand, Use use, const Ready& ready);
 
-  // Says whether devices were named, by the query or by the setting. Who names several wants all of them
-  // to work, and waits until they hold what they search.
+  // Says whether devices were named, by the query or by the setting. Who names several wants all of
+  // them to work, and waits until they hold what they search.
   bool named() const { return named_; }
 
   // Has them do it, until it is done; what fails once is left alone by the next run() too. `work`

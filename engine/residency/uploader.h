@@ -1,6 +1,6 @@
 // Copies vectors to devices in the background, while searches are answered elsewhere.
-// Threads: every member may be called from any thread; the uploads to a device run on one thread of low
-// priority, which starts when first needed.
+// Threads: every member may be called from any thread; the uploads to a device run on one thread of
+// low priority, which starts when first needed.
 // Ownership: vectors are held until they were copied, so that the cache keeps them.
 // Errors: what cannot be copied is left out; a device that refused gets nothing for a while.
 #pragma once

@@ -31,7 +31,8 @@ std::shared_ptr<const ResidentVectors> share_of_model(
 // one there may be left in memory what does not fit the other.
 [[noreturn]] void of_another_model(const std::string& name);
 
-// The centroids of a column's model, under the key by which devices have copies; null: it has no lists.
+// The centroids of a column's model, under the key by which devices have copies; null: it has no
+// lists.
 struct SharedCentroids {
   CacheKey key;
   std::shared_ptr<const ResidentVectors> values;

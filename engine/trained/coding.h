@@ -77,8 +77,8 @@ struct NewModel {
 };
 
 // Says what an interrupt, or too little memory, does to coding: it fails, or leaves the rest
-// without codes, for code_missing() to go on with; and a segment that is damaged: coding fails, or leaves
-// out that one. Searches compare such segments exactly.
+// without codes, for code_missing() to go on with; and a segment that is damaged: coding fails, or
+// leaves out that one. Searches compare such segments exactly.
 enum class OnInterrupt { kFail, kWait };
 
 struct CodingResult {

@@ -165,8 +165,8 @@ class WideningSearch {
     return distance;
   }
 
-  // What the i-th of those that were searched for together has found. `space`: these in model space,
-  // where a filter is watched.
+  // What the i-th of those that were searched for together has found. `space`: these in model
+  // space, where a filter is watched.
   Sight sight(std::size_t query, std::size_t i, const float* space) {
     Sight sight;
     sight.enough = has_enough(query);

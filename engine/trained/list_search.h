@@ -20,8 +20,8 @@
 
 namespace warplite::engine {
 
-// Some of the queries, as the column has them; and in model space once anybody asks for that, since a
-// device may make it of many by itself. Threads: any. Ownership: borrows what it is made of.
+// Some of the queries, as the column has them; and in model space once anybody asks for that, since
+// a device may make it of many by itself. Threads: any. Ownership: borrows what it is made of.
 class Queries {
  public:
   Queries(const MatrixView& as_given, const index::InvertedModel& model)
@@ -206,7 +206,8 @@ class ListSearch {
   compute::IvfWork work_for(const compute::Device& device, const Queries& queries,
                             std::size_t first, std::size_t count, const Reach& reach,
                             Sights& sights) const;
-  // Says whether the device brings so many queries into model space, and nobody else needs them there.
+  // Says whether the device brings so many queries into model space, and nobody else needs them
+  // there.
   bool rotates(const compute::Device& device, std::size_t queries) const {
     return model_.rotates_at_random() && device.rotates_queries(shape_, queries) &&
            is_counted_by(device) && !rescorer_;

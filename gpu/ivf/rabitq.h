@@ -123,8 +123,8 @@ void launch_lower_limits(const RabitqBest& best, std::uint32_t queries, std::uin
 void launch_live_mask(const IvfRunView& run, std::uint32_t positions, const RowTable& table,
                       std::uint32_t* bits, cudaStream_t stream);
 
-// What queries see of the lists that they probe, as compute::IvfWork has it, of those lists alone that are
-// counted.
+// What queries see of the lists that they probe, as compute::IvfWork has it, of those lists alone
+// that are counted.
 struct RabitqSights {
   compute::ProbedList* lists;  // [queries][counted]
   float* left;                 // [queries]

@@ -1,6 +1,6 @@
-// Queries of RaBitQ codes come into model space on the GPU: with the bits of index/ivf/model_space.h
-// and compute/rotation.h, nothing fused. A warp has a query in shared memory, whose elements meet
-// two by two.
+// Queries of RaBitQ codes come into model space on the GPU: with the bits of
+// index/ivf/model_space.h and compute/rotation.h, nothing fused. A warp has a query in shared
+// memory, whose elements meet two by two.
 #include <algorithm>
 
 #include "compute/rotation.h"

@@ -17,8 +17,8 @@ namespace {
 constexpr std::size_t kMostMemory = std::size_t{2} << 30, kMemoryPart = 32;
 constexpr std::size_t kMostGroup = 16384;  // queries
 constexpr std::size_t kCopiedByThread = std::size_t{1} << 19;
-// Queries for which lists are searched on tensor cores, although hardly two of them share a list: of 10 million
-// rows, 16 queries take half the time, 100 a fifth.
+// Queries for which lists are searched on tensor cores, although hardly two of them share a list:
+// of 10 million rows, 16 queries take half the time, 100 a fifth.
 constexpr std::size_t kLeastShared = 8;
 // Lists of a query that limits are made from, where so few have rows enough; of few lists a part.
 constexpr std::uint32_t kFirstLists = 8, kFirstPart = 4;

@@ -8,8 +8,8 @@ namespace warplite::gpu {
 namespace {
 
 constexpr unsigned kMostLanes = 4;
-// Of a GPU's memory, what its pool keeps, and each lane: ten thousand queries of inverted files take some
-// 400 MB, and to ask for them anew takes as long as to search.
+// Of a GPU's memory, what its pool keeps, and each lane: ten thousand queries of inverted files
+// take some 400 MB, and to ask for them anew takes as long as to search.
 constexpr std::size_t kKeptPart = 32;
 constexpr std::size_t kLeastKept = std::size_t{256} << 20, kMostKept = std::size_t{5} << 29;
 // A lone query takes some hundred microseconds: until then waiting keeps the processor.

@@ -1,7 +1,7 @@
-// The measurements of a Calibration. Rows are taken in random order: the last are held aside, and the
-// nearest are sought among those before them. A tenth of these rows shows what a search for ten times the
-// share finds, so that few neighbours of each tell of every share. (They are taken from the end, too: with
-// the first rows k-means has begun, so that lists lie around them.)
+// The measurements of a Calibration. Rows are taken in random order: the last are held aside, and
+// the nearest are sought among those before them. A tenth of these rows shows what a search for ten
+// times the share finds, so that few neighbours of each tell of every share. (They are taken from
+// the end, too: with the first rows k-means has begun, so that lists lie around them.)
 #include <algorithm>
 #include <cmath>
 #include <cstring>

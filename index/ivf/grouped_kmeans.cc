@@ -109,8 +109,8 @@ class GroupedKmeans {
     return counts;
   }
 
-  // What part of all a group is: by its rows, which makes clusters of equal size, and by the squares
-  // of their distances, which makes the sum of squares small, each to one half.
+  // What part of all a group is: by its rows, which makes clusters of equal size, and by the
+  // squares of their distances, which makes the sum of squares small, each to one half.
   std::vector<double> shares() const {
     std::vector<double> squares(groups());
     double sum = 0;

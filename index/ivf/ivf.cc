@@ -113,8 +113,9 @@ class IvfIndex : public InvertedIndex {
   std::optional<double> default_recall() const override { return options_.recall; }
 
  private:
-  // How the usual search looks, by which models are compared with themselves: as the table says; else far
-  // enough for the recall that most ask for, since beyond it lists hold nearly all in any model.
+  // How the usual search looks, by which models are compared with themselves: as the table says;
+  // else far enough for the recall that most ask for, since beyond it lists hold nearly all in any
+  // model.
   std::uint32_t usual_nprobe(const InvertedModel& model, Calibration calibration,
                              std::uint64_t rows) const {
     constexpr float kUsualRecall = 0.95f;

@@ -15,8 +15,8 @@ using Nearest = compute::Assigned;
 
 class NearestList {
  public:
-  // `centroids`: [lists][dim], alive as long as this. `resident`: these are on the device already, so that nothing is
-  // copied; null: they are not.
+  // `centroids`: [lists][dim], alive as long as this. `resident`: these are on the device already,
+  // so that nothing is copied; null: they are not.
   NearestList(compute::Device& device, const float* centroids, std::uint32_t lists,
               std::uint32_t dim, const compute::Buffer* resident = nullptr);
   // Many rows are divided among these; the first has few.

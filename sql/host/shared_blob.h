@@ -1,5 +1,5 @@
-// A BLOB that is filled once and given to SQLite as often as it asks, without a copy: who lets go of
-// it last frees it, which may be SQLite, long after the cursor that made it.
+// A BLOB that is filled once and given to SQLite as often as it asks, without a copy: who lets go
+// of it last frees it, which may be SQLite, long after the cursor that made it.
 // Threads: any number may let go at once; filling and giving are the owner's.
 #pragma once
 

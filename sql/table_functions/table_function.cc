@@ -42,8 +42,8 @@ bool same_value(sqlite3_value* a, sqlite3_value* b) {
   }
 }
 
-// An argument as long as its cursor shows it: SQLite's copy, or of a large BLOB, which many queries are, one
-// that several threads make.
+// An argument as long as its cursor shows it: SQLite's copy, or of a large BLOB, which many queries
+// are, one that several threads make.
 class Argument {
  public:
   explicit Argument(sqlite3_value* value) {

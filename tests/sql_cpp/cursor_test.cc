@@ -290,7 +290,8 @@ struct Asking {
 
 }  // namespace
 
-// SQLite asks handlers to leave the connection alone; those that do not must find no damage and do none.
+// SQLite asks handlers to leave the connection alone; those that do not must find no damage and do
+// none.
 TEST_CASE("a progress handler that asks the table finds it whole, and what it interrupts goes on") {
   const SqlSession prepared(":memory:");
   prepared.must_run(kSetUp);
