@@ -77,7 +77,8 @@ class Device {
   // Makes what there is no room for readable all the same: the device copies the first `held`
   // bytes, which may be none, and operations read the others over the bus from the host's memory,
   // which is pinned while the buffer lives. Only runs (ivf.h) may be held in part, up to
-  // IvfLayout::records.
+  // IvfLayout::records. Devices may hold different parts of the same bytes; of bytes that overlap
+  // others only in part nothing can be mapped.
   // Returns kLimit if these bytes cannot be mapped, kUnsupported if none can, and kNoMemory.
   virtual Status map_host(HostBytes bytes, std::size_t held, std::shared_ptr<const Buffer>* out);
 
@@ -94,8 +95,8 @@ class Device {
 
   // Inverted files (ivf.h). What a device does not offer the CPU does.
   virtual bool supports_ivf(const IvfShape& shape) const;
-  // Says whether it takes so many queries of RaBitQ codes without IvfWork::model_queries, and
-  // rotates them at random by itself, since that is quicker.
+  // Says whether it takes so many queries of RaBitQ codes without IvfWork::model_queries, and brings
+  // them into model space by the random rotation (rotation.h) itself, since that is quicker.
   virtual bool rotates_queries(const IvfShape&, std::size_t) const { return false; }
   // Says whether it counts in IvfWork::probed. One that does not leaves that, and `left`, as they
   // are.
@@ -153,13 +154,14 @@ class Device {
   std::atomic<std::uint64_t> searches_{0};
 };
 
-// Those that have a part each of one piece of work, best first.
+// Those that have a part each of one piece of work, best first: one at least. They are the
+// registry's. A single device is a list of one.
 struct Devices : std::vector<Device*> {
   using vector::vector;
   Devices(Device& one) : vector{&one} {}
 };
 
-// What one of several devices reports.
+// What one of several devices reports, which is the registry's.
 struct DeviceError : Error {
   DeviceError(Device& of, const Status& status) : Error(status.kind, status.message), device(&of) {}
   Device* device;

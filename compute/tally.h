@@ -18,6 +18,8 @@ namespace warplite::compute {
 
 // One of several who add their rows to the same sums, each those that follow another's. Lists do
 // not depend on each other: who is first goes on with some while the next one adds to those before.
+// Threads: the one that tallies. Whoever waits may keep what others need of its device meanwhile, so that
+// all pieces of work have devices in one order, the registry's. Ownership: outlives the tally.
 class TallyTurn {
  public:
   virtual ~TallyTurn() = default;

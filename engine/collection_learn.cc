@@ -209,15 +209,17 @@ bool Collection::Impl::wants_model(std::size_t column) {
   }
 }
 
-// What the body returns; nothing, and a line in the host's log, where rows that are there are
-// damaged: others need not wait for that.
+// What the body returns; nothing where rows that are there cannot be read: others need not wait for
+// that. A line in the host's log says so, and it is not tried again until there are twice as many.
 template <typename Body>
 std::optional<NewModel> Collection::Impl::unless_damaged(std::size_t column, const Body& body) {
   try {
     return body();
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kCorrupt) throw;
-    store.notice(subject(column) + "it learns nothing from this transaction: " + error.what());
+    remember_late(*transaction.base(), column);
+    store.notice(subject(column) + "nothing is learnt or measured before there are twice as many rows: " +
+                 error.what());
   }
   return std::nullopt;
 }

@@ -249,6 +249,7 @@ class Residency::Impl::CopyMaker {
   Status map(std::shared_ptr<const compute::Buffer>& out) {
     Status status = copy(out);
     if (status.kind != ErrorKind::kNoMemory || held_ == 0) return status;
+    note_lack();
     held_ = 0;
     return copy(out);
   }

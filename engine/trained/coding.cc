@@ -55,10 +55,9 @@ class Recoder {
 
   CodingResult finish() {
     if (!waits_ && !coded_.empty()) write();
-    const bool complete = !waits_ && !skipped_;
-    if (!changed_) return {context_.base, complete};
+    if (!changed_) return {context_.base, !waits_};
     next_->list = std::make_shared<SegmentList>(std::move(parts_));
-    return {next_, complete};
+    return {next_, !waits_};
   }
 
  private:
@@ -116,7 +115,6 @@ class Recoder {
     } catch (const Error& error) {
       if (on_interrupt_ == OnInterrupt::kFail || error.kind() != ErrorKind::kCorrupt) throw;
     }
-    skipped_ = true;
     return std::nullopt;
   }
 
@@ -217,7 +215,6 @@ class Recoder {
   std::vector<Coded> coded_;  // to be written
   std::size_t bytes_ = 0;     // of their codes
   bool waits_ = false;        // the rest is for later
-  bool skipped_ = false;      // some segments cannot be read
   bool changed_ = false;
 };
 

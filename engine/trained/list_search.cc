@@ -45,7 +45,6 @@ ListSearch::ListSearch(const View& view, const Selection& rows, const index::Inv
 }
 
 const float* Queries::in_model_space() const {
-  const std::lock_guard lock(mutex_);
   if (space_ == nullptr) {
     auto space = std::make_unique_for_overwrite<float[]>(given.rows * given.dim);
     model_.to_model_space(given, space.get());

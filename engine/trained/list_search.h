@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <utility>
@@ -21,19 +20,18 @@
 namespace warplite::engine {
 
 // Some of the queries, as the column has them; and in model space once anybody asks for that, since
-// a device may make it of many by itself. Threads: any. Ownership: borrows what it is made of.
+// a device may make it of many by itself. Ownership: borrows what it is made of.
+// Threads: one, until it has asked for in_model_space().
 class Queries {
  public:
   Queries(const MatrixView& as_given, const index::InvertedModel& model)
       : given(as_given), model_(model) {}
 
   const MatrixView given;
-  // [given.rows][dim]. Threads that ask at the same time wait for the first.
-  const float* in_model_space() const;
+  const float* in_model_space() const;  // [given.rows][dim]
 
  private:
   const index::InvertedModel& model_;
-  mutable std::mutex mutex_;
   mutable std::unique_ptr<float[]> space_;
 };
 
@@ -206,11 +204,11 @@ class ListSearch {
   compute::IvfWork work_for(const compute::Device& device, const Queries& queries,
                             std::size_t first, std::size_t count, const Reach& reach,
                             Sights& sights) const;
-  // Says whether the device brings so many queries into model space, and nobody else needs them
-  // there.
+  // Says whether the device brings so many queries into model space, and the host does not need
+  // them there.
   bool rotates(const compute::Device& device, std::size_t queries) const {
     return model_.rotates_at_random() && device.rotates_queries(shape_, queries) &&
-           is_counted_by(device) && !rescorer_;
+           !watches_filter() && !rescorer_;
   }
   // May be called on any thread, where no rows are read from the file.
   Status search_on(const IvfSet& set, const compute::IvfWork& work, compute::HitTable& best);

@@ -102,6 +102,9 @@ Status ListSearch::search(Attempt::Devices devices, const Queries& queries, cons
   const auto first_of = [&](std::size_t part) {
     return first_query(part, devices.size(), queries.given.rows);
   };
+  for (std::size_t i = 0; i < devices.size(); ++i) {  // on this thread, which can be interrupted
+    if (!rotates(*devices[i], first_of(i + 1) - first_of(i))) queries.in_model_space();
+  }
   const auto search_part = [&](std::size_t i, compute::Cancellation* cancellation) {
     const std::size_t first = first_of(i);
     compute::IvfWork work =
@@ -153,6 +156,7 @@ Status ListSearch::search_spread(std::span<const RunShare> shares, const Queries
     sets.push_back(use_set(*share.device, share.parts, status));
     if (sets.back() == nullptr) return status;
     found.emplace_back(queries.given.rows, k_);
+    if (!rotates(*share.device, queries.given.rows)) queries.in_model_space();
   }
   const auto search_part = [&](std::size_t i, compute::Cancellation* cancellation) {
     compute::IvfWork work =

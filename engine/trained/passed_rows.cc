@@ -109,7 +109,10 @@ std::vector<std::size_t> divide_in_order(std::span<const std::size_t> bytes,
       most = middle;
     }
   }
-  return fill_in_order(bytes, room, most);
+  std::vector<std::size_t> ends = fill_in_order(bytes, room, most);
+  // Nobody is left with nothing at the end.
+  while (ends.size() > 1 && ends[ends.size() - 2] == bytes.size()) ends.pop_back();
+  return ends;
 }
 
 PassedRows::PassedRows(const View& view, std::size_t column, compute::Devices devices,

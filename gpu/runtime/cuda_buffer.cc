@@ -16,8 +16,9 @@ CudaBuffer::CudaBuffer(Gpu& gpu, Upload& upload, compute::HostBytes bytes, std::
       used_(used),
       size_(bytes.size),
       host_(std::move(bytes)),
-      pin_(host_.data + held, size_ - held),
-      mapped_(pin_.on_device()),
+      // All of it, whatever part is held: another GPU may hold more or less of the same bytes.
+      pin_(host_.data, size_),
+      mapped_(pin_.on_device() + held),
       memory_(held, gpu.pool(), upload.stream()) {
   hold(upload, host_);
   host_.twin = nullptr;  // it was needed for the copy alone

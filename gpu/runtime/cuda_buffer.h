@@ -21,7 +21,7 @@ class CudaBuffer : public compute::Buffer {
   // device's bytes.
   CudaBuffer(Gpu& gpu, Upload& upload, const compute::HostBytes& bytes,
              std::atomic<std::size_t>& used);
-  // The same of the first `held` alone. Pins the others for as long as it lives.
+  // The same of the first `held` alone. Keeps the host's bytes pinned for as long as it lives.
   CudaBuffer(Gpu& gpu, Upload& upload, compute::HostBytes bytes, std::size_t held,
              std::atomic<std::size_t>& used);
   ~CudaBuffer() override;

@@ -45,6 +45,7 @@ NearestList::Copy NearestList::copy_to(compute::Device& device) const {
 std::size_t NearestList::sharing(std::size_t rows) const {
   const std::size_t least =
       std::max(kBatch, devices_.front()->worthwhile_bytes() / (dim_ * sizeof(float)));
+  if (compute::thread_count() == 1) return 1;  // they would get theirs one after the other
   return std::clamp<std::size_t>(rows / least, 1, devices_.size());
 }
 

@@ -204,6 +204,20 @@ TEST_CASE("a GPU that has less memory than it says holds what it can") {
   CHECK(f.gpus[0].uploaded_bytes < uploaded + f.all / 10);
 }
 
+TEST_CASE("a GPU that has not even room for what it says is not asked for it by each search") {
+  for (const std::size_t limit : {3, 4}) {
+    CAPTURE(limit);
+    Fixture f(1);
+    f.gpus[0].memory = f.all / 10;
+    f.residency.set_device_limit(f.all * limit / 10);
+    CHECK(answers(f.table, "gpu:0") == f.expected);
+    const std::size_t mappings = f.gpus[0].mappings, uploads = f.gpus[0].uploads;
+    for (int i = 0; i < 3; ++i) CHECK(answers(f.table, "gpu:0") == f.expected);
+    CHECK(f.gpus[0].mappings == mappings);
+    CHECK(f.gpus[0].uploads == uploads);
+  }
+}
+
 TEST_CASE("a GPU that is lost lets go of what it read in place") {
   Fixture f(1);
   f.residency.set_device_limit(f.all * 7 / 10);
