@@ -14,7 +14,8 @@ namespace {
 // A table without a model learns by itself from so many rows on.
 constexpr std::uint64_t kRowsPerGivenList = 64;
 constexpr std::uint64_t kLeastRows = 1024;
-constexpr std::uint64_t kRowsUnasked = 50000;
+// Of 50,000 the newest may not be sealed.
+constexpr std::uint64_t kRowsUnasked = 40000;
 // The same where it can learn but once, since the vectors go.
 constexpr std::uint64_t kRowsUnaskedOnce = 1000000;
 // Growth after which lists of our choosing are too few: a quarter of those wanted.
