@@ -32,14 +32,6 @@ TEST_CASE("a limit of time has an index learn from fewer rows, to an eighth") {
   CHECK(rows_in_time(index, kRows, 1) == all / 8);
 }
 
-TEST_CASE("fifty thousand rows are enough for an index to learn, whichever of them are not sealed") {
-  const auto made = index::approximate_kind().make(
-      {"approximate", {}}, {ElementType::kFloat32, 128, Distance::kL2});
-  constexpr std::uint64_t kUnsealed = 8192;
-  CHECK(made->trained()->wants_training(50000 - kUnsealed, nullptr));
-  CHECK(!made->trained()->wants_training(30000, nullptr));
-}
-
 TEST_CASE("rows of a table are searched exactly until its index is trained") {
   TemporaryFile file;
   Session session(file.path(), ivf_options(), true);

@@ -112,8 +112,9 @@ TEST_CASE("ivf: tables learn by themselves once that is worth it") {
   const auto wants = [](const std::string& text, std::uint64_t rows, const index::Model* model) {
     return make(spec("ivfflat", text), kColumn)->trained()->wants_training(rows, model);
   };
-  CHECK_FALSE(wants("", 49999, nullptr));
-  CHECK(wants("", 50000, nullptr));
+  CHECK_FALSE(wants("", 39999, nullptr));
+  CHECK(wants("", 40000, nullptr));
+  CHECK(wants("", 50000 - 8192, nullptr));  // of 50,000, whichever of them are not sealed
   CHECK_FALSE(wants("lists=4", 1023, nullptr));
   CHECK(wants("lists=4", 1024, nullptr));
   CHECK_FALSE(wants("lists=100", 6399, nullptr));
