@@ -232,6 +232,8 @@ TEST_CASE("lsh: a view in use goes on while the table learns again or is rewritt
 
 // Codes of 30 MB, which a COMMIT writes in pieces.
 TEST_CASE("lsh: a transaction whose end is interrupted while it writes codes keeps its rows") {
+  const testing::RestoreThreads restore;
+  compute::set_thread_count(1);  // who waits for others asks as often as that takes
   constexpr int kMany = 1 << 30;
   constexpr std::uint32_t kRows = 4096;
   TableOptions options = ivf_options(kRows);
