@@ -20,7 +20,6 @@
 namespace warplite::engine {
 namespace {
 
-constexpr std::size_t kPartsAtOnce = 16;  // in memory
 constexpr std::size_t kSampleRows = 32;   // per cluster
 constexpr std::size_t kMostSampleRows = std::size_t{1} << 20;
 // Few clusters begin far apart, since chance may put two of them where there should be one.

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/process/interruption.h"
+#include "engine/residency/common_cancellation.h"
 
 namespace warplite::engine {
 namespace {
@@ -98,7 +99,7 @@ class Recoder {
 
   void begin(std::size_t i, std::size_t column, const ColumnModel& by, std::list<Begun>& begun) {
     or_wait([&] {
-      check_cancelled();
+      ask(context_.cancellation);
       const std::optional<Part::Vectors> read = vectors_of(i, column);
       if (!read) return;
       const Part::Vectors& vectors = *read;
@@ -196,11 +197,6 @@ class Recoder {
     keep_for(context_.readers, segments, Part::Loss::kEverything);
   }
 
-  void check_cancelled() const {
-    if (context_.cancellation != nullptr && context_.cancellation->requested()) {
-      throw Error(ErrorKind::kInterrupted, "interrupted");
-    }
-  }
   void report(std::size_t done) const {
     if (!progress_) return;
     progress_("coding: segment " + std::to_string(done) + " of " + std::to_string(parts_.size()),

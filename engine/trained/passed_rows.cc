@@ -17,7 +17,6 @@
 namespace warplite::engine {
 namespace {
 
-constexpr std::size_t kPartsAtOnce = 16;  // in memory
 // What makes a device's share of a pass worth while, times its worthwhile_bytes(): some 1.5 ms of
 // an H200. Its thread, its copy of the centroids and the sums that it takes and gives cost up to a
 // third of that.

@@ -20,6 +20,9 @@
 
 namespace warplite::engine {
 
+// Parts that are in memory at once, where rows are read.
+inline constexpr std::size_t kPartsAtOnce = 16;
+
 class PassedRows {
  public:
   // `compared`: bytes that devices compare in a pass. Throws Error{kInterrupted}.

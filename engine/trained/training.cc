@@ -7,6 +7,7 @@
 #include <mutex>
 #include <vector>
 
+#include "engine/residency/common_cancellation.h"
 #include "index/ivf/calibration.h"
 
 namespace warplite::engine {
@@ -86,12 +87,6 @@ bool has_vectors(const SegmentPart& segment, std::size_t column) {
   return !segment.info().vectors[column].is_null();
 }
 
-void check_cancelled(compute::Cancellation* cancellation) {
-  if (cancellation != nullptr && cancellation->requested()) {
-    throw Error(ErrorKind::kInterrupted, "interrupted");
-  }
-}
-
 class Sampler {
  public:
   Sampler(const Layout::Vector& shape, std::size_t column, Strata strata)
@@ -104,7 +99,7 @@ class Sampler {
   // The sample, which lives as long as this.
   MatrixView take(const Snapshot& snapshot, compute::Cancellation* cancellation) {
     for (const auto& segment : snapshot.segments()) {
-      check_cancelled(cancellation);
+      ask(cancellation);
       if (has_vectors(*segment, column_)) add(*segment);
     }
     if (snapshot.tail.part != nullptr) add(*snapshot.tail.part);

@@ -100,16 +100,10 @@ TEST_CASE("a transaction whose end is interrupted while it measures recall keeps
   }
 }
 
-TEST_CASE("what an interrupt left without codes is coded by train, optimize and rebuild") {
-  const testing::RestoreThreads restore;
-  compute::set_thread_count(1);  // so that no codes are made ahead
-  using Command = void (*)(Session&);
-  for (const Command command : {Command([](Session& it) { it.train(); }),
-                                Command([](Session& it) { it.table().optimize(); }),
-                                Command([](Session& it) { it.table().rebuild(); })}) {
-    TemporaryFile file;
-    Session session(file.path(), options_that_train(false), true);
-    std::mt19937 random(8);
+// An index that has learnt, and rows that an interrupt left without codes. REQUIRES: one thread, so
+// that no codes are made ahead.
+struct Unfinished {
+  Unfinished() : session(file.path(), options_that_train(false), true), random(8) {
     session.begin();
     session.insert_many(random, 1500);
     session.commit();
@@ -120,6 +114,22 @@ TEST_CASE("what an interrupt left without codes is coded by train, optimize and 
     session.db().run("COMMIT");
     session.table().commit();
     CHECK(uncoded_rows(session, 0) > 0);
+  }
+
+  TemporaryFile file;
+  Session session;
+  std::mt19937 random;
+};
+
+TEST_CASE("what an interrupt left without codes is coded by train, optimize and rebuild") {
+  const testing::RestoreThreads restore;
+  compute::set_thread_count(1);
+  using Command = void (*)(Session&);
+  for (const Command command : {Command([](Session& it) { it.train(); }),
+                                Command([](Session& it) { it.table().optimize(); }),
+                                Command([](Session& it) { it.table().rebuild(); })}) {
+    Unfinished table;
+    Session& session = table.session;
     const Question question{.k = 30, .nprobe = 16, .refine = kAllOf};
     const Hits exact = ask(*session.table().view(), session.table(), exactly(question));
     CHECK(ask(*session.table().view(), session.table(), question) == exact);
@@ -165,25 +175,14 @@ TEST_CASE("rows are written beside damaged ones, from which an index would learn
 
 TEST_CASE("a damaged segment without codes keeps no others from being written and coded") {
   const testing::RestoreThreads restore;
-  compute::set_thread_count(1);  // so that no codes are made ahead
-  TemporaryFile file;
-  Session session(file.path(), options_that_train(false), true);
-  std::mt19937 random(8);
-  session.begin();
-  session.insert_many(random, 1500);
-  session.commit();
-  session.begin();
-  session.insert_many(random, 200);
-  EndsAfter at_once(0);
-  session.table().sync(&at_once, {});
-  session.db().run("COMMIT");
-  session.table().commit();
+  compute::set_thread_count(1);
+  Unfinished table;
+  Session& session = table.session;
   const std::size_t uncoded = uncoded_rows(session, 0);
-  CHECK(uncoded > 0);
   damage_vectors(session);
   for (int rows : {1, 1500}) {
     session.begin();
-    session.insert_many(random, rows);
+    session.insert_many(table.random, rows);
     session.commit();
     CHECK(uncoded_rows(session, 0) == uncoded);
   }
