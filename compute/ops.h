@@ -9,10 +9,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <vector>
 
+#include "core/bytes.h"
 #include "core/distance.h"
 #include "core/process/cache_key.h"
 #include "core/topk.h"
@@ -163,10 +163,14 @@ class HitTable {
 
   // `ks`: none where all have the same.
   HitTable(std::size_t queries, std::size_t k, std::span<const std::size_t> ks) : k_(k) {
-    if (k <= kMostTogether) room_ = std::make_unique_for_overwrite<Hit[]>(queries * k);
+    Hit* room = nullptr;
+    if (k <= kMostTogether) {
+      room_ = Bytes(queries * k * sizeof(Hit), Bytes::Fill::kBrief);
+      room = reinterpret_cast<Hit*>(room_.data());
+    }
     own_.reserve(queries);
     for (std::size_t i = 0; i < queries; ++i) {
-      own_.emplace_back(ks.empty() ? k : ks[i], room_ != nullptr ? &room_[i * k] : nullptr);
+      own_.emplace_back(ks.empty() ? k : ks[i], room != nullptr ? room + i * k : nullptr);
     }
   }
   HitTable(std::size_t k, std::span<TopK> lent) : k_(k), lent_(lent) {}
@@ -174,7 +178,7 @@ class HitTable {
   std::span<TopK> rows() { return lent_.empty() ? std::span<TopK>(own_) : lent_; }
 
   std::size_t k_;
-  std::unique_ptr<Hit[]> room_;  // of all rows, so that many queries do not ask for memory one by one
+  Bytes room_;  // of all rows, so that many queries do not ask for memory one by one
   std::vector<TopK> own_;
   std::span<TopK> lent_;  // of a slice: rows of another table
 };

@@ -1,11 +1,13 @@
 #include "core/bytes.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <iterator>
 #include <map>
 #include <mutex>
 #include <new>
+#include <vector>
 
 #include "core/system.h"
 
@@ -136,9 +138,71 @@ class Slabs {
   unsigned reusers_ = 0;              // of what is freed
 };
 
-// Never destroyed: blocks of static objects may be freed after it.
+// Pages of brief blocks that were freed, for those to come.
+class Kept {
+ public:
+  // Blocks of so many bytes lie in pages of so many: sizes that are alike share theirs.
+  static std::size_t room_of(std::size_t size) {
+    return round_up(size, std::max(os::kPage, std::bit_floor(size) / 4));
+  }
+
+  std::byte* take(std::size_t room) {
+    {
+      const std::lock_guard lock(mutex_);
+      const auto at = std::find_if(blocks_.rbegin(), blocks_.rend(),
+                                   [room](const Block& block) { return block.room == room; });
+      if (at != blocks_.rend()) return cut(std::prev(at.base())).memory;
+    }
+    std::byte* const memory = os::map_pages(room);
+    if (memory != nullptr && room >= 2 * os::kHugePage) os::prefer_huge(memory, room, 0);
+    return memory;
+  }
+
+  void give(std::byte* memory, std::size_t room) noexcept {
+    const std::lock_guard lock(mutex_);
+    // The newest are kept, whose sizes are the likeliest to come again.
+    while (!blocks_.empty() && (blocks_.size() == kMost || bytes_ + room > kMostBytes)) {
+      const Block oldest = cut(blocks_.begin());
+      os::unmap(oldest.memory, oldest.room);
+    }
+    if (room > kMostBytes) return os::unmap(memory, room);
+    blocks_.push_back({memory, room});
+    bytes_ += room;
+  }
+
+ private:
+  struct Block {
+    std::byte* memory;
+    std::size_t room;
+  };
+  using Blocks = std::vector<Block>;
+  static constexpr std::size_t kMost = 16, kMostBytes = std::size_t{64} << 20;
+
+  Block cut(Blocks::iterator at) {
+    const Block block = *at;
+    bytes_ -= block.room;
+    blocks_.erase(at);
+    return block;
+  }
+
+  std::mutex mutex_;
+  Blocks blocks_ = reserved();  // the oldest first
+  std::size_t bytes_ = 0;       // of all
+
+  static Blocks reserved() {
+    Blocks blocks;
+    blocks.reserve(kMost);
+    return blocks;
+  }
+};
+
+// Never destroyed: blocks of static objects may be freed after them.
 Slabs& slabs() {
   static Slabs* const all = new Slabs;
+  return *all;
+}
+Kept& kept() {
+  static Kept* const all = new Kept;
   return *all;
 }
 
@@ -157,6 +221,8 @@ std::byte* Bytes::allocate(std::size_t size, Fill fill) {
     memory = static_cast<std::byte*>(::operator new(size, kAlignment, std::nothrow));
   } else if (fill == Fill::kAtOnce) {
     memory = slabs().take(round_up(size, kUnit));
+  } else if (fill == Fill::kBrief) {
+    memory = kept().take(Kept::room_of(size));
   } else {
     const std::size_t room = round_up(size, os::kPage);
     memory = os::map_pages(room);
@@ -171,6 +237,8 @@ void Bytes::release(std::byte* memory, std::size_t size, Fill fill) {
     ::operator delete(memory, kAlignment);
   } else if (fill == Fill::kAtOnce) {
     slabs().give(memory, round_up(size, kUnit));
+  } else if (fill == Fill::kBrief) {
+    kept().give(memory, Kept::room_of(size));
   } else {
     os::unmap(memory, round_up(size, os::kPage));
   }

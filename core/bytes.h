@@ -8,7 +8,10 @@
 // ones behind the first two megabytes: beside those that is little.
 // What is freed goes back to the system at once, so that a memory limit holds for the process
 // (malloc would keep it). Who frees and fills in turn keeps it meanwhile: for the system to clear a
-// page takes longer than to fill it.
+// page takes longer than to fill it. Of brief blocks, which come and go with a statement, a few
+// megabytes are kept for the next one: the C library's heap gives back what ten thousand queries
+// and their results take, and has it cleared for each statement anew, which takes as long as half
+// of what a GPU does in it.
 // Threads: blocks may be made and freed on any thread.
 #pragma once
 
@@ -19,7 +22,7 @@ namespace warplite {
 
 class Bytes {
  public:
-  enum class Fill { kAtOnce, kGradual };
+  enum class Fill { kAtOnce, kGradual, kBrief };
 
   Bytes() = default;
   // Throws std::bad_alloc.

@@ -39,7 +39,7 @@ QuerySet::QuerySet(const compute::Workload& work, const ScanKernels& kernels)
 
 void QuerySet::convert_reals(const MatrixView& queries) {
   const std::size_t padded = (std::size_t{queries.dim} + 15) / 16 * 16;
-  reals_ = Bytes(queries.rows * padded * sizeof(double));
+  reals_ = Bytes(queries.rows * padded * sizeof(double), Bytes::Fill::kBrief);
   for (std::size_t q = 0; q < queries.rows; ++q) {
     double* reals = reinterpret_cast<double*>(reals_.data()) + q * padded;
     with_numbers(queries.type, [&]<ElementType kType>() {
@@ -53,7 +53,7 @@ void QuerySet::convert_reals(const MatrixView& queries) {
 
 void QuerySet::convert_shorts(const MatrixView& queries) {
   const std::size_t padded = (std::size_t{queries.dim} + 63) / 64 * 64;
-  shorts_ = Bytes(queries.rows * padded * sizeof(std::int16_t));
+  shorts_ = Bytes(queries.rows * padded * sizeof(std::int16_t), Bytes::Fill::kBrief);
   for (std::size_t q = 0; q < queries.rows; ++q) {
     auto* shorts = reinterpret_cast<std::int16_t*>(shorts_.data()) + q * padded;
     for (std::size_t i = 0; i < padded; ++i) {

@@ -41,7 +41,7 @@ Screen::Screen(const compute::Workload& work, const ScanKernels& kernels)
       queries_(work.queries.rows) {
   const MatrixView& queries = work.queries;
   const std::size_t padded = (queries.dim + kPadding - 1) / kPadding * kPadding;
-  floats_ = Bytes(queries.rows * padded * sizeof(float));
+  floats_ = Bytes(queries.rows * padded * sizeof(float), Bytes::Fill::kBrief);
   for (std::size_t q = 0; q < queries.rows; ++q) {
     float* floats = reinterpret_cast<float*>(floats_.data()) + q * padded;
     double square = 0;

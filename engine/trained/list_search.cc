@@ -45,12 +45,13 @@ ListSearch::ListSearch(const View& view, const Selection& rows, const index::Inv
 }
 
 const float* Queries::in_model_space() const {
-  if (space_ == nullptr) {
-    auto space = std::make_unique_for_overwrite<float[]>(given.rows * given.dim);
-    model_.to_model_space(given, space.get());
+  const auto floats = [](Bytes& bytes) { return reinterpret_cast<float*>(bytes.data()); };
+  if (space_.size() == 0) {
+    Bytes space(given.rows * given.dim * sizeof(float), Bytes::Fill::kBrief);
+    model_.to_model_space(given, floats(space));
     space_ = std::move(space);
   }
-  return space_.get();
+  return floats(space_);
 }
 
 std::optional<Reach> ListSearch::farther(const Reach& reach, const Sight& sight) const {

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/bytes.h"
 #include "engine/residency/attempt.h"
 #include "engine/trained/ivf_set.h"
 #include "engine/trained/reach.h"
@@ -32,7 +33,7 @@ class Queries {
 
  private:
   const index::InvertedModel& model_;
-  mutable std::unique_ptr<float[]> space_;
+  mutable Bytes space_;
 };
 
 // What queries have seen of their lists: as compute::IvfWork has it.

@@ -51,29 +51,53 @@ __global__ void __launch_bounds__(kThreads)
   if (threadIdx.x == 0) first_groups[count] = before;
 }
 
-// One thread block: where the pairs and the units of each list begin.
+// One thread block: where the pairs and the units of each list begin. Both are added up as one
+// number, pairs in its upper half.
 __global__ void __launch_bounds__(kSumThreads)
     begins_kernel(IvfPairs pairs, std::uint32_t lists, std::uint32_t unit_queries) {
-  __shared__ BlockSums<kSumThreads> sums;
-  unsigned pairs_before = 0, units_before = 0;
-  for (std::uint32_t base = 0; base < lists; base += kSumThreads) {
-    const std::uint32_t list = base + threadIdx.x;
-    const unsigned count = list < lists ? pairs.counts[list] : 0;
-    unsigned total_pairs = 0, total_units = 0;
-    const unsigned pair = exclusive_sum<kSumThreads>(count, sums, total_pairs);
-    const unsigned unit =
-        exclusive_sum<kSumThreads>((count + unit_queries - 1) / unit_queries, sums, total_units);
-    if (list < lists) {
-      pairs.first_pairs[list] = pairs_before + pair;
-      pairs.first_units[list] = units_before + unit;
-      pairs.counts[list] = pairs_before + pair;
+  constexpr unsigned kListsOfThread = 4;  // which are read and written together
+  __shared__ BlockSums<kSumThreads, std::uint64_t> sums;
+  const auto both = [unit_queries](std::uint32_t count) {
+    return std::uint64_t{count} << 32 | (count + unit_queries - 1) / unit_queries;
+  };
+  const auto four = [](std::uint32_t* at) -> uint4& { return *reinterpret_cast<uint4*>(at); };
+  std::uint64_t before = 0;
+  for (std::uint32_t base = 0; base < lists; base += kSumThreads * kListsOfThread) {
+    const std::uint32_t first = base + threadIdx.x * kListsOfThread;
+    const bool whole = first + kListsOfThread <= lists;
+    uint4 count{};
+    if (whole) {
+      count = four(pairs.counts + first);
+    } else if (first < lists) {
+      count.x = pairs.counts[first];
+      if (first + 1 < lists) count.y = pairs.counts[first + 1];
+      if (first + 2 < lists) count.z = pairs.counts[first + 2];
     }
-    pairs_before += total_pairs;
-    units_before += total_units;
+    const std::uint64_t x = both(count.x), xy = x + both(count.y), xyz = xy + both(count.z);
+    std::uint64_t total;
+    const std::uint64_t at =
+        before + exclusive_sum<kSumThreads>(xyz + both(count.w), sums, total);
+    const auto pair = [at](std::uint64_t own) { return static_cast<std::uint32_t>((at + own) >> 32); };
+    const auto unit = [at](std::uint64_t own) { return static_cast<std::uint32_t>(at + own); };
+    const uint4 first_pairs{pair(0), pair(x), pair(xy), pair(xyz)},
+        first_units{unit(0), unit(x), unit(xy), unit(xyz)};
+    const auto put = [&](std::uint32_t* to, const uint4& numbers) {
+      if (whole) {
+        four(to + first) = numbers;
+      } else if (first < lists) {
+        to[first] = numbers.x;
+        if (first + 1 < lists) to[first + 1] = numbers.y;
+        if (first + 2 < lists) to[first + 2] = numbers.z;
+      }
+    };
+    put(pairs.first_pairs, first_pairs);
+    put(pairs.first_units, first_units);
+    put(pairs.counts, first_pairs);
+    before += total;
   }
   if (threadIdx.x == 0) {
-    pairs.first_pairs[lists] = pairs_before;
-    pairs.first_units[lists] = units_before;
+    pairs.first_pairs[lists] = static_cast<std::uint32_t>(before >> 32);
+    pairs.first_units[lists] = static_cast<std::uint32_t>(before);
   }
 }
 

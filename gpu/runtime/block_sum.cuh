@@ -5,19 +5,17 @@
 
 namespace warplite::gpu {
 
-template <unsigned kThreads>
-using BlockScan =
-    cub::BlockScan<unsigned, static_cast<int>(kThreads), cub::BLOCK_SCAN_WARP_SCANS>;
+template <unsigned kThreads, typename T>
+using BlockScan = cub::BlockScan<T, static_cast<int>(kThreads), cub::BLOCK_SCAN_WARP_SCANS>;
 // What a sum needs in shared memory.
-template <unsigned kThreads>
-using BlockSums = typename BlockScan<kThreads>::TempStorage;
+template <unsigned kThreads, typename T = unsigned>
+using BlockSums = typename BlockScan<kThreads, T>::TempStorage;
 
 // Sum of the values of the threads before this one, and of all. Every thread calls this.
-template <unsigned kThreads>
-__device__ inline unsigned exclusive_sum(unsigned value, BlockSums<kThreads>& sums,
-                                         unsigned& total) {
-  unsigned before;
-  BlockScan<kThreads>(sums).ExclusiveSum(value, before, total);
+template <unsigned kThreads, typename T>
+__device__ inline T exclusive_sum(T value, BlockSums<kThreads, T>& sums, T& total) {
+  T before;
+  BlockScan<kThreads, T>(sums).ExclusiveSum(value, before, total);
   __syncthreads();
   return before;
 }

@@ -6,7 +6,7 @@ namespace warplite::gpu {
 namespace {
 
 // Hits that are worth a thread of their own.
-constexpr std::size_t kHitsPerThread = 64 << 10;
+constexpr std::size_t kHitsPerThread = 16 << 10;
 
 }  // namespace
 

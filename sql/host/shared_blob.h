@@ -8,7 +8,9 @@
 #include <new>
 #include <span>
 #include <string_view>
+#include <utility>
 
+#include "core/bytes.h"
 #include "sql/host/entry.h"
 #include "storage/sqlite_api.h"
 
@@ -17,10 +19,11 @@ namespace warplite::sql {
 class SharedBlob {
  public:
   // Of `size` bytes, which are not initialised; aligned for any number.
-  explicit SharedBlob(std::size_t size)
-      : bytes_(static_cast<std::byte*>(::operator new(sizeof(Owners) + size)) + sizeof(Owners)),
-        size_(size) {
-    new (bytes_ - sizeof(Owners)) Owners{1};
+  explicit SharedBlob(std::size_t size) : size_(size) {
+    Bytes memory(sizeof(Owners) + size, Bytes::Fill::kBrief);
+    std::byte* const begin = memory.data();
+    bytes_ = begin + sizeof(Owners);
+    new (begin) Owners{1, std::move(memory)};
   }
   ~SharedBlob() { release(bytes_); }
   SharedBlob(const SharedBlob&) = delete;
@@ -43,16 +46,19 @@ class SharedBlob {
   // Stands before the bytes, whose address is all that SQLite gives back.
   struct alignas(std::max_align_t) Owners {
     std::atomic<std::size_t> count;
+    Bytes memory;  // that this is in
   };
   static Owners& owners(void* bytes) {
     return *reinterpret_cast<Owners*>(static_cast<std::byte*>(bytes) - sizeof(Owners));
   }
   static void release(void* bytes) {
     Owners& of = owners(bytes);
-    if (of.count.fetch_sub(1, std::memory_order_acq_rel) == 1) ::operator delete(&of);
+    if (of.count.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+    const Bytes memory = std::move(of.memory);
+    of.~Owners();
   }
 
-  std::byte* const bytes_;
+  std::byte* bytes_;
   const std::size_t size_;
 };
 

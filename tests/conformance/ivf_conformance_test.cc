@@ -1,67 +1,17 @@
 #include <algorithm>
-#include <limits>
 #include <doctest/doctest.h>
+#include <limits>
 #include <memory>
 #include <vector>
 
 #include "compute/device.h"
-#include "tests/conformance/ivf_world.h"
+#include "tests/conformance/ivf_cases.h"
 #include "tests/support/conformance_tiles.h"
 
 using namespace warplite;
 using namespace warplite::compute;
 using namespace warplite::testing;
 using namespace warplite::testing::ivf;
-
-namespace {
-
-struct Coding {
-  std::uint32_t m, bits, sub_dim;
-};
-
-// m == 0: sub_dim is the dimension.
-const std::vector<Coding>& codings() {
-  static const std::vector<Coding> all = {{0, 8, 24}, {1, 8, 8},  {3, 8, 5},   {4, 8, 4},
-                                          {32, 8, 2}, {7, 8, 16}, {257, 8, 1}, {1, 4, 3},
-                                          {2, 4, 8},  {3, 4, 4},  {5, 4, 1},   {8, 4, 4},
-                                          {33, 4, 2}, {64, 4, 1}, {257, 4, 1}, {300, 4, 1},
-                                          {515, 4, 1}, {0, 4, 65}};
-  return all;
-}
-
-std::vector<ElementType> number_types() {
-  std::vector<ElementType> types;
-  for (const ElementInfo& row : kElementTypes) {
-    if (row.numbers != Numbers::kBits) types.push_back(row.type);
-  }
-  return types;
-}
-
-Case make_case(const Coding& coding, std::uint64_t n) {
-  Case c;
-  c.shape.m = coding.m;
-  c.shape.bits = coding.bits;
-  c.shape.dim = coding.m == 0 ? coding.sub_dim : coding.m * coding.sub_dim;
-  c.shape.lists = turn<std::uint32_t>({5, 1, 17, 8, 3}, n);
-  c.distance = turn({Distance::kL2, Distance::kCosine, Distance::kInnerProduct}, n);
-  c.shape.listwise = coding.m != 0 && c.distance != Distance::kInnerProduct && n % 5 > 2;
-  const std::vector<ElementType> types = number_types();
-  c.type = types[n / 3 % types.size()];
-  c.data = static_cast<Data>(n / 2 % static_cast<std::uint64_t>(Data::kCount));
-  c.refine = turn<std::size_t>({0, 1, 8, 2}, n / 2);
-  c.vectors = c.refine != 0 || c.shape.m == 0 || n % 3 == 0;
-  c.k = turn<std::size_t>({10, 1, 3, 1000, 40}, n / 4);
-  c.runs = turn<std::size_t>({1, 3, 2}, n);
-  c.blocks = turn<std::size_t>({1, 4, 2}, n / 2);
-  c.filter = turn({0, 0, 2, 5, 0, 40, -1}, n);
-  c.queries = turn<std::size_t>({1, 2, 5, 33, 1, 70}, n);
-  c.nprobe = turn<std::uint32_t>({1, 2, 1000, 4}, n / 3);
-  c.nprobe = std::min(c.nprobe, c.shape.lists);
-  c.seed = n + 1;
-  return c;
-}
-
-}  // namespace
 
 TEST_CASE("ivf: every coding gives the reference's hits") {
   const Restore restore;
@@ -71,41 +21,8 @@ TEST_CASE("ivf: every coding gives the reference's hits") {
   }
 }
 
-TEST_CASE("ivf: RaBitQ codes of every number of planes give the reference's hits") {
-  const Restore restore;
-  std::uint64_t n = 7000;
-  for (std::uint32_t planes = 1; planes <= kMostPlanes; ++planes) {
-    for (const std::uint32_t dim : {1u, 3u, 8u, 24u, 61u, 64u, 128u, 200u, 1030u}) {
-      for (const std::uint32_t groups : {0u, 1u, 4u}) {
-        Case c = make_case({(dim + 3) / 4, 4, 4}, n++);
-        c.shape.dim = dim;
-        c.shape.planes = planes;
-        c.shape.lists = groups == 0 ? c.shape.lists : turn<std::uint32_t>({5, 70, 33}, n);
-        c.shape.groups = groups;
-        c.nprobe = std::min(turn<std::uint32_t>({1, 4, 20, 1000}, n / 2), c.shape.lists);
-        check_everywhere(c);
-      }
-    }
-  }
-}
-
-TEST_CASE("ivf: devices that rotate queries do it as the host does") {
-  const Restore restore;
-  std::uint64_t n = 8700;
-  for (const std::uint32_t dim : {1u, 2u, 3u, 31u, 64u, 96u, 100u, 129u, 255u, 768u, 1060u}) {
-    for (int round = 0; round < 12; ++round) {
-      Case c = make_case({(dim + 3) / 4, 4, 4}, n++);
-      c.shape.dim = dim;
-      c.shape.planes = turn<std::uint32_t>({4, 1, 5}, n);
-      c.k = std::min<std::size_t>(c.k, 40);
-      c.queries = turn<std::size_t>({64, 70, 131}, n);
-      c.rotated = true;
-      check_everywhere(c);
-    }
-  }
-}
-
 // Lists of the nearest among candidates that are found by codes.
+
 TEST_CASE("ivf: lists in groups, of whole vectors and of every coding") {
   const Restore restore;
   std::uint64_t n = 7500;
@@ -122,119 +39,11 @@ TEST_CASE("ivf: lists in groups, of whole vectors and of every coding") {
   }
 }
 
-TEST_CASE("ivf: RaBitQ codes of long lists, of many queries, with every distance and type") {
-  const Restore restore;
-  std::uint64_t n = 8000;
-  for (Distance distance : {Distance::kL2, Distance::kCosine, Distance::kInnerProduct}) {
-    for (ElementType type : number_types()) {
-      for (const std::uint32_t planes : {1u, 3u, 5u}) {
-        Case c = make_case({9, 4, 4}, n++);
-        c.shape.dim = 35;
-        c.shape.planes = planes;
-        c.shape.lists = 3;
-        c.list_rows = {700, 300, 1};
-        c.distance = distance;
-        c.type = type;
-        c.nprobe = 3;
-        c.queries = turn<std::size_t>({1, 70}, n);
-        c.refine = turn<std::size_t>({0, 3, 1}, n);
-        c.vectors = true;
-        check_everywhere(c);
-      }
-    }
-  }
-}
-
 // Where the nearest lists are empty, they tell a device nothing of how far to look.
-TEST_CASE("ivf: RaBitQ codes of lists that many queries share") {
-  const Restore restore;
-  std::uint64_t n = 9000;
-  for (const std::uint32_t dim : {8u, 35u, 61u, 128u, 300u, 1060u}) {
-    for (const std::uint32_t planes : {1u, 2u, 4u, 5u, 8u}) {
-      Case c = make_case({(dim + 3) / 4, 4, 4}, n++);
-      c.shape.dim = dim;
-      c.shape.planes = planes;
-      c.shape.lists = 300;
-      c.shape.groups = n % 2 != 0 ? 0 : n % 4 == 0 ? 80 : 40;
-      c.list_rows = {40, 0, 33, 70};
-      if (n % 3 == 0) {
-        c.list_rows.assign(29, 0);
-        c.list_rows.push_back(900);
-      }
-      c.nprobe = turn<std::uint32_t>({60, 100}, n / 3);
-      c.queries = 70;
-      c.runs = turn<std::size_t>({2, 1}, n / 2);
-      c.filter = turn({0, 3, 0}, n);
-      c.k = turn<std::size_t>({10, 1, 3}, n / 2);
-      c.refine = turn<std::size_t>({0, 1, 4}, n);
-      c.vectors = true;
-      check_everywhere(c);
-    }
-  }
-}
-
-TEST_CASE("ivf: RaBitQ codes of lists that share groups with others") {
-  const Restore restore;
-  std::uint64_t n = 9600;
-  for (const std::vector<std::uint32_t>& rows :
-       {std::vector<std::uint32_t>{1}, {1, 2, 0, 5, 3}, {7, 40, 25, 0, 100, 1}, {16, 48}, {33}}) {
-    for (const int filter : {0, 2, 40, -1}) {
-      for (const std::uint32_t planes : {1u, 4u, 6u}) {
-        Case c = make_case({5, 4, 4}, n++);
-        c.shape.planes = planes;
-        c.shape.lists = 90;
-        c.shape.groups = n % 3 == 0 ? 20 : 0;
-        c.list_rows = rows;
-        c.nprobe = turn<std::uint32_t>({3, 90, 30}, n);
-        c.queries = turn<std::size_t>({1, 7, 40}, n / 2);
-        c.filter = filter;
-        check_everywhere(c);
-      }
-    }
-  }
-}
 
 // A device may look at the rows of a list some at a time.
-TEST_CASE("ivf: RaBitQ codes of many dimensions in long lists") {
-  const Restore restore;
-  std::uint64_t n = 9800;
-  for (const int filter : {0, 3, 40}) {
-    for (const std::uint32_t planes : {1u, 3u}) {
-      Case c = make_case({512, 4, 4}, n++);
-      c.shape.planes = planes;
-      c.shape.lists = 4;
-      c.list_rows = {1500, 40, 2300, 5};
-      c.nprobe = 3;
-      c.queries = turn<std::size_t>({1, 5}, n);
-      c.filter = filter;
-      c.refine = 0;
-      c.vectors = false;
-      check_everywhere(c);
-    }
-  }
-}
 
 // More rows than anything keeps of a query before it drops the worst.
-TEST_CASE("ivf: RaBitQ codes of one query in giant lists") {
-  const Restore restore;
-  std::uint64_t n = 9500;
-  for (const std::uint32_t planes : {1u, 4u}) {
-    for (const std::size_t k : {1u, 100u}) {
-      Case c = make_case({4, 4, 4}, n++);
-      c.shape.dim = 16;
-      c.shape.planes = planes;
-      c.shape.lists = 3;
-      c.list_rows = {20000, 9000, 100};
-      c.nprobe = 3;
-      c.queries = 1;
-      c.runs = turn<std::size_t>({1, 2}, n);
-      c.k = k;
-      c.refine = 3;
-      c.vectors = true;
-      check_everywhere(c);
-    }
-  }
-}
 
 TEST_CASE("ivf: every distance, element type and refinement") {
   const Restore restore;
@@ -336,6 +145,7 @@ TEST_CASE("ivf: lists much longer than tables") {
 }
 
 // Nothing is asked of such results, but that they are rows, and that the next search is right.
+
 TEST_CASE("ivf: a device outlives queries and rows that are no numbers") {
   const Restore restore;
   const float kNone[] = {std::numeric_limits<float>::infinity(),
@@ -384,6 +194,7 @@ TEST_CASE("ivf: a device outlives queries and rows that are no numbers") {
 }
 
 // Takes some gigabytes: by name alone, --no-skip.
+
 TEST_CASE("ivf: more rows than one pass over vectors may have" * doctest::skip()) {
   const Restore restore;
   constexpr std::uint32_t kLists = 4096, kEach = 33000, kBlockRows = 65536;
@@ -469,6 +280,7 @@ TEST_CASE("ivf: a search adds to what the table holds") {
 }
 
 // Beside what the nearest of them hold, the others have the rest; and lists say which they are.
+
 TEST_CASE("ivf: lists that were searched before are left out") {
   const Restore restore;
   constexpr std::uint32_t kBefore = 8;

@@ -26,8 +26,8 @@ std::byte mark_of(std::size_t i) {
   return static_cast<std::byte>(i % 251 + 1);
 }
 
-Bytes filled(std::size_t size, std::size_t i) {
-  Bytes block(size);
+Bytes filled(std::size_t size, std::size_t i, Bytes::Fill fill = Bytes::Fill::kAtOnce) {
+  Bytes block(size, fill);
   std::memset(block.data(), static_cast<int>(mark_of(i)), size);
   return block;
 }
@@ -94,6 +94,24 @@ TEST_CASE("bytes: a large block that fills little by little is on huge pages whe
 }
 #endif
 
+TEST_CASE("bytes: of brief blocks some are kept for the next ones, and others are the system's") {
+  constexpr std::size_t kSize = 3 * kMegabyte + 2000, kMostKept = 64 * kMegabyte;
+  const auto make = [](std::size_t size) { return filled(size, 1, Bytes::Fill::kBrief); };
+  const std::byte* const first = make(kSize).data();
+  // A size that is alike has the same pages, and another one others.
+  const Bytes alike = make(kSize - 1000), other = make(2 * kMegabyte);
+  CHECK(alike.data() == first);
+  CHECK(other.data() != first);
+  if (resident() == 0) return;
+  const std::size_t before = resident();
+  std::vector<Bytes> blocks;
+  for (std::size_t i = 0; i < 100; ++i) blocks.push_back(make(kSize + i * kMegabyte / 4));
+  blocks.clear();
+  CHECK(resident() <= before + kMostKept + kMegabyte);
+  make(2 * kMostKept);
+  CHECK(resident() <= before + kMegabyte);  // as much room was made for it
+}
+
 TEST_CASE("bytes: what is freed among others is the system's at once, and no other block's") {
   for (const std::size_t size : kSizes) {
     for (const bool reused : {false, true}) {
@@ -132,7 +150,8 @@ TEST_CASE("bytes: blocks of any size, made and freed in any order, keep what the
     std::optional<Bytes::Reuse> reuse;
     if (random() % 8 == 0) reuse.emplace();
     if (blocks[i].size() == 0) {
-      blocks[i] = filled(500'000 + random() % (random() % 3 == 0 ? 9'000'000 : 900'000), i);
+      const std::size_t size = 500'000 + random() % (random() % 3 == 0 ? 9'000'000 : 900'000);
+      blocks[i] = filled(size, i, random() % 2 == 0 ? Bytes::Fill::kBrief : Bytes::Fill::kAtOnce);
     } else {
       CHECK(is_filled(blocks[i], i));
       blocks[i] = Bytes();
