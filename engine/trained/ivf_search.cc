@@ -178,7 +178,8 @@ class WideningSearch {
     sight.lists = std::span(sights_.lists).subspan(i * reach_.nprobe, reach_.nprobe);
     sight.left = left_[query];
     const auto others = others_ != nullptr ? others_->sorted(query) : std::span<const Hit>();
-    sight.farthest = search_.score(farthest_of(best_.sorted(query), others));
+    sight.found = best_.sorted(query);
+    sight.farthest = search_.score(farthest_of(sight.found, others));
     sight.norm = std::sqrt(std::inner_product(vector.begin(), vector.end(), vector.begin(), 0.0));
     return sight;
   }

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "engine/residency/together.h"
+#include "engine/trained/code_errors.h"
 
 namespace warplite::engine {
 
@@ -249,6 +250,18 @@ bool ListSearch::finds_enough(const Reach& reach, const Sight& sight) const {
   if (expected_recall(question(selected_), seen, reach) < *asked_recall(index_, request_))
     return false;
   return !is_blurred(seen, sight);
+}
+
+// Rows as far as one that was found are left out where codes take them to be as far as `left`.
+double ListSearch::lost_by_codes(const Sight& sight) const {
+  const bool known = shape_.planes != 0 && model_.calibration()->spread.known();
+  if (!known || view_.layout().codes_only || request_.refine || sight.found.empty()) return 0;
+  const CodeErrors errors(model_, {request_.distance, sight.norm}, sight.lists);
+  double lost = 0;
+  for (const Hit& hit : sight.found) {
+    lost += errors.beyond(static_cast<double>(sight.left) - score(hit.distance));
+  }
+  return lost / static_cast<double>(sight.found.size());
 }
 
 Reach ListSearch::as_far_as_rows_lie(const Reach& reach, const Sight& sight) const {

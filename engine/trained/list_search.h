@@ -50,6 +50,7 @@ struct Sights {
 struct Sight {
   std::span<const compute::ProbedList> lists;
   float left = 0;
+  std::span<const Hit> found;  // the nearest that lists hold
   double farthest = 0;  // score of the row that is the farthest it has found
   bool enough = false;  // it has found as many rows as it wants
   double norm = 0;      // of the query in model space, where distances are products
@@ -140,10 +141,15 @@ class ListSearch {
   bool finds_enough(const Reach& reach, const Sight& sight) const;
 
   // Far from the query many rows are about as far as one another, and codes do not tell which are
-  // nearest: then rows were left out whose scores are better than the farthest row that was found.
+  // nearest: then rows were left out whose scores are better than the farthest row that was found,
+  // or not so much worse that it may not be the codes that are wrong.
   bool is_blurred(const Surroundings& seen, const Sight& sight) const {
-    return is_far(seen) && sight.farthest > static_cast<double>(sight.left);
+    return is_far(seen) && (sight.farthest > static_cast<double>(sight.left) ||
+                            lost_by_codes(sight) > 1 - *asked_recall(index_, request_));
   }
+  // The part of the rows wanted that codes are likely to have left out; 0 where that is not known,
+  // or where there is no way to more.
+  double lost_by_codes(const Sight& sight) const;
 
   // Says whether the rows wanted lie farther than those of a filter that any rows pass.
   bool is_far(const Surroundings& seen) const {
