@@ -135,12 +135,18 @@ void Collection::Impl::refill(const index::Progress& progress) {
   options.content->check();
   prepare_write();
   flush_pending(FlushScope::kAll);
-  write_tables([](const WriteContext& context) {
-    return FlushResult{clear(context), Pending(context.options.layout)};
-  });
-  fill(progress);
-  flush_pending(FlushScope::kAll);
-  train_again(progress);
+  try {
+    write_tables([](const WriteContext& context) {
+      return FlushResult{clear(context), Pending(context.options.layout)};
+    });
+    fill(progress);
+    flush_pending(FlushScope::kAll);
+    train_again(progress);
+  } catch (...) {
+    // An index that is filled in part finds in part. Where SQLite has rolled back, all is as before.
+    if (transaction.active()) transaction.mark_torn();
+    throw;
+  }
 }
 
 }  // namespace warplite::engine

@@ -354,7 +354,9 @@ bool values_are_there(const TableOptions& options) {
   try {
     options.content->check();
     return true;
-  } catch (const Error&) {
+  } catch (const Error& error) {
+    // After others SQLite may have rolled the transaction back, and then nothing may go on.
+    if (error.kind() != ErrorKind::kInvalid) throw;
     return false;
   }
 }

@@ -157,10 +157,18 @@ Statements::Statements(sqlite3* db, const std::string& schema, const std::string
     : db_(db), schema_(schema), table_(table), layout_(layout),
       cached_(static_cast<std::size_t>(Sql::kReadAux) + layout.aux) {}
 
-void Statements::finalize() {
-  for (sqlite3_stmt*& statement : cached_) {
-    sqlite3_finalize(statement);
-    statement = nullptr;
+Statements::~Statements() {
+  for (Kept& kept : cached_) end(kept);
+}
+
+void Statements::finalize() noexcept {
+  for (Kept& kept : cached_) {
+    const bool busy = kept.statement != nullptr && sqlite3_stmt_busy(kept.statement);
+    if (busy) {
+      kept.stale = true;
+    } else {
+      end(kept);
+    }
   }
 }
 

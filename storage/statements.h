@@ -112,33 +112,44 @@ class Statements {
   // `table` outlives the statements; `layout` gives the columns.
   Statements(sqlite3* db, const std::string& schema, const std::string& table,
              const Layout& layout);
-  ~Statements() { finalize(); }
+  ~Statements();
   Statements(const Statements&) = delete;
   Statements& operator=(const Statements&) = delete;
 
   // A progress handler may run statements of its own while one of these runs: what is in use then gets
   // a second statement.
   Execution use(Sql sql, std::size_t column = 0) {
-    sqlite3_stmt*& kept = cached_[static_cast<std::size_t>(sql) + column];
-    if (kept == nullptr) kept = prepare(sql, column);
-    if (!sqlite3_stmt_busy(kept)) return {db_, table_, kept, Execution::Ends::kReset};
-    return {db_, table_, prepare(sql, column), Execution::Ends::kFinalized};
+    Kept& kept = cached_[static_cast<std::size_t>(sql) + column];
+    const bool busy = kept.statement != nullptr && sqlite3_stmt_busy(kept.statement);
+    if (busy) return {db_, table_, prepare(sql, column), Execution::Ends::kFinalized};
+    if (kept.stale) end(kept);
+    if (kept.statement == nullptr) kept.statement = prepare(sql, column);
+    return {db_, table_, kept.statement, Execution::Ends::kReset};
   }
-  // Ends all statements: tables are about to be dropped or renamed.
-  void finalize();
+  // Ends all statements: tables are about to be dropped or renamed. One that runs, whose failure
+  // may be what undoes a name, ends before it is used again.
+  void finalize() noexcept;
 
   // Runs SQL in which {state}, {segments} … stand for the tables' quoted names.
   void execute(std::string_view pattern);
   std::string expand(std::string_view pattern, std::size_t column = 0) const;
 
  private:
+  struct Kept {
+    sqlite3_stmt* statement = nullptr;
+    bool stale = false;  // of names that the tables have no longer
+  };
+  static void end(Kept& kept) noexcept {
+    sqlite3_finalize(kept.statement);
+    kept = {};
+  }
   sqlite3_stmt* prepare(Sql sql, std::size_t column) const;
 
   sqlite3* db_;
   const std::string& schema_;
   const std::string& table_;
   const Layout& layout_;
-  std::vector<sqlite3_stmt*> cached_;
+  std::vector<Kept> cached_;
 };
 
 // Keeps sqlite3_last_insert_rowid() as the user last saw it.

@@ -66,7 +66,7 @@ void Transaction::savepoint(int n, std::size_t renames) noexcept {
   if (failure_ == Failure::kUnmarked) return;
   if (!savepoints_.empty() && savepoints_.back().n >= n) return;
   try {
-    savepoints_.push_back({n, renames, flushes_, pending_.mark(), nullptr, nullptr});
+    savepoints_.push_back({n, renames, flushes_, failure_, pending_.mark(), nullptr, nullptr});
   } catch (...) {
     if (failure_ == Failure::kNone) {
       failure_ = Failure::kUnmarked;
@@ -106,7 +106,7 @@ std::size_t Transaction::rollback_to(int n) noexcept {
 void Transaction::restore(const Savepoint& savepoint) noexcept {
   // Nothing was flushed since the savepoint, or base_ is replaced: what it says still holds,
   // and only it knows of segments that have no directory entries yet.
-  failure_ = Failure::kNone;
+  failure_ = savepoint.failure;
   if (savepoint.frozen == nullptr) {
     pending_.truncate(savepoint.mark);
     return;

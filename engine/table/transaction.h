@@ -69,20 +69,21 @@ class Transaction {
                     std::shared_ptr<const Snapshot> base) noexcept;
 
  private:
-  struct Savepoint {
-    int n;
-    std::size_t renames;
-    std::size_t flushes;
-    Pending::Mark mark;
-    // Set when the rows were flushed; null while they are still in pending_.
-    std::shared_ptr<const Snapshot> base;
-    std::shared_ptr<Pending::Frozen> frozen;
-  };
   enum class Failure {
     kNone,
     kTorn,      // a flush failed half-way
     kLost,      // rolling back to a savepoint ran out of memory
     kUnmarked,  // a savepoint could not be recorded
+  };
+  struct Savepoint {
+    int n;
+    std::size_t renames;
+    std::size_t flushes;
+    Failure failure;  // of before, which a rollback to this does not mend
+    Pending::Mark mark;
+    // Set when the rows were flushed; null while they are still in pending_.
+    std::shared_ptr<const Snapshot> base;
+    std::shared_ptr<Pending::Frozen> frozen;
   };
   void clear() noexcept;
   void restore(const Savepoint& savepoint) noexcept;

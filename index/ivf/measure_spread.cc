@@ -51,6 +51,9 @@ class Measurement {
 
   Spread run() {
     read_rows();
+    // Near the ends of what float32 holds nothing can be said of how far rows lie.
+    const auto finite = [](float radius) { return std::isfinite(radius); };
+    if (!std::ranges::all_of(spread_.radii, finite)) return {};
     const std::size_t lists = rows_of_list_.size();
     std::vector<float> away(count_ * lists);
     score(model_.centroids(), lists, away.data(), lists);

@@ -168,7 +168,7 @@ void Planner::plan_search() {
   info_->estimatedRows = k_ >= 0 ? 10 : 1000;
   const double penalty = std::pow(tells_operands() ? kUnknownPenalty : kUntoldPenalty, unknown);
   info_->estimatedCost = kSearchCost * std::min(penalty, kMaxPenalty);
-  info_->orderByConsumed = ordered_by_result();
+  info_->orderByConsumed = ordered_by_result() && !takes_batches_apart();
 }
 
 void Planner::plan_point() {
@@ -237,6 +237,14 @@ bool Planner::ordered_by_result() const {
   if (terms == 1) return true;
   const auto& second = info_->aOrderBy[1];
   return !second.desc && (second.iColumn < 0 || second.iColumn == table_.rowid_column);
+}
+
+// Without k an index that finds approximately gives batch after batch, and a later one may have rows that an earlier
+// one missed. GROUP BY and DISTINCT read all of them and need those that are alike side by side: SQLite sorts.
+bool Planner::takes_batches_apart() const {
+  if (!tells_operands() || k_ >= 0 || sqlite3_vtab_distinct(info_) == 0) return false;
+  const ColumnDefinition* const matched = column(constraint(match_).iColumn);
+  return matched != nullptr && matched->index_name() != "flat";
 }
 
 bool Planner::shows_values() const {

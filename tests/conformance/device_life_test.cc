@@ -279,7 +279,9 @@ TEST_CASE("devices: a cancelled search ends soon and says so") {
       work.cancellation = &cancellation;
       HitTable best(work.queries.rows, 10);
       expect_interrupted([&] { return candidate.device->nearest(work, best); });
-      CHECK(cancellation.asked() == candidate.asks + 1);
+      CHECK(cancellation.asked() >= candidate.asks + 1);
+      // A GPU goes on until it is told, and who waits for it asks meanwhile.
+      if (!candidate.device->own_memory()) CHECK(cancellation.asked() == candidate.asks + 1);
     }
   }
 }

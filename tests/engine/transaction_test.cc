@@ -253,6 +253,12 @@ TEST_CASE("a torn flush lets nothing be written until it is rolled back") {
   CHECK_THROWS_AS(transaction.check_writable(), Error);
   CHECK_THROWS_AS(transaction.check_readable(), Error);
   CHECK(transaction.pending().live_rows() == 1);
+  // A savepoint of after the failure has no more than what was half-written.
+  transaction.savepoint(1);
+  transaction.rollback_to(1);
+  CHECK_THROWS_AS(transaction.check_writable(), Error);
+  transaction.release(1);
+  CHECK_THROWS_AS(transaction.check_readable(), Error);
   SUBCASE("to a savepoint") {
     transaction.rollback_to(0);
   }
