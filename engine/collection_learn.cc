@@ -228,10 +228,11 @@ std::optional<NewModel> Collection::Impl::unless_damaged(std::size_t column, con
 // need it: what an interrupt ends goes on at the end of the next transaction that writes.
 void Collection::Impl::train_when_worthwhile(const index::Progress& progress) {
   const std::int64_t next = transaction.base()->state.next_segment;
-  if (considered_segment == next || !values_are_there(options)) return;
+  if (considered_segment == next) return;
   trained_in_vain.resize(options.vectors.size());
   std::vector<NewModel> models;
   try {
+    if (!values_are_there(options)) return;
     for (std::size_t i = 0; i < options.vectors.size(); ++i) {
       if (training_limit() == 0 || was_late(*transaction.base(), i)) continue;
       const bool learns = wants_model(i);

@@ -27,7 +27,7 @@ struct FlushResult {
 };
 
 // Says whether rows can be read: a content table may have been dropped in this transaction, which
-// is to end all the same.
+// is to end all the same. Throws what else reading fails with.
 bool values_are_there(const TableOptions& options);
 
 // On an exception the tables may be half-written; `base` and `pending` are as before.
