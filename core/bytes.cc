@@ -138,7 +138,8 @@ class Slabs {
   unsigned reusers_ = 0;              // of what is freed
 };
 
-// Pages of brief blocks that were freed, for those to come.
+// Pages of brief blocks that were freed, for those to come. Nobody waits: beside another thread, or
+// in a child that was forked beside one, for good, pages are the system's.
 class Kept {
  public:
   // Blocks of so many bytes lie in pages of so many: sizes that are alike share theirs.
@@ -147,8 +148,7 @@ class Kept {
   }
 
   std::byte* take(std::size_t room) {
-    {
-      const std::lock_guard lock(mutex_);
+    if (const std::unique_lock lock(mutex_, std::try_to_lock); lock.owns_lock()) {
       const auto at = std::find_if(blocks_.rbegin(), blocks_.rend(),
                                    [room](const Block& block) { return block.room == room; });
       if (at != blocks_.rend()) return cut(std::prev(at.base())).memory;
@@ -159,7 +159,8 @@ class Kept {
   }
 
   void give(std::byte* memory, std::size_t room) noexcept {
-    const std::lock_guard lock(mutex_);
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (!lock.owns_lock()) return os::unmap(memory, room);
     // The newest are kept, whose sizes are the likeliest to come again.
     while (!blocks_.empty() && (blocks_.size() == kMost || bytes_ + room > kMostBytes)) {
       const Block oldest = cut(blocks_.begin());

@@ -8,10 +8,10 @@
 // ones behind the first two megabytes: beside those that is little.
 // What is freed goes back to the system at once, so that a memory limit holds for the process
 // (malloc would keep it). Who frees and fills in turn keeps it meanwhile: for the system to clear a
-// page takes longer than to fill it. Of brief blocks, which come and go with a statement, a few
+// page takes longer than to fill it. Of brief blocks, which come and go with a statement, up to 64
 // megabytes are kept for the next one: the C library's heap gives back what ten thousand queries
-// and their results take, and has it cleared for each statement anew, which takes as long as half
-// of what a GPU does in it.
+// and their results take, and has it cleared for each statement anew, which takes a quarter of the
+// time that a GPU needs for them.
 // Threads: blocks may be made and freed on any thread.
 #pragma once
 

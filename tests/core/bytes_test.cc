@@ -1,11 +1,13 @@
 // Large blocks of memory: what the process has of them, and what it gives back.
 #include "core/bytes.h"
 
+#include <atomic>
 #include <cstring>
 #include <fstream>
 #include <optional>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -15,6 +17,8 @@
 
 #if defined(__linux__)
 #include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #endif
 
 namespace warplite {
@@ -111,6 +115,29 @@ TEST_CASE("bytes: of brief blocks some are kept for the next ones, and others ar
   make(2 * kMostKept);
   CHECK(resident() <= before + kMegabyte);  // as much room was made for it
 }
+
+#if defined(__linux__)
+TEST_CASE("bytes: a child that was forked beside a thread with brief blocks has its own") {
+  std::atomic<bool> ends{false};
+  std::thread beside([&] {
+    while (!ends) Bytes(2 * kMegabyte, Bytes::Fill::kBrief);
+  });
+  bool all = true;
+  for (int i = 0; i < 200; ++i) {
+    const pid_t child = fork();
+    if (child == 0) {
+      alarm(10);  // instead of a child that waits for ever
+      Bytes(2 * kMegabyte, Bytes::Fill::kBrief).data()[0] = std::byte{1};
+      _exit(0);
+    }
+    int status = -1;
+    all &= child > 0 && waitpid(child, &status, 0) == child && status == 0;
+  }
+  ends = true;
+  beside.join();
+  CHECK(all);
+}
+#endif
 
 TEST_CASE("bytes: what is freed among others is the system's at once, and no other block's") {
   for (const std::size_t size : kSizes) {
