@@ -143,7 +143,8 @@ void Collection::Impl::refill(const index::Progress& progress) {
     flush_pending(FlushScope::kAll);
     train_again(progress);
   } catch (...) {
-    // An index that is filled in part finds in part. Where SQLite has rolled back, all is as before.
+    // An index that is filled in part finds in part. Where SQLite has rolled back, all is as it
+    // was.
     if (transaction.active()) transaction.mark_torn();
     throw;
   }

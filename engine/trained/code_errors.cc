@@ -8,20 +8,13 @@
 
 #include "compute/rabitq.h"
 #include "index/ivf/calibration.h"
+#include "index/ivf/matrix.h"
 
 namespace warplite::engine {
 namespace {
 
 // How likely what is distributed normally is so many standard errors more than its mean.
 double tail(double errors) { return 0.5 * std::erfc(errors / std::numbers::sqrt2); }
-
-double square_norm(const float* vector, std::uint32_t dim) {
-  double sum = 0;
-  for (std::uint32_t d = 0; d < dim; ++d) {
-    sum += static_cast<double>(vector[d]) * static_cast<double>(vector[d]);
-  }
-  return sum;
-}
 
 // ‖y − C‖², which is what the centroid adds to scores but for products: there that is −y·C.
 double square_away(const index::InvertedModel& model, const index::Spread::Viewpoint& from,
@@ -30,7 +23,7 @@ double square_away(const index::InvertedModel& model, const index::Spread::Viewp
   if (from.distance != Distance::kInnerProduct) return a;
   const std::uint32_t dim = model.shape().dim;
   const float* const centroid = model.centroids() + std::size_t{list.list} * dim;
-  return from.norm * from.norm + square_norm(centroid, dim) + 2 * a;
+  return from.norm * from.norm + index::square_norm(centroid, dim) + 2 * a;
 }
 
 double extent_of(const index::InvertedModel& model, const index::Spread::Viewpoint& from,

@@ -77,7 +77,9 @@ __global__ void __launch_bounds__(kSumThreads)
     std::uint64_t total;
     const std::uint64_t at =
         before + exclusive_sum<kSumThreads>(xyz + both(count.w), sums, total);
-    const auto pair = [at](std::uint64_t own) { return static_cast<std::uint32_t>((at + own) >> 32); };
+    const auto pair = [at](std::uint64_t own) {
+      return static_cast<std::uint32_t>((at + own) >> 32);
+    };
     const auto unit = [at](std::uint64_t own) { return static_cast<std::uint32_t>(at + own); };
     const uint4 first_pairs{pair(0), pair(x), pair(xy), pair(xyz)},
         first_units{unit(0), unit(x), unit(xy), unit(xyz)};

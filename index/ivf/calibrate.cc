@@ -228,12 +228,7 @@ class Measurement {
     std::vector<float> squares(model_.shape().lists);
     if (distance_ == Distance::kInnerProduct) return squares;
     for (std::size_t list = 0; list < squares.size(); ++list) {
-      double sum = 0;
-      for (std::size_t d = 0; d < dim; ++d) {
-        const double x = model_.centroids()[list * dim + d];
-        sum += x * x;
-      }
-      squares[list] = static_cast<float>(sum / 2);
+      squares[list] = static_cast<float>(square_norm(model_.centroids() + list * dim, dim) / 2);
     }
     return squares;
   }

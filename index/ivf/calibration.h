@@ -78,8 +78,8 @@ class Calibration {
   // What codes find of the nearest k rows, such a share of all, among refine times as many candidates. To
   // have ten among twenty is easier than one among two, so that what was measured of k rows counts, where
   // the share is smaller: 640,000 x 128, k = 10, refine = 2: 0.995 is found, 0.996 was measured of ten rows,
-  // and 0.976 of one. A larger share than was measured counts as the largest that was. Codes lose more of it:
-  // a search that looks so far has to see whether they tell rows apart there.
+  // and 0.976 of one. A larger share than was measured counts as the largest that was. Codes lose
+  // more of it: a search that looks so far has to see whether they tell rows apart there.
   Found by_codes(double share, std::size_t k, std::size_t refine) const;
   // Says whether rows are so unlike those that the model has learnt from that it is worth while to train
   // again.

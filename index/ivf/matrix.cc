@@ -87,6 +87,15 @@ void multiply(const float* a, std::size_t rows, std::size_t depth, const float* 
   });
 }
 
+double square_norm(const float* vector, std::size_t dim) {
+  double sum = 0;
+  for (std::size_t d = 0; d < dim; ++d) {
+    const double x = vector[d];
+    sum += x * x;
+  }
+  return sum;
+}
+
 std::vector<float> transpose(const float* a, std::size_t rows, std::size_t columns) {
   constexpr std::size_t kTile = 16;
   std::vector<float> out(rows * columns);

@@ -14,6 +14,8 @@ namespace warplite::index {
 void multiply(const float* a, std::size_t rows, std::size_t depth, const float* b,
               std::size_t columns, float* out, const std::function<void()>& poll = {});
 
+double square_norm(const float* vector, std::size_t dim);
+
 // [columns][rows]
 std::vector<float> transpose(const float* a, std::size_t rows, std::size_t columns);
 

@@ -18,13 +18,6 @@ constexpr std::size_t kChunk = 4096;   // rows in model space at a time
 // A list of so many rows counts as much as what lists are like on average.
 constexpr double kUsual = 4;
 
-double square_norm(const float* vector, std::size_t dim) {
-  double sum = 0;
-  for (std::size_t d = 0; d < dim; ++d)
-    sum += static_cast<double>(vector[d]) * static_cast<double>(vector[d]);
-  return sum;
-}
-
 class Measurement {
  public:
   Measurement(const TrainingTask& task, const InvertedModel& model, Distance distance,

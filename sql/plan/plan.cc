@@ -239,8 +239,9 @@ bool Planner::ordered_by_result() const {
   return !second.desc && (second.iColumn < 0 || second.iColumn == table_.rowid_column);
 }
 
-// Without k an index that finds approximately gives batch after batch, and a later one may have rows that an earlier
-// one missed. GROUP BY and DISTINCT read all of them and need those that are alike side by side: SQLite sorts.
+// Without k an index that finds approximately gives batch after batch, and a later one may have rows
+// that an earlier one missed. GROUP BY and DISTINCT read all of them and need those that are alike
+// side by side: SQLite sorts.
 bool Planner::takes_batches_apart() const {
   if (!tells_operands() || k_ >= 0 || sqlite3_vtab_distinct(info_) == 0) return false;
   const ColumnDefinition* const matched = column(constraint(match_).iColumn);
