@@ -37,7 +37,7 @@
 // asks once more without any IN, and a later = that is missing there is refused, since it may be
 // one. (It may also need another table: the two are not told apart, unless another IN shows.)
 // SQLite before 3.38 tells of no constraint whether it is IN, nor any value: all are late ones there
-// (unsure_term.h), and every value is one that is not known.
+// (statement_words.h), and every value is one that is not known.
 //
 // A branch of an OR is offered right after the table itself, without the terms around it:
 // `e MATCH ? AND (id = 1 OR year = 2)` looks like two cheap scans, which cannot answer MATCH.
@@ -51,6 +51,7 @@
 #include <tuple>
 
 #include "core/error.h"
+#include "engine/search/searcher.h"
 #include "sql/plan/planner.h"
 
 namespace warplite::sql {
@@ -168,7 +169,8 @@ void Planner::plan_search() {
   info_->estimatedRows = k_ >= 0 ? 10 : 1000;
   const double penalty = std::pow(tells_operands() ? kUnknownPenalty : kUntoldPenalty, unknown);
   info_->estimatedCost = kSearchCost * std::min(penalty, kMaxPenalty);
-  info_->orderByConsumed = ordered_by_result() && !takes_batches_apart();
+  info_->orderByConsumed = ordered_by_result();
+  plan_.ordered = info_->orderByConsumed && comes_in_batches();
 }
 
 void Planner::plan_point() {
@@ -240,12 +242,10 @@ bool Planner::ordered_by_result() const {
 }
 
 // Without k an index that finds approximately gives batch after batch, and a later one may have rows
-// that an earlier one missed. GROUP BY and DISTINCT read all of them and need those that are alike
-// side by side: SQLite sorts.
-bool Planner::takes_batches_apart() const {
-  if (!tells_operands() || k_ >= 0 || sqlite3_vtab_distinct(info_) == 0) return false;
-  const ColumnDefinition* const matched = column(constraint(match_).iColumn);
-  return matched != nullptr && matched->index_name() != "flat";
+// that an earlier one missed. LIMIT, where SQLite hands it down, says that nobody minds.
+bool Planner::comes_in_batches() const {
+  if (plan_.access != Plan::Access::kKnn || plan_.k || plan_.limit) return false;
+  return engine::searcher_of(column(plan_.column)->index_name()) != nullptr;
 }
 
 bool Planner::shows_values() const {

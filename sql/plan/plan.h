@@ -8,6 +8,7 @@
 //   rowid=                                          one row
 //   key(doi)                                        one row, by the TEXT PRIMARY KEY
 //   refused: …                                      no rows: the cursor fails with this reason
+//   knn(…) ordered                                  SQLite relies on the order of the batches
 //   knn(…) k unsure: venue                          the same, if a term on that column is IN
 //
 // xFilter's arguments: one for each filter, the query, one for each bound (on distance, then on
@@ -44,8 +45,9 @@ struct Plan {
   std::vector<engine::Comparison> bounds;  // on distance
   std::vector<engine::Comparison> match_bounds;  // on matches; kCount
   bool k = false, nprobe = false, recall = false, limit = false, offset = false;
+  bool ordered = false;  // kKnn, in batches: they have to ascend together if the statement needs that
   std::string refusal;  // kRefused: why
-  std::string unsure;   // with k, on an older host: a column whose term is not at hand (unsure_term.h)
+  std::string unsure;   // with k, on an older host: a column whose term is not at hand (statement_words.h)
 
   bool searches() const { return access == Access::kKnn || access == Access::kRange; }  // vectors
   std::string text(const TableDefinition& table) const;

@@ -157,6 +157,7 @@ std::string Plan::text(const TableDefinition& table) const {
   if (recall) result += " recall";
   if (limit) result += " limit";
   if (offset) result += " offset";
+  if (ordered) result += " ordered";
   if (!unsure.empty()) result += " unsure: " + unsure;
   return result;
 }
@@ -194,6 +195,7 @@ Plan Plan::parse(std::string_view text, const TableDefinition& table) {
   plan.recall = reader.accept(" recall");
   plan.limit = reader.accept(" limit");
   plan.offset = reader.accept(" offset");
+  plan.ordered = reader.accept(" ordered");
   if (reader.accept(" unsure: ")) plan.unsure = reader.rest();
   reader.need(reader.at_end());
   return plan;

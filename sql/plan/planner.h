@@ -80,7 +80,7 @@ class Planner {
   // Consumes bounds; returns how many of them have values that are not known.
   int use_bounds(const std::vector<int>& bounds, std::vector<engine::Comparison>& planned);
   bool ordered_by_result() const;
-  bool takes_batches_apart() const;
+  bool comes_in_batches() const;
   bool orders_by_distance() const;
   bool ordered_by_rowid() const;
   bool shows_values() const;

@@ -9,7 +9,7 @@
 #include "engine/search/search.h"
 #include "sql/definition/sparse_values.h"
 #include "sql/host/guard.h"
-#include "sql/plan/unsure_term.h"
+#include "sql/plan/statement_words.h"
 #include "sql/table/arguments.h"
 
 namespace warplite::sql {
@@ -27,6 +27,7 @@ void WarpCursor::filter(const std::string& plan, int use, sqlite3_value** argume
     if (!plan_.unsure.empty()) {
       check_unsure_term(table_.context->db(), table_.definition(), plan_.unsure);
     }
+    whole_order_ = plan_.ordered && needs_whole_order(table_.context->db());
     plan_text_ = plan;
   }
   switch (plan_.access) {
@@ -46,6 +47,7 @@ void WarpCursor::filter(const std::string& plan, int use, sqlite3_value** argume
 void WarpCursor::start_search(sqlite3_value** arguments) {
   auto question = read_question(table_.context->db(), plan_, table_.definition(), arguments);
   if (!question) return;
+  if (whole_order_) question->first = 0;
   std::shared_ptr<const engine::View> view = table_.collection().view();
   if (match_ != nullptr && match_->view() == view.get() && match_->question() == *question) {
     match_->rewind();

@@ -1,5 +1,6 @@
-#include "sql/plan/unsure_term.h"
+#include "sql/plan/statement_words.h"
 
+#include <algorithm>
 #include <set>
 #include <utility>
 #include <vector>
@@ -13,8 +14,17 @@ namespace {
 
 using Words = std::set<std::string>;  // in lower case, with what is quoted
 
+constexpr const char* kUnionAll = "union all";
+
+// UNION ALL counts as one word, which is not UNION.
 void add_words(std::string_view sql, Words& words) {
-  for (const Token& token : tokenize(sql)) words.insert(ascii_lower(token.text));
+  std::string last;
+  for (const Token& token : tokenize(sql)) {
+    std::string word = ascii_lower(token.text);
+    if (last == "union") words.insert(word == "all" ? kUnionAll : last);
+    if (word != "union") words.insert(word);
+    last = std::move(word);
+  }
 }
 
 // Of all statements of the connection that run: one of them is asked about.
@@ -66,11 +76,16 @@ void add_parts(std::vector<Part> parts, Words& words) {
   }
 }
 
+Words statement_words(sqlite3* db) {
+  Words words = running_words(db);
+  add_parts(parts_of_schemas(db), words);
+  return words;
+}
+
 }  // namespace
 
 void check_unsure_term(sqlite3* db, const TableDefinition& table, const std::string& column) {
-  Words words = running_words(db);
-  add_parts(parts_of_schemas(db), words);
+  const Words words = statement_words(db);
   // SQLite makes an IN of `a = 1 OR a = 2`.
   if (!words.contains("in") && !words.contains("or")) return;
   throw Error(ErrorKind::kInvalid,
@@ -78,6 +93,14 @@ void check_unsure_term(sqlite3* db, const TableDefinition& table, const std::str
                   " does not tell a search with k what IN or OR leave of the rows, as 3.38 does; leave k "
                   "out, as in ORDER BY distance LIMIT 10, or, where another table is compared, write +" +
                   column);
+}
+
+bool needs_whole_order(sqlite3* db) {
+  const Words words = statement_words(db);
+  static constexpr const char* kCompareNeighbours[] = {"over",   "union", "intersect",
+                                                       "except", "group", "distinct"};
+  return !words.contains("limit") ||
+         std::ranges::any_of(kCompareNeighbours, [&](const char* word) { return words.contains(word); });
 }
 
 }  // namespace warplite::sql

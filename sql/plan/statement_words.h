@@ -1,0 +1,26 @@
+// What SQLite does not tell a plan, the words of the statement that runs may: with the views and the
+// triggers that it names, as SQLite keeps them. A word that stands for something else there makes an
+// answer slower, or refuses it, and never makes it wrong.
+// Threads: as the connection.
+#pragma once
+
+#include <string>
+
+#include "sql/definition/definition.h"
+#include "storage/sqlite_api.h"
+
+namespace warplite::sql {
+
+// SQLite before 3.38 tells planning of no term whether it is IN. Where k is given and a term is not at
+// hand, that decides the rows: what IN leaves should be searched, while a comparison with another table
+// joins afterwards. So such a plan runs if nothing that runs can hold an IN, and else says what to write.
+// Throws Error{kInvalid} if the term on `column` may be IN. REQUIRES: the statement that the term is of
+// runs.
+void check_unsure_term(sqlite3* db, const TableDefinition& table, const std::string& column);
+
+// Says whether the rows of a search without k, whose order SQLite relies on, have to ascend to the last
+// one: who reads them compares neighbours (a window function, UNION, INTERSECT, EXCEPT, GROUP BY,
+// DISTINCT), or reads them all, since there is no LIMIT. REQUIRES: the statement runs.
+bool needs_whole_order(sqlite3* db);
+
+}  // namespace warplite::sql
