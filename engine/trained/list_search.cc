@@ -238,8 +238,10 @@ Surroundings ListSearch::around(const Sight& sight, double errors) const {
   const index::Calibration& measured = *model_.calibration();
   Passing passing{searched_, selected_, k_};
   if (locates(sight)) {
-    passing.least = kSure * share_within(sight.farthest, {request_.distance, sight.norm},
-                                         sight.lists, measured, searched_);
+    const double share = share_within(sight.farthest, {request_.distance, sight.norm}, sight.lists,
+                                      measured, searched_);
+    const double ratio = share / passing.everywhere().share;
+    passing.least = share * std::clamp(kSure + (1 - kSure) * (ratio - 1.5), kSure, 1.0);
   }
   return surroundings_of(passing, sight.lists, measured.lists, errors);
 }

@@ -151,9 +151,9 @@ class ListSearch {
   // or where there is no way to more.
   double lost_by_codes(const Sight& sight) const;
 
+  static constexpr double kFar = 4;
   // Says whether the rows wanted lie farther than those of a filter that any rows pass.
   bool is_far(const Surroundings& seen) const {
-    constexpr double kFar = 4;
     return seen.share > kFar * Passing{searched_, selected_, k_}.everywhere().share;
   }
 
