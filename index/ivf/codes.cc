@@ -37,7 +37,7 @@ std::size_t rows_at_once(std::size_t dim, std::size_t most) {
 
 // How many bits have a row's list.
 std::uint32_t list_bits(std::uint32_t lists, CodesVersion version) {
-  if (version == CodesVersion::kPacked) return static_cast<std::uint32_t>(std::bit_width(lists));
+  if (version >= CodesVersion::kPacked) return static_cast<std::uint32_t>(std::bit_width(lists));
   return lists <= kMostNarrowLists ? 16 : version == CodesVersion::kShort ? 24 : 32;
 }
 
@@ -124,7 +124,9 @@ class RabitqCode {
         planes_(std::size_t{plane_} * shape.planes) {}
 
   void encode(const IvfCoder& coder, const float* centroid, const float* row) {
-    factors_ = encode_rabitq(coder.distance, shape_.dim, centroid, row, shape_.planes,
+    const RabitqTries tries =
+        coder.version >= CodesVersion::kNearer ? RabitqTries::kTwice : RabitqTries::kOnce;
+    factors_ = encode_rabitq(coder.distance, shape_.dim, centroid, row, shape_.planes, tries,
                              planes_.data());
   }
   void decode(const IvfCoder& coder, const float* centroid, float* out) const {
@@ -300,7 +302,7 @@ CodesView::CodesView(const compute::IvfShape& shape, std::uint32_t rows, CodesVe
     : short_(version != CodesVersion::kLong),
       fine_(shape.planes > 1),
       list_bits_(list_bits(shape.lists, version)),
-      list_load_(version == CodesVersion::kPacked ? 4 : list_bits_ / 8),
+      list_load_(version >= CodesVersion::kPacked ? 4 : list_bits_ / 8),
       bias_size_(shape.m == 0 ? 0 : short_ ? 3 : 4),
       code_size_(shape.m == 0      ? 0
                  : shape.bits == 8 ? shape.m

@@ -14,7 +14,8 @@
 //   bias    float24[rows], which is the upper three bytes of a float32
 //   rest    f as bfloat16, g as the u8 s of g = kErrors·|f|·s / 255, and F as float24, then planes
 // Those of version 3 have a row's list in as many bits as the number of lists has, the first row in
-// the lowest; zeros up to a whole byte.
+// the lowest; zeros up to a whole byte. Those of version 4 are written as these, and come nearer to
+// their rows (rabitq.h).
 // Threads: any.
 #pragma once
 
@@ -47,7 +48,7 @@ inline std::uint32_t get_number(const std::byte* from, std::uint32_t size) {
   return size == 2 ? low : low | std::to_integer<std::uint32_t>(from[2]) << 16;
 }
 
-enum class CodesVersion : std::uint32_t { kLong = 1, kShort = 2, kPacked = 3 };
+enum class CodesVersion : std::uint32_t { kLong = 1, kShort = 2, kPacked = 3, kNearer = 4 };
 
 // What coding needs of a model.
 struct IvfCoder {

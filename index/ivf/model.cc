@@ -23,7 +23,8 @@ constexpr std::uint32_t kUncalibrated = 1;  // the version of models that say no
 constexpr std::uint32_t kCalibrated = 2;
 constexpr std::uint32_t kGrouped = 3;  // of lists of other than RaBitQ codes; also where recall is measured
 constexpr std::uint32_t kShort = 4;    // with short RaBitQ codes; the same
-constexpr std::uint32_t kPacked = 5;   // with packed ones, which all are that are made; the same
+constexpr std::uint32_t kPacked = 5;   // with packed ones; the same
+constexpr std::uint32_t kNearer = 6;   // with those that come nearer, which all are that are made; the same
 
 struct Header {
   std::uint64_t magic;
@@ -58,11 +59,12 @@ struct ModelLayout {
 };
 
 std::uint32_t version_of(const compute::IvfShape& shape) {
-  if (shape.planes != 0) return kPacked;
+  if (shape.planes != 0) return kNearer;
   return shape.groups != 0 ? kGrouped : kCalibrated;
 }
 
 CodesVersion codes_of(std::uint32_t version) {
+  if (version == kNearer) return CodesVersion::kNearer;
   if (version == kPacked) return CodesVersion::kPacked;
   return version == kShort ? CodesVersion::kShort : CodesVersion::kLong;
 }
@@ -199,9 +201,9 @@ void check(std::span<const std::byte> bytes, const ColumnShape& column, const Iv
   if (bytes.size() < sizeof header) corrupt("has " + std::to_string(bytes.size()) + " bytes");
   std::memcpy(&header, bytes.data(), sizeof header);
   if (header.magic != kMagic) corrupt("does not begin as a model does");
-  if (header.version < kUncalibrated || header.version > kPacked) {
+  if (header.version < kUncalibrated || header.version > kNearer) {
     corrupt("has version " + std::to_string(header.version) + ", expected " +
-            std::to_string(kUncalibrated) + " to " + std::to_string(kPacked));
+            std::to_string(kUncalibrated) + " to " + std::to_string(kNearer));
   }
   if (header.dim != column.dim || header.type != static_cast<std::uint8_t>(column.type) ||
       header.distance != static_cast<std::uint8_t>(column.distance)) {

@@ -10,8 +10,8 @@
 //   rotation   float[dim][dim], only with opq
 // and from version 2 on:
 //   recall     what training has measured, calibration.h
-// Version 3 is that of models with groups of lists and other than RaBitQ codes, versions 4 and 5 those of models
-// with RaBitQ codes of version 2 and 3 (codes.h).
+// Version 3 is that of models with groups of lists and other than RaBitQ codes, versions 4, 5 and 6 those of models
+// with RaBitQ codes of version 2, 3 and 4 (codes.h).
 #pragma once
 
 #include <memory>

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <iterator>
 #include <limits>
+#include <span>
 #include <vector>
 
 #include "compute/host_kernels.h"
@@ -15,10 +15,12 @@ namespace {
 
 // Steps of the uniform quantiser of B bits that suits a normal distribution of spread 1 best (Max,
 // 1960), by B. A code is tried with steps around it, and the one is kept whose direction is
-// nearest.
+// nearest; then with steps around that one. Of 96 normal elements and 4 bits the square of the error
+// is 0.00989 after the first, 0.00954 after both, and 0.00953 at the least.
 constexpr double kSteps[compute::kMostPlanes + 1] = {0,      1.5958, 0.9957, 0.5860, 0.3352,
                                                      0.1881, 0.1041, 0.0569, 0.0308};
 constexpr double kTries[] = {0.6, 0.75, 0.87, 1, 1.15, 1.35, 1.7};
+constexpr double kNearTries[] = {0.93, 0.95, 0.97, 0.985, 1, 1.02, 1.04, 1.06};
 
 float finite(double value) {
   constexpr double kMost = std::numeric_limits<float>::max();
@@ -51,7 +53,8 @@ class Coder {
     }
   }
 
-  RabitqFactors code(Distance distance, std::uint32_t count, std::uint8_t* planes) const {
+  RabitqFactors code(Distance distance, std::uint32_t count, RabitqTries tries,
+                     std::uint8_t* planes) const {
     const std::uint32_t dim = static_cast<std::uint32_t>(magnitudes_.size());
     std::memset(planes, 0, std::size_t{count} * compute::plane_bytes(dim));
     if (!(square_ > 0)) return {};
@@ -68,25 +71,29 @@ class Coder {
     if (count == 1) {
       write_signs(planes);
     } else {
-      factors.fine = finite(part * square_ / write(count, best_scale(count), planes));
+      factors.fine = finite(part * square_ / write(count, best_scale(count, tries), planes));
     }
     return factors;
   }
 
  private:
   // Steps to the unit of magnitude, of which the code's direction is nearest to the residual's.
-  double best_scale(std::uint32_t count) const {
-    static_assert(std::size(kTries) <= compute::LevelTries::kTries);
+  double best_scale(std::uint32_t count, RabitqTries tries) const {
     const double spread = std::sqrt(square_ / static_cast<double>(magnitudes_.size()));
+    const double scale = best_scale(count, spread * kSteps[count], kTries);
+    return tries == RabitqTries::kOnce || scale == 0 ? scale : best_scale(count, 1 / scale, kNearTries);
+  }
+  // The same of steps that are so many times `step`; 0: there is none.
+  double best_scale(std::uint32_t count, double step, std::span<const double> times) const {
     compute::LevelTries tries{magnitudes_, {}, static_cast<double>((1u << (count - 1)) - 1), {}, {}};
-    for (std::size_t i = 0; i < std::size(kTries); ++i) {
-      const double scale = 1 / (spread * kSteps[count] * kTries[i]);
+    for (std::size_t i = 0; i < times.size(); ++i) {
+      const double scale = 1 / (step * times[i]);
       if (scale > 0 && scale <= std::numeric_limits<double>::max()) tries.scales[i] = scale;
     }
     compute::host_kernels().try_levels(tries);
     const double *const products = tries.products, *const squares = tries.squares;
     std::size_t best = 0;
-    for (std::size_t i = 1; i < std::size(kTries); ++i) {
+    for (std::size_t i = 1; i < times.size(); ++i) {
       if (tries.scales[i] == 0) continue;
       // Compares the cosines.
       const bool nearer = products[i] * products[i] * squares[best] >
@@ -132,8 +139,9 @@ class Coder {
 }  // namespace
 
 RabitqFactors encode_rabitq(Distance distance, std::uint32_t dim, const float* centroid,
-                            const float* row, std::uint32_t count, std::uint8_t* planes) {
-  return Coder(dim, centroid, row).code(distance, count, planes);
+                            const float* row, std::uint32_t count, RabitqTries tries,
+                            std::uint8_t* planes) {
+  return Coder(dim, centroid, row).code(distance, count, tries, planes);
 }
 
 void decode_rabitq(Distance distance, std::uint32_t dim, const float* centroid,

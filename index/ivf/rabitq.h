@@ -16,10 +16,15 @@ struct RabitqFactors {
   float fine = 0;                // F of all planes; 0 when there is only one
 };
 
+// How many times steps are tried: kTwice comes nearer, and is what codes of version 4 are made with
+// (codes.h).
+enum class RabitqTries { kOnce, kTwice };
+
 // Codes `row` as one of the list of `centroid`, both in model space and rotated: [dim]. `planes`:
 // [count][plane_bytes(dim)], the signs first.
 RabitqFactors encode_rabitq(Distance distance, std::uint32_t dim, const float* centroid,
-                            const float* row, std::uint32_t count, std::uint8_t* planes);
+                            const float* row, std::uint32_t count, RabitqTries tries,
+                            std::uint8_t* planes);
 
 // The vector that the code stands for: [dim].
 void decode_rabitq(Distance distance, std::uint32_t dim, const float* centroid,

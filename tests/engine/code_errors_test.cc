@@ -44,7 +44,7 @@ Estimate estimate(const Vector& row, const Vector& query, std::uint32_t planes) 
   const Vector centroid(kDim);
   std::vector<std::uint8_t> code(std::size_t{planes} * compute::plane_bytes(kDim));
   Estimate of{0, index::encode_rabitq(Distance::kL2, kDim, centroid.data(), row.data(), planes,
-                                      code.data())};
+                                      index::RabitqTries::kTwice, code.data())};
   Vector coded(kDim);
   index::decode_rabitq(Distance::kL2, kDim, centroid.data(), of.factors, planes, code.data(),
                        coded.data());

@@ -136,14 +136,14 @@ TEST_CASE("ivf groups: models of RaBitQ codes have the same version with groups 
                                 Distance::kL2, rows.view());
     REQUIRE((learnt.model->shape().groups > 1) == grouped);
     std::vector<std::byte> bytes(learnt.model->bytes().begin(), learnt.model->bytes().end());
-    CHECK(bytes[8] == std::byte{5});
+    CHECK(bytes[8] == std::byte{6});
     const std::size_t lists = grouped ? learnt.model->coarse()->bytes.size() : 0;
     CHECK(learnt.model->memory() == bytes.size() + learnt.model->calibration()->bytes().size() + lists);
-    for (const std::byte older : {std::byte{2}, std::byte{4}}) {
+    for (const std::byte older : {std::byte{2}, std::byte{4}, std::byte{5}}) {
       bytes[8] = older;
       CHECK(learnt.index->trained()->open(bytes) != nullptr);
     }
-    for (const std::byte other : {std::byte{0}, std::byte{3}, std::byte{6}}) {
+    for (const std::byte other : {std::byte{0}, std::byte{3}, std::byte{7}}) {
       bytes[8] = other;
       CHECK_THROWS_AS(learnt.index->trained()->open(bytes), Error);
     }

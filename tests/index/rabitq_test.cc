@@ -41,13 +41,13 @@ struct Code {
 };
 
 Code encode(Distance distance, const std::vector<float>& centroid, const std::vector<float>& row,
-            std::uint32_t planes) {
+            std::uint32_t planes, index::RabitqTries tries = index::RabitqTries::kTwice) {
   const auto dim = static_cast<std::uint32_t>(row.size());
   const std::size_t bytes = compute::plane_bytes(dim);
   Code code;
   code.planes.assign(planes * bytes, 0xaa);
   code.factors =
-      index::encode_rabitq(distance, dim, centroid.data(), row.data(), planes, code.planes.data());
+      index::encode_rabitq(distance, dim, centroid.data(), row.data(), planes, tries, code.planes.data());
   for (std::uint32_t i = 0; i < dim; ++i) {
     unsigned level = 0;
     for (std::uint32_t p = 0; p < planes; ++p) {
@@ -68,26 +68,57 @@ double relative(double found, double expected) {
 // Files hold them, and an integrity check makes them again.
 TEST_CASE("rabitq: codes stay what they are") {
   constexpr std::uint32_t kDim = 37;
-  std::uint32_t state = 1, digest = 0;
-  const auto next = [&state] {
-    state = state * 1664525u + 1013904223u;
-    return static_cast<float>(static_cast<std::int32_t>(state >> 8) - (1 << 23)) / 1e6f;
-  };
-  const auto add = [&digest](std::uint32_t bits) { digest = (digest ^ bits) * 16777619u; };
-  for (const Distance distance : {Distance::kL2, Distance::kInnerProduct}) {
-    for (std::uint32_t planes = 1; planes <= compute::kMostPlanes; ++planes) {
-      std::vector<float> centroid(kDim), row(kDim);
-      for (float& element : centroid) element = next();
-      for (float& element : row) element = next() * next();
-      const Code code = encode(distance, centroid, row, planes);
-      for (const std::uint8_t byte : code.planes) add(byte);
-      const index::RabitqFactors& factors = code.factors;
-      for (const float factor : {factors.bias, factors.f, factors.g, factors.fine}) {
-        add(std::bit_cast<std::uint32_t>(factor));
+  const auto digest_of = [](index::RabitqTries tries) {
+    std::uint32_t state = 1, digest = 0;
+    const auto next = [&state] {
+      state = state * 1664525u + 1013904223u;
+      return static_cast<float>(static_cast<std::int32_t>(state >> 8) - (1 << 23)) / 1e6f;
+    };
+    const auto add = [&digest](std::uint32_t bits) { digest = (digest ^ bits) * 16777619u; };
+    for (const Distance distance : {Distance::kL2, Distance::kInnerProduct}) {
+      for (std::uint32_t planes = 1; planes <= compute::kMostPlanes; ++planes) {
+        std::vector<float> centroid(kDim), row(kDim);
+        for (float& element : centroid) element = next();
+        for (float& element : row) element = next() * next();
+        const Code code = encode(distance, centroid, row, planes, tries);
+        for (const std::uint8_t byte : code.planes) add(byte);
+        const index::RabitqFactors& factors = code.factors;
+        for (const float factor : {factors.bias, factors.f, factors.g, factors.fine}) {
+          add(std::bit_cast<std::uint32_t>(factor));
+        }
       }
     }
+    return digest;
+  };
+  CHECK(digest_of(index::RabitqTries::kOnce) == 2875544106u);
+  CHECK(digest_of(index::RabitqTries::kTwice) == 2072431217u);
+}
+
+// In the square of the sine between a row and its code, of 96 normal elements.
+TEST_CASE("RaBitQ: codes that are tried twice are no farther off, and nearer on average") {
+  constexpr std::uint32_t kDim = 96;
+  constexpr int kRows = 500;
+  Normal random(4);
+  const std::vector<float> centroid(kDim);
+  const auto error_of = [&](const std::vector<float>& row, std::uint32_t planes, index::RabitqTries tries) {
+    const Code code = encode(Distance::kL2, centroid, row, planes, tries);
+    const std::vector<double> r = difference(row, centroid);
+    const double product = dot(code.direction, r);
+    return 1 - product * product / (dot(r, r) * dot(code.direction, code.direction));
+  };
+  for (const auto& [planes, most] : {std::pair{2u, 1.0}, {4u, 0.97}, {5u, 0.93}, {8u, 0.93}}) {
+    double once = 0, twice = 0;
+    for (int i = 0; i < kRows; ++i) {
+      const std::vector<float> row = random.vector(kDim);
+      const double before = error_of(row, planes, index::RabitqTries::kOnce);
+      const double after = error_of(row, planes, index::RabitqTries::kTwice);
+      CHECK(after <= before + 1e-12);
+      once += before;
+      twice += after;
+    }
+    CAPTURE(planes);
+    CHECK(twice < most * once);
   }
-  CHECK(digest == 2875544106u);
 }
 
 TEST_CASE("RaBitQ: factors follow from the row, the centroid and the code") {
@@ -267,7 +298,8 @@ TEST_CASE("RaBitQ: a run has every row once, in its list, as it was coded; and l
         std::vector<std::uint8_t> planes(shape.planes * compute::plane_bytes(20));
         index::RabitqFactors factors =
             index::encode_rabitq(Distance::kL2, 20, model.centroids() + list * 20,
-                                 space.data() + found.ordinal * 20, shape.planes, planes.data());
+                                 space.data() + found.ordinal * 20, shape.planes,
+                                 index::RabitqTries::kTwice, planes.data());
         factors = shortened(factors);
         CHECK(found.bias == nearest_bfloat(factors.bias));
         CHECK(found.f == factors.f);
@@ -405,11 +437,11 @@ TEST_CASE("RaBitQ: long codes are read, made and gathered where the model has th
     // Measured again, it keeps its codes.
     const auto measured = index::with_calibration(*older, {});
     CHECK(measured->bytes()[8] == std::byte{2});
-    CHECK(index::with_calibration(*learnt.model, {})->bytes()[8] == std::byte{5});
+    CHECK(index::with_calibration(*learnt.model, {})->bytes()[8] == std::byte{6});
   }
 }
 
-// Of version 4, too; its codes differ in how lists are written.
+// Of versions 4 and 5, too; their codes differ in how lists are written.
 TEST_CASE("RaBitQ: lists of codes take as many bits as they need, two or three bytes where the model is older") {
   const auto device = cpu::make_cpu_device();
   const Floats rows = clustered(601, 20, 40, 1, 2);
@@ -420,10 +452,13 @@ TEST_CASE("RaBitQ: lists of codes take as many bits as they need, two or three b
   for (const std::uint32_t lists : {1u, 15u, 16u, 130u}) {
     const Learnt learnt = learn(*device, spec("ivfrabitq", "bits=2 lists=" + std::to_string(lists)),
                                 Distance::kL2, rows.view());
-    const index::InvertedModel& model = *learnt.model;
-    std::vector<std::byte> bytes(model.bytes().begin(), model.bytes().end());
-    bytes[8] = std::byte{4};
-    const auto older = index::inverted(learnt.index->trained()->open(bytes));
+    std::vector<std::byte> bytes(learnt.model->bytes().begin(), learnt.model->bytes().end());
+    const auto of_version = [&](int version) {
+      bytes[8] = static_cast<std::byte>(version);
+      return index::inverted(learnt.index->trained()->open(bytes));
+    };
+    const auto packed = of_version(5), older = of_version(4);
+    const index::InvertedModel& model = *packed;
     const Bytes codes = model.encode(*device, rows.view(), &present, nullptr);
     const Bytes old_codes = older->encode(*device, rows.view(), &present, nullptr);
     const std::size_t factors = 3 + 3 + 3, planes = 2 * 3;
