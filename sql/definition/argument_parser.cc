@@ -290,6 +290,9 @@ void ArgumentParser::index(ColumnDefinition& column) {
   if (!accept('=')) expected("\"=\" after index");
   if (std::exchange(has_index_, true)) fail("a column has one index");
   column.index.kind = ascii_lower(value("an index kind, as flat"));
+  if (column.index.kind.find('(') != std::string::npos) {
+    fail("an index with parameters stands without quotes: index=" + column.index.kind);
+  }
   if (accept('(')) {
     while (!accept(')')) {
       const std::string parameter = ascii_lower(value("a parameter, as lists=1024"));

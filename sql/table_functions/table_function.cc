@@ -1,6 +1,7 @@
 #include "sql/table_functions/table_function.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "compute/parallel.h"
@@ -340,22 +341,28 @@ std::string Call::text(int parameter, const char* expected) const {
 }
 
 std::int64_t Call::count(int parameter) const {
-  constexpr const char* kExpected = "an integer, 0 or more";
-  if (is_null(parameter)) refuse(parameter, kExpected);
-  const Value number = compare_operand(value(parameter), PlainType::kInteger);
-  const Cell cell = number.cell();
-  if (cell.kind == CellKind::kInteger && cell.integer >= 0) return cell.integer;
-  if (cell.kind == CellKind::kReal && cell.real >= 0 && cell.real < 9.2e18 &&
-      cell.real == static_cast<double>(static_cast<std::int64_t>(cell.real))) {
-    return static_cast<std::int64_t>(cell.real);
-  }
-  refuse(parameter, kExpected);
+  return count(parameter, 0, std::numeric_limits<std::int64_t>::max(), "an integer, 0 or more");
 }
 
 std::int64_t Call::count(int parameter, std::int64_t low, std::int64_t high) const {
-  const std::int64_t number = count(parameter);
-  if (number >= low && number <= high) return number;
-  refuse(parameter, "an integer from " + std::to_string(low) + " to " + std::to_string(high));
+  return count(parameter, low, high,
+               "an integer from " + std::to_string(low) + " to " + std::to_string(high));
+}
+
+std::int64_t Call::count(int parameter, std::int64_t low, std::int64_t high,
+                         const std::string& expected) const {
+  constexpr double kEnd = 9223372036854775808.0;
+  if (is_null(parameter)) refuse(parameter, expected);
+  const Value number = compare_operand(value(parameter), PlainType::kInteger);
+  const Cell cell = number.cell();
+  std::int64_t count = -1;
+  if (cell.kind == CellKind::kInteger) count = cell.integer;
+  if (cell.kind == CellKind::kReal && cell.real >= 0 && cell.real < kEnd &&
+      cell.real == std::floor(cell.real)) {
+    count = static_cast<std::int64_t>(cell.real);
+  }
+  if (count < 0 || count < low || count > high) refuse(parameter, expected);
+  return count;
 }
 
 double Call::real(int parameter) const {

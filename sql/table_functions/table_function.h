@@ -100,6 +100,9 @@ class Call {
                            const std::string& why = {}) const;
 
  private:
+  std::int64_t count(int parameter, std::int64_t low, std::int64_t high,
+                     const std::string& expected) const;
+
   Context& context_;
   const TableFunction& function_;
   CallCache& cache_;
