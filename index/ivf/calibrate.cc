@@ -24,10 +24,13 @@ constexpr std::size_t kLeastHeld = 64;      // fewer tell nothing
 constexpr std::size_t kMostRows = std::size_t{1} << 17;  // among which the nearest are sought,
 constexpr std::size_t kMostBytes = std::size_t{512} << 20;  // and their bytes
 constexpr std::size_t kCodedRows = std::size_t{1} << 15;
+constexpr std::size_t kNearHeld = 512;      // held rows at most whose surroundings are coded,
+constexpr std::size_t kNearRows = 128;      // of so many rows each
 constexpr std::size_t kLeastRows = 100;     // of a tenth of a tenth …
 constexpr std::size_t kCounts[] = {1, 3, 10};               // of these, that are wanted,
 constexpr std::size_t kWideCounts[] = {1, 3, 10, 30, 100};  // and of the fewest rows: large shares
 constexpr std::size_t kCodedCounts[] = {1, 10, 100};
+constexpr std::size_t kNearCounts[] = {1, 10};  // of which the others nearby are all there
 constexpr std::size_t kCandidates = 1024;   // which every device takes
 
 // Among which the nearest are sought.
@@ -99,7 +102,7 @@ class Measurement {
     order_ = {};
     model.to_model_space(held_.view(), in_model_space_.data());
     const MatrixView& base = base_.view();
-    task.device().make_resident({nullptr, base.data, base.rows * base.stride()}, &base_buffer_).raise();
+    base_buffer_ = resident(task.device(), base.data, base.rows * base.stride());
   }
 
   Calibration run() {
@@ -107,11 +110,10 @@ class Measurement {
     calibration.lists = measure_lists();
     if (model_.shape().m != 0) task_.report("what codes tell", 2, steps());
     const MatrixView some = base_.first(kCodedRows);
-    const Bytes codes = model_.encode(task_.device(), some, nullptr, task_.cancellation());
-    const CodedBlock block{{codes.data(), codes.size()}, static_cast<std::uint32_t>(some.rows)};
+    const Coded coded(*this, some);
     calibration.spread =
-        measure_spread(task_, model_, distance_, some, lists_of(block), in_model_space_);
-    if (model_.shape().m != 0) calibration.codes = measure_codes(block);
+        measure_spread(task_, model_, distance_, some, lists_of(coded.block), in_model_space_);
+    if (model_.shape().m != 0) measure_codes(coded, calibration.codes);
     return calibration;
   }
 
@@ -135,17 +137,26 @@ class Measurement {
     return std::min(sample.rows - held_rows(sample.rows), most_rows(sample.stride()));
   }
 
-  compute::HitTable nearest(std::size_t rows, std::size_t held, std::size_t k) const {
+  static std::shared_ptr<const compute::Buffer> resident(compute::Device& device, const void* data,
+                                                         std::size_t size) {
+    std::shared_ptr<const compute::Buffer> buffer;
+    device.make_resident({nullptr, static_cast<const std::byte*>(data), size}, &buffer).raise();
+    return buffer;
+  }
+
+  // The nearest to each of the first held rows, among rows that the device has in this buffer.
+  compute::HitTable nearest(const compute::Buffer* buffer, const MatrixView& rows,
+                            std::size_t held, std::size_t k) const {
     compute::Block block;
-    block.vectors = base_buffer_.get();
-    block.host = base_.view().data;
-    block.rows = block.live_rows = static_cast<std::uint32_t>(rows);
+    block.vectors = buffer;
+    block.host = rows.data;
+    block.rows = block.live_rows = static_cast<std::uint32_t>(rows.rows);
     compute::Workload work;
     work.distance = distance_;
     work.queries = held_.first(held);
     work.blocks = {&block, 1};
     work.cancellation = task_.cancellation();
-    compute::HitTable best(held, std::min(k, rows));
+    compute::HitTable best(held, std::min(k, rows.rows));
     task_.device().nearest(work, best).raise();
     return best;
   }
@@ -158,7 +169,8 @@ class Measurement {
       const bool last = rows / 10 < kLeastRows;
       const std::span<const std::size_t> counts =
           last && rows >= kLeastRows ? std::span<const std::size_t>(kWideCounts) : kCounts;
-      levels.push_back({rows, counts, nearest(rows, held, counts.back())});
+      levels.push_back(
+          {rows, counts, nearest(base_buffer_.get(), base_.first(rows), held, counts.back())});
     }
     task_.report("what lists hold", 1, steps());
     const std::vector<std::uint32_t> lists = lists_of(levels);
@@ -196,19 +208,16 @@ class Measurement {
   std::vector<std::vector<std::uint32_t>> rank(std::vector<Level>& levels,
                                                const std::vector<std::uint32_t>& list_of) const {
     constexpr std::size_t kBatch = 64;
-    const std::size_t dim = base_.view().dim, lists = model_.shape().lists;
-    const std::vector<float> centroids = transpose(model_.centroids(), lists, dim);
-    const std::vector<float> squares = square_norms();
+    const std::size_t lists = model_.shape().lists;
+    const ListOrder order(*this);
     std::vector<std::vector<std::uint32_t>> ranks;
     for (const Level& level : levels) ranks.emplace_back(held_.view().rows * level.counts.back());
     std::vector<float> away(kBatch * lists);
     for (std::size_t first = 0; first < held_.view().rows; first += kBatch) {
       const std::size_t count = std::min(kBatch, held_.view().rows - first);
-      multiply(in_model_space_.data() + first * dim, count, dim, centroids.data(), lists, away.data(),
-               task_.poll());
+      order.find(first, count, away.data());
       for (std::size_t i = 0; i < count; ++i) {
-        float* const row = away.data() + i * lists;
-        for (std::size_t list = 0; list < lists; ++list) row[list] = squares[list] - row[list];
+        const float* const row = away.data() + i * lists;
         for (std::size_t l = 0; l < levels.size(); ++l) {
           const std::span<const Hit> hits = levels[l].nearest.sorted(first + i);
           for (std::size_t n = 0; n < hits.size(); ++n) {
@@ -222,16 +231,71 @@ class Measurement {
     return ranks;
   }
 
-  // Halves of them; zeros where lists are in the order of products.
-  std::vector<float> square_norms() const {
-    const std::size_t dim = base_.view().dim;
-    std::vector<float> squares(model_.shape().lists);
-    if (distance_ == Distance::kInnerProduct) return squares;
-    for (std::size_t list = 0; list < squares.size(); ++list) {
-      squares[list] = static_cast<float>(square_norm(model_.centroids() + list * dim, dim) / 2);
+  // How far lists are from held rows, in the order in which searches find them.
+  class ListOrder {
+   public:
+    explicit ListOrder(const Measurement& measured)
+        : measured_(measured), shape_(measured.model_.shape()),
+          by_codes_(shape_.planes != 0 && shape_.groups != 0) {
+      const InvertedModel& model = measured.model_;
+      if (by_codes_) {
+        const float* const groups = model.centroids() + std::size_t{shape_.lists} * shape_.dim;
+        centroids_ = resident(host_, groups, std::size_t{shape_.groups} * shape_.dim * sizeof(float));
+        codes_ = resident(host_, model.coarse()->bytes.data(), model.coarse()->bytes.size());
+        return;
+      }
+      columns_ = transpose(model.centroids(), shape_.lists, shape_.dim);
+      squares_.resize(shape_.lists);  // halves; zeros where lists are in the order of products
+      if (measured.distance_ == Distance::kInnerProduct) return;
+      for (std::size_t list = 0; list < shape_.lists; ++list) {
+        const float* const centroid = model.centroids() + list * shape_.dim;
+        squares_[list] = static_cast<float>(square_norm(centroid, shape_.dim) / 2);
+      }
     }
-    return squares;
-  }
+
+    // away: [count][lists].
+    void find(std::size_t first, std::size_t count, float* away) const {
+      if (by_codes_) return find_by_codes(first, count, away);
+      const std::size_t lists = shape_.lists;
+      multiply(measured_.in_model_space_.data() + first * shape_.dim, count, shape_.dim,
+               columns_.data(), lists, away, measured_.task_.poll());
+      for (std::size_t i = 0; i < count * lists; ++i) away[i] = squares_[i % lists] - away[i];
+    }
+
+   private:
+    // Codes put lists in another order than centroids do, and where some of these are far longer than
+    // others, as those of products may be, in one that is quite another.
+    void find_by_codes(std::size_t first, std::size_t count, float* away) const {
+      compute::Block lists;
+      lists.rows = lists.live_rows = shape_.lists;
+      const Run& coarse = *measured_.model_.coarse();
+      const compute::IvfRun run{codes_.get(), coarse.positions, coarse.longest, {&lists, 1}};
+      compute::IvfWork work;
+      work.distance = measured_.distance_;
+      work.queries = measured_.held_.view();
+      work.queries.rows = count;
+      work.model_queries = measured_.in_model_space_.data() + first * shape_.dim;
+      work.model.shape = shape_.coarse();
+      work.model.centroids = centroids_.get();
+      work.runs = {&run, 1};
+      work.nprobe = shape_.groups;
+      work.cancellation = measured_.task_.cancellation();
+      compute::HitTable found(count, shape_.lists);
+      host_.ivf_nearest(work, found).raise();
+      std::fill_n(away, count * shape_.lists, static_cast<float>(shape_.lists));
+      for (std::size_t i = 0; i < count; ++i) {
+        float place = 0;
+        for (const Hit& hit : found.sorted(i)) away[i * shape_.lists + hit.row] = place++;
+      }
+    }
+
+    const Measurement& measured_;
+    const compute::IvfShape& shape_;
+    const bool by_codes_;
+    compute::Device& host_ = compute::Registry::instance().host();
+    std::vector<float> columns_, squares_;
+    std::shared_ptr<const compute::Buffer> centroids_, codes_;
+  };
 
   Calibration::Table tabulate(const std::vector<Level>& levels,
                               const std::vector<std::vector<std::uint32_t>>& ranks) const {
@@ -268,15 +332,45 @@ class Measurement {
     return lists;
   }
 
-  // Of the first rows. Every list is looked into, so that nothing but the codes loses rows.
-  Calibration::Table measure_codes(const CodedBlock& block) {
-    const std::size_t rows = block.rows;
-    const Run run = model_.make_run({&block, 1});
+  // Rows and their codes.
+  struct Coded {
+    Coded(const Measurement& measurement, const MatrixView& some)
+        : rows(some),
+          codes(measurement.model_.encode(measurement.task_.device(), some, nullptr,
+                                          measurement.task_.cancellation())),
+          block{{codes.data(), codes.size()}, static_cast<std::uint32_t>(some.rows)} {}
+    const MatrixView rows;
+    const Bytes codes;
+    const CodedBlock block;
+  };
+
+  // Every list is looked into, so that nothing but the codes loses rows. Where rows lie in groups, as
+  // pages of a document or frames of a film do, a part of the rows has a part of each group, which hides
+  // how many are alike. So of small shares all rows count that lie near a held row.
+  void measure_codes(const Coded& some, Calibration::Table& table) const {
     task_.report("what codes tell", 3, steps());
-    compute::HitTable candidates = by_codes(rows, run);
-    compute::HitTable truth =
-        nearest(rows, coded_held(), kCodedCounts[std::size(kCodedCounts) - 1]);
-    return tabulate(rows, candidates, truth);
+    const std::size_t all = base_.view().rows;
+    table.looks = ladder(kCandidates);
+    std::span<const std::size_t> counts = kCodedCounts;
+    if (all > some.rows.rows) {
+      const std::size_t held = std::min(coded_held(), kNearHeld);
+      const Picked near(base_.view(), neighbors(held));
+      tabulate(Coded(*this, near.view()), held, all, kNearCounts, table);
+      counts = counts.subspan(1);
+    }
+    tabulate(some, coded_held(), some.rows.rows, counts, table);
+  }
+
+  // The rows nearest to some held rows, in ascending order.
+  std::vector<std::size_t> neighbors(std::size_t held) const {
+    compute::HitTable nearest = this->nearest(base_buffer_.get(), base_.view(), held, kNearRows);
+    std::vector<std::size_t> rows;
+    for (std::size_t q = 0; q < held; ++q) {
+      for (const Hit& hit : nearest.sorted(q)) rows.push_back(hit.row);
+    }
+    std::sort(rows.begin(), rows.end());
+    rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
+    return rows;
   }
 
   // Held rows that are searched for by codes: fewer where each list of each costs a table.
@@ -288,32 +382,29 @@ class Measurement {
   }
 
   // The best rows by their codes alone.
-  compute::HitTable by_codes(std::size_t rows, const Run& run) const {
+  compute::HitTable by_codes(const Coded& some, std::size_t held) const {
+    const std::size_t rows = some.rows.rows;
+    const Run run = model_.make_run({&some.block, 1});
     compute::Device& device = task_.device().supports_ivf(model_.shape())
                                   ? task_.device()
                                   : compute::Registry::instance().host();
-    const auto resident = [&device](const void* data, std::size_t size) {
-      std::shared_ptr<const compute::Buffer> buffer;
-      device.make_resident({nullptr, static_cast<const std::byte*>(data), size}, &buffer).raise();
-      return buffer;
-    };
     const compute::IvfShape& shape = model_.shape();
-    const auto bytes = resident(run.bytes.data(), run.bytes.size());
+    const auto bytes = resident(device, run.bytes.data(), run.bytes.size());
     const std::size_t vector = shape.dim * sizeof(float);
-    const auto centroids =
-        resident(model_.centroids(), (std::size_t{shape.lists} + shape.groups) * vector);
+    const auto centroids = resident(device, model_.centroids(),
+                                    (std::size_t{shape.lists} + shape.groups) * vector);
     const auto codebooks = shape.has_codebooks()
-                               ? resident(model_.codebooks(), shape.codewords() * vector)
+                               ? resident(device, model_.codebooks(), shape.codewords() * vector)
                                : nullptr;
     const Run* const lists = model_.coarse();
     const auto coarse =
-        lists == nullptr ? nullptr : resident(lists->bytes.data(), lists->bytes.size());
+        lists == nullptr ? nullptr : resident(device, lists->bytes.data(), lists->bytes.size());
     compute::Block block;
     block.rows = block.live_rows = static_cast<std::uint32_t>(rows);
     const compute::IvfRun given{bytes.get(), run.positions, run.longest, {&block, 1}};
     compute::IvfWork work;
     work.distance = distance_;
-    work.queries = held_.first(coded_held());
+    work.queries = held_.first(held);
     work.model_queries = in_model_space_.data();
     work.model = model_.buffers();
     work.model.centroids = centroids.get();
@@ -322,16 +413,18 @@ class Measurement {
     work.runs = {&given, 1};
     work.nprobe = shape.lists;
     work.cancellation = task_.cancellation();
-    compute::HitTable best(coded_held(), std::min(kCandidates, rows));
+    compute::HitTable best(held, std::min(kCandidates, rows));
     device.ivf_nearest(work, best).raise();
     return best;
   }
 
-  Calibration::Table tabulate(std::size_t rows, compute::HitTable& candidates,
-                              compute::HitTable& truth) const {
-    Calibration::Table table;
-    table.looks = ladder(kCandidates);
-    const std::size_t held = coded_held();
+  // Adds what codes find of the nearest of these rows, as a share of `all`.
+  void tabulate(const Coded& some, std::size_t held, std::size_t all,
+                std::span<const std::size_t> counts, Calibration::Table& table) const {
+    const std::size_t rows = some.rows.rows;
+    compute::HitTable candidates = by_codes(some, held);
+    const auto buffer = resident(task_.device(), some.rows.data, rows * some.rows.stride());
+    compute::HitTable truth = nearest(buffer.get(), some.rows, held, counts.back());
     // places[q][n]: how many candidates come before the n-th nearest.
     std::vector<std::uint32_t> places(held * truth.k());
     std::vector<std::uint32_t> place_of(rows);
@@ -346,9 +439,9 @@ class Measurement {
         places[q * truth.k() + n] = place_of[truth.sorted(q)[n].row];
       }
     }
-    for (const std::size_t count : kCodedCounts) {
+    for (const std::size_t count : counts) {
       if (count > truth.k()) continue;
-      table.shares.push_back(static_cast<float>(static_cast<double>(count) / static_cast<double>(rows)));
+      table.shares.push_back(static_cast<float>(static_cast<double>(count) / static_cast<double>(all)));
       for (const std::uint32_t refine : table.looks) {
         task_.poll()();
         Mean mean;
@@ -362,7 +455,6 @@ class Measurement {
         table.found.push_back(mean.found());
       }
     }
-    return table;
   }
 
   const TrainingTask& task_;

@@ -3,6 +3,7 @@
 // set, and vectors around centres.
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <fstream>
 #include <tuple>
 #include <utility>
@@ -132,6 +133,49 @@ void check_batches(const SqlSession& session) {
   session.must_run("SELECT warp_config('threads', 0)");
 }
 
+// Tables rows(vector) and q(id, e).
+void insert(const SqlSession& session, const Floats& rows, const Floats& queries) {
+  session.must_run("CREATE TABLE rows(vector); CREATE TABLE q(id INTEGER PRIMARY KEY, e)");
+  for (const auto& [table, vectors] : {std::pair{"rows(vector)", &rows}, {"q(e)", &queries}}) {
+    sqlite3_stmt* statement = nullptr;
+    const std::string sql = std::string("INSERT INTO ") + table + " VALUES (?1)";
+    session.must_run("BEGIN");
+    REQUIRE(sqlite3_prepare_v2(session.db(), sql.c_str(), -1, &statement, nullptr) == SQLITE_OK);
+    for (std::size_t i = 0; i < vectors->rows(); ++i) {
+      sqlite3_bind_blob(statement, 1, vectors->row(i), static_cast<int>(vectors->dim * sizeof(float)),
+                        SQLITE_TRANSIENT);
+      sqlite3_step(statement);
+      sqlite3_reset(statement);
+    }
+    sqlite3_finalize(statement);
+    session.must_run("COMMIT");
+  }
+}
+
+// Rows about the same centres, a few hundredths from them.
+Floats grouped(std::size_t rows, std::uint32_t dim, std::size_t groups, std::uint64_t row_seed) {
+  Normal shape(3), noise(row_seed);
+  std::vector<float> centres(groups * dim);
+  for (float& x : centres) x = shape();
+  Floats out{dim, {}};
+  for (std::size_t i = 0; i < rows; ++i) {
+    const float* const centre = centres.data() + noise.whole() % groups * dim;
+    for (std::uint32_t d = 0; d < dim; ++d) out.values.push_back(centre[d] + 0.05f * noise());
+  }
+  return out;
+}
+
+// Elements as Student's t of two degrees of freedom has them.
+Floats heavy_tailed(std::size_t rows, std::uint32_t dim, std::uint64_t seed) {
+  Normal normal(seed);
+  Floats out{dim, {}};
+  for (std::size_t i = 0; i < rows * dim; ++i) {
+    const float x = normal(), a = normal(), b = normal();
+    out.values.push_back(x / std::sqrt((a * a + b * b) / 2));
+  }
+  return out;
+}
+
 }  // namespace
 
 TEST_CASE("recall: descriptors of other images") {
@@ -158,25 +202,34 @@ TEST_CASE("recall: descriptors of other images") {
 
 TEST_CASE("recall: vectors around centres") {
   const SqlSession session(":memory:");
-  session.must_run("CREATE TABLE rows(vector); CREATE TABLE q(id INTEGER PRIMARY KEY, e)");
-  for (const auto& [table, count, seed] : {std::tuple{"rows(vector)", 20000, 4}, {"q(e)", 200, 5}}) {
-    const Floats vectors = clustered(static_cast<std::size_t>(count), 32, 60, 3,
-                                     static_cast<std::uint64_t>(seed));
-    sqlite3_stmt* statement = nullptr;
-    const std::string sql = std::string("INSERT INTO ") + table + " VALUES (?1)";
-    session.must_run("BEGIN");
-    REQUIRE(sqlite3_prepare_v2(session.db(), sql.c_str(), -1, &statement, nullptr) == SQLITE_OK);
-    for (std::size_t i = 0; i < vectors.rows(); ++i) {
-      sqlite3_bind_blob(statement, 1, vectors.row(i), 32 * sizeof(float), SQLITE_TRANSIENT);
-      sqlite3_step(statement);
-      sqlite3_reset(statement);
-    }
-    sqlite3_finalize(statement);
-    session.must_run("COMMIT");
-  }
+  insert(session, clustered(20000, 32, 60, 3, 4), clustered(200, 32, 60, 3, 5));
   make_tables(session, "FLOAT[32]", "rows");
   check_promise(session);
   check_places(session);
   check_batches(session);
   check_new_rows(session);
+}
+
+// As pages of a document or frames of a film are: a row has so many like it that candidates for a few of them
+// leave others out, and a part of all rows does not show that.
+TEST_CASE("recall: rows in groups that are much alike, more of them than codes are measured of") {
+  const SqlSession session(":memory:");
+  insert(session, grouped(45000, 64, 900, 4), grouped(200, 64, 900, 5));
+  make_tables(session, "FLOAT[64]", "rows");
+  for (const char* const column : {"e", "f", "g"}) {
+    for (const int k : {1, 10, 100}) {
+      for (const double least : {0.8, 0.95, 0.99}) check_recall(session, column, k, least, "");
+    }
+  }
+}
+
+// A few rows are long, and near to most queries. Their lists are so far from the others that codes of lists are
+// rough.
+TEST_CASE("recall: products with rows of which some are long") {
+  const SqlSession session(":memory:");
+  insert(session, heavy_tailed(56000, 64, 4), heavy_tailed(200, 64, 5));
+  make_tables(session, "FLOAT[64] distance=ip", "rows");
+  for (const char* const column : {"e", "f", "g"}) {
+    for (const double least : {0.8, 0.95, 0.99}) check_recall(session, column, 10, least, "");
+  }
 }
