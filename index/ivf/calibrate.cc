@@ -21,7 +21,7 @@ namespace {
 constexpr std::size_t kHeldRows = 1024;     // at most; and one in
 constexpr std::size_t kHeldShare = 16;      // of the sample
 constexpr std::size_t kLeastHeld = 64;      // fewer tell nothing
-constexpr std::size_t kMostRows = std::size_t{1} << 17;  // among which the nearest are sought,
+constexpr std::size_t kMostRows = std::size_t{1} << 18;  // among which the nearest are sought,
 constexpr std::size_t kMostBytes = std::size_t{512} << 20;  // and their bytes
 constexpr std::size_t kCodedRows = std::size_t{1} << 15;
 constexpr std::size_t kNearHeld = 512;      // held rows at most whose surroundings are coded,
@@ -107,13 +107,14 @@ class Measurement {
 
   Calibration run() {
     Calibration calibration;
-    calibration.lists = measure_lists();
+    std::vector<Level> levels = find_nearest();
+    calibration.lists = measure_lists(levels);
     if (model_.shape().m != 0) task_.report("what codes tell", 2, steps());
     const MatrixView some = base_.first(kCodedRows);
     const Coded coded(*this, some);
     calibration.spread =
         measure_spread(task_, model_, distance_, some, lists_of(coded.block), in_model_space_);
-    if (model_.shape().m != 0) measure_codes(coded, calibration.codes);
+    if (model_.shape().m != 0) measure_codes(coded, levels.front().nearest, calibration.codes);
     return calibration;
   }
 
@@ -122,7 +123,12 @@ class Measurement {
   struct Level {
     std::size_t rows;
     std::span<const std::size_t> counts;  // that are wanted
-    compute::HitTable nearest;
+    compute::HitTable nearest;  // and more of the first level
+
+    std::span<const Hit> wanted(std::size_t query) {
+      const std::span<const Hit> hits = nearest.sorted(query);
+      return hits.first(std::min(hits.size(), counts.back()));
+    }
   };
 
   std::size_t steps() const { return model_.shape().m == 0 ? 2 : 4; }
@@ -161,7 +167,7 @@ class Measurement {
     return best;
   }
 
-  Calibration::Table measure_lists() {
+  std::vector<Level> find_nearest() const {
     std::vector<Level> levels;
     task_.report("what lists hold", 0, steps());
     const std::size_t held = held_.view().rows;
@@ -169,9 +175,13 @@ class Measurement {
       const bool last = rows / 10 < kLeastRows;
       const std::span<const std::size_t> counts =
           last && rows >= kLeastRows ? std::span<const std::size_t>(kWideCounts) : kCounts;
-      levels.push_back(
-          {rows, counts, nearest(base_buffer_.get(), base_.first(rows), held, counts.back())});
+      const std::size_t most = levels.empty() ? std::max(kNearRows, counts.back()) : counts.back();
+      levels.push_back({rows, counts, nearest(base_buffer_.get(), base_.first(rows), held, most)});
     }
+    return levels;
+  }
+
+  Calibration::Table measure_lists(std::vector<Level>& levels) const {
     task_.report("what lists hold", 1, steps());
     const std::vector<std::uint32_t> lists = lists_of(levels);
     const std::vector<std::vector<std::uint32_t>> ranks = rank(levels, lists);
@@ -184,7 +194,7 @@ class Measurement {
     for (Level& level : levels) {
       for (std::size_t q = 0; q < held_.view().rows; ++q) {
         task_.poll()();
-        for (const Hit& hit : level.nearest.sorted(q)) wanted[hit.row] = true;
+        for (const Hit& hit : level.wanted(q)) wanted[hit.row] = true;
       }
     }
     std::vector<std::size_t> rows;
@@ -219,7 +229,7 @@ class Measurement {
       for (std::size_t i = 0; i < count; ++i) {
         const float* const row = away.data() + i * lists;
         for (std::size_t l = 0; l < levels.size(); ++l) {
-          const std::span<const Hit> hits = levels[l].nearest.sorted(first + i);
+          const std::span<const Hit> hits = levels[l].wanted(first + i);
           for (std::size_t n = 0; n < hits.size(); ++n) {
             const float mine = row[list_of[hits[n].row]];
             ranks[l][(first + i) * levels[l].counts.back() + n] = static_cast<std::uint32_t>(
@@ -347,26 +357,26 @@ class Measurement {
   // Every list is looked into, so that nothing but the codes loses rows. Where rows lie in groups, as
   // pages of a document or frames of a film do, a part of the rows has a part of each group, which hides
   // how many are alike. So of small shares all rows count that lie near a held row.
-  void measure_codes(const Coded& some, Calibration::Table& table) const {
+  // `nearest`: of all rows.
+  void measure_codes(const Coded& some, compute::HitTable& nearest, Calibration::Table& table) const {
     task_.report("what codes tell", 3, steps());
     const std::size_t all = base_.view().rows;
     table.looks = ladder(kCandidates);
     std::span<const std::size_t> counts = kCodedCounts;
     if (all > some.rows.rows) {
       const std::size_t held = std::min(coded_held(), kNearHeld);
-      const Picked near(base_.view(), neighbors(held));
+      const Picked near(base_.view(), rows_of(nearest, held));
       tabulate(Coded(*this, near.view()), held, all, kNearCounts, table);
       counts = counts.subspan(1);
     }
     tabulate(some, coded_held(), some.rows.rows, counts, table);
   }
 
-  // The rows nearest to some held rows, in ascending order.
-  std::vector<std::size_t> neighbors(std::size_t held) const {
-    compute::HitTable nearest = this->nearest(base_buffer_.get(), base_.view(), held, kNearRows);
+  // Of some queries, in ascending order.
+  static std::vector<std::size_t> rows_of(compute::HitTable& hits, std::size_t queries) {
     std::vector<std::size_t> rows;
-    for (std::size_t q = 0; q < held; ++q) {
-      for (const Hit& hit : nearest.sorted(q)) rows.push_back(hit.row);
+    for (std::size_t q = 0; q < queries; ++q) {
+      for (const Hit& hit : hits.sorted(q)) rows.push_back(hit.row);
     }
     std::sort(rows.begin(), rows.end());
     rows.erase(std::unique(rows.begin(), rows.end()), rows.end());

@@ -167,7 +167,8 @@ Expected::Expected(const Found& lists, const Found& codes) {
 Found Calibration::by_codes(double share, std::size_t k, std::size_t refine) const {
   if (codes.shares.empty()) return {};
   // The least share that was measured is that of one row.
-  const double of_k = static_cast<double>(k) * static_cast<double>(codes.shares.front());
+  constexpr double kLessRows = 4;
+  const double of_k = static_cast<double>(k) / kLessRows * static_cast<double>(codes.shares.front());
   const double most = static_cast<double>(codes.shares.back());
   return codes.at(std::min(std::max(share, of_k), most),
                   static_cast<double>(std::max<std::size_t>(refine, 1)));

@@ -76,10 +76,12 @@ class Calibration {
   TableMoment table;
 
   // What codes find of the nearest k rows, such a share of all, among refine times as many candidates. To
-  // have ten among twenty is easier than one among two, so that what was measured of k rows counts, where
-  // the share is smaller: 640,000 x 128, k = 10, refine = 2: 0.995 is found, 0.996 was measured of ten rows,
-  // and 0.976 of one. A larger share than was measured counts as the largest that was. Codes lose
-  // more of it: a search that looks so far has to see whether they tell rows apart there.
+  // have ten among twenty is easier than one among two, so that where the share is smaller than any that
+  // was measured, what was measured of k / 4 rows counts: 640,000 x 128, k = 10, refine = 2: 0.995 is
+  // found, 0.996 was measured of ten rows, and 0.976 of one. Of k rows it must not be: of rows that lie
+  // in groups the fewer are alike the fewer there are. A larger share than was measured counts as the
+  // largest that was. Codes lose more of it: a search that looks so far has to see whether they tell rows
+  // apart there.
   Found by_codes(double share, std::size_t k, std::size_t refine) const;
   // Says whether rows are so unlike those that the model has learnt from that it is worth while to train
   // again.

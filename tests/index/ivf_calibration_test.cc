@@ -172,12 +172,13 @@ TEST_CASE("ivf calibration: other queries find what it says") {
   }
 }
 
-TEST_CASE("ivf calibration: what codes find is that of as many rows, where the share is smaller") {
+TEST_CASE("ivf calibration: what codes find is that of a quarter of the rows, where the share is smaller") {
   Calibration calibration;
   calibration.codes = {{0.001f, 0.01f}, {1, 2}, {{0.5f, 0}, {0.75f, 0}, {0.9f, 0}, {0.99f, 0}}};
   CHECK(calibration.by_codes(1e-6, 1, 1).part == 0.5f);
-  CHECK(calibration.by_codes(1e-6, 10, 1).part == 0.9f);
-  CHECK(calibration.by_codes(1e-6, 10, 2).part == 0.99f);
+  CHECK(calibration.by_codes(1e-6, 4, 1).part == 0.5f);
+  CHECK(calibration.by_codes(1e-6, 40, 1).part == 0.9f);
+  CHECK(calibration.by_codes(1e-6, 40, 2).part == 0.99f);
   CHECK(calibration.by_codes(0.01, 1, 2).part == 0.99f);
   CHECK(calibration.by_codes(0.5, 1000, 2).part == 0.99f);
   CHECK(Calibration().by_codes(0.5, 10, 2).part == 0);
