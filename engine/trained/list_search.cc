@@ -238,10 +238,12 @@ Surroundings ListSearch::around(const Sight& sight, double errors) const {
   const index::Calibration& measured = *model_.calibration();
   Passing passing{searched_, selected_, k_};
   if (locates(sight)) {
-    const double share = share_within(sight.farthest, {request_.distance, sight.norm}, sight.lists,
-                                      measured, searched_);
-    const double ratio = share / passing.everywhere().share;
-    passing.least = share * std::clamp(kSure + (1 - kSure) * (ratio - 1.5), kSure, 1.0);
+    const auto share_of = [&](double score) {
+      return share_within(score, {request_.distance, sight.norm}, sight.lists, measured, searched_);
+    };
+    const double usual = passing.everywhere().share, share = share_of(sight.farthest);
+    passing.least = share * std::clamp(kSure + (1 - kSure) * (share / usual - 1.5), kSure, 1.0);
+    if (share > kFar * usual) passing.nearer = share_of(score(sight.found.front().distance)) - usual;
   }
   return surroundings_of(passing, sight.lists, measured.lists, errors);
 }

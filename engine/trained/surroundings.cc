@@ -91,8 +91,13 @@ index::Found Surroundings::found(const index::Calibration::Table& lists, double 
   if (beyond == 0) return {1, 0};
   if (lists.shares.empty() || share > static_cast<double>(lists.shares.back())) return {};
   const index::Found all = lists.at(share, nprobe);
-  const auto lost = static_cast<float>(beyond);
-  return {std::max(0.0f, 1 - lost * (1 - all.part)), lost * all.error};
+  auto part = static_cast<double>(all.part);
+  if (nearer > 0) {
+    const auto inner = static_cast<double>(lists.at(nearer, nprobe).part);
+    part = std::clamp((share * part - nearer * inner) / (share - nearer), 0.0, part);
+  }
+  return {static_cast<float>(std::max(0.0, 1 - beyond * (1 - part))),
+          static_cast<float>(beyond) * all.error};
 }
 
 Surroundings Passing::everywhere() const {
@@ -146,6 +151,9 @@ Surroundings surroundings_of(const Passing& of, std::span<const compute::ProbedL
     around.share = std::min(1.0, share);
     if (settled) break;
   }
+  // Of less than that the measurement knows little.
+  constexpr double kMostNearer = 0.75;
+  around.nearer = std::min(of.nearer, kMostNearer * around.share);
   return around;
 }
 

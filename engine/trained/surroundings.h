@@ -16,8 +16,10 @@ struct Surroundings {
   double share = 0;  // of all rows, that is as near as those wanted
   double beyond =
       1;  // how much more likely a row of it passes outside the lists probed than anywhere
+  double nearer = 0;  // of all rows, that is nearer than any of those wanted
 
-  // The part of the rows wanted that so many lists hold. REQUIRES: there are more lists.
+  // The part of the rows wanted that so many lists hold: what these hold of the share, without what they
+  // hold of the nearer ones, which may be far more of less. REQUIRES: there are more lists.
   index::Found found(const index::Calibration::Table& lists, double nprobe) const;
 };
 
@@ -32,7 +34,8 @@ double share_within(double score, const index::Spread::Viewpoint& from,
 // Of a search for some of the rows that pass.
 struct Passing {
   std::uint64_t rows, passing, wanted;
-  double least = 0;                 // the share where they lie is no less
+  double least = 0;                 // the share where they lie is no less,
+  double nearer = 0;                // and they are not in this one
   Surroundings everywhere() const;  // if they pass everywhere alike
 };
 

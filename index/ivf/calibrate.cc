@@ -232,8 +232,9 @@ class Measurement {
           const std::span<const Hit> hits = levels[l].wanted(first + i);
           for (std::size_t n = 0; n < hits.size(); ++n) {
             const float mine = row[list_of[hits[n].row]];
+            // Itself aside. Where numbers are too large or too small to tell lists apart, it comes last.
             ranks[l][(first + i) * levels[l].counts.back() + n] = static_cast<std::uint32_t>(
-                std::count_if(row, row + lists, [mine](float other) { return other < mine; }));
+                std::count_if(row, row + lists, [mine](float other) { return !(other > mine); }) - 1);
           }
         }
       }

@@ -66,6 +66,23 @@ TEST_CASE(
   }
 }
 
+// Lists hold more of the near rows than of the far ones, of which less is to be expected than of all.
+TEST_CASE("surroundings: rows that lie beyond a share are found as those beyond it are") {
+  Passing of{kRows, kRows / 2, 10};
+  of.least = 0.05;
+  const auto found = [&](double nearer) {
+    of.nearer = nearer;
+    return surroundings_of(of, lists(128, 50, 50, 0), table(), 0).found(table(), 16).part;
+  };
+  const auto all = table().at(0.05, 16).part, inner = table().at(0.025, 16).part;
+  CHECK(found(0) == doctest::Approx(all).epsilon(0.01));
+  CHECK(found(0.025) == doctest::Approx(2 * all - inner).epsilon(0.02));
+  CHECK(found(0.025) < found(0));
+  // However little is left.
+  CHECK(found(0.049) == found(0.05));
+  CHECK(found(0.05) > 0);
+}
+
 TEST_CASE("surroundings: nothing is expected of rows farther than was measured") {
   const Passing of{kRows, kRows / 2, 10};
   const Surroundings none = surroundings_of({kRows, 90, 10}, lists(512, 0, 0, 0), table(), 0);

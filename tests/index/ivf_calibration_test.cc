@@ -197,6 +197,17 @@ TEST_CASE("ivf calibration: the same with any number of threads") {
   CHECK(bytes[0] == bytes[1]);
 }
 
+// Squares of such numbers are infinite, or 0, as float32.
+TEST_CASE("ivf calibration: lists that float32 does not tell apart promise nothing") {
+  const auto device = cpu::make_cpu_device();
+  for (const float scale : {1e25f, 1e-25f}) {
+    Floats rows = clustered(3000, 16, 10, 1, 2);
+    for (float& x : rows.values) x *= scale;
+    const Learnt learnt = learn(*device, spec("ivfflat", "lists=30"), Distance::kL2, rows.view());
+    CHECK(learnt.model->calibration()->lists.at(0.01, 15).part < 0.1f);
+  }
+}
+
 TEST_CASE("ivf calibration: too few rows tell nothing") {
   const auto device = cpu::make_cpu_device();
   const Floats rows = clustered(900, 16, 10, 1, 2);
