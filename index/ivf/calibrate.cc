@@ -247,7 +247,9 @@ class Measurement {
    public:
     explicit ListOrder(const Measurement& measured)
         : measured_(measured), shape_(measured.model_.shape()),
-          by_codes_(shape_.planes != 0 && shape_.groups != 0) {
+          by_codes_(shape_.planes != 0 && shape_.groups != 0),
+          host_(measured.task_.device().own_memory() ? compute::Registry::instance().host()
+                                                     : measured.task_.device()) {
       const InvertedModel& model = measured.model_;
       if (by_codes_) {
         const float* const groups = model.centroids() + std::size_t{shape_.lists} * shape_.dim;
@@ -303,7 +305,7 @@ class Measurement {
     const Measurement& measured_;
     const compute::IvfShape& shape_;
     const bool by_codes_;
-    compute::Device& host_ = compute::Registry::instance().host();
+    compute::Device& host_;  // which puts any number of lists in order
     std::vector<float> columns_, squares_;
     std::shared_ptr<const compute::Buffer> centroids_, codes_;
   };
