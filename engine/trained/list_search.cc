@@ -243,7 +243,11 @@ Surroundings ListSearch::around(const Sight& sight, double errors) const {
     };
     const double usual = passing.everywhere().share, share = share_of(sight.farthest);
     passing.least = share * std::clamp(kSure + (1 - kSure) * (share / usual - 1.5), kSure, 1.0);
-    if (share > kFar * usual) passing.nearer = share_of(score(sight.found.front().distance)) - usual;
+    // Of rows that any filter leaves a few would lie nearer than the nearest that was found.
+    constexpr double kMany = 6, kFew = 3;
+    const double each = usual / static_cast<double>(k_);
+    const double nearest = share_of(score(sight.found.front().distance));
+    if (nearest > kMany * each) passing.nearer = nearest - kFew * each;
   }
   return surroundings_of(passing, sight.lists, measured.lists, errors);
 }
