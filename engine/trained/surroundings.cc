@@ -152,7 +152,7 @@ Surroundings surroundings_of(const Passing& of, std::span<const compute::ProbedL
     if (settled) break;
   }
   // Of less than that the measurement knows little.
-  constexpr double kMostNearer = 0.75;
+  constexpr double kMostNearer = 0.9;
   around.nearer = std::min(of.nearer, kMostNearer * around.share);
   return around;
 }
