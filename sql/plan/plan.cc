@@ -285,6 +285,7 @@ void Planner::emit() {
 
 int best_index(sqlite3* db, const TableDefinition& table, SearchMemo& memo,
                sqlite3_index_info* info) {
+  memo.ordered = nullptr;
   if (memo.probe != nullptr) {
     memo.probe->look(info);
     return SQLITE_OK;

@@ -70,6 +70,9 @@ struct SearchMemo {
   sqlite3_uint64 columns = 0;
   bool searched = false;
   PatternProbe* probe = nullptr;  // set while it is the probe's statement that is prepared
+  // The statement that was asked about last since the table was planned for; and the answer.
+  const sqlite3_stmt* ordered = nullptr;
+  bool whole_order = false;  // needs_whole_order()
 };
 
 // xBestIndex. Returns SQLITE_OK or SQLITE_CONSTRAINT; throws for what can never work.

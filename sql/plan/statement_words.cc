@@ -27,15 +27,14 @@ void add_words(std::string_view sql, Words& words) {
   }
 }
 
-// Of all statements of the connection that run: one of them is asked about.
-Words running_words(sqlite3* db) {
-  Words words;
+// Statements of the connection that run: one of them is asked about.
+std::vector<sqlite3_stmt*> running_statements(sqlite3* db) {
+  std::vector<sqlite3_stmt*> running;
   for (sqlite3_stmt* statement = sqlite3_next_stmt(db, nullptr); statement != nullptr;
        statement = sqlite3_next_stmt(db, statement)) {
-    const char* sql = sqlite3_stmt_busy(statement) ? sqlite3_sql(statement) : nullptr;
-    if (sql != nullptr) add_words(sql, words);
+    if (sqlite3_stmt_busy(statement)) running.push_back(statement);
   }
-  return words;
+  return running;
 }
 
 // A view or a trigger: what it is made by is part of a statement that has its `name`.
@@ -76,16 +75,24 @@ void add_parts(std::vector<Part> parts, Words& words) {
   }
 }
 
-Words statement_words(sqlite3* db) {
-  Words words = running_words(db);
+Words statement_words(sqlite3* db, const std::vector<sqlite3_stmt*>& statements) {
+  Words words;
+  for (sqlite3_stmt* statement : statements) {
+    if (const char* sql = sqlite3_sql(statement); sql != nullptr) add_words(sql, words);
+  }
   add_parts(parts_of_schemas(db), words);
   return words;
+}
+
+bool compares_neighbours(const Words& words) {
+  static constexpr const char* kCompare[] = {"over", "union", "intersect", "except", "group", "distinct"};
+  return std::ranges::any_of(kCompare, [&](const char* word) { return words.contains(word); });
 }
 
 }  // namespace
 
 void check_unsure_term(sqlite3* db, const TableDefinition& table, const std::string& column) {
-  const Words words = statement_words(db);
+  const Words words = statement_words(db, running_statements(db));
   // SQLite makes an IN of `a = 1 OR a = 2`.
   if (!words.contains("in") && !words.contains("or")) return;
   throw Error(ErrorKind::kInvalid,
@@ -95,12 +102,17 @@ void check_unsure_term(sqlite3* db, const TableDefinition& table, const std::str
                   column);
 }
 
-bool needs_whole_order(sqlite3* db) {
-  const Words words = statement_words(db);
-  static constexpr const char* kCompareNeighbours[] = {"over",   "union", "intersect",
-                                                       "except", "group", "distinct"};
-  return !words.contains("limit") ||
-         std::ranges::any_of(kCompareNeighbours, [&](const char* word) { return words.contains(word); });
+// A view that has changed since has the statement planned again. To read schemas takes as long as a short
+// search.
+bool needs_whole_order(sqlite3* db, SearchMemo& memo) try {
+  const std::vector<sqlite3_stmt*> running = running_statements(db);
+  if (running.size() == 1 && memo.ordered == running[0]) return memo.whole_order;
+  const Words words = statement_words(db, running);
+  memo.ordered = running.size() == 1 ? running[0] : nullptr;
+  memo.whole_order = !words.contains("limit") || compares_neighbours(words);
+  return memo.whole_order;
+} catch (const Error&) {
+  return true;  // schemas cannot be read: an authorizer forbids it, or one is locked
 }
 
 }  // namespace warplite::sql

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "sql/definition/definition.h"
+#include "sql/plan/plan.h"
 #include "storage/sqlite_api.h"
 
 namespace warplite::sql {
@@ -20,7 +21,8 @@ void check_unsure_term(sqlite3* db, const TableDefinition& table, const std::str
 
 // Says whether the rows of a search without k, whose order SQLite relies on, have to ascend to the last
 // one: who reads them compares neighbours (a window function, UNION, INTERSECT, EXCEPT, GROUP BY,
-// DISTINCT), or reads them all, since there is no LIMIT. REQUIRES: the statement runs.
-bool needs_whole_order(sqlite3* db);
+// DISTINCT), or reads them all, since there is no LIMIT. REQUIRES: the statement runs, and is planned as
+// the table's `memo` knows.
+bool needs_whole_order(sqlite3* db, SearchMemo& memo);
 
 }  // namespace warplite::sql
