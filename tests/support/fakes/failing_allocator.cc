@@ -2,33 +2,17 @@
 
 #include <sqlite3.h>
 
-#include <atomic>
 #include <cstddef>
 #include <cstdlib>
 #include <new>
 
+#include "tests/support/fakes/fault_plan.h"
+
 namespace warplite::testing {
 namespace {
 
-constexpr long kNever = -1;
-
-struct Plan {
-  std::atomic<long> remaining{kNever};  // allocations until the one that fails
-  std::atomic<bool> forever{false};
-  std::atomic<bool> fired{false};
-
-  bool fails() {
-    if (remaining.load(std::memory_order_relaxed) == kNever) return false;
-    if (remaining.fetch_sub(1) > 0) return false;
-    // The one that fails leaves 0 behind for `forever`, or turns the plan off.
-    remaining.store(forever.load() ? 0 : kNever);
-    fired.store(true);
-    return true;
-  }
-};
-
-Plan sqlite_plan;
-Plan cpp_plan;
+FaultPlan sqlite_plan;
+FaultPlan cpp_plan;
 sqlite3_mem_methods original;
 
 void* failing_malloc(int size) { return sqlite_plan.fails() ? nullptr : original.xMalloc(size); }
@@ -36,11 +20,11 @@ void* failing_realloc(void* memory, int size) {
   return sqlite_plan.fails() ? nullptr : original.xRealloc(memory, size);
 }
 
-Plan& plan_of(Allocator allocator) {
+FaultPlan& plan_of(Allocator allocator) {
   return allocator == Allocator::kSqlite ? sqlite_plan : cpp_plan;
 }
 
-Plan* active = nullptr;
+FaultPlan* active = nullptr;
 
 }  // namespace
 
@@ -54,17 +38,12 @@ void install_failing_allocator() {
 
 AllocationFault::AllocationFault(Allocator allocator, long nth, bool forever) {
   active = &plan_of(allocator);
-  active->forever = forever;
-  active->fired = false;
-  active->remaining = nth;
+  active->begin(nth, forever);
 }
 
-AllocationFault::~AllocationFault() {
-  active->remaining = kNever;
-  active->forever = false;
-}
+AllocationFault::~AllocationFault() { active->end(); }
 
-bool AllocationFault::fired() const { return active->fired; }
+bool AllocationFault::fired() const { return active->fired(); }
 
 namespace {
 

@@ -291,6 +291,21 @@ const std::vector<Scenario> kRankings{
       "SELECT rowid, distance FROM v WHERE a MATCH '[1,2]' AND k = 1", "DROP TABLE v"}},
 };
 
+const std::vector<Scenario> kSegments{
+    {"search", {"SELECT id, distance FROM t WHERE e MATCH vec_int8('[9,0,1,2]') AND k = 5"}},
+    {"filters",
+     {"SELECT count(*), sum(id) FROM t WHERE n = 3",
+      "SELECT id FROM t WHERE e MATCH vec_int8('[9,0,1,2]') AND n BETWEEN 2 AND 4 AND k = 7"}},
+    {"change", {"UPDATE t SET n = 9 WHERE id % 5000 = 1", "DELETE FROM t WHERE id BETWEEN 20 AND 8180"}},
+    {"optimize", {"DELETE FROM t WHERE id % 3 = 0", "INSERT INTO t(t) VALUES ('optimize')"}},
+    {"large transaction",
+     {"BEGIN", "INSERT INTO w SELECT id, zeroblob(2560), n FROM t WHERE id <= 4000", "SAVEPOINT s",
+      "DELETE FROM w WHERE id % 1000 = 3",
+      "INSERT INTO w SELECT id, zeroblob(2560), n FROM t WHERE id BETWEEN 4001 AND 6000",
+      "ROLLBACK TO s", "INSERT INTO w(w) VALUES ('optimize')", "COMMIT",
+      "SELECT count(*), sum(n) FROM w WHERE n <> 2"}},
+};
+
 }  // namespace
 
 World rows_world() {
@@ -450,6 +465,24 @@ World content_world() {
           "'s12' AND k = 3;"
           "SELECT count(*) FROM hand",
           kContent};
+}
+
+World segments_world() {
+  const auto rows = [](const char* ids) {
+    return counting(8192) + "INSERT INTO t SELECT " + ids + ", vec_int8('[' || (x % 100) || ',' || (x % 7) || "
+           "',1,2]'), x % 5 FROM c;";
+  };
+  return {"segments",
+          "PRAGMA page_size = 16384;"
+          "CREATE VIRTUAL TABLE t USING warp(id INTEGER PRIMARY KEY, e INT8[4], n INTEGER);"
+          "CREATE VIRTUAL TABLE w USING warp(id INTEGER PRIMARY KEY, e FLOAT[640], n INTEGER);" +
+              rows("x") + rows("x + 8192") + "INSERT INTO t VALUES (20000, vec_int8('[1,1,1,1]'), 3)",
+          "SELECT count(*), sum(n), sum(id) FROM t; SELECT count(*), sum(n), sum(id) FROM w;"
+          "SELECT id FROM t WHERE e MATCH vec_int8('[9,0,1,2]') AND k = 3",
+          "BEGIN; INSERT INTO t(id, n) VALUES (30000, 1); DELETE FROM t WHERE id = 30000;"
+          "INSERT INTO w(id, n) VALUES (30000, 1); DELETE FROM w WHERE id = 30000; COMMIT;"
+          "INSERT INTO t(t) VALUES ('integrity-check'); INSERT INTO w(w) VALUES ('integrity-check')",
+          kSegments};
 }
 
 World imports_world() {

@@ -1,5 +1,5 @@
 // Statements of every form, in worlds of small tables: what fault_test.cc runs while an allocation
-// fails.
+// fails, and file_fault_test.cc while a file does.
 #pragma once
 
 #include <string>
@@ -26,6 +26,7 @@ World vectors_world();  // every type of vector and kind of index, trained; stor
 World texts_world();    // every index of texts, and match counts
 World rankings_world();  // sparse vectors, lists, texts and FTS5, which are searched together
 World content_world();  // content=, with triggers and by hand
+World segments_world();  // segments whose blocks are read at once, and one transaction of several
 World imports_world();  // tables of sqlite-vec, a file of vectors
 
 }  // namespace warplite::testing
