@@ -153,16 +153,16 @@ class WideningSearch {
     }
   }
 
-  // The distance of the last of those wanted that were found, in lists or beside them; 0: none.
-  double farthest_of(std::span<const Hit> hits, std::span<const Hit> others) const {
-    double distance = 0;
+  // Sets the scores of the first and the last of those wanted that were found, in lists or beside them.
+  void set_ends(std::span<const Hit> hits, std::span<const Hit> others, Sight& sight) const {
     auto hit = hits.begin(), other = others.begin();
-    for (std::size_t n = std::min(best_.k(), hits.size() + others.size()); n != 0; --n) {
+    const std::size_t count = std::min(best_.k(), hits.size() + others.size());
+    for (std::size_t n = 0; n < count; ++n) {
       const bool in_lists =
           other == others.end() || (hit != hits.end() && hit->distance <= other->distance);
-      distance = (in_lists ? hit : other)++->distance;
+      sight.farthest = search_.score((in_lists ? hit : other)++->distance);
+      if (n == 0) sight.nearest = sight.farthest;
     }
-    return distance;
   }
 
   // What the i-th of those that were searched for together has found. `space`: these in model
@@ -179,7 +179,7 @@ class WideningSearch {
     sight.left = left_[query];
     const auto others = others_ != nullptr ? others_->sorted(query) : std::span<const Hit>();
     sight.found = best_.sorted(query);
-    sight.farthest = search_.score(farthest_of(sight.found, others));
+    set_ends(sight.found, others, sight);
     sight.norm = std::sqrt(std::inner_product(vector.begin(), vector.end(), vector.begin(), 0.0));
     return sight;
   }

@@ -246,7 +246,7 @@ Surroundings ListSearch::around(const Sight& sight, double errors) const {
     // Of rows that any filter leaves a few would lie nearer than the nearest that was found.
     constexpr double kMany = 6, kFew = 3;
     const double each = usual / static_cast<double>(k_);
-    const double nearest = share_of(score(sight.found.front().distance));
+    const double nearest = share_of(sight.nearest);
     if (nearest > kMany * each) passing.nearer = nearest - kFew * each;
   }
   return surroundings_of(passing, sight.lists, measured.lists, errors);

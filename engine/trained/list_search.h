@@ -51,7 +51,7 @@ struct Sight {
   std::span<const compute::ProbedList> lists;
   float left = 0;
   std::span<const Hit> found;  // the nearest that lists hold
-  double farthest = 0;  // score of the row that is the farthest it has found
+  double nearest = 0, farthest = 0;  // scores of these rows, of all that it has found
   bool enough = false;  // it has found as many rows as it wants
   double norm = 0;      // of the query in model space, where distances are products
 };

@@ -131,16 +131,18 @@ Reach reach_of(const ReachQuestion& question) {
   const std::uint32_t lists = question.model.shape().lists;
   const Calibration* const calibration = question.model.calibration();
   const std::optional<double> recall = asked_recall(question.index, request);
-  if (recall && *recall < 1 && calibration != nullptr) {
+  const bool measured = calibration != nullptr && !calibration->lists.shares.empty();
+  if (recall && *recall < 1 && measured) {
     return with_exact(question, Choice(question, *calibration).find(*recall));
   }
   std::uint64_t probes =
       request.nprobe != 0 ? request.nprobe : question.index.default_nprobe(question.model);
-  if (recall == 1.0) probes = lists;
+  // There were too few rows to measure anything: all lists are looked into.
+  if (recall == 1.0 || (recall && calibration != nullptr && !measured)) probes = lists;
   probes = std::clamp<std::uint64_t>(probes * request.farther, 1, lists);
   Reach reach{.nprobe = static_cast<std::uint32_t>(probes),
               .refine = request.refine.value_or(question.index.default_refine())};
-  if (calibration != nullptr && !calibration->lists.shares.empty()) {
+  if (measured) {
     reach.expected_recall =
         Choice(question, *calibration).expected(reach.nprobe, reach.refine).recall;
   }

@@ -217,14 +217,15 @@ class Measurement {
   // rows after one another, as many each as are wanted at most.
   std::vector<std::vector<std::uint32_t>> rank(std::vector<Level>& levels,
                                                const std::vector<std::uint32_t>& list_of) const {
-    constexpr std::size_t kBatch = 64;
+    constexpr std::size_t kMostBatch = 64, kMostNumbers = std::size_t{1} << 20;
     const std::size_t lists = model_.shape().lists;
+    const std::size_t batch = std::clamp<std::size_t>(kMostNumbers / lists, 1, kMostBatch);
     const ListOrder order(*this);
     std::vector<std::vector<std::uint32_t>> ranks;
     for (const Level& level : levels) ranks.emplace_back(held_.view().rows * level.counts.back());
-    std::vector<float> away(kBatch * lists);
-    for (std::size_t first = 0; first < held_.view().rows; first += kBatch) {
-      const std::size_t count = std::min(kBatch, held_.view().rows - first);
+    std::vector<float> away(batch * lists);
+    for (std::size_t first = 0; first < held_.view().rows; first += batch) {
+      const std::size_t count = std::min(batch, held_.view().rows - first);
       order.find(first, count, away.data());
       for (std::size_t i = 0; i < count; ++i) {
         const float* const row = away.data() + i * lists;
@@ -277,7 +278,8 @@ class Measurement {
 
    private:
     // Codes put lists in another order than centroids do, and where some of these are far longer than
-    // others, as those of products may be, in one that is quite another.
+    // others, as those of products may be, in one that is quite another. Where there are many lists, the
+    // last three quarters come last alike: who looks so far may as well compare all rows.
     void find_by_codes(std::size_t first, std::size_t count, float* away) const {
       compute::Block lists;
       lists.rows = lists.live_rows = shape_.lists;
@@ -293,7 +295,7 @@ class Measurement {
       work.runs = {&run, 1};
       work.nprobe = shape_.groups;
       work.cancellation = measured_.task_.cancellation();
-      compute::HitTable found(count, shape_.lists);
+      compute::HitTable found(count, std::min(shape_.lists, std::max(shape_.lists / 4, kOrdered)));
       host_.ivf_nearest(work, found).raise();
       std::fill_n(away, count * shape_.lists, static_cast<float>(shape_.lists));
       for (std::size_t i = 0; i < count; ++i) {
@@ -301,6 +303,8 @@ class Measurement {
         for (const Hit& hit : found.sorted(i)) away[i * shape_.lists + hit.row] = place++;
       }
     }
+
+    static constexpr std::uint32_t kOrdered = 1024;
 
     const Measurement& measured_;
     const compute::IvfShape& shape_;

@@ -242,7 +242,7 @@ bool Planner::ordered_by_result() const {
 }
 
 // Without k an index that finds approximately gives batch after batch, and a later one may have rows
-// that an earlier one missed. LIMIT, where SQLite hands it down, says that nobody minds.
+// that an earlier one missed. A LIMIT that SQLite hands down is all that is read.
 bool Planner::comes_in_batches() const {
   if (plan_.access != Plan::Access::kKnn || plan_.k || plan_.limit) return false;
   return engine::searcher_of(column(plan_.column)->index_name()) != nullptr;

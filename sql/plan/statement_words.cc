@@ -12,22 +12,40 @@
 namespace warplite::sql {
 namespace {
 
-using Words = std::set<std::string>;  // in lower case, with what is quoted
-
 constexpr const char* kUnionAll = "union all";
 
-// UNION ALL counts as one word, which is not UNION.
+// Of a statement, with the views and triggers that belong to it.
+struct Words {
+  std::set<std::string> all;  // in lower case, with what is quoted; UNION ALL is one, which is not UNION
+  bool limit = false;         // of the whole, or of a SELECT with a MATCH
+
+  bool contains(const std::string& word) const { return all.contains(word); }
+};
+
+// What follows a number without a blank is a word to SQLite, as in ?1UNION.
+std::string word_of(const Token& token) {
+  std::string word = ascii_lower(token.text);
+  if (token.kind == Token::Kind::kNumber) word.erase(0, word.find_first_not_of("0123456789."));
+  return word;
+}
+
 void add_words(std::string_view sql, Words& words) {
   std::string last;
+  std::vector<bool> matches{false};  // within each parenthesis that is open
   for (const Token& token : tokenize(sql)) {
-    std::string word = ascii_lower(token.text);
-    if (last == "union") words.insert(word == "all" ? kUnionAll : last);
-    if (word != "union") words.insert(word);
+    std::string word = word_of(token);
+    if (last == "union") words.all.insert(word == "all" ? kUnionAll : last);
+    if (word != "union") words.all.insert(word);
+    if (token.is('(')) matches.push_back(false);
+    if (token.is(')') && matches.size() > 1) matches.pop_back();
+    if (token.is_word("match")) matches.back() = true;
+    if (token.is_word("limit") && (matches.size() == 1 || matches.back())) words.limit = true;
+    if (last == "limit" && token.text.starts_with('-')) words.limit = false;  // -1: there is none
     last = std::move(word);
   }
 }
 
-// Statements of the connection that run: one of them is asked about.
+// One of them is asked about.
 std::vector<sqlite3_stmt*> running_statements(sqlite3* db) {
   std::vector<sqlite3_stmt*> running;
   for (sqlite3_stmt* statement = sqlite3_next_stmt(db, nullptr); statement != nullptr;
@@ -37,19 +55,18 @@ std::vector<sqlite3_stmt*> running_statements(sqlite3* db) {
   return running;
 }
 
-// A view or a trigger: what it is made by is part of a statement that has its `name`.
+// A view or a trigger: what it is made by is part of a statement that has the view's name, or that writes.
 struct Part {
   std::string name, sql;
   bool trigger = false;
 };
 
-std::vector<Part> parts_of_schemas(sqlite3* db) {
+// That may have to do with a table of this schema: others are not read, which may be locked.
+std::vector<Part> parts_of_schemas(sqlite3* db, const std::string& schema) {
   std::vector<Part> parts;
-  const Statement schemas = prepare(db, "PRAGMA database_list");
-  while (step(schemas.get())) {
-    const Statement rows =
-        prepare(db, "SELECT type, tbl_name, sql FROM " + quoted_name(column_text(schemas.get(), 1)) +
-                        ".sqlite_master WHERE type IN ('view', 'trigger')");
+  for (const std::string& one : std::set<std::string>{schema, "temp"}) {
+    const Statement rows = prepare(db, "SELECT type, tbl_name, sql FROM " + quoted_name(one) +
+                                           ".sqlite_master WHERE type IN ('view', 'trigger')");
     while (step(rows.get())) {
       parts.push_back({ascii_lower(column_text(rows.get(), 1)), column_text(rows.get(), 2),
                        column_text(rows.get(), 0) == "trigger"});
@@ -58,12 +75,13 @@ std::vector<Part> parts_of_schemas(sqlite3* db) {
   return parts;
 }
 
-// Adds the words of views and triggers, and of those that these name, and so on.
+// Adds the words of views and triggers, and of those that these name, and so on. Which triggers run is
+// not to be seen: a foreign key may lead to them.
 void add_parts(std::vector<Part> parts, Words& words) {
   const auto is_part = [&](const Part& part) {
-    const bool writes = words.contains("insert") || words.contains("update") ||
-                        words.contains("delete") || words.contains("replace");
-    return words.contains(part.name) && (writes || !part.trigger);
+    if (!part.trigger) return words.contains(part.name);
+    return words.contains("insert") || words.contains("update") || words.contains("delete") ||
+           words.contains("replace");
   };
   for (bool grew = true; grew;) {
     grew = false;
@@ -75,13 +93,18 @@ void add_parts(std::vector<Part> parts, Words& words) {
   }
 }
 
-Words statement_words(sqlite3* db, const std::vector<sqlite3_stmt*>& statements) {
-  Words words;
-  for (sqlite3_stmt* statement : statements) {
+// Of those that run and may search the table.
+std::vector<Words> words_of(sqlite3* db, const std::vector<sqlite3_stmt*>& running,
+                            const TableDefinition& table) {
+  const std::vector<Part> parts = parts_of_schemas(db, table.schema);
+  std::vector<Words> statements;
+  for (sqlite3_stmt* statement : running) {
+    Words words;
     if (const char* sql = sqlite3_sql(statement); sql != nullptr) add_words(sql, words);
+    add_parts(parts, words);
+    if (words.contains(ascii_lower(table.table))) statements.push_back(std::move(words));
   }
-  add_parts(parts_of_schemas(db), words);
-  return words;
+  return statements;
 }
 
 bool compares_neighbours(const Words& words) {
@@ -89,12 +112,29 @@ bool compares_neighbours(const Words& words) {
   return std::ranges::any_of(kCompare, [&](const char* word) { return words.contains(word); });
 }
 
+bool may_want_whole_order(sqlite3* db, const std::vector<sqlite3_stmt*>& running,
+                          const TableDefinition& table) {
+  try {
+    const std::vector<Words> statements = words_of(db, running, table);
+    return statements.empty() || std::ranges::any_of(statements, [](const Words& words) {
+             return !words.limit || compares_neighbours(words);
+           });
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kInterrupted) throw;
+    return true;  // a schema cannot be read: an authorizer forbids it
+  }
+}
+
 }  // namespace
 
 void check_unsure_term(sqlite3* db, const TableDefinition& table, const std::string& column) {
-  const Words words = statement_words(db, running_statements(db));
   // SQLite makes an IN of `a = 1 OR a = 2`.
-  if (!words.contains("in") && !words.contains("or")) return;
+  const std::vector<Words> statements = words_of(db, running_statements(db), table);
+  if (std::ranges::none_of(statements, [](const Words& words) {
+        return words.contains("in") || words.contains("or");
+      })) {
+    return;
+  }
   throw Error(ErrorKind::kInvalid,
               table.table + "." + column + ": SQLite " + sqlite3_libversion() +
                   " does not tell a search with k what IN or OR leave of the rows, as 3.38 does; leave k "
@@ -104,15 +144,13 @@ void check_unsure_term(sqlite3* db, const TableDefinition& table, const std::str
 
 // A view that has changed since has the statement planned again. To read schemas takes as long as a short
 // search.
-bool needs_whole_order(sqlite3* db, SearchMemo& memo) try {
+bool needs_whole_order(sqlite3* db, const TableDefinition& table, SearchMemo& memo) {
   const std::vector<sqlite3_stmt*> running = running_statements(db);
   if (running.size() == 1 && memo.ordered == running[0]) return memo.whole_order;
-  const Words words = statement_words(db, running);
+  const bool whole = may_want_whole_order(db, running, table);
   memo.ordered = running.size() == 1 ? running[0] : nullptr;
-  memo.whole_order = !words.contains("limit") || compares_neighbours(words);
-  return memo.whole_order;
-} catch (const Error&) {
-  return true;  // schemas cannot be read: an authorizer forbids it, or one is locked
+  memo.whole_order = whole;
+  return whole;
 }
 
 }  // namespace warplite::sql

@@ -1,6 +1,6 @@
 // What SQLite does not tell a plan, the words of the statement that runs may: with the views and the
-// triggers that it names, as SQLite keeps them. A word that stands for something else there makes an
-// answer slower, or refuses it, and never makes it wrong.
+// triggers that may belong to it, as SQLite keeps them. Words are not a parse: one that stands for
+// something else makes an answer slower, or refuses it.
 // Threads: as the connection.
 #pragma once
 
@@ -21,8 +21,9 @@ void check_unsure_term(sqlite3* db, const TableDefinition& table, const std::str
 
 // Says whether the rows of a search without k, whose order SQLite relies on, have to ascend to the last
 // one: who reads them compares neighbours (a window function, UNION, INTERSECT, EXCEPT, GROUP BY,
-// DISTINCT), or reads them all, since there is no LIMIT. REQUIRES: the statement runs, and is planned as
-// the table's `memo` knows.
-bool needs_whole_order(sqlite3* db, SearchMemo& memo);
+// DISTINCT), or reads them all, since there is no LIMIT. A LIMIT counts that is the whole statement's, or
+// that stands in one pair of parentheses with a MATCH. REQUIRES: the statement runs, and is planned as
+// the table's `memo` knows. Throws Error{kInterrupted}.
+bool needs_whole_order(sqlite3* db, const TableDefinition& table, SearchMemo& memo);
 
 }  // namespace warplite::sql

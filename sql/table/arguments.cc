@@ -223,6 +223,7 @@ std::uint64_t first_rows(const Plan& plan, sqlite3_value** arguments) {
     return std::max<std::uint64_t>(
         1, static_cast<std::uint64_t>(limit) + static_cast<std::uint64_t>(offset));
   }
+  if (plan.limit) return 0;  // all of them
   const bool bounded_counts = plan.access == Plan::Access::kCount &&
                               !(plan.bounds.empty() && plan.match_bounds.empty());
   return plan.access == Plan::Access::kRange || bounded_counts ? 0 : kFirstRows;

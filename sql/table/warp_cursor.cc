@@ -27,7 +27,8 @@ void WarpCursor::filter(const std::string& plan, int use, sqlite3_value** argume
     if (!plan_.unsure.empty()) {
       check_unsure_term(table_.context->db(), table_.definition(), plan_.unsure);
     }
-    whole_order_ = plan_.ordered && needs_whole_order(table_.context->db(), table_.memo);
+    whole_order_ =
+        plan_.ordered && needs_whole_order(table_.context->db(), table_.definition(), table_.memo);
     plan_text_ = plan;
   }
   switch (plan_.access) {
