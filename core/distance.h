@@ -1,5 +1,5 @@
 // The list of distances. A new one is a value and a row here, its definition in compute/reference.cc,
-// a loop in cpu/scan/ and a functor in gpu/runtime/row_score.cuh; without one of these nothing
+// a loop in cpu/scan/ and a functor in gpu/rows/row_score.cuh; without one of these nothing
 // compiles. Smaller is nearer for all of them (ip is the negative inner product).
 #pragma once
 

@@ -1,5 +1,5 @@
 // The list of element types. A new one is a value and a row here, its conversion in core/elements.h,
-// and its loads in cpu/runtime/simd_load-inl.h and gpu/runtime/element_load.cuh; without one of these
+// and its loads in cpu/runtime/simd_load-inl.h and gpu/rows/element_load.cuh; without one of these
 // nothing compiles. GPU kernels include this.
 #pragma once
 

@@ -12,7 +12,7 @@
 #include "compute/edit.h"
 #include "gpu/edit/tiles.h"
 #include "gpu/metric/texts.h"
-#include "gpu/runtime/hit_taker.h"
+#include "gpu/select/hit_taker.h"
 
 namespace warplite::gpu {
 

@@ -5,8 +5,8 @@
 #include <numeric>
 #include <span>
 
-#include "gpu/runtime/candidates.h"
 #include "gpu/runtime/cuda_buffer.h"
+#include "gpu/select/candidates.h"
 
 namespace warplite::gpu {
 namespace {

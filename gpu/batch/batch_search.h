@@ -14,9 +14,9 @@
 #include "gpu/batch/compact.h"
 #include "gpu/batch/nominate.h"
 #include "gpu/batch/tile_lists.h"
+#include "gpu/rows/row_set.h"
 #include "gpu/runtime/groups.h"
 #include "gpu/runtime/lane.h"
-#include "gpu/runtime/row_set.h"
 
 namespace warplite::gpu {
 

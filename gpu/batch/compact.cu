@@ -2,9 +2,9 @@
 
 #include <utility>
 
-#include "gpu/runtime/block_sum.cuh"
+#include "gpu/rows/row_score.cuh"
 #include "gpu/runtime/cuda_error.h"
-#include "gpu/runtime/row_score.cuh"
+#include "gpu/select/block_sum.cuh"
 
 namespace warplite::gpu {
 namespace {

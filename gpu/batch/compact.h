@@ -8,8 +8,8 @@
 #include <span>
 
 #include "gpu/batch/shadow.h"
+#include "gpu/rows/row_table.h"
 #include "gpu/runtime/lane.h"
-#include "gpu/runtime/row_table.h"
 
 namespace warplite::gpu {
 

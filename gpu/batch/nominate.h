@@ -18,7 +18,7 @@
 
 #include "core/distance.h"
 #include "gpu/batch/shadow.h"
-#include "gpu/runtime/row_table.h"
+#include "gpu/rows/row_table.h"
 
 namespace warplite::gpu {
 

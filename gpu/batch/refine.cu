@@ -1,9 +1,9 @@
 // Refines the nominees between the phases of the product and after the last one.
 #include "gpu/batch/nominate.h"
+#include "gpu/rows/row_score.cuh"
 #include "gpu/runtime/cuda_error.h"
-#include "gpu/runtime/kth_edge.cuh"
-#include "gpu/runtime/ordered_key.cuh"
-#include "gpu/runtime/row_score.cuh"
+#include "gpu/select/kth_edge.cuh"
+#include "gpu/select/ordered_key.cuh"
 
 namespace warplite::gpu {
 namespace {

@@ -1,7 +1,7 @@
 #include "gpu/batch/shadow.h"
+#include "gpu/rows/element_load.cuh"
+#include "gpu/rows/row_score.cuh"
 #include "gpu/runtime/cuda_error.h"
-#include "gpu/runtime/element_load.cuh"
-#include "gpu/runtime/row_score.cuh"
 
 namespace warplite::gpu {
 namespace {

@@ -16,7 +16,7 @@
 #include <cstdint>
 
 #include "compute/edit.h"
-#include "gpu/runtime/hit_sort.h"
+#include "gpu/select/hit_sort.h"
 
 namespace warplite::gpu {
 

@@ -1,7 +1,7 @@
 // Hits that are within the thresholds in the end, sorted by query.
 #include "gpu/edit/edit.h"
 #include "gpu/runtime/cuda_error.h"
-#include "gpu/runtime/hit_sort.h"
+#include "gpu/select/hit_sort.h"
 
 namespace warplite::gpu {
 namespace {

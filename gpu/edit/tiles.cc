@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "gpu/rows/row_set.h"
 #include "gpu/runtime/cuda_buffer.h"
-#include "gpu/runtime/row_set.h"
 
 namespace warplite::gpu {
 namespace {

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "compute/ivf.h"
+#include "gpu/rows/row_set.h"
 #include "gpu/runtime/lane.h"
-#include "gpu/runtime/row_set.h"
 
 namespace warplite::gpu {
 

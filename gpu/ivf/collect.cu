@@ -1,7 +1,7 @@
 // The second pass of a search: the groups that may hold one of the best rows, again.
 #include "gpu/ivf/score.cuh"
 #include "gpu/runtime/cuda_error.h"
-#include "gpu/runtime/kth_key.cuh"
+#include "gpu/select/kth_key.cuh"
 
 namespace warplite::gpu {
 namespace {

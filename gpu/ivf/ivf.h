@@ -16,7 +16,7 @@
 #include "compute/ivf.h"
 #include "gpu/batch/nominate.h"
 #include "gpu/batch/shadow.h"
-#include "gpu/runtime/row_table.h"
+#include "gpu/rows/row_table.h"
 
 namespace warplite::gpu {
 

@@ -7,9 +7,9 @@
 #include <memory>
 
 #include "gpu/ivf/ivf.h"
+#include "gpu/rows/row_table.h"
 #include "gpu/runtime/cuda_buffer.h"
 #include "gpu/runtime/lane.h"
-#include "gpu/runtime/row_table.h"
 
 namespace warplite::gpu {
 

@@ -1,10 +1,10 @@
 // Makes pairs of queries and lists, in the order of lists, from the nearest centroids of every
 // query.
 #include "gpu/ivf/ivf.h"
-#include "gpu/runtime/block_sum.cuh"
 #include "gpu/runtime/cuda_error.h"
-#include "gpu/runtime/kth_key.cuh"
-#include "gpu/runtime/ordered_key.cuh"
+#include "gpu/select/block_sum.cuh"
+#include "gpu/select/kth_key.cuh"
+#include "gpu/select/ordered_key.cuh"
 
 namespace warplite::gpu {
 namespace {

@@ -1,7 +1,7 @@
 // Scores of RaBitQ codes, with the bits of compute/rabitq.h: nothing is fused.
 #include "gpu/ivf/rabitq_code.cuh"
 #include "gpu/runtime/cuda_error.h"
-#include "gpu/runtime/kth_key.cuh"
+#include "gpu/select/kth_key.cuh"
 
 namespace warplite::gpu {
 namespace {

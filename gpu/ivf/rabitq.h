@@ -16,7 +16,7 @@
 
 #include "compute/ivf.h"
 #include "gpu/ivf/ivf.h"
-#include "gpu/runtime/row_table.h"
+#include "gpu/rows/row_table.h"
 
 namespace warplite::gpu {
 

@@ -2,7 +2,7 @@
 // do not exceed, as a rule, and of all these the worst of as many as are wanted.
 #include "gpu/ivf/rabitq_unit.cuh"
 #include "gpu/runtime/cuda_error.h"
-#include "gpu/runtime/kth_key.cuh"
+#include "gpu/select/kth_key.cuh"
 
 namespace warplite::gpu {
 namespace {

@@ -2,7 +2,7 @@
 // these have of them, and how far they lie away (compute/ivf.h, ProbedList).
 #include "gpu/ivf/rabitq_code.cuh"
 #include "gpu/runtime/cuda_error.h"
-#include "gpu/runtime/kth_key.cuh"
+#include "gpu/select/kth_key.cuh"
 
 namespace warplite::gpu {
 namespace {

@@ -2,7 +2,7 @@
 // found (rabitq.h).
 #include "gpu/ivf/rabitq_code.cuh"
 #include "gpu/runtime/cuda_error.h"
-#include "gpu/runtime/kth_key.cuh"
+#include "gpu/select/kth_key.cuh"
 
 namespace warplite::gpu {
 namespace {

@@ -6,8 +6,8 @@
 #include "compute/rotation.h"
 #include "core/distance.h"
 #include "gpu/ivf/rabitq.h"
+#include "gpu/rows/element_load.cuh"
 #include "gpu/runtime/cuda_error.h"
-#include "gpu/runtime/element_load.cuh"
 
 namespace warplite::gpu {
 namespace {

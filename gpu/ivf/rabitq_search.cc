@@ -5,11 +5,11 @@
 #include <string>
 
 #include "gpu/ivf/ivf.h"
-#include "gpu/runtime/candidates.h"
 #include "gpu/runtime/cuda_buffer.h"
 #include "gpu/runtime/groups.h"
 #include "gpu/runtime/stop.h"
 #include "gpu/runtime/threads.h"
+#include "gpu/select/candidates.h"
 
 namespace warplite::gpu {
 namespace {

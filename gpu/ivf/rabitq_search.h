@@ -11,8 +11,8 @@
 #include "compute/ivf.h"
 #include "gpu/ivf/live_mask.h"
 #include "gpu/ivf/rabitq.h"
+#include "gpu/rows/row_set.h"
 #include "gpu/runtime/lane.h"
-#include "gpu/runtime/row_set.h"
 
 namespace warplite::gpu {
 

@@ -4,8 +4,8 @@
 #include <cstdint>
 
 #include "gpu/ivf/ivf.h"
-#include "gpu/runtime/ordered_key.cuh"
-#include "gpu/runtime/row_score.cuh"
+#include "gpu/rows/row_score.cuh"
+#include "gpu/select/ordered_key.cuh"
 
 namespace warplite::gpu {
 

@@ -8,11 +8,11 @@
 #include <string>
 
 #include "gpu/batch/batch_search.h"
-#include "gpu/runtime/candidates.h"
 #include "gpu/runtime/cuda_buffer.h"
 #include "gpu/runtime/groups.h"
 #include "gpu/scan/scan.h"
 #include "gpu/scan/scan_search.h"
+#include "gpu/select/candidates.h"
 
 namespace warplite::gpu {
 namespace {

@@ -9,8 +9,8 @@
 
 #include "compute/ivf.h"
 #include "gpu/ivf/ivf.h"
+#include "gpu/rows/row_set.h"
 #include "gpu/runtime/lane.h"
-#include "gpu/runtime/row_set.h"
 
 namespace warplite::gpu {
 

@@ -9,7 +9,7 @@
 #include <cstdint>
 
 #include "core/types.h"
-#include "gpu/runtime/row_table.h"
+#include "gpu/rows/row_table.h"
 
 namespace warplite::gpu {
 

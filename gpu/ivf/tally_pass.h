@@ -7,8 +7,8 @@
 
 #include "compute/tally.h"
 #include "gpu/ivf/tally.h"
+#include "gpu/rows/row_set.h"
 #include "gpu/runtime/lane.h"
-#include "gpu/runtime/row_set.h"
 
 namespace warplite::gpu {
 

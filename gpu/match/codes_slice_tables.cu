@@ -1,7 +1,7 @@
 // Makes the look-up tables from slots to slices, and says where in these a row's codes are.
 #include "gpu/match/codes_slices.h"
-#include "gpu/runtime/block_sum.cuh"
 #include "gpu/runtime/cuda_error.h"
+#include "gpu/select/block_sum.cuh"
 
 namespace warplite::gpu {
 namespace {

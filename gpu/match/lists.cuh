@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "gpu/match/match.h"
-#include "gpu/runtime/block_sum.cuh"
+#include "gpu/select/block_sum.cuh"
 
 namespace warplite::gpu {
 

@@ -1,7 +1,7 @@
 // The k best of the rows that the strips kept.
 #include "gpu/match/match.h"
 #include "gpu/runtime/cuda_error.h"
-#include "gpu/runtime/kth_key.cuh"
+#include "gpu/select/kth_key.cuh"
 
 namespace warplite::gpu {
 namespace {

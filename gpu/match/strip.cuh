@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "gpu/match/counters.cuh"
-#include "gpu/runtime/kth_key.cuh"
+#include "gpu/select/kth_key.cuh"
 
 namespace warplite::gpu {
 

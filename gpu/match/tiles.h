@@ -10,8 +10,8 @@
 #include "compute/ops.h"
 #include "gpu/match/match.h"
 #include "gpu/match/rowids.h"
+#include "gpu/rows/row_set.h"
 #include "gpu/runtime/lane.h"
-#include "gpu/runtime/row_set.h"
 
 namespace warplite::gpu {
 

@@ -15,8 +15,8 @@
 #include <cstdint>
 
 #include "compute/metric.h"
-#include "gpu/runtime/hit_sort.h"
-#include "gpu/runtime/row_table.h"
+#include "gpu/rows/row_table.h"
+#include "gpu/select/hit_sort.h"
 
 namespace warplite::gpu {
 

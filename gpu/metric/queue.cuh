@@ -3,7 +3,7 @@
 #pragma once
 
 #include "gpu/metric/totals.cuh"
-#include "gpu/runtime/row_score.cuh"
+#include "gpu/rows/row_score.cuh"
 
 namespace warplite::gpu {
 

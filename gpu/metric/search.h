@@ -8,9 +8,9 @@
 
 #include "compute/device.h"
 #include "gpu/metric/metric.h"
-#include "gpu/runtime/hit_taker.h"
+#include "gpu/rows/row_set.h"
 #include "gpu/runtime/lane.h"
-#include "gpu/runtime/row_set.h"
+#include "gpu/select/hit_taker.h"
 
 namespace warplite::gpu {
 

@@ -1,8 +1,8 @@
 // Hits, sorted by query.
 #include "gpu/metric/metric.h"
+#include "gpu/rows/row_score.cuh"
 #include "gpu/runtime/cuda_error.h"
-#include "gpu/runtime/hit_sort.h"
-#include "gpu/runtime/row_score.cuh"
+#include "gpu/select/hit_sort.h"
 
 namespace warplite::gpu {
 namespace {

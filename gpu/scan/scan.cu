@@ -1,8 +1,8 @@
+#include "gpu/rows/row_score.cuh"
 #include "gpu/runtime/cuda_error.h"
-#include "gpu/runtime/kth_edge.cuh"
-#include "gpu/runtime/ordered_key.cuh"
-#include "gpu/runtime/row_score.cuh"
 #include "gpu/scan/scan.h"
+#include "gpu/select/kth_edge.cuh"
+#include "gpu/select/ordered_key.cuh"
 
 namespace warplite::gpu {
 namespace {

@@ -12,7 +12,7 @@
 #include <cstdint>
 
 #include "core/distance.h"
-#include "gpu/runtime/row_table.h"
+#include "gpu/rows/row_table.h"
 
 namespace warplite::gpu {
 

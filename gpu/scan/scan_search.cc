@@ -5,8 +5,8 @@
 #include <limits>
 #include <vector>
 
-#include "gpu/runtime/sort.h"
 #include "gpu/scan/scan.h"
+#include "gpu/select/sort.h"
 
 namespace warplite::gpu {
 namespace {

@@ -9,8 +9,8 @@
 
 #include "compute/ops.h"
 #include "gpu/batch/shadow.h"
+#include "gpu/rows/row_set.h"
 #include "gpu/runtime/lane.h"
-#include "gpu/runtime/row_set.h"
 #include "gpu/scan/scan.h"
 
 namespace warplite::gpu {

@@ -1,6 +1,6 @@
 // What strips kept, cut to what may be among the k best.
 #include "gpu/runtime/cuda_error.h"
-#include "gpu/runtime/kth_key.cuh"
+#include "gpu/select/kth_key.cuh"
 #include "gpu/sparse/sparse.h"
 
 namespace warplite::gpu {

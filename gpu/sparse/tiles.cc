@@ -4,8 +4,8 @@
 #include <memory>
 
 #include "compute/sparse_postings.h"
+#include "gpu/rows/row_set.h"
 #include "gpu/runtime/cuda_buffer.h"
-#include "gpu/runtime/row_set.h"
 
 namespace warplite::gpu {
 namespace {

@@ -1,4 +1,4 @@
-#include "gpu/runtime/row_set.h"
+#include "gpu/rows/row_set.h"
 
 #include <algorithm>
 #include <string>

@@ -6,8 +6,8 @@
 
 #include <cstdint>
 
-#include "gpu/runtime/element_load.cuh"
-#include "gpu/runtime/row_table.h"
+#include "gpu/rows/element_load.cuh"
+#include "gpu/rows/row_table.h"
 
 namespace warplite::gpu {
 

@@ -1,7 +1,7 @@
-#include "gpu/runtime/hit_sort.h"
+#include "gpu/select/hit_sort.h"
 
-#include "gpu/runtime/block_sum.cuh"
 #include "gpu/runtime/cuda_error.h"
+#include "gpu/select/block_sum.cuh"
 
 namespace warplite::gpu {
 namespace {

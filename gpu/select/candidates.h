@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "compute/ops.h"
-#include "gpu/runtime/row_set.h"
+#include "gpu/rows/row_set.h"
 
 namespace warplite::gpu {
 

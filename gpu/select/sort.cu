@@ -1,7 +1,7 @@
 #include <cub/device/device_radix_sort.cuh>
 
 #include "gpu/runtime/cuda_error.h"
-#include "gpu/runtime/sort.h"
+#include "gpu/select/sort.h"
 
 namespace warplite::gpu {
 namespace {

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "compute/ops.h"
+#include "gpu/rows/row_table.h"
 #include "gpu/runtime/cuda_buffer.h"
 #include "gpu/runtime/lane.h"
-#include "gpu/runtime/row_table.h"
 
 namespace warplite::gpu {
 

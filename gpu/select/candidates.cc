@@ -1,4 +1,4 @@
-#include "gpu/runtime/candidates.h"
+#include "gpu/select/candidates.h"
 
 #include "gpu/runtime/threads.h"
 
