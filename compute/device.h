@@ -96,7 +96,7 @@ class Device {
   // Inverted files (ivf.h). What a device does not offer the CPU does.
   virtual bool supports_ivf(const IvfShape& shape) const;
   // Says whether it takes so many queries of RaBitQ codes without IvfWork::model_queries, and brings
-  // them into model space by the random rotation (rotation.h) itself, since that is quicker.
+  // them into model space by the random rotation (host/rotation.h) itself, since that is quicker.
   virtual bool rotates_queries(const IvfShape&, std::size_t) const { return false; }
   // Says whether it counts in IvfWork::probed. One that does not leaves that, and `left`, as they
   // are.

@@ -29,7 +29,7 @@
 // Lists probed: the nprobe nearest centroids by (canonical distance, list): l2 in model space for
 // l2 and cosine, ip for ip. With IvfShape::groups they are sought among
 // IvfShape::coarse_candidates() lists alone, the best by (score, list) of their codes (rabitq.h,
-// "Lists probed"), which are of query and centroids rotated at random (rotation.h), and so are the
+// "Lists probed"), which are of query and centroids rotated at random (host/rotation.h), and so are the
 // centroids of groups. Candidates are ordered by (score, ordinal), the ordinal being the row's
 // position among all blocks of all runs.
 #pragma once

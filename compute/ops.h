@@ -62,7 +62,7 @@ struct Block {
   CacheKey name = {};
 };
 
-// Says how nearest() tells the k nearest rows from the rest; compute/select_policy.h knows which is
+// Says how nearest() tells the k nearest rows from the rest; compute/policy/select_policy.h knows which is
 // faster where. The result is the same.
 enum class Select : std::uint8_t { kAuto, kDefault, kThreshold };
 

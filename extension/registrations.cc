@@ -7,8 +7,8 @@
 
 #include "compute/device.h"
 #include "compute/devices/plugin.h"
-#include "compute/host_kernels.h"
-#include "compute/parallel.h"
+#include "compute/host/host_kernels.h"
+#include "compute/host/parallel.h"
 #include "cpu/cpu_device.h"
 #include "cpu/host/kernels.h"
 #include "cpu/runtime/thread_pool.h"

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "compute/device.h"
-#include "compute/select_policy.h"
+#include "compute/policy/select_policy.h"
 #include "core/distance.h"
 #include "core/process/cache_key.h"
 

@@ -123,7 +123,7 @@ class InvertedModel : public Model {
   virtual const Calibration* calibration() const = 0;
 
   // Says whether model space is what vectors are, as the distance compares them, rotated at random
-  // (compute/rotation.h).
+  // (compute/host/rotation.h).
   virtual bool rotates_at_random() const = 0;
   // `out`: [vectors.rows][dim], in model space (compute/ivf.h).
   virtual void to_model_space(const MatrixView& vectors, float* out) const = 0;

@@ -19,7 +19,7 @@
 
 #include "compute/device.h"
 #include "compute/devices/plugin.h"
-#include "compute/parallel.h"
+#include "compute/host/parallel.h"
 #include "core/utf8.h"
 #include "cpu/runtime/thread_pool.h"
 

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "bench/kernels/lab_rows.h"
-#include "compute/select_policy.h"
+#include "compute/policy/select_policy.h"
 #include "cpu/cpu_device.h"
 
 using namespace warplite;

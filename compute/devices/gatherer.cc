@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "compute/devices/guarded.h"
-#include "compute/meanwhile.h"
+#include "compute/host/meanwhile.h"
 
 namespace warplite::compute {
 namespace {

@@ -7,7 +7,7 @@
 // queries' own, searches with different filters, ranges and k share a pass, too. Connections that just
 // had an answer mostly ask again: the next pass gives them a moment, as long as that is of use, since one
 // pass for all takes far less time than two that have half of them each in turn.
-// Who has something else to do meanwhile (compute/meanwhile.h) goes alone: others do not wait for that.
+// Who has something else to do meanwhile (compute/host/meanwhile.h) goes alone: others do not wait for that.
 // Threads: nearest() may be called from several threads at once; that is its purpose.
 #pragma once
 

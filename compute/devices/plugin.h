@@ -9,7 +9,7 @@
 // text differs from its own. warplite_plugin_open() calls add(host, device) once for each usable
 // device, best first, and returns 0; or it adds none, writes the reason (terminated, cut to
 // why_size) and returns another value. What its devices do beside the search they do on the host's
-// threads, by `workers` (compute/parallel.h; null: it has none). It is called once in a process, on
+// threads, by `workers` (compute/host/parallel.h; null: it has none). It is called once in a process, on
 // a thread of its own that blocks signals.
 // Ownership: a device that was added lives as long as the process; the host never deletes it,
 // and a plug-in is never unloaded. Buffers are deleted by the host, but never in a child of fork().
@@ -22,7 +22,7 @@
 #include <string_view>
 
 #include "compute/device.h"
-#include "compute/parallel.h"
+#include "compute/host/parallel.h"
 
 namespace warplite::compute {
 

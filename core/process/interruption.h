@@ -1,7 +1,7 @@
 // Whether what this thread works for is to end. Every loop of the host's that may take long asks,
 // however deep it lies, and nobody has to hand it anything. (Devices, which may be plug-ins, are
 // handed a compute::Cancellation.)
-// Threads: what is said holds for one thread; compute/parallel.h takes it to its helpers.
+// Threads: what is said holds for one thread; compute/host/parallel.h takes it to its helpers.
 #pragma once
 
 #include <algorithm>

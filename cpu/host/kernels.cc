@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "compute/lsh_hash.h"
+#include "compute/host/lsh_hash.h"
 #include "cpu/runtime/highway_config.h"
 #include "cpu/scan/nearest_in_groups.h"
 

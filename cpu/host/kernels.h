@@ -1,8 +1,8 @@
-// The inner loops of the host's own work (compute/host_kernels.h) for every SIMD target.
+// The inner loops of the host's own work (compute/host/host_kernels.h) for every SIMD target.
 // Threads: the functions keep no state.
 #pragma once
 
-#include "compute/host_kernels.h"
+#include "compute/host/host_kernels.h"
 #include "cpu/runtime/targets.h"
 
 namespace warplite::cpu {

@@ -1,8 +1,8 @@
-// The rounds of a rotation (compute/rotation.h): numbers of a vector meet in its lanes, then those
+// The rounds of a rotation (compute/host/rotation.h): numbers of a vector meet in its lanes, then those
 // of eight vectors at a time, as the definition brings them together.
 #include <algorithm>
 
-#include "compute/rotation.h"
+#include "compute/host/rotation.h"
 #include "cpu/host/kernels.h"
 #include "cpu/runtime/highway_config.h"
 

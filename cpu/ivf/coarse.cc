@@ -5,7 +5,7 @@
 #include <span>
 #include <utility>
 
-#include "compute/rotation.h"
+#include "compute/host/rotation.h"
 #include "cpu/ivf/candidates.h"
 #include "cpu/ivf/rabitq_lists.h"
 #include "cpu/runtime/cpu_buffer.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "compute/device.h"
-#include "compute/parallel.h"
+#include "compute/host/parallel.h"
 #include "cpu/match/results.h"
 #include "cpu/runtime/item_loop.h"
 

@@ -1,5 +1,5 @@
 // The metric index of a block or tile, with its buffer (CpuBuffer::derived): made when searches have
-// become worth it (compute/metric_ledger.h), by one of the threads that search at the time, while
+// become worth it (compute/policy/metric_ledger.h), by one of the threads that search at the time, while
 // others do without.
 // Threads: any.
 #pragma once
@@ -9,7 +9,7 @@
 #include <optional>
 #include <utility>
 
-#include "compute/metric_ledger.h"
+#include "compute/policy/metric_ledger.h"
 #include "cpu/runtime/cpu_buffer.h"
 #include "cpu/runtime/item_loop.h"
 

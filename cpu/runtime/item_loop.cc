@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "compute/device.h"
-#include "compute/meanwhile.h"
+#include "compute/host/meanwhile.h"
 #include "core/error.h"
 #include "cpu/runtime/thread_pool.h"
 

@@ -24,7 +24,7 @@ class ItemLoop {
            const std::function<void(unsigned, std::size_t)>& body,
            const std::function<void(unsigned)>& end = {});
 
-  // From now on the caller's thread takes its first item when it has done what compute/meanwhile.h
+  // From now on the caller's thread takes its first item when it has done what compute/host/meanwhile.h
   // says. Other threads do not wait for it: returns how many to run with, `threads`, or another one
   // where there is something to do and nobody else would take the items meanwhile.
   unsigned begin_with_meanwhile(unsigned threads);

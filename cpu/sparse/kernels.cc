@@ -7,7 +7,7 @@
 #include <cstring>
 #include <limits>
 
-#include "compute/sparse_postings.h"
+#include "compute/sparse/postings.h"
 #include "cpu/runtime/highway_config.h"
 #include "cpu/runtime/targets.h"
 

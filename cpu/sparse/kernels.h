@@ -8,7 +8,7 @@
 
 namespace warplite::cpu {
 
-// A column of impacts (compute/sparse_postings.h) and what an impact of 1 counts, in units of
+// A column of impacts (compute/sparse/postings.h) and what an impact of 1 counts, in units of
 // 1/256. Where `taken_off`, counters lose what an impact that is one less counts.
 struct SparseColumn {
   const std::uint8_t* impacts;

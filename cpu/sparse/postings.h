@@ -1,7 +1,7 @@
 // Searches the postings of a tile for the rows that may be among a query's nearest, and compares
 // those by their stored values.
 //
-// Rows whose counter (compute/sparse_scale.h) is below a floor are ruled out, and the floor follows
+// Rows whose counter (compute/sparse/scale.h) is below a floor are ruled out, and the floor follows
 // from the distance that no hit exceeds. Ranges of rows in which no sum can reach it are passed over
 // by their largest impacts.
 // Threads: a PostingSearch is one thread's.
@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "compute/sparse.h"
-#include "compute/sparse_postings.h"
-#include "compute/sparse_results.h"
-#include "compute/sparse_scale.h"
+#include "compute/sparse/postings.h"
+#include "compute/sparse/results.h"
+#include "compute/sparse/scale.h"
 #include "cpu/runtime/item_loop.h"
 #include "cpu/sparse/kernels.h"
 

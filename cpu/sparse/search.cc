@@ -8,7 +8,7 @@
 
 #include "compute/device.h"
 #include "compute/metric.h"
-#include "compute/sparse_results.h"
+#include "compute/sparse/results.h"
 #include "cpu/runtime/item_loop.h"
 #include "cpu/sparse/postings.h"
 

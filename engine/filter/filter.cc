@@ -4,7 +4,7 @@
 #include <atomic>
 #include <memory>
 
-#include "compute/parallel.h"
+#include "compute/host/parallel.h"
 #include "core/process/interruption.h"
 #include "engine/filter/predicate.h"
 #include "engine/table/block_reader.h"

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "compute/host_kernels.h"
+#include "compute/host/host_kernels.h"
 
 namespace warplite::engine {
 

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "compute/parallel.h"
+#include "compute/host/parallel.h"
 #include "engine/match/code_ranges.h"
 #include "engine/residency/common_cancellation.h"
 #include "engine/residency/readiness.h"

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "compute/codes.h"
-#include "compute/parallel.h"
+#include "compute/host/parallel.h"
 #include "engine/match/value_ranks.h"
 #include "engine/residency/common_cancellation.h"
 #include "engine/residency/derived_key.h"

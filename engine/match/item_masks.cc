@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <functional>
 
-#include "compute/parallel.h"
+#include "compute/host/parallel.h"
 #include "engine/match/bit_planes.h"
 
 namespace warplite::engine {

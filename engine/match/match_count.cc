@@ -5,7 +5,7 @@
 #include <functional>
 
 #include "compute/device.h"
-#include "compute/parallel.h"
+#include "compute/host/parallel.h"
 #include "engine/filter/content_hits.h"
 #include "engine/match/bit_planes.h"
 #include "engine/match/code_search.h"

@@ -4,7 +4,7 @@
 #include <map>
 #include <utility>
 
-#include "compute/parallel.h"
+#include "compute/host/parallel.h"
 #include "engine/residency/common_cancellation.h"
 
 namespace warplite::engine {

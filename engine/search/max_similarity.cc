@@ -8,8 +8,8 @@
 #include <unordered_map>
 #include <utility>
 
-#include "compute/host_kernels.h"
-#include "compute/parallel.h"
+#include "compute/host/host_kernels.h"
+#include "compute/host/parallel.h"
 #include "core/process/interruption.h"
 #include "engine/filter/content_hits.h"
 #include "engine/residency/residency.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <atomic>
 
-#include "compute/parallel.h"
+#include "compute/host/parallel.h"
 
 namespace warplite::engine {
 

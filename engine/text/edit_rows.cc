@@ -3,7 +3,7 @@
 #include <cmath>
 #include <mutex>
 
-#include "compute/parallel.h"
+#include "compute/host/parallel.h"
 
 namespace warplite::engine {
 

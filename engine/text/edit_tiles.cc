@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "compute/parallel.h"
+#include "compute/host/parallel.h"
 #include "engine/residency/common_cancellation.h"
 #include "engine/residency/derived_key.h"
 

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "compute/edit_distance.h"
-#include "compute/parallel.h"
+#include "compute/host/parallel.h"
 #include "engine/filter/content_hits.h"
 #include "engine/residency/common_cancellation.h"
 #include "engine/text/edit_search.h"

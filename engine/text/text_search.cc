@@ -5,7 +5,7 @@
 #include <cmath>
 #include <vector>
 
-#include "compute/parallel.h"
+#include "compute/host/parallel.h"
 #include "core/process/interruption.h"
 #include "engine/filter/content_hits.h"
 #include "engine/match/tile_search.h"

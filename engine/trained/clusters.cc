@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "compute/parallel.h"
+#include "compute/host/parallel.h"
 #include "compute/tally.h"
 #include "core/bytes.h"
 #include "engine/table/models.h"

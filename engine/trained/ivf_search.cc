@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "compute/parallel.h"
+#include "compute/host/parallel.h"
 #include "engine/residency/attempt.h"
 #include "engine/search/exact_search.h"
 #include "engine/trained/list_search.h"

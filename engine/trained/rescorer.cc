@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "compute/parallel.h"
+#include "compute/host/parallel.h"
 #include "compute/reference.h"
 
 namespace warplite::engine {

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <string>
 
-#include "compute/parallel.h"
+#include "compute/host/parallel.h"
 #include "engine/residency/attempt.h"
 #include "engine/residency/derived_key.h"
 

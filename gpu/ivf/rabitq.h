@@ -31,7 +31,7 @@ struct RabitqBest {
   std::uint64_t* limits;  // [queries], all ones before
 };
 
-// Queries as the column has them, which are rotated at random (compute/rotation.h).
+// Queries as the column has them, which are rotated at random (compute/host/rotation.h).
 struct RabitqRotation {
   const std::byte* given;  // [count][stride]
   float* out;              // [count][dim], in model space

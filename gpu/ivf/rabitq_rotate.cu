@@ -1,9 +1,9 @@
 // Queries of RaBitQ codes come into model space on the GPU: with the bits of
-// index/ivf/model_space.h and compute/rotation.h, nothing fused. A warp has a query in shared
+// index/ivf/model_space.h and compute/host/rotation.h, nothing fused. A warp has a query in shared
 // memory, whose elements meet two by two.
 #include <algorithm>
 
-#include "compute/rotation.h"
+#include "compute/host/rotation.h"
 #include "core/distance.h"
 #include "gpu/ivf/rabitq.h"
 #include "gpu/rows/element_load.cuh"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "compute/edit_metric.h"
-#include "compute/metric_ledger.h"
+#include "compute/policy/metric_ledger.h"
 #include "gpu/metric/metric.h"
 #include "gpu/metric/texts.h"
 #include "gpu/runtime/cuda_buffer.h"

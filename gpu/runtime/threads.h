@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <functional>
 
-#include "compute/parallel.h"
+#include "compute/host/parallel.h"
 #include "core/process/interruption.h"
 
 namespace warplite::gpu {

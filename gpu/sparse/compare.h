@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "compute/sparse.h"
-#include "compute/sparse_results.h"
+#include "compute/sparse/results.h"
 
 namespace warplite::gpu {
 

@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "compute/sparse_postings.h"
-#include "compute/sparse_scale.h"
+#include "compute/sparse/postings.h"
+#include "compute/sparse/scale.h"
 #include "gpu/sparse/sparse.h"
 
 namespace warplite::gpu {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "compute/sparse.h"
-#include "compute/sparse_results.h"
+#include "compute/sparse/results.h"
 #include "gpu/runtime/lane.h"
 #include "gpu/sparse/compare.h"
 #include "gpu/sparse/sparse.h"

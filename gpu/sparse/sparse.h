@@ -1,9 +1,9 @@
-// Searches of sparse vectors by postings (compute/sparse_postings.h) as kernels see them, and their
+// Searches of sparse vectors by postings (compute/sparse/postings.h) as kernels see them, and their
 // steps. Plain data, the same for host and device code; pointers are device addresses unless they
 // say otherwise.
 //
 // A thread block counts for one query in one strip, a tile's rows or part of them, as
-// compute/sparse_scale.h says: 16 bits a row in shared memory. Rows that may be among the nearest are
+// compute/sparse/scale.h says: 16 bits a row in shared memory. Rows that may be among the nearest are
 // kept by the most that their sum S of products can be. Strips come in phases; after each, the k-th
 // best of a query's rows says what the others must reach. Units differ from tile to tile, so bounds
 // are sums S, as doubles not below 0, whose bits are in the order of the numbers. The host compares

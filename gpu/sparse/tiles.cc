@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "compute/sparse_postings.h"
+#include "compute/sparse/postings.h"
 #include "gpu/rows/row_set.h"
 #include "gpu/runtime/cuda_buffer.h"
 

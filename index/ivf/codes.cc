@@ -11,8 +11,8 @@
 #include <thread>
 #include <vector>
 
-#include "compute/parallel.h"
-#include "compute/rotation.h"
+#include "compute/host/parallel.h"
+#include "compute/host/rotation.h"
 #include "index/ivf/model_space.h"
 #include "index/ivf/nearest_list.h"
 #include "index/ivf/pq.h"

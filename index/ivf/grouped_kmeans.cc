@@ -7,7 +7,7 @@
 #include <queue>
 #include <utility>
 
-#include "compute/parallel.h"
+#include "compute/host/parallel.h"
 #include "compute/reference.h"
 #include "index/ivf/lloyd.h"
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "compute/host_kernels.h"
-#include "compute/parallel.h"
+#include "compute/host/host_kernels.h"
+#include "compute/host/parallel.h"
 
 namespace warplite::index {
 namespace {

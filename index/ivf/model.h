@@ -3,7 +3,7 @@
 //   centroids  float[lists][dim]
 // with groups of lists:
 //   groups     float[groups][dim], their centroids, of other than RaBitQ codes rotated at random
-//              (compute/rotation.h); u32[groups + 1], the first list of each
+//              (compute/host/rotation.h); u32[groups + 1], the first list of each
 // and with codebooks:
 //   mean       float[dim]
 //   codebooks  float[m][codewords][dim / m]

@@ -5,8 +5,8 @@
 #include <limits>
 #include <vector>
 
-#include "compute/parallel.h"
-#include "compute/rotation.h"
+#include "compute/host/parallel.h"
+#include "compute/host/rotation.h"
 #include "core/elements.h"
 #include "index/ivf/matrix.h"
 

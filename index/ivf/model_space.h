@@ -11,7 +11,7 @@ namespace warplite::index {
 struct Rotation {
   // Learnt: [dim][dim], rows of it are multiplied by the elements of a vector and added up; or null.
   const float* matrix = nullptr;
-  bool random = false;  // that of rotation.h
+  bool random = false;  // that of compute/host/rotation.h
 };
 
 // `out`: [vectors.rows][dim]; finite where the vectors are, whatever float32 can

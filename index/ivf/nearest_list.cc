@@ -4,7 +4,7 @@
 #include <thread>
 #include <vector>
 
-#include "compute/parallel.h"
+#include "compute/host/parallel.h"
 #include "index/ivf/training_task.h"
 
 namespace warplite::index {

@@ -5,7 +5,7 @@
 #include <functional>
 #include <utility>
 
-#include "compute/rotation.h"
+#include "compute/host/rotation.h"
 #include "index/ivf/matrix.h"
 #include "index/ivf/pq.h"
 

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <unordered_set>
 
-#include "compute/parallel.h"
+#include "compute/host/parallel.h"
 
 namespace warplite::index {
 namespace {

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "compute/host_kernels.h"
+#include "compute/host/host_kernels.h"
 #include "compute/rabitq.h"
 
 namespace warplite::index {

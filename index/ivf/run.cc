@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "compute/parallel.h"
+#include "compute/host/parallel.h"
 #include "core/bfloat16.h"
 #include "index/ivf/codes.h"
 #include "index/ivf/list_places.h"

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <vector>
 
-#include "compute/parallel.h"
+#include "compute/host/parallel.h"
 #include "index/ivf/model_space.h"
 
 namespace warplite::index {

@@ -5,8 +5,8 @@
 #include <numeric>
 #include <string>
 
-#include "compute/parallel.h"
-#include "compute/rotation.h"
+#include "compute/host/parallel.h"
+#include "compute/host/rotation.h"
 #include "core/bytes.h"
 #include "core/process/interruption.h"
 #include "index/ivf/kmeans.h"

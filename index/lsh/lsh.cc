@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cstring>
 
-#include "compute/parallel.h"
+#include "compute/host/parallel.h"
 #include "index/ivf/model_space.h"
 #include "index/lsh/codes.h"
-#include "index/lsh/panels.h"
 #include "index/lsh/layout.h"
+#include "index/lsh/panels.h"
 
 namespace warplite::index {
 namespace {

@@ -18,7 +18,7 @@
 //   header   80 bytes, see lsh_model.cc: version, column, options, scale, what it learnt from
 //   factors  float[m][dim]  a / w, or 1 / g, or a
 //   offsets  float[m] of e2lsh, float[m][dim] of rbh, within [−1/2, 1/2]: cells are found by
-//            rounding, not by rounding down (compute/lsh_hash.h); none of simhash
+//            rounding, not by rounding down (compute/host/lsh_hash.h); none of simhash
 // Threads: any; large inputs are spread over the threads of searches.
 #pragma once
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "compute/host_kernels.h"
+#include "compute/host/host_kernels.h"
 
 namespace warplite::index {
 namespace {

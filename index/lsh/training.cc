@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "compute/parallel.h"
+#include "compute/host/parallel.h"
 
 namespace warplite::index {
 namespace {

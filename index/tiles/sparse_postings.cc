@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-#include "compute/sparse_postings.h"
+#include "compute/sparse/postings.h"
 #include "core/error.h"
 #include "core/sparse.h"
 

@@ -1,4 +1,4 @@
-// Makes the postings of the sparse vectors of a tile (compute/sparse_postings.h).
+// Makes the postings of the sparse vectors of a tile (compute/sparse/postings.h).
 // Threads: functions of their arguments.
 #pragma once
 

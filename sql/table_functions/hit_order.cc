@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "compute/parallel.h"
+#include "compute/host/parallel.h"
 
 namespace warplite::sql {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "compute/parallel.h"
+#include "compute/host/parallel.h"
 #include "core/elements.h"
 #include "core/process/interruption.h"
 #include "sql/definition/sparse_values.h"

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "compute/parallel.h"
+#include "compute/host/parallel.h"
 #include "core/process/interruption.h"
 #include "sql/host/entry.h"
 #include "sql/host/guard.h"

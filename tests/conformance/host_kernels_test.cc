@@ -8,7 +8,7 @@
 #include <random>
 #include <vector>
 
-#include "compute/host_kernels.h"
+#include "compute/host/host_kernels.h"
 #include "core/elements.h"
 #include "cpu/host/kernels.h"
 #include "tests/support/conformance_devices.h"

@@ -13,7 +13,7 @@
 
 #include "compute/device.h"
 #include "compute/metric.h"
-#include "compute/sparse_postings.h"
+#include "compute/sparse/postings.h"
 #include "core/bytes.h"
 #include "index/tiles/sparse_postings.h"
 #include "tests/support/conformance_checks.h"

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "compute/device.h"
+#include "compute/policy/select_policy.h"
 #include "compute/reference.h"
-#include "compute/select_policy.h"
 #include "core/elements.h"
 #include "core/min_max_heap.h"
 #include "tests/reference/reference.h"

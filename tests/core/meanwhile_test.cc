@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "compute/device.h"
-#include "compute/meanwhile.h"
+#include "compute/host/meanwhile.h"
 #include "core/error.h"
 #include "cpu/cpu_device.h"
 #include "cpu/runtime/item_loop.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "compute/device.h"
-#include "compute/metric_ledger.h"
+#include "compute/policy/metric_ledger.h"
 #include "core/utf8.h"
 #include "cpu/cpu_device.h"
 #include "index/metric/list_of_clusters.h"

@@ -1,5 +1,5 @@
 // Work shared among threads: every part of it is done once, and what fails is told.
-#include "compute/parallel.h"
+#include "compute/host/parallel.h"
 
 #include <doctest/doctest.h>
 

@@ -5,7 +5,7 @@
 #include <random>
 #include <vector>
 
-#include "compute/sparse_scale.h"
+#include "compute/sparse/scale.h"
 
 using namespace warplite::compute;
 

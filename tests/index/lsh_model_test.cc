@@ -11,7 +11,7 @@
 
 #include <doctest/doctest.h>
 
-#include "compute/lsh_hash.h"
+#include "compute/host/lsh_hash.h"
 #include "index/lsh/layout.h"
 #include "index/lsh/training.h"
 #include "tests/support/conformance_devices.h"

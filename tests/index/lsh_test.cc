@@ -9,7 +9,7 @@
 
 #include <doctest/doctest.h>
 
-#include "compute/lsh_hash.h"
+#include "compute/host/lsh_hash.h"
 #include "tests/support/lsh_fixture.h"
 
 using namespace warplite;

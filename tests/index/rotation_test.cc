@@ -1,4 +1,4 @@
-// The random rotation of RaBitQ codes (compute/rotation.h).
+// The random rotation of RaBitQ codes (compute/host/rotation.h).
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "compute/rotation.h"
+#include "compute/host/rotation.h"
 #include "cpu/host/kernels.h"
 #include "cpu/runtime/targets.h"
 #include "tests/support/ivf_fixture.h"

@@ -6,8 +6,8 @@
 #include <numeric>
 #include <vector>
 
+#include "compute/host/rotation.h"
 #include "compute/reference.h"
-#include "compute/rotation.h"
 #include "tests/reference/rabitq.h"
 #include "tests/reference/reference.h"
 

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "compute/device.h"
-#include "compute/host_kernels.h"
-#include "compute/parallel.h"
+#include "compute/host/host_kernels.h"
+#include "compute/host/parallel.h"
 #include "compute/reference.h"
 #include "core/error.h"
 #include "core/half.h"

@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "compute/meanwhile.h"
+#include "compute/host/meanwhile.h"
 #include "core/listing.h"
 #include "engine/search/search.h"
 #include "sql/table/arguments.h"

@@ -1,4 +1,4 @@
-#include "compute/parallel.h"
+#include "compute/host/parallel.h"
 
 #include <algorithm>
 #include <atomic>

@@ -1,4 +1,4 @@
-#include "compute/select_policy.h"
+#include "compute/policy/select_policy.h"
 
 #include <algorithm>
 #include <bit>

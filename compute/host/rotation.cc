@@ -1,11 +1,11 @@
-#include "compute/rotation.h"
+#include "compute/host/rotation.h"
 
 #include <atomic>
 #include <bit>
 #include <cstddef>
 #include <memory>
 
-#include "compute/host_kernels.h"
+#include "compute/host/host_kernels.h"
 
 namespace warplite::compute {
 namespace {

@@ -1,4 +1,4 @@
-// Counters of the rows of a tile, by which searches of sparse vectors nominate (sparse_postings.h):
+// Counters of the rows of a tile, by which searches of sparse vectors nominate (postings.h):
 // sums of impacts times weights in whole units, rounded such that what a row's sum S of products may
 // be is at most its counter and a margin. Impacts are rounded up where they add, down where they take
 // off: one of q stands for all values up to q steps, and is one of q − 1 where it takes off. So rows

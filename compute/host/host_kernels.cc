@@ -1,4 +1,4 @@
-#include "compute/host_kernels.h"
+#include "compute/host/host_kernels.h"
 
 #include <algorithm>
 #include <atomic>
@@ -6,9 +6,9 @@
 #include <cmath>
 #include <limits>
 
-#include "compute/lsh_hash.h"
+#include "compute/host/lsh_hash.h"
+#include "compute/host/rotation.h"
 #include "compute/reference.h"
-#include "compute/rotation.h"
 
 namespace warplite::compute {
 namespace {

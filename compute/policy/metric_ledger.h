@@ -1,4 +1,4 @@
-// Decides when a block or a tile gets its metric index (metric.h, edit_metric.h): at once where
+// Decides when a block or a tile gets its metric index (compute/metric.h, compute/edit_metric.h): at once where
 // making all that a search lacks takes little, else once comparing its rows has taken as long as
 // making it would. It decides by counts, from which it guesses nanoseconds of a core of the host,
 // and never by a clock.

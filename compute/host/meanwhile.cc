@@ -1,4 +1,4 @@
-#include "compute/meanwhile.h"
+#include "compute/host/meanwhile.h"
 
 #include <utility>
 

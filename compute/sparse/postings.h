@@ -1,4 +1,4 @@
-// Postings of the sparse vectors of a tile, as searches read them (sparse.h): which rows have an
+// Postings of the sparse vectors of a tile, as searches read them (compute/sparse.h): which rows have an
 // entry of an index, with impacts of 8 bits. index/tiles/sparse_postings.h makes them.
 //
 // An entry of index i is in the list of key 2·i, or 2·i + 1 when its value is below 0; a zero is in

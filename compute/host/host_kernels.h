@@ -67,7 +67,7 @@ struct GroupedRows {
   std::span<const std::uint32_t> ends;     // of the groups, in `rows`, of which they are all
 };
 
-// out[g * queries.rows + q]: the canonical distance (reference.h) of query q and the row of group g
+// out[g * queries.rows + q]: the canonical distance (compute/reference.h) of query q and the row of group g
 // that is nearest to it; infinity for a group without rows. May throw Error{kInterrupted}.
 using NearestInGroups = void (*)(const GroupedRows& work, double* out);
 

@@ -1,4 +1,4 @@
-#include "compute/metric_ledger.h"
+#include "compute/policy/metric_ledger.h"
 
 #include "compute/edit_metric.h"
 #include "compute/metric.h"
