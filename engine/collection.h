@@ -89,7 +89,7 @@ class Collection {
   void write(compute::Cancellation* cancellation = nullptr);
   // Afterwards an index that learns is trained, if it has enough rows and no model yet, and reports
   // it; and segments get codes. An interrupt is no error: it leaves that to the next transaction.
-  // Nor is training_limit() (engine/trained/training.h): it leaves that to optimize() and train().
+  // Nor is training_limit() (engine/training/training.h): it leaves that to optimize() and train().
   void sync(compute::Cancellation* cancellation = nullptr, const index::Progress& progress = {});
   void commit() noexcept;
   void rollback() noexcept;

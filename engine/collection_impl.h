@@ -14,7 +14,7 @@
 #include "engine/flush.h"
 #include "engine/rewrite.h"
 #include "engine/table/transaction.h"
-#include "engine/trained/coding_ahead.h"
+#include "engine/training/coding_ahead.h"
 
 namespace warplite::engine {
 

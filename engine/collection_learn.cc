@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "engine/collection_impl.h"
-#include "engine/trained/training.h"
+#include "engine/training/training.h"
 #include "index/ivf/calibration.h"
 
 namespace warplite::engine {

@@ -7,7 +7,7 @@
 
 #include "engine/table/partition.h"
 #include "engine/table/rows.h"
-#include "engine/trained/coding.h"
+#include "engine/training/coding.h"
 #include "storage/codec/row_hash.h"
 
 namespace warplite::engine {

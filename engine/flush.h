@@ -10,7 +10,7 @@
 #include "engine/table/models.h"
 #include "engine/table/pending.h"
 #include "engine/table/write_context.h"
-#include "engine/trained/coding_ahead.h"
+#include "engine/training/coding_ahead.h"
 
 namespace warplite::engine {
 

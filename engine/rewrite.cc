@@ -8,7 +8,7 @@
 #include "core/process/interruption.h"
 #include "engine/table/partition.h"
 #include "engine/table/rows.h"
-#include "engine/trained/coding.h"
+#include "engine/training/coding.h"
 
 namespace warplite::engine {
 namespace {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "engine/residency/residency.h"
-#include "engine/trained/clusters.h"
-#include "engine/trained/passed_rows.h"
+#include "engine/training/clusters.h"
+#include "engine/training/passed_rows.h"
 #include "tests/support/fakes/fake_gpus.h"
 #include "tests/support/vector_table.h"
 

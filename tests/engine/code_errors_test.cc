@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "compute/rabitq.h"
-#include "engine/trained/code_errors.h"
+#include "engine/ivf/code_errors.h"
 #include "index/ivf/rabitq.h"
 
 using namespace warplite;

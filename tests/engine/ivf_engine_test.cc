@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "engine/ivf/runs.h"
 #include "engine/residency/residency.h"
-#include "engine/trained/runs.h"
-#include "engine/trained/training.h"
+#include "engine/training/training.h"
 #include "index/ivf/ivf.h"
 #include "tests/support/ivf_fixture.h"
 #include "tests/support/ivf_table.h"

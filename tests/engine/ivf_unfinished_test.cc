@@ -4,7 +4,7 @@
 #include <string>
 
 #include "engine/residency/residency.h"
-#include "engine/trained/training.h"
+#include "engine/training/training.h"
 #include "tests/support/ivf_fixture.h"
 #include "tests/support/ivf_table.h"
 

@@ -47,7 +47,7 @@ std::string query_vectors(const Question& question) {
 
 using Ranked = std::vector<std::tuple<std::int64_t, RowId, double>>;  // −count, row, distance
 
-// A search as engine/trained/lsh_search.h has it, of one query.
+// A search as engine/lsh/lsh_search.h has it, of one query.
 class Definition {
  public:
   Definition(const View& view, const Collection& table, const Question& question)

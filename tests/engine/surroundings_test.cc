@@ -4,7 +4,7 @@
 #include <cmath>
 #include <vector>
 
-#include "engine/trained/surroundings.h"
+#include "engine/ivf/surroundings.h"
 
 using namespace warplite;
 using namespace warplite::engine;

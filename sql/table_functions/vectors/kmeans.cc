@@ -1,7 +1,7 @@
 // warp_kmeans(table, column, clusters [, iterations [, options]]): the centroids of the column's
 // vectors, and how many rows are nearest to each.
 #include "engine/filter/content_hits.h"
-#include "engine/trained/clusters.h"
+#include "engine/training/clusters.h"
 #include "sql/host/progress.h"
 #include "sql/table_functions/functions.h"
 #include "sql/table_functions/search_target.h"

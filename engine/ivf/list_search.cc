@@ -1,11 +1,11 @@
-#include "engine/trained/list_search.h"
+#include "engine/ivf/list_search.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
+#include "engine/ivf/code_errors.h"
 #include "engine/residency/together.h"
-#include "engine/trained/code_errors.h"
 
 namespace warplite::engine {
 

@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "core/bytes.h"
+#include "engine/ivf/ivf_set.h"
+#include "engine/ivf/reach.h"
+#include "engine/ivf/rescorer.h"
+#include "engine/ivf/surroundings.h"
 #include "engine/residency/attempt.h"
-#include "engine/trained/ivf_set.h"
-#include "engine/trained/reach.h"
-#include "engine/trained/rescorer.h"
-#include "engine/trained/surroundings.h"
 #include "index/ivf/calibration.h"
 
 namespace warplite::engine {

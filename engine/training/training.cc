@@ -1,4 +1,4 @@
-#include "engine/trained/training.h"
+#include "engine/training/training.h"
 
 #include <algorithm>
 #include <atomic>

@@ -1,4 +1,4 @@
-#include "engine/trained/reach.h"
+#include "engine/ivf/reach.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "engine/trained/passed_rows.h"
+#include "engine/training/passed_rows.h"
 
 #include <algorithm>
 #include <chrono>

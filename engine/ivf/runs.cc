@@ -1,4 +1,4 @@
-#include "engine/trained/runs.h"
+#include "engine/ivf/runs.h"
 
 #include <algorithm>
 #include <bit>

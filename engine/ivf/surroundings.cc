@@ -1,4 +1,4 @@
-#include "engine/trained/surroundings.h"
+#include "engine/ivf/surroundings.h"
 
 #include <algorithm>
 #include <cmath>

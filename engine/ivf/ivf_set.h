@@ -12,9 +12,9 @@
 
 #include "compute/device.h"
 #include "engine/filter/filter.h"
+#include "engine/ivf/runs.h"
 #include "engine/residency/held_sets.h"
 #include "engine/residency/uploader.h"
-#include "engine/trained/runs.h"
 
 namespace warplite::engine {
 

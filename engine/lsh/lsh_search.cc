@@ -1,4 +1,4 @@
-#include "engine/trained/lsh_search.h"
+#include "engine/lsh/lsh_search.h"
 
 #include <algorithm>
 #include <cstring>
@@ -8,10 +8,10 @@
 #include <utility>
 #include <vector>
 
+#include "engine/ivf/rescorer.h"
+#include "engine/lsh/signatures.h"
 #include "engine/match/tile_search.h"
 #include "engine/search/exact_search.h"
-#include "engine/trained/rescorer.h"
-#include "engine/trained/signatures.h"
 #include "index/lsh/codes.h"
 
 namespace warplite::engine {

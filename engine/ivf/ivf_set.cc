@@ -1,4 +1,4 @@
-#include "engine/trained/ivf_set.h"
+#include "engine/ivf/ivf_set.h"
 
 #include <algorithm>
 #include <memory>

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "engine/ivf/surroundings.h"
 #include "engine/search/search.h"
-#include "engine/trained/surroundings.h"
 #include "index/trained.h"
 
 namespace warplite::engine {

@@ -1,4 +1,4 @@
-#include "engine/trained/encoding.h"
+#include "engine/training/encoding.h"
 
 #include <chrono>
 #include <system_error>

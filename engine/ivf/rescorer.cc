@@ -1,4 +1,4 @@
-#include "engine/trained/rescorer.h"
+#include "engine/ivf/rescorer.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "engine/trained/coding_ahead.h"
+#include "engine/training/coding_ahead.h"
 
 #include <algorithm>
 #include <exception>

@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "core/system.h"
+#include "engine/ivf/list_search.h"
 #include "engine/residency/readiness.h"
 #include "engine/residency/together.h"
-#include "engine/trained/list_search.h"
 
 namespace warplite::engine {
 

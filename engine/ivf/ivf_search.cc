@@ -1,4 +1,4 @@
-#include "engine/trained/ivf_search.h"
+#include "engine/ivf/ivf_search.h"
 
 #include <algorithm>
 #include <cmath>
@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "compute/host/parallel.h"
+#include "engine/ivf/list_search.h"
 #include "engine/residency/attempt.h"
 #include "engine/search/exact_search.h"
-#include "engine/trained/list_search.h"
 
 namespace warplite::engine {
 namespace {

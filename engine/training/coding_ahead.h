@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "engine/table/pending.h"
-#include "engine/trained/coding.h"
+#include "engine/training/coding.h"
 
 namespace warplite::engine {
 

@@ -1,4 +1,4 @@
-#include "engine/trained/clusters.h"
+#include "engine/training/clusters.h"
 
 #include <algorithm>
 #include <cstring>
@@ -12,7 +12,7 @@
 #include "core/bytes.h"
 #include "engine/table/models.h"
 #include "engine/table/parts.h"
-#include "engine/trained/passed_rows.h"
+#include "engine/training/passed_rows.h"
 #include "index/ivf/kmeans.h"
 #include "index/ivf/model_space.h"
 #include "index/ivf/training_task.h"

@@ -8,9 +8,9 @@
 #include <memory>
 #include <string>
 
+#include "engine/ivf/runs.h"
 #include "engine/match/tiles.h"
 #include "engine/table/view.h"
-#include "engine/trained/runs.h"
 #include "index/lsh/lsh.h"
 
 namespace warplite::engine {

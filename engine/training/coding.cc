@@ -1,4 +1,4 @@
-#include "engine/trained/coding.h"
+#include "engine/training/coding.h"
 
 #include <algorithm>
 #include <list>

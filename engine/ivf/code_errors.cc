@@ -1,4 +1,4 @@
-#include "engine/trained/code_errors.h"
+#include "engine/ivf/code_errors.h"
 
 #include <algorithm>
 #include <cmath>

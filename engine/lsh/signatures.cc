@@ -1,4 +1,4 @@
-#include "engine/trained/signatures.h"
+#include "engine/lsh/signatures.h"
 
 #include <cstring>
 #include <utility>

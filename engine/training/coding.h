@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "engine/table/write_context.h"
-#include "engine/trained/encoding.h"
+#include "engine/training/encoding.h"
 
 namespace warplite::engine {
 
