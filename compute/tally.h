@@ -1,6 +1,6 @@
 // A pass of k-means as a device with memory of its own makes it, over rows that are resident there:
 // each row belongs to its nearest list, and the rows of each list are added up.
-// Rows are as index/ivf/model_space.h has them without a rotation: converted to float32, and with
+// Rows are as index/clustering/model_space.h has them without a rotation: converted to float32, and with
 // `normalised` divided by their norm. Lists are those that AssignWork (ivf.h) finds. Sums are
 // float64, of one row after the other in their order, that of blocks and then of rows, so that they
 // are the same bits on every device.

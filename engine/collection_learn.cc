@@ -8,7 +8,7 @@
 
 #include "engine/collection_impl.h"
 #include "engine/training/training.h"
-#include "index/ivf/calibration.h"
+#include "index/recall/calibration.h"
 
 namespace warplite::engine {
 namespace {

@@ -119,7 +119,7 @@ class InvertedModel : public Model {
   virtual const float* codebooks() const = 0;  // null without codebooks
   virtual const float* mean() const = 0;       // the same
 
-  // How recall grows with what is looked at (ivf/calibration.h); null: it was not measured.
+  // How recall grows with what is looked at (recall/calibration.h); null: it was not measured.
   virtual const Calibration* calibration() const = 0;
 
   // Says whether model space is what vectors are, as the distance compares them, rotated at random

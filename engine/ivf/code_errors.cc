@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "compute/rabitq.h"
-#include "index/ivf/calibration.h"
-#include "index/ivf/matrix.h"
+#include "index/clustering/matrix.h"
+#include "index/recall/calibration.h"
 
 namespace warplite::engine {
 namespace {

@@ -9,7 +9,7 @@
 #include <span>
 
 #include "compute/ivf.h"
-#include "index/ivf/spread.h"
+#include "index/recall/spread.h"
 #include "index/trained.h"
 
 namespace warplite::engine {

@@ -16,7 +16,7 @@
 #include "engine/ivf/rescorer.h"
 #include "engine/ivf/surroundings.h"
 #include "engine/residency/attempt.h"
-#include "index/ivf/calibration.h"
+#include "index/recall/calibration.h"
 
 namespace warplite::engine {
 

@@ -5,7 +5,7 @@
 #include <limits>
 #include <vector>
 
-#include "index/ivf/calibration.h"
+#include "index/recall/calibration.h"
 
 namespace warplite::engine {
 namespace {

@@ -1,6 +1,6 @@
 // How far a search through an inverted file looks: into so many lists, at so many candidates. A
 // query says it, or its table; or they say what recall they need, and the cheapest way to it is
-// chosen by what training has measured (index/ivf/calibration.h). Threads: any.
+// chosen by what training has measured (index/recall/calibration.h). Threads: any.
 #pragma once
 
 #include <cstddef>

@@ -1,14 +1,14 @@
 // What the lists that a search has probed tell of a filter. One that has to do with where rows lie
 // may leave few of those near the query: then those that are wanted are as far as the nearest of a
 // larger share of all rows, and recall is what training has measured of such a share
-// (index/ivf/calibration.h). Threads: any.
+// (index/recall/calibration.h). Threads: any.
 #pragma once
 
 #include <cstdint>
 #include <span>
 
 #include "compute/ivf.h"
-#include "index/ivf/calibration.h"
+#include "index/recall/calibration.h"
 
 namespace warplite::engine {
 

@@ -13,9 +13,9 @@
 #include "engine/table/models.h"
 #include "engine/table/parts.h"
 #include "engine/training/passed_rows.h"
-#include "index/ivf/kmeans.h"
-#include "index/ivf/model_space.h"
-#include "index/ivf/training_task.h"
+#include "index/clustering/kmeans.h"
+#include "index/clustering/model_space.h"
+#include "index/training_task.h"
 
 namespace warplite::engine {
 namespace {

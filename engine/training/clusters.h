@@ -1,10 +1,10 @@
-// k-means over all rows of a vector column. It begins with what index/ivf/kmeans.h learns from a
+// k-means over all rows of a vector column. It begins with what index/clustering/kmeans.h learns from a
 // sample of 32 rows a cluster, and then moves the centroids by passes over every row. GPUs that
 // have room for the rows hold them, find the cluster of each and add them up (passed_rows.h); else
 // they are read part by part, so that memory is bounded by some parts and the sample.
 // Of 200,000 × 128 rows and 2,048 clusters it takes 2.2 seconds of a core (Zen 5) to learn
 // from the sample, and 1.1 for each of up to ten passes.
-// Vectors are compared as index/ivf/model_space.h has them: for cosine divided by their norm.
+// Vectors are compared as index/clustering/model_space.h has them: for cosine divided by their norm.
 // The same result on every device and on any number of them, with any number of threads.
 // Threads: as the view's connection.
 #pragma once

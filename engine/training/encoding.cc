@@ -4,7 +4,7 @@
 #include <system_error>
 #include <utility>
 
-#include "index/ivf/training_task.h"
+#include "index/training_task.h"
 
 namespace warplite::engine {
 namespace {

@@ -12,7 +12,7 @@
 #include "engine/residency/residency.h"
 #include "engine/residency/together.h"
 #include "engine/table/block_reader.h"
-#include "index/ivf/tally.h"
+#include "index/clustering/tally.h"
 
 namespace warplite::engine {
 namespace {

@@ -16,7 +16,7 @@
 #include "engine/search/device_set.h"
 #include "engine/search/search_block.h"
 #include "engine/table/view.h"
-#include "index/ivf/training_task.h"
+#include "index/training_task.h"
 
 namespace warplite::engine {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "engine/residency/common_cancellation.h"
-#include "index/ivf/calibration.h"
+#include "index/recall/calibration.h"
 
 namespace warplite::engine {
 namespace {

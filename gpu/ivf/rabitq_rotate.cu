@@ -1,5 +1,5 @@
 // Queries of RaBitQ codes come into model space on the GPU: with the bits of
-// index/ivf/model_space.h and compute/host/rotation.h, nothing fused. A warp has a query in shared
+// index/clustering/model_space.h and compute/host/rotation.h, nothing fused. A warp has a query in shared
 // memory, whose elements meet two by two.
 #include <algorithm>
 

@@ -91,7 +91,7 @@ class IvfIndex : public InvertedIndex {
   }
 
   // k-means by groups compares each row of the sample with the lists of about as many groups as it
-  // makes iterations in its own (index/ivf/grouped_kmeans.cc).
+  // makes iterations in its own (index/clustering/grouped_kmeans.cc).
   double training_bytes(std::size_t sample_rows) const override {
     constexpr double kGroups = 60;
     const auto rows = static_cast<double>(sample_rows);

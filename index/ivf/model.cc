@@ -8,10 +8,10 @@
 #include <string>
 
 #include "core/process/derived_store.h"
-#include "index/ivf/codes.h"
+#include "index/clustering/model_space.h"
 #include "index/ivf/list_places.h"
-#include "index/ivf/model_space.h"
 #include "index/ivf/run.h"
+#include "index/quantization/codes.h"
 
 namespace warplite::index {
 namespace {

@@ -9,17 +9,17 @@
 //   codebooks  float[m][codewords][dim / m]
 //   rotation   float[dim][dim], only with opq
 // and from version 2 on:
-//   recall     what training has measured, calibration.h
+//   recall     what training has measured, index/recall/calibration.h
 // Version 3 is that of models with groups of lists and other than RaBitQ codes, versions 4, 5 and 6 those of models
-// with RaBitQ codes of version 2, 3 and 4 (codes.h).
+// with RaBitQ codes of version 2, 3 and 4 (index/quantization/codes.h).
 #pragma once
 
 #include <memory>
 #include <span>
 #include <vector>
 
-#include "index/ivf/calibration.h"
 #include "index/ivf/options.h"
+#include "index/recall/calibration.h"
 #include "index/trained.h"
 
 namespace warplite::index {

@@ -13,8 +13,8 @@
 
 #include "compute/host/parallel.h"
 #include "core/bfloat16.h"
-#include "index/ivf/codes.h"
 #include "index/ivf/list_places.h"
+#include "index/quantization/codes.h"
 
 namespace warplite::index {
 namespace {

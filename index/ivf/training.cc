@@ -9,12 +9,12 @@
 #include "compute/host/rotation.h"
 #include "core/bytes.h"
 #include "core/process/interruption.h"
-#include "index/ivf/kmeans.h"
-#include "index/ivf/matrix.h"
-#include "index/ivf/model_space.h"
-#include "index/ivf/nearest_list.h"
-#include "index/ivf/opq.h"
-#include "index/ivf/pq.h"
+#include "index/clustering/kmeans.h"
+#include "index/clustering/matrix.h"
+#include "index/clustering/model_space.h"
+#include "index/clustering/nearest_list.h"
+#include "index/quantization/opq.h"
+#include "index/quantization/pq.h"
 
 namespace warplite::index {
 namespace {

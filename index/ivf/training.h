@@ -1,6 +1,6 @@
 // Learns a model from a sample: the parts come in this order, and each uses so many rows of the
 // sample. papers/faiss-gpu-2017 §2.
-//   lists      k-means (kmeans.h) on up to kKmeansRows rows per list
+//   lists      k-means (index/clustering/kmeans.h) on up to kKmeansRows rows per list
 //   rotation   (opq) on the residuals of up to kRotationRows rows
 //   codebooks  on those of up to kCodebookRows rows
 // held_rows() of them are left for calibrate(), unless there are hardly more than lists.
@@ -8,7 +8,7 @@
 
 #include "index/ivf/model.h"
 #include "index/ivf/options.h"
-#include "index/ivf/training_task.h"
+#include "index/training_task.h"
 
 namespace warplite::index {
 

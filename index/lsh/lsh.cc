@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "compute/host/parallel.h"
-#include "index/ivf/model_space.h"
+#include "index/clustering/model_space.h"
 #include "index/lsh/codes.h"
 #include "index/lsh/layout.h"
 #include "index/lsh/panels.h"

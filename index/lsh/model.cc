@@ -4,7 +4,7 @@
 #include <cstring>
 #include <string>
 
-#include "index/ivf/model_space.h"
+#include "index/clustering/model_space.h"
 #include "index/lsh/layout.h"
 #include "index/lsh/lsh.h"
 #include "index/lsh/random.h"

@@ -15,7 +15,7 @@
 #pragma once
 
 #include "core/distance.h"
-#include "index/ivf/kmeans.h"
+#include "index/clustering/kmeans.h"
 #include "index/lsh/options.h"
 
 namespace warplite::index {

@@ -18,7 +18,7 @@
 #include "core/bfloat16.h"
 #include "core/bytes.h"
 #include "core/elements.h"
-#include "index/ivf/model_space.h"
+#include "index/clustering/model_space.h"
 #include "tests/reference/reference.h"
 #include "tests/support/conformance_checks.h"
 #include "tests/support/conformance_devices.h"

@@ -12,7 +12,7 @@
 #include "compute/device.h"
 #include "core/bitmap.h"
 #include "core/elements.h"
-#include "index/ivf/tally.h"
+#include "index/clustering/tally.h"
 #include "tests/reference/reference.h"
 #include "tests/support/conformance_devices.h"
 

@@ -8,7 +8,7 @@
 
 #include "compute/rabitq.h"
 #include "engine/ivf/code_errors.h"
-#include "index/ivf/rabitq.h"
+#include "index/quantization/rabitq.h"
 
 using namespace warplite;
 using namespace warplite::engine;

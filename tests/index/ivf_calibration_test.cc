@@ -6,8 +6,8 @@
 #include <cstring>
 #include <numeric>
 
-#include "index/ivf/calibration.h"
-#include "index/ivf/codes.h"
+#include "index/quantization/codes.h"
+#include "index/recall/calibration.h"
 #include "tests/reference/reference.h"
 #include "tests/support/ivf_fixture.h"
 

@@ -1,7 +1,7 @@
 // Codes of blocks and the runs made of them, against what compute/ivf.h says of each row.
 #include <doctest/doctest.h>
 
-#include "index/ivf/codes.h"
+#include "index/quantization/codes.h"
 #include "tests/support/ivf_fixture.h"
 
 using namespace warplite;

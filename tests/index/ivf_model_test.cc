@@ -1,9 +1,9 @@
 // What ivfflat and ivfpq take as parameters, when they learn, and their models as bytes.
 #include <doctest/doctest.h>
 
-#include "index/ivf/calibration.h"
-#include "index/ivf/model_space.h"
+#include "index/clustering/model_space.h"
 #include "index/ivf/options.h"
+#include "index/recall/calibration.h"
 #include "tests/support/ivf_fixture.h"
 
 using namespace warplite;

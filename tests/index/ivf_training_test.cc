@@ -6,11 +6,11 @@
 #include <limits>
 #include <set>
 
-#include "index/ivf/kmeans.h"
-#include "index/ivf/lloyd.h"
-#include "index/ivf/matrix.h"
-#include "index/ivf/opq.h"
-#include "index/ivf/pq.h"
+#include "index/clustering/kmeans.h"
+#include "index/clustering/lloyd.h"
+#include "index/clustering/matrix.h"
+#include "index/quantization/opq.h"
+#include "index/quantization/pq.h"
 #include "tests/support/conformance_devices.h"
 #include "tests/support/ivf_fixture.h"
 

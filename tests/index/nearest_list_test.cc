@@ -1,6 +1,6 @@
 // Rows of an assignment on several devices: which of them get how many, and that it is the same as
 // on one. GPUs are fakes.
-#include "index/ivf/nearest_list.h"
+#include "index/clustering/nearest_list.h"
 
 #include <doctest/doctest.h>
 
@@ -8,7 +8,7 @@
 #include <random>
 #include <vector>
 
-#include "index/ivf/kmeans.h"
+#include "index/clustering/kmeans.h"
 #include "tests/support/fakes/fake_gpu.h"
 #include "tests/support/ivf_fixture.h"
 

@@ -10,9 +10,9 @@
 
 #include "compute/rabitq.h"
 #include "core/bfloat16.h"
-#include "index/ivf/codes.h"
 #include "index/ivf/model.h"
-#include "index/ivf/rabitq.h"
+#include "index/quantization/codes.h"
+#include "index/quantization/rabitq.h"
 #include "tests/support/ivf_fixture.h"
 
 using namespace warplite;

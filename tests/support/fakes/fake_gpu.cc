@@ -6,7 +6,7 @@
 
 #include "core/bytes.h"
 #include "cpu/cpu_device.h"
-#include "index/ivf/model_space.h"
+#include "index/clustering/model_space.h"
 #include "tests/reference/reference.h"
 
 namespace warplite::testing {

@@ -8,12 +8,12 @@
 #include <memory>
 #include <vector>
 
-#include "index/ivf/calibration.h"
-#include "index/ivf/codes.h"
-#include "index/ivf/kmeans.h"
-#include "index/ivf/matrix.h"
-#include "index/ivf/measure_spread.h"
-#include "index/ivf/nearest_list.h"
+#include "index/clustering/kmeans.h"
+#include "index/clustering/matrix.h"
+#include "index/clustering/nearest_list.h"
+#include "index/quantization/codes.h"
+#include "index/recall/calibration.h"
+#include "index/recall/measure_spread.h"
 
 namespace warplite::index {
 namespace {

@@ -1,11 +1,11 @@
-#include "index/ivf/nearest_list.h"
+#include "index/clustering/nearest_list.h"
 
 #include <algorithm>
 #include <thread>
 #include <vector>
 
 #include "compute/host/parallel.h"
-#include "index/ivf/training_task.h"
+#include "index/training_task.h"
 
 namespace warplite::index {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "index/ivf/kmeans.h"
+#include "index/clustering/kmeans.h"
 
 namespace warplite::index {
 

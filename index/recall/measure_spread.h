@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <span>
 
-#include "index/ivf/spread.h"
-#include "index/ivf/training_task.h"
+#include "index/recall/spread.h"
+#include "index/training_task.h"
 
 namespace warplite::index {
 

@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "index/ivf/kmeans.h"
-#include "index/ivf/nearest_list.h"
-#include "index/ivf/training_task.h"
+#include "index/clustering/kmeans.h"
+#include "index/clustering/nearest_list.h"
+#include "index/training_task.h"
 
 namespace warplite::index {
 

@@ -1,11 +1,11 @@
-#include "index/ivf/measure_spread.h"
+#include "index/recall/measure_spread.h"
 
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
-#include "index/ivf/codes.h"
-#include "index/ivf/matrix.h"
+#include "index/clustering/matrix.h"
+#include "index/quantization/codes.h"
 
 namespace warplite::index {
 namespace {

@@ -12,8 +12,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "index/ivf/kmeans.h"
-#include "index/ivf/training_task.h"
+#include "index/clustering/kmeans.h"
+#include "index/training_task.h"
 
 namespace warplite::index {
 

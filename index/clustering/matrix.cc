@@ -1,4 +1,4 @@
-#include "index/ivf/matrix.h"
+#include "index/clustering/matrix.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "index/ivf/calibration.h"
+#include "index/recall/calibration.h"
 
 #include <algorithm>
 #include <bit>

@@ -1,11 +1,11 @@
-#include "index/ivf/tally.h"
+#include "index/clustering/tally.h"
 
 #include <algorithm>
 #include <cstring>
 #include <vector>
 
 #include "compute/host/parallel.h"
-#include "index/ivf/model_space.h"
+#include "index/clustering/model_space.h"
 
 namespace warplite::index {
 namespace {

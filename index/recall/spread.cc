@@ -1,4 +1,4 @@
-#include "index/ivf/spread.h"
+#include "index/recall/spread.h"
 
 #include <algorithm>
 #include <cmath>

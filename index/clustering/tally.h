@@ -6,8 +6,8 @@
 #include <cstdint>
 
 #include "compute/tally.h"
-#include "index/ivf/nearest_list.h"
-#include "index/ivf/training_task.h"
+#include "index/clustering/nearest_list.h"
+#include "index/training_task.h"
 
 namespace warplite::index {
 

@@ -1,4 +1,4 @@
-#include "index/ivf/opq.h"
+#include "index/quantization/opq.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "compute/host/rotation.h"
-#include "index/ivf/matrix.h"
-#include "index/ivf/pq.h"
+#include "index/clustering/matrix.h"
+#include "index/quantization/pq.h"
 
 namespace warplite::index {
 namespace {

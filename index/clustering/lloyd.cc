@@ -1,4 +1,4 @@
-#include "index/ivf/lloyd.h"
+#include "index/clustering/lloyd.h"
 
 #include <algorithm>
 #include <limits>

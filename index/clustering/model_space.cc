@@ -1,4 +1,4 @@
-#include "index/ivf/model_space.h"
+#include "index/clustering/model_space.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,7 +8,7 @@
 #include "compute/host/parallel.h"
 #include "compute/host/rotation.h"
 #include "core/elements.h"
-#include "index/ivf/matrix.h"
+#include "index/clustering/matrix.h"
 
 namespace warplite::index {
 namespace {

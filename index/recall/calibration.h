@@ -32,9 +32,9 @@
 #include "core/bytes.h"
 #include "core/types.h"
 #include "index/index.h"
-#include "index/ivf/spread.h"
-#include "index/ivf/training_task.h"
+#include "index/recall/spread.h"
 #include "index/trained.h"
+#include "index/training_task.h"
 
 namespace warplite::index {
 

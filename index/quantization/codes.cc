@@ -1,4 +1,4 @@
-#include "index/ivf/codes.h"
+#include "index/quantization/codes.h"
 
 #include <algorithm>
 #include <array>
@@ -13,11 +13,11 @@
 
 #include "compute/host/parallel.h"
 #include "compute/host/rotation.h"
-#include "index/ivf/model_space.h"
-#include "index/ivf/nearest_list.h"
-#include "index/ivf/pq.h"
-#include "index/ivf/rabitq.h"
-#include "index/ivf/training_task.h"
+#include "index/clustering/model_space.h"
+#include "index/clustering/nearest_list.h"
+#include "index/quantization/pq.h"
+#include "index/quantization/rabitq.h"
+#include "index/training_task.h"
 
 namespace warplite::index {
 namespace {

@@ -1,4 +1,4 @@
-#include "index/ivf/grouped_kmeans.h"
+#include "index/clustering/grouped_kmeans.h"
 
 #include <algorithm>
 #include <bit>
@@ -9,7 +9,7 @@
 
 #include "compute/host/parallel.h"
 #include "compute/reference.h"
-#include "index/ivf/lloyd.h"
+#include "index/clustering/lloyd.h"
 
 namespace warplite::index {
 namespace {

@@ -16,7 +16,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "index/ivf/training_task.h"
+#include "index/training_task.h"
 
 namespace warplite::index {
 

@@ -1,4 +1,4 @@
-#include "index/ivf/pq.h"
+#include "index/quantization/pq.h"
 
 #include <algorithm>
 #include <limits>

@@ -1,4 +1,4 @@
-#include "index/ivf/kmeans.h"
+#include "index/clustering/kmeans.h"
 
 #include <algorithm>
 #include <numeric>
@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "core/process/interruption.h"
-#include "index/ivf/grouped_kmeans.h"
-#include "index/ivf/lloyd.h"
+#include "index/clustering/grouped_kmeans.h"
+#include "index/clustering/lloyd.h"
 
 namespace warplite::index {
 namespace {

@@ -29,8 +29,8 @@
 #include "core/bitmap.h"
 #include "core/bytes.h"
 #include "core/distance.h"
-#include "index/ivf/model_space.h"
-#include "index/ivf/rabitq.h"
+#include "index/clustering/model_space.h"
+#include "index/quantization/rabitq.h"
 #include "index/trained.h"
 
 namespace warplite::index {

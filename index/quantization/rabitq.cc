@@ -1,4 +1,4 @@
-#include "index/ivf/rabitq.h"
+#include "index/quantization/rabitq.h"
 
 #include <algorithm>
 #include <cmath>
