@@ -1,6 +1,6 @@
 // The answer of a MATCH, nearest first: a first batch, and when SQLite asks for more than that,
 // what else there is, sorted only as far as it is read. Through an approximate index that is batch
-// after batch, each in order.
+// after batch, and at last what these have missed.
 // Threads: as the connection. Ownership: holds its view; the index and the
 // cancellation belong to the table.
 #pragma once

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string_view>
 #include <unordered_set>
+#include <utility>
 
 #include "core/process/interruption.h"
 #include "engine/filter/content_hits.h"
@@ -24,9 +25,10 @@ void remove_rows(std::vector<Hit>& hits, const std::vector<Hit>& which) {
   std::erase_if(hits, [&](const Hit& hit) { return rowids.contains(hit.rowid); });
 }
 
-// If the first rows are approximate, batch after batch looks farther, until every row is compared:
-// what an earlier batch missed comes with a later one. If they are exact, the rest is what comes
-// after the last one.
+// If the first rows are approximate, batch after batch looks farther, until every row is compared. What
+// an earlier batch missed is nearer than rows that have come: so that they ascend for who reads no further
+// than a LIMIT, it waits until all others have come. If the first rows are exact, the rest is what comes after the
+// last one.
 class VectorSource final : public MatchSource {
  public:
   VectorSource(const MatchQuestion& question, const engine::View& view,
@@ -55,13 +57,18 @@ class VectorSource final : public MatchSource {
   std::vector<Hit> all() override { return within(request_); }
   Batch next(const std::vector<Hit>& come) override {
     if (!approximate_) return MatchSource::next(come);
+    if (!missed_.empty()) return {std::exchange(missed_, {}), true};
     constexpr std::uint32_t kGrowth = 4;
     batch_ *= kGrowth;
     request_.farther *= kGrowth;
     const bool part = engine::looks_at_part(view_, selection_, index_, request_, batch_);
-    Batch batch{part ? nearest() : all(), !part};
-    remove_rows(batch.hits, come);
-    return batch;
+    std::vector<Hit> hits = part ? nearest() : all();
+    remove_rows(hits, come);
+    const auto missed = std::partition(hits.begin(), hits.end(),
+                                       [&](const Hit& hit) { return come.back() < hit; });
+    if (!part) missed_.assign(missed, hits.end());
+    hits.erase(missed, hits.end());
+    return {std::move(hits), !part && missed_.empty()};
   }
 
  private:
@@ -85,6 +92,7 @@ class VectorSource final : public MatchSource {
   engine::SearchRequest request_;
   std::size_t batch_ = 0;     // rows of the last one, those that had come included
   bool approximate_ = false;  // what first() has found
+  std::vector<Hit> missed_;   // when all others have come
 };
 
 class SparseSource final : public MatchSource {
