@@ -69,7 +69,8 @@ def main():
             program = os.path.join(here, 'pkg_config')
             shutil.copytree(os.path.join(EXAMPLES, 'pkg_config'), program)
             shutil.copy(os.path.join(EXAMPLES, 'search.c'), here)
-            run('make', '-C', program, PKG_CONFIG_PATH=os.path.join(os.path.dirname(file), 'pkgconfig'))
+            paths = [os.path.join(os.path.dirname(file), 'pkgconfig'), os.environ.get('PKG_CONFIG_PATH', '')]
+            run('make', '-C', program, PKG_CONFIG_PATH=':'.join(filter(None, paths)))
             check('pkg-config', run(os.path.join(program, 'search')), EXPECTED)
 
         folder = build('add_subdirectory', here, *arguments, target='search' if whole else 'warplite_core')
