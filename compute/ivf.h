@@ -171,10 +171,11 @@ struct IvfWork {
   // Where few rows of the lists take part, a device may compare all of them canonically, whatever
   // refine says but 0: what it returns is then at least as near.
   bool may_compare_all = false;
-  // Host [queries.rows][nprobe], nearest list first, to which a device that counts_lists() adds
+  // Host [queries.rows][told()], nearest list first, to which a device that counts_lists() adds
   // rows of those lists that counts_list() names; null: nobody asks. Where all lists are probed and
   // are more than 8,192 they may come in another order.
   ProbedList* probed = nullptr;
+  std::uint32_t most_told = ~0u;  // of how many lists of a query it is to tell
   // Host [queries.rows], beside `probed`, lowered to the score from which on rows of a query were
   // no candidates: the worst candidate's, where any was dropped. Where there are no more than that,
   // a device may lower it too.
@@ -185,14 +186,17 @@ struct IvfWork {
   std::uint64_t filter = 0;
   Cancellation* cancellation = nullptr;
 
+  std::uint32_t told() const { return nprobe < most_told ? nprobe : most_told; }
+  ProbedList* probed_of(std::size_t query) const { return probed + query * told(); }
+
   // The nearest lists are counted, and every fourth of the others: those are many and much alike.
   static constexpr std::size_t kAllCounted = 64, kOneIn = 4;
   static constexpr bool counts_list(std::size_t place) {
     return place < kAllCounted || place % kOneIn == 0;
   }
   // How many lists are counted, and the place of the i-th of them.
-  static constexpr std::size_t counted_lists(std::size_t nprobe) {
-    return nprobe < kAllCounted ? nprobe : kAllCounted + (nprobe - kAllCounted + kOneIn - 1) / kOneIn;
+  static constexpr std::size_t counted_lists(std::size_t told) {
+    return told < kAllCounted ? told : kAllCounted + (told - kAllCounted + kOneIn - 1) / kOneIn;
   }
   static constexpr std::size_t counted_place(std::size_t i) {
     return i < kAllCounted ? i : kAllCounted + (i - kAllCounted) * kOneIn;

@@ -127,6 +127,11 @@ class InvertedModel : public Model {
   virtual bool rotates_at_random() const = 0;
   // `out`: [vectors.rows][dim], in model space (compute/ivf.h).
   virtual void to_model_space(const MatrixView& vectors, float* out) const = 0;
+  // The same of queries. Products put rows in the same order however long a query is, but codes tell
+  // products with what lies between the query and a centroid, which says little of a query that is far shorter:
+  // so each is multiplied by a power of two, `scales`[i], that makes it as long as the longest centroid,
+  // and so are the scores that it gets. Other distances: 1.
+  virtual void queries_to_model_space(const MatrixView& queries, float* out, float* scales) const = 0;
 
   // What it says to a device, without the bytes that are to be resident: centroids, codebooks and
   // the run of lists. It lives as long as the model.

@@ -225,16 +225,17 @@ void search_group(const IvfContext& context, TopK* best) {
 void count_probed(const IvfContext& context) {
   const compute::IvfWork& work = context.work();
   const std::size_t bytes =
-      work.queries.rows * work.nprobe / 2 * compute::kFastScanRows * sizeof(RowId);
+      work.queries.rows * work.told() / 2 * compute::kFastScanRows * sizeof(RowId);
   const auto threads = static_cast<unsigned>(std::clamp<std::size_t>(
       bytes / kThreadBytes, 1, std::min<std::size_t>(work.queries.rows, compute::thread_count())));
   ItemLoop loop(work.cancellation);
   loop.run(threads, work.queries.rows, [&](unsigned, std::size_t q) {
-    const std::span<const Probe> lists = context.probed(q);
+    const std::span<const Probe> all = context.probed(q);
+    const auto lists = all.first(std::min<std::size_t>(all.size(), work.told()));
     for (std::size_t i = 0; i < lists.size(); ++i) {
       if (i + kCountsAhead < lists.size()) context.ask_for_count(lists[i + kCountsAhead].list);
       if (!work.counts_list(i)) continue;
-      compute::ProbedList& probed = work.probed[q * work.nprobe + i];
+      compute::ProbedList& probed = work.probed_of(q)[i];
       probed.list = lists[i].list;
       probed.a = lists[i].a;
       context.count_list(lists[i].list, probed);
@@ -251,7 +252,7 @@ void search_ivf_nearest(const compute::IvfWork& work, compute::HitTable& best) {
     group.queries.data = work.queries.row(first);
     group.queries.rows = std::min(kQueryGroup, work.queries.rows - first);
     group.model_queries = work.model_queries + first * work.model.shape.dim;
-    if (work.probed != nullptr) group.probed = work.probed + first * work.nprobe;
+    if (work.probed != nullptr) group.probed = work.probed_of(first);
     if (work.left != nullptr) group.left = work.left + first;
     const IvfContext context(group, best.k());
     if (context.rows().rows() == 0) return;

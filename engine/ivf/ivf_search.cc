@@ -97,14 +97,14 @@ class WideningSearch {
     } else if (best_.queries() == 0) {
       best_ = compute::HitTable(queries_.given.rows, best_.k());
     }
-    // Without a filter there is nothing to look at but whether a query has found enough.
-    const bool watched = search_.watches_filter();
-    const float* const space =
-        watched ? (some ? some->get() : queries_).in_model_space() : nullptr;
+    // Else there is nothing to look at but whether a query has found enough.
+    const bool watched = !sights_.left.empty();
+    const Queries& searched = some ? some->get() : queries_;
+    if (watched) searched.in_model_space();
     std::vector<std::optional<Reach>> more(watched ? numbers.size() : 0);
     const auto look = [&](std::size_t i) -> std::optional<Reach> {
       if (!watched && has_enough(numbers[i])) return {};
-      return search_.farther(reach_, sight(numbers[i], i, space));
+      return search_.farther(reach_, sight(numbers[i], i, searched));
     };
     const std::size_t each = watched ? kLookedAtTogether : kMovedTogether;
     if (watched || !all) {
@@ -160,22 +160,22 @@ class WideningSearch {
     for (std::size_t n = 0; n < count; ++n) {
       const bool in_lists =
           other == others.end() || (hit != hits.end() && hit->distance <= other->distance);
-      sight.farthest = search_.score((in_lists ? hit : other)++->distance);
+      sight.farthest = sight.scale * search_.score((in_lists ? hit : other)++->distance);
       if (n == 0) sight.nearest = sight.farthest;
     }
   }
 
-  // What the i-th of those that were searched for together has found. `space`: these in model
-  // space, where a filter is watched.
-  Sight sight(std::size_t query, std::size_t i, const float* space) {
+  // What the i-th of those that were searched for together has found.
+  Sight sight(std::size_t query, std::size_t i, const Queries& searched) {
     Sight sight;
     sight.enough = has_enough(query);
     if (sights_.left.empty()) return sight;
     left_[query] =
         sights_.searched == 0 ? sights_.left[i] : std::min(left_[query], sights_.left[i]);
     const std::size_t dim = queries_.given.dim;
-    const std::span<const float> vector(space + i * dim, dim);
-    sight.lists = std::span(sights_.lists).subspan(i * reach_.nprobe, reach_.nprobe);
+    const std::span<const float> vector(searched.in_model_space() + i * dim, dim);
+    sight.scale = static_cast<double>(searched.scale(i));
+    sight.lists = std::span(sights_.lists).subspan(i * sights_.told, sights_.told);
     sight.left = left_[query];
     const auto others = others_ != nullptr ? others_->sorted(query) : std::span<const Hit>();
     sight.found = best_.sorted(query);

@@ -291,8 +291,8 @@ Status IvfSet::rows_of_lists(const Selection& rows, const compute::IvfWork& work
       for (std::size_t run = 0; run < runs_.size(); ++run) {
         visit_list(rows, run, nearest[i].row, q, seen, visit);
       }
-      if (work.probed == nullptr || !work.counts_list(i)) continue;
-      compute::ProbedList& probed = work.probed[q * work.nprobe + i];
+      if (work.probed == nullptr || i >= work.told() || !work.counts_list(i)) continue;
+      compute::ProbedList& probed = work.probed_of(q)[i];
       probed.rows += seen.rows;
       probed.live += seen.live;
       probed.list = nearest[i].row;

@@ -8,6 +8,26 @@
 #include "engine/residency/together.h"
 
 namespace warplite::engine {
+namespace {
+
+// Of so many lists, which are the nearest, the errors of codes are known well enough.
+constexpr std::uint32_t kToldOfCodes = 8;
+
+// Distances by codes alone are scores.
+void undo_scales(const Queries& queries, compute::HitTable& best) {
+  for (std::size_t i = 0; i < best.queries(); ++i) {
+    const auto scale = static_cast<double>(queries.scale(i));
+    if (scale == 1) continue;
+    const std::vector<Hit> hits = best.list(i);
+    best.row(i) = TopK(best.k());
+    for (Hit hit : hits) {
+      hit.distance /= scale;
+      best.row(i).push(hit);
+    }
+  }
+}
+
+}  // namespace
 
 void Sights::add(const Sights& others) {
   for (std::size_t i = 0; i < lists.size(); ++i) {
@@ -49,7 +69,8 @@ const float* Queries::in_model_space() const {
   const auto floats = [](Bytes& bytes) { return reinterpret_cast<float*>(bytes.data()); };
   if (space_.size() == 0) {
     Bytes space(given.rows * given.dim * sizeof(float), Bytes::Fill::kBrief);
-    model_.to_model_space(given, floats(space));
+    scales_.resize(given.rows);
+    model_.queries_to_model_space(given, floats(space), scales_.data());
     space_ = std::move(space);
   }
   return floats(space_);
@@ -64,6 +85,8 @@ std::optional<Reach> ListSearch::farther(const Reach& reach, const Sight& sight)
     const ReachQuestion all = question(selected_);
     more.nprobe = reach.nprobe < shape_.lists / 4 ? reach.nprobe * 4 : shape_.lists;
     more.exact = !all.codes_only && exact_cost(all) <= reach_cost(all, more);
+  } else {
+    more.refine = enough_candidates(reach, sight);
   }
   if (!more.exact && more.nprobe == reach.nprobe && more.refine == reach.refine) return {};
   return more;
@@ -165,8 +188,11 @@ compute::HitTable ListSearch::nearest(Attempt& attempt, const Queries& queries, 
   compute::HitTable best(0, 0);
   attempt.run([&](Attempt::Devices devices, compute::Device*& failed) {
     best = compute::HitTable(queries.given.rows, k_);
-    const std::size_t watched = watches_filter() ? queries.given.rows : 0;
-    sights.lists.assign(watched * reach.nprobe, {});
+    // A device with memory of its own takes as long to tell of lists as to search them.
+    const bool codes = watches_codes() && !devices.front()->own_memory();
+    const std::size_t watched = watches_filter() || codes ? queries.given.rows : 0;
+    sights.told = watches_filter() ? reach.nprobe : std::min(kToldOfCodes, reach.nprobe);
+    sights.lists.assign(watched * sights.told, {});
     sights.left.assign(watched, std::numeric_limits<float>::infinity());
     sights.resumes = fits_ && !rescorer_ && !devices.front()->own_memory();
     sights.searched = sights.resumes ? searched : 0;
@@ -175,6 +201,8 @@ compute::HitTable ListSearch::nearest(Attempt& attempt, const Queries& queries, 
     return search(answering(devices, queries.given.rows, attempt.named()), queries, reach, sights,
                   best, failed);
   });
+  const bool by_codes = shape_.m != 0 && reach.refine == 0;
+  if (by_codes && request_.distance == Distance::kInnerProduct) undo_scales(queries, best);
   return best;
 }
 
@@ -262,14 +290,24 @@ bool ListSearch::finds_enough(const Reach& reach, const Sight& sight) const {
 
 // Rows as far as one that was found are left out where codes take them to be as far as `left`.
 double ListSearch::lost_by_codes(const Sight& sight) const {
-  const bool known = shape_.planes != 0 && model_.calibration()->spread.known();
-  if (!known || view_.layout().codes_only || request_.refine || sight.found.empty()) return 0;
+  if (!watches_codes() || sight.found.empty()) return 0;
   const CodeErrors errors(model_, {request_.distance, sight.norm}, sight.lists);
   double lost = 0;
   for (const Hit& hit : sight.found) {
-    lost += errors.beyond(static_cast<double>(sight.left) - score(hit.distance));
+    lost += errors.beyond(static_cast<double>(sight.left) - sight.scale * score(hit.distance));
   }
   return lost / static_cast<double>(sight.found.size());
+}
+
+// Where rows are much alike, as those of a group of which training saw a part, codes do not tell which of
+// them are nearest.
+std::size_t ListSearch::enough_candidates(const Reach& reach, const Sight& sight) const {
+  constexpr std::size_t kMore = 4, kMostRefine = 64, kMostCandidates = 4096;
+  const std::size_t most = std::min(kMostRefine, kMostCandidates / k_);
+  if (reach.refine >= most || !(lost_by_codes(sight) > 1 - *asked_recall(index_, request_))) {
+    return reach.refine;
+  }
+  return std::min(kMore * reach.refine, most);
 }
 
 Reach ListSearch::as_far_as_rows_lie(const Reach& reach, const Sight& sight) const {

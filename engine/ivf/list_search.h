@@ -30,16 +30,20 @@ class Queries {
 
   const MatrixView given;
   const float* in_model_space() const;  // [given.rows][dim]
+  // By what scores of a query are multiplied. REQUIRES: in_model_space().
+  float scale(std::size_t query) const { return scales_[query]; }
 
  private:
   const index::InvertedModel& model_;
   mutable Bytes space_;
+  mutable std::vector<float> scales_;
 };
 
 // What queries have seen of their lists: as compute::IvfWork has it.
 struct Sights {
   bool resumes = false;        // lists that were searched need not be again
   std::uint32_t searched = 0;  // of these, the lists of each that were not
+  std::uint32_t told = 0;      // lists of each that are told of
   std::vector<compute::ProbedList> lists;
   std::vector<float> left;
 
@@ -54,6 +58,7 @@ struct Sight {
   double nearest = 0, farthest = 0;  // scores of these rows, of all that it has found
   bool enough = false;  // it has found as many rows as it wants
   double norm = 0;      // of the query in model space, where distances are products
+  double scale = 1;     // by which its scores are multiplied
 };
 
 // The coded parts of one search.
@@ -74,13 +79,20 @@ class ListSearch {
     return selected_ != coded_->live_rows && reach_.expected_recall.has_value() &&
            asked_recall(index_, request_).has_value();
   }
+  // Says whether it is worth while to ask if codes left out what they should not, and there is a way to
+  // more candidates.
+  bool watches_codes() const {
+    return shape_.planes != 0 && !view_.layout().codes_only && !request_.refine &&
+           asked_recall(index_, request_).has_value() && model_.calibration() != nullptr &&
+           model_.calibration()->spread.known();
+  }
 
   // Returns whether comparing every selected row takes no longer. That holds only where vectors
   // were kept: to decode vectors takes longer than to look at their codes. Without a filter the
   // lists that are probed are the user's choice, as long as little depends on it.
   bool better_exact() const;
 
-  // A distance, as codes estimate it.
+  // A distance, as codes estimate it for a query without a scale.
   double score(double distance) const {
     if (request_.distance == Distance::kL2) return distance * distance;
     return request_.distance == Distance::kCosine ? 2 * distance : distance;
@@ -157,6 +169,9 @@ class ListSearch {
     return seen.share > kFar * Passing{searched_, selected_, k_}.everywhere().share;
   }
 
+  // As many candidates as make up for that, where too few were looked at.
+  std::size_t enough_candidates(const Reach& reach, const Sight& sight) const;
+
   Reach as_far_as_rows_lie(const Reach& reach, const Sight& sight) const;
 
   // Those that one query reads, about.
@@ -215,7 +230,7 @@ class ListSearch {
   // them there.
   bool rotates(const compute::Device& device, std::size_t queries) const {
     return model_.rotates_at_random() && device.rotates_queries(shape_, queries) &&
-           !watches_filter() && !rescorer_;
+           request_.distance != Distance::kInnerProduct && !watches_filter() && !rescorer_;
   }
   // May be called on any thread, where no rows are read from the file.
   Status search_on(const IvfSet& set, const compute::IvfWork& work, compute::HitTable& best);

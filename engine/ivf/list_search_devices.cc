@@ -138,8 +138,9 @@ compute::IvfWork ListSearch::work_for(const compute::Device& device, const Queri
   work.searched = sights.searched;
   work.refine = reach.refine;
   if (sights.left.empty()) return work;
-  work.may_compare_all = true;
-  work.probed = sights.lists.data() + first * reach.nprobe;
+  work.may_compare_all = watches_filter();
+  work.most_told = sights.told;
+  work.probed = sights.lists.data() + first * sights.told;
   work.left = sights.left.data() + first;
   return work;
 }
@@ -241,7 +242,7 @@ Status ListSearch::search_set(const IvfSet& set, const compute::IvfWork& work,
     some.queries.data = work.queries.row(first);
     some.queries.rows = std::min(most, work.queries.rows - first);
     some.model_queries = work.model_queries + first * shape_.dim;
-    if (work.probed != nullptr) some.probed = work.probed + first * work.nprobe;
+    if (work.probed != nullptr) some.probed = work.probed_of(first);
     if (work.left != nullptr) some.left = work.left + first;
     if (Status status = nominate(set, some, each); !status.ok()) return status;
     compute::HitTable nearest(some.queries.rows, best.k());

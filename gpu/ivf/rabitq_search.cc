@@ -72,7 +72,7 @@ std::size_t keys_of_lists(std::size_t wanted) {
 // Of each query, those of which somebody asks how many of their rows take part.
 std::uint32_t counted_lists(const compute::IvfWork& work) {
   if (work.probed == nullptr) return 0;
-  return static_cast<std::uint32_t>(compute::IvfWork::counted_lists(work.nprobe));
+  return static_cast<std::uint32_t>(compute::IvfWork::counted_lists(work.told()));
 }
 
 // Of as many of a query's lists as have a few times the rows that are wanted.
@@ -395,7 +395,7 @@ void RabitqSearch::take_sights(std::size_t first, const Sights& sights,
                                const Arena& incoming) const {
   in_parallel(sights.count, sights.lists.bytes() / kCopiedByThread, [&](std::size_t q) {
     const compute::ProbedList* const lists = incoming[sights.lists] + q * sights.counted;
-    compute::ProbedList* const probed = work_.probed + (first + q) * work_.nprobe;
+    compute::ProbedList* const probed = work_.probed_of(first + q);
     for (std::size_t i = 0; i < sights.counted; ++i) {
       compute::ProbedList& list = probed[compute::IvfWork::counted_place(i)];
       list = {list.rows + lists[i].rows, list.live + lists[i].live, lists[i].list, lists[i].a};

@@ -4,10 +4,12 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <optional>
 #include <string>
 
 #include "core/process/derived_store.h"
+#include "index/clustering/matrix.h"
 #include "index/clustering/model_space.h"
 #include "index/ivf/list_places.h"
 #include "index/ivf/run.h"
@@ -101,6 +103,28 @@ compute::IvfShape shape_of(const Header& header) {
           header.listwise != 0};
 }
 
+constexpr int kNone = std::numeric_limits<int>::min();  // the exponent of nothing
+
+// Of the root of a square.
+int exponent_of(double square) {
+  int exponent = 0;
+  std::frexp(std::sqrt(square), &exponent);
+  return exponent;
+}
+
+// Multiplies a vector by a power of two, which loses nothing, so that its length has the exponent. Returns
+// by what; 1: there is no such length.
+float lengthen(float* vector, std::uint32_t dim, int exponent) {
+  constexpr int kMost = 120;  // so that it is a float, and one by which can be divided
+  const double square = square_norm(vector, dim);
+  if (square == 0 || exponent == kNone) return 1;
+  const int power = std::clamp(exponent - exponent_of(square), -kMost, kMost);
+  if (power == 0) return 1;
+  const float scale = std::ldexp(1.0f, power);
+  for (std::uint32_t i = 0; i < dim; ++i) vector[i] *= scale;
+  return scale;
+}
+
 class IvfModel : public InvertedModel {
  public:
   // REQUIRES: check() of them. Throws Error{kCorrupt} when they speak of no recall there can be.
@@ -151,6 +175,15 @@ class IvfModel : public InvertedModel {
   void to_model_space(const MatrixView& vectors, float* out) const override {
     index::to_model_space(vectors, parts_.distance, parts_.rotation, out);
   }
+  void queries_to_model_space(const MatrixView& queries, float* out, float* scales) const override {
+    to_model_space(queries, out);
+    std::fill_n(scales, queries.rows, 1.0f);
+    if (parts_.distance != Distance::kInnerProduct) return;
+    const auto longest = made_.get<const Longest>([this] { return std::make_shared<const Longest>(*this); });
+    for (std::size_t i = 0; i < queries.rows; ++i) {
+      scales[i] = lengthen(out + i * queries.dim, queries.dim, longest->exponent);
+    }
+  }
   Bytes encode(compute::Device& device, const MatrixView& vectors, const Bitmap* present,
                compute::Cancellation* cancellation,
                const compute::Buffer* centroids) const override {
@@ -174,6 +207,18 @@ class IvfModel : public InvertedModel {
   }
 
  private:
+  // Of the centroids: 2^(exponent − 1) <= its length < 2^exponent. Made when it is first asked for.
+  struct Longest {
+    explicit Longest(const IvfModel& of) {
+      double square = 0;
+      for (std::size_t list = 0; list < of.shape_.lists; ++list) {
+        square = std::max(square, square_norm(of.centroids() + list * of.shape_.dim, of.shape_.dim));
+      }
+      if (square > 0) exponent = exponent_of(square);
+    }
+    int exponent = kNone;
+  };
+
   Bytes bytes_;
   Header header_;
   compute::IvfShape shape_;

@@ -24,7 +24,8 @@ HeldRows::HeldRows(const TrainingTask& from, const InvertedModel& of, Distance b
                    const MatrixView& sample, std::span<const std::size_t> order)
     : task(from), model(of), distance(by), rows(sample, order),
       in_model_space(order.size() * sample.dim) {
-  model.to_model_space(rows.view(), in_model_space.data());
+  std::vector<float> scales(order.size());
+  model.queries_to_model_space(rows.view(), in_model_space.data(), scales.data());
 }
 
 compute::HitTable HeldRows::nearest(const compute::Buffer* buffer, const MatrixView& among,

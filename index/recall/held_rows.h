@@ -46,7 +46,7 @@ struct HeldRows {
   const InvertedModel& model;
   const Distance distance;
   const PickedRows rows;
-  std::vector<float> in_model_space;  // of rows
+  std::vector<float> in_model_space;  // of rows, as queries
 };
 
 // Bytes on a device, which outlive what is there.

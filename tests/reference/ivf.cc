@@ -149,8 +149,8 @@ std::uint32_t code_at(const IvfShape& shape, const std::uint8_t* codes, std::uin
 
 // Counts a row of the list at a place among those that the query probes.
 void count(const IvfWork& work, std::size_t query, std::size_t place, bool live) {
-  if (work.probed == nullptr || !IvfWork::counts_list(place)) return;
-  ProbedList& list = work.probed[query * work.nprobe + place];
+  if (work.probed == nullptr || place >= work.told() || !IvfWork::counts_list(place)) return;
+  ProbedList& list = work.probed_of(query)[place];
   ++list.rows;
   if (live) ++list.live;
 }
