@@ -235,7 +235,7 @@ int main(int argc, char** argv) {
     if (flag == "--rounds") options.rounds = std::atoi(argv[i + 1]);
   }
   Device& gpu = open_gpu(options.plugin);
-  const auto cpu = cpu::make_cpu_device();
-  run(options, gpu, *cpu);
+  compute::Registry::instance().add(cpu::make_cpu_device());  // training asks for it as well
+  run(options, gpu, compute::Registry::instance().host());
   return 0;
 }

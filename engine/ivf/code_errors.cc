@@ -27,14 +27,17 @@ double square_away(const index::InvertedModel& model, const index::Spread::Viewp
 }
 
 double extent_of(const index::InvertedModel& model, const index::Spread::Viewpoint& from,
-                 std::span<const compute::ProbedList> lists) {
-  const std::vector<float>& radii = model.calibration()->spread.radii;
+                 std::span<const compute::ProbedList> lists, double score) {
+  // Where no list seems to hold any, all count.
+  constexpr double kLeastPart = 1e-6;
+  const index::Spread& spread = model.calibration()->spread;
   double rows = 0, squares = 0;
   for (std::size_t i = 0; i < lists.size(); ++i) {
     if (!compute::IvfWork::counts_list(i) || lists[i].live == 0) continue;
     const std::size_t each = i < compute::IvfWork::kAllCounted ? 1 : compute::IvfWork::kOneIn;
-    const auto live = static_cast<double>(each * lists[i].live);
-    const auto radius = static_cast<double>(radii[lists[i].list]);
+    const double part = spread.part(from, score, lists[i].list, static_cast<double>(lists[i].a));
+    const double live = static_cast<double>(each * lists[i].live) * std::max(part, kLeastPart);
+    const auto radius = static_cast<double>(spread.radii[lists[i].list]);
     rows += live;
     squares += live * radius * radius * std::max(0.0, square_away(model, from, lists[i]));
   }
@@ -54,8 +57,8 @@ CodeErrors::CodeErrors(std::uint32_t planes, double extent)
       of_planes_(of_signs_ * std::pow(0.52, planes - 1.0)) {}
 
 CodeErrors::CodeErrors(const index::InvertedModel& model, const index::Spread::Viewpoint& from,
-                       std::span<const compute::ProbedList> lists)
-    : CodeErrors(model.shape().planes, extent_of(model, from, lists)) {}
+                       std::span<const compute::ProbedList> lists, double score)
+    : CodeErrors(model.shape().planes, extent_of(model, from, lists, score)) {}
 
 // A score is what all planes tell, but no less than the signs' bound, which is beyond the truth for
 // some rows, however many planes there are.

@@ -19,9 +19,10 @@ class CodeErrors {
   // Of `planes` bits a dimension; `extent`: of rows about their centroid times that of the query,
   // by the root of the dimension, as scores count it. 0: nothing is known.
   CodeErrors(std::uint32_t planes, double extent);
-  // Of the rows that pass in these lists. REQUIRES: RaBitQ codes, and that the spread is known.
+  // Of the rows that pass in these lists, as far as they are as near as that score. REQUIRES: RaBitQ
+  // codes, and that the spread is known.
   CodeErrors(const index::InvertedModel& model, const index::Spread::Viewpoint& from,
-             std::span<const compute::ProbedList> lists);
+             std::span<const compute::ProbedList> lists, double score);
 
   // The part of the rows that get a score at least so much worse than is true of them.
   double beyond(double margin) const;

@@ -169,8 +169,8 @@ class ListSearch {
     return seen.share > kFar * Passing{searched_, selected_, k_}.everywhere().share;
   }
 
-  // As many candidates as make up for that, where too few were looked at.
-  std::size_t enough_candidates(const Reach& reach, const Sight& sight) const;
+  // The next number of candidates to try, where so many were too few; the same: there is none.
+  std::size_t more_candidates(const Reach& reach) const;
 
   Reach as_far_as_rows_lie(const Reach& reach, const Sight& sight) const;
 

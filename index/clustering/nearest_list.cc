@@ -62,6 +62,10 @@ void NearestList::find(const float* rows, std::size_t count, compute::Cancellati
   const std::size_t size = devices == 1 ? kBatch : std::min(kBatch, each);
   const std::size_t batches = (count + size - 1) / size;
   const std::thread::id caller = std::this_thread::get_id();
+  // Other threads may do all that follows, and those do not ask.
+  if (cancellation != nullptr && cancellation->requested()) {
+    throw Error(ErrorKind::kInterrupted, "interrupted");
+  }
   compute::in_parallel(batches, 1, threads, [&](std::size_t begin, std::size_t end) {
     HelperCancellation helper;
     for (std::size_t batch = begin; batch < end; ++batch) {

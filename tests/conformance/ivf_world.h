@@ -118,6 +118,7 @@ class World {
     static std::uint64_t numbers = 0;
     work.filter = ++numbers;
     for (int times = 0; times < 3; ++times) check(*candidate.device, work);
+    check_told(*candidate.device, work);
     if (case_.rotated && candidate.device->rotates_queries(case_.shape, case_.queries)) {
       work.model_queries = nullptr;
       check(*candidate.device, work);
@@ -157,6 +158,23 @@ class World {
     }
     if (device.own_memory()) return;
     if (work.may_compare_all && case_.shape.planes != 0 && case_.filter == 40) CHECK(all);
+  }
+
+  // Of fewer lists it tells the same.
+  void check_told(Device& device, IvfWork work) {
+    if (!device.counts_lists(case_.shape)) return;
+    HitTable best(case_.queries, case_.k);
+    work.most_told = case_.nprobe / 2 + 1;
+    std::vector<ProbedList> told(case_.queries * work.told());
+    work.probed = told.data();
+    if (device.ivf_nearest(work, best).kind == ErrorKind::kUnsupported) return;
+    for (std::size_t i = 0; i < told.size(); ++i) {
+      const ProbedList& expected =
+          expected_.probed[i / work.told() * case_.nprobe + i % work.told()];
+      CAPTURE(i);
+      CHECK(told[i].rows == expected.rows);
+      CHECK(told[i].live == expected.live);
+    }
   }
 
   // The work with everything resident. Valid until the next one.

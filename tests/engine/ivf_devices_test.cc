@@ -197,7 +197,8 @@ TEST_CASE("devices that rotate queries are given them as the column has them, an
       return queries;
     };
     CHECK(found("gpu", {.column = 0, .nprobe = 2}) == found("cpu", {.column = 0, .nprobe = 2}));
-    CHECK(rotated() == 4200 / 4 * 3);
+    // For products the host brings queries to the length of centroids.
+    CHECK(rotated() == (distance == Distance::kInnerProduct ? 0 : 4200 / 4 * 3));
     CHECK(found("gpu", {.column = 1, .nprobe = 2}) == found("cpu", {.column = 1, .nprobe = 2}));
     CHECK(rotated() == 0);
     // The host counts rows of lists for a device that does not, and needs queries in model space.
