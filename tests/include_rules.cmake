@@ -2,6 +2,8 @@
 #   cmake -DSOURCE=<root> -P include_rules.cmake
 cmake_minimum_required(VERSION 3.22)
 
+get_filename_component(SOURCE "${SOURCE}" ABSOLUTE)  # names of files are taken relative to it
+
 # The table of folders in docs/architecture.md: each with what it may include, which stands above it.
 set(folders "")
 set(above "")  # the folders so far, and the top folders that they are in

@@ -66,7 +66,7 @@ class WideningSearch {
  private:
   // Lists of queries that are counted together take so many bytes at most.
   static constexpr std::size_t kMostBytes = std::size_t{1} << 25;
-  // Queries that a thread looks at, where a filter is watched, or rows are moved.
+  // Queries of a thread that looks at what they found, or moves their rows.
   static constexpr std::size_t kLookedAtTogether = 64, kMovedTogether = 8192;
 
   // Searches for some queries as far as reach_ says. Returns those that are to look farther, and
