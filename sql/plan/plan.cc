@@ -170,7 +170,7 @@ void Planner::plan_search() {
   const double penalty = std::pow(tells_operands() ? kUnknownPenalty : kUntoldPenalty, unknown);
   info_->estimatedCost = kSearchCost * std::min(penalty, kMaxPenalty);
   info_->orderByConsumed = ordered_by_result();
-  plan_.ordered = info_->orderByConsumed && comes_in_batches();
+  plan_.ordered = info_->orderByConsumed && plan_.comes_in_batches(table_);
 }
 
 void Planner::plan_point() {
@@ -241,11 +241,10 @@ bool Planner::ordered_by_result() const {
   return !second.desc && (second.iColumn < 0 || second.iColumn == table_.rowid_column);
 }
 
-// Without k an index that finds approximately gives batch after batch, and a later one may have rows
-// that an earlier one missed. A LIMIT that SQLite hands down is all that is read.
-bool Planner::comes_in_batches() const {
-  if (plan_.access != Plan::Access::kKnn || plan_.k || plan_.limit) return false;
-  return engine::searcher_of(column(plan_.column)->index_name()) != nullptr;
+// A LIMIT that SQLite hands down is all that is read.
+bool Plan::comes_in_batches(const TableDefinition& table) const {
+  if (access != Access::kKnn || k || limit) return false;
+  return engine::searcher_of(table.columns[static_cast<std::size_t>(column)].index_name()) != nullptr;
 }
 
 bool Planner::shows_values() const {
@@ -285,7 +284,7 @@ void Planner::emit() {
 
 int best_index(sqlite3* db, const TableDefinition& table, SearchMemo& memo,
                sqlite3_index_info* info) {
-  memo.ordered = nullptr;
+  memo.statement_read = nullptr;
   if (memo.probe != nullptr) {
     memo.probe->look(info);
     return SQLITE_OK;

@@ -50,6 +50,9 @@ struct Plan {
   std::string unsure;   // with k, on an older host: a column whose term is not at hand (statement_words.h)
 
   bool searches() const { return access == Access::kKnn || access == Access::kRange; }  // vectors
+  // Says whether rows come in batches: an index that finds approximately looks farther for each, which may
+  // find rows that an earlier one missed.
+  bool comes_in_batches(const TableDefinition& table) const;
   std::string text(const TableDefinition& table) const;
   // REQUIRES: made by text() for the same table; throws Error{kInvalid} otherwise.
   static Plan parse(std::string_view text, const TableDefinition& table);
@@ -62,6 +65,16 @@ inline constexpr int kShowsAux = 32;
 // The scan is in descending rowid.
 inline constexpr int kDescending = 64;
 
+// What a statement says of the rows that it reads of a search without k.
+struct StatementReads {
+  // Rows whose order SQLite relies on have to ascend to the last one: who reads them compares neighbours (a
+  // window function, UNION, INTERSECT, EXCEPT, GROUP BY, DISTINCT), or reads them all, since there is no
+  // LIMIT. A LIMIT counts that is the whole statement's, or that stands in one pair of parentheses with
+  // a MATCH.
+  bool whole_order = false;
+  std::uint64_t rows = 0;  // that it reads, as a rule: by its only LIMIT; 0: nothing is known
+};
+
 // A SearchMemo is what planning remembers from call to call: was the table offered with a MATCH? A
 // table of one FROM is known by the statement being prepared and its colUsed; OR branches come
 // after the whole.
@@ -70,9 +83,9 @@ struct SearchMemo {
   sqlite3_uint64 columns = 0;
   bool searched = false;
   PatternProbe* probe = nullptr;  // set while it is the probe's statement that is prepared
-  // The statement that was asked about last since the table was planned for; and the answer.
-  const sqlite3_stmt* ordered = nullptr;
-  bool whole_order = false;  // needs_whole_order()
+  // The statement that was asked about last since the table was planned for; and what it says.
+  const sqlite3_stmt* statement_read = nullptr;
+  StatementReads reads{};  // reads_of_statement()
 };
 
 // xBestIndex. Returns SQLITE_OK or SQLITE_CONSTRAINT; throws for what can never work.

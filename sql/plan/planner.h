@@ -80,7 +80,6 @@ class Planner {
   // Consumes bounds; returns how many of them have values that are not known.
   int use_bounds(const std::vector<int>& bounds, std::vector<engine::Comparison>& planned);
   bool ordered_by_result() const;
-  bool comes_in_batches() const;
   bool orders_by_distance() const;
   bool ordered_by_rowid() const;
   bool shows_values() const;

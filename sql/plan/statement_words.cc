@@ -1,6 +1,7 @@
 #include "sql/plan/statement_words.h"
 
 #include <algorithm>
+#include <charconv>
 #include <set>
 #include <utility>
 #include <vector>
@@ -18,6 +19,8 @@ constexpr const char* kUnionAll = "union all";
 struct Words {
   std::set<std::string> all;  // in lower case, with what is quoted; UNION ALL is one, which is not UNION
   bool limit = false;         // of the whole, or of a SELECT with a MATCH
+  std::size_t limits = 0;     // of any kind
+  std::uint64_t rows = 0;     // that the last of them admits, with its OFFSET; 0: it does not say in numbers
 
   bool contains(const std::string& word) const { return all.contains(word); }
 };
@@ -29,11 +32,46 @@ std::string word_of(const Token& token) {
   return word;
 }
 
+// Reads what comes behind a LIMIT: `10`, `10 OFFSET 20` or `20, 10`.
+class LimitReader {
+ public:
+  explicit LimitReader(Words& words) : words_(words) {}
+
+  void take(const Token& token) {
+    if (token.is_word("limit")) {
+      reads_ = true;
+      ++words_.limits;
+      words_.rows = 0;
+    } else if (reads_ && token.kind == Token::Kind::kNumber) {
+      constexpr std::uint64_t kMost = std::uint64_t{1} << 32;
+      std::uint64_t number = 0;
+      const char* const end = token.text.data() + token.text.size();
+      const auto [at, error] = std::from_chars(token.text.data(), end, number);
+      reads_ = error == std::errc() && at == end && number < kMost;
+      words_.rows = reads_ ? words_.rows + number : 0;
+    } else if (reads_ && !token.is(',') && !token.is_word("offset")) {
+      reads_ = false;
+      if (is_value(token)) words_.rows = 0;
+    }
+  }
+
+ private:
+  // A parameter, or a part of an expression.
+  static bool is_value(const Token& token) {
+    return token.kind == Token::Kind::kSymbol && !token.is(')') && !token.is(';');
+  }
+
+  Words& words_;
+  bool reads_ = false;
+};
+
 void add_words(std::string_view sql, Words& words) {
   std::string last;
+  LimitReader limit(words);
   std::vector<bool> matches{false};  // within each parenthesis that is open
   for (const Token& token : tokenize(sql)) {
     std::string word = word_of(token);
+    limit.take(token);
     if (last == "union") words.all.insert(word == "all" ? kUnionAll : last);
     if (word != "union") words.all.insert(word);
     if (token.is('(')) matches.push_back(false);
@@ -107,6 +145,13 @@ std::vector<Words> words_of(sqlite3* db, const std::vector<sqlite3_stmt*>& runni
   return statements;
 }
 
+// Of the statement's only LIMIT; 0: it has none, or more, or does not say in numbers.
+std::uint64_t limit_of(sqlite3_stmt* statement) {
+  Words words;
+  if (const char* sql = sqlite3_sql(statement); sql != nullptr) add_words(sql, words);
+  return words.limits == 1 ? words.rows : 0;
+}
+
 bool compares_neighbours(const Words& words) {
   static constexpr const char* kCompare[] = {"over", "union", "intersect", "except", "group", "distinct"};
   return std::ranges::any_of(kCompare, [&](const char* word) { return words.contains(word); });
@@ -144,13 +189,16 @@ void check_unsure_term(sqlite3* db, const TableDefinition& table, const std::str
 
 // A view that has changed since has the statement planned again. To read schemas takes as long as a short
 // search.
-bool needs_whole_order(sqlite3* db, const TableDefinition& table, SearchMemo& memo) {
+StatementReads reads_of_statement(sqlite3* db, const TableDefinition& table, bool ordered,
+                                  SearchMemo& memo) {
   const std::vector<sqlite3_stmt*> running = running_statements(db);
-  if (running.size() == 1 && memo.ordered == running[0]) return memo.whole_order;
-  const bool whole = may_want_whole_order(db, running, table);
-  memo.ordered = running.size() == 1 ? running[0] : nullptr;
-  memo.whole_order = whole;
-  return whole;
+  if (running.size() == 1 && memo.statement_read == running[0]) return memo.reads;
+  StatementReads reads;
+  reads.whole_order = ordered && may_want_whole_order(db, running, table);
+  if (running.size() == 1) reads.rows = limit_of(running[0]);
+  memo.statement_read = running.size() == 1 ? running[0] : nullptr;
+  memo.reads = reads;
+  return reads;
 }
 
 }  // namespace warplite::sql

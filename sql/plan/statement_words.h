@@ -19,11 +19,10 @@ namespace warplite::sql {
 // runs.
 void check_unsure_term(sqlite3* db, const TableDefinition& table, const std::string& column);
 
-// Says whether the rows of a search without k, whose order SQLite relies on, have to ascend to the last
-// one: who reads them compares neighbours (a window function, UNION, INTERSECT, EXCEPT, GROUP BY,
-// DISTINCT), or reads them all, since there is no LIMIT. A LIMIT counts that is the whole statement's, or
-// that stands in one pair of parentheses with a MATCH. REQUIRES: the statement runs, and is planned as
-// the table's `memo` knows. Throws Error{kInterrupted}.
-bool needs_whole_order(sqlite3* db, const TableDefinition& table, SearchMemo& memo);
+// What the statement that runs says of the rows that it reads of a search without k. REQUIRES: the statement
+// runs, and is planned as the table's `memo` knows; `ordered`: SQLite relies on the order of the rows.
+// Throws Error{kInterrupted}.
+StatementReads reads_of_statement(sqlite3* db, const TableDefinition& table, bool ordered,
+                                  SearchMemo& memo);
 
 }  // namespace warplite::sql

@@ -27,8 +27,10 @@ void WarpCursor::filter(const std::string& plan, int use, sqlite3_value** argume
     if (!plan_.unsure.empty()) {
       check_unsure_term(table_.context->db(), table_.definition(), plan_.unsure);
     }
-    whole_order_ =
-        plan_.ordered && needs_whole_order(table_.context->db(), table_.definition(), table_.memo);
+    reads_.reset();
+    if (plan_.comes_in_batches(table_.definition())) {
+      reads_ = reads_of_statement(table_.context->db(), table_.definition(), plan_.ordered, table_.memo);
+    }
     plan_text_ = plan;
   }
   switch (plan_.access) {
@@ -48,7 +50,11 @@ void WarpCursor::filter(const std::string& plan, int use, sqlite3_value** argume
 void WarpCursor::start_search(sqlite3_value** arguments) {
   auto question = read_question(table_.context->db(), plan_, table_.definition(), arguments);
   if (!question) return;
-  if (whole_order_) question->first = 0;
+  if (reads_) {
+    // A bound LIMIT is not to be seen. Most are as small: more takes longer, fewer one search more.
+    constexpr std::uint64_t kUnknown = 20;
+    question->first = reads_->whole_order ? 0 : reads_->rows != 0 ? reads_->rows : kUnknown;
+  }
   std::shared_ptr<const engine::View> view = table_.collection().view();
   if (match_ != nullptr && match_->view() == view.get() && match_->question() == *question) {
     match_->rewind();

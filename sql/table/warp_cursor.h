@@ -52,8 +52,8 @@ class WarpCursor : public sqlite3_vtab_cursor {
   WarpTable& table_;
   std::string plan_text_;
   Plan plan_;
-  bool whole_order_ = false;  // all rows at once, not in batches: needs_whole_order()
-  bool shows_aux_ = false;    // those of the table with content=
+  std::optional<StatementReads> reads_;  // of a search that comes in batches
+  bool shows_aux_ = false;               // those of the table with content=
   bool shows_values_ = true;  // else rowids and +columns alone, of an index with content=
   bool descending_ = false;   // the scan
   State state_ = State::kEnd;
