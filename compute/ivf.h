@@ -168,6 +168,9 @@ struct IvfWork {
   // distances decide and are returned. k is that of the table, rows those of all runs of the call.
   // m == 0: every row of a probed list is compared canonically, whatever this says.
   std::size_t refine = 0;
+  // No vector is compared, neither by the device nor with what it returns: RaBitQ codes are scored as
+  // closely as they can be (rabitq.h). Lists are found as ever.
+  bool codes_decide = false;
   // Where few rows of the lists take part, a device may compare all of them canonically, whatever
   // refine says but 0: what it returns is then at least as near.
   bool may_compare_all = false;

@@ -131,7 +131,7 @@ class CodedLists {
           loop_(loop),
           number_(number),
           candidates_(all.shape_.coarse_candidates(all.work_.nprobe)) {
-      if (all.shape_.groups != 0) lists_.emplace(all.shape_.coarse(), all.product_);
+      if (all.shape_.groups != 0) lists_.emplace(all.shape_.coarse(), all.product_, false);
     }
 
     void search(std::size_t query, std::vector<Probe>& out) {

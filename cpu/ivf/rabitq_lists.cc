@@ -37,16 +37,17 @@ IvfRunView IvfRunView::of(const compute::IvfShape& shape, const std::byte* bytes
           reinterpret_cast<const std::uint8_t*>(bytes + at.records)};
 }
 
-RabitqLists::RabitqLists(const compute::IvfShape& shape, bool product)
+RabitqLists::RabitqLists(const compute::IvfShape& shape, bool product, bool codes_decide)
     : shape_(shape),
       group_(shape.m),
       product_(product),
+      with_signs_(compute::signs_count_by_elements(shape.planes, codes_decide)),
       kernels_(rabitq_kernels()),
       record_(compute::RabitqRecord::size(shape.dim, shape.planes)),
       signs_weight_(static_cast<float>(1u << (shape.planes - 1)) / 2),
       scratch_(round_up(shape.dim) * sizeof(float)) {
   nearest_.reserve(kRows);
-  if (shape.planes < compute::kSignsAsElements) return;
+  if (!with_signs_) return;
   planes_.resize(kTogether * shape.planes * compute::plane_bytes(shape.dim) +
                  compute::kPlaneSlack);
 }
@@ -258,13 +259,12 @@ void RabitqLists::score(std::span<const Survivor* const> rows, const Tables& tab
 // out[i] = ū·x of a row.
 void RabitqLists::multiply(std::span<const Survivor* const> rows, const RabitqTables& tables,
                            float* out) {
-  const bool with_signs = shape_.planes >= compute::kSignsAsElements;
-  const std::uint32_t planes = with_signs ? shape_.planes : shape_.planes - 1;
+  const std::uint32_t planes = with_signs_ ? shape_.planes : shape_.planes - 1;
   const std::size_t bytes = compute::plane_bytes(shape_.dim);
   const std::uint8_t* from[kTogether] = {};
   for (std::size_t i = 0; i < rows.size(); ++i) {
     from[i] = record_of(*rows[i]) + compute::RabitqRecord::kPlanes;
-    if (!with_signs) continue;
+    if (!with_signs_) continue;
     std::uint8_t* const all = planes_.data() + i * planes * bytes;
     copy_signs(*rows[i], all);
     std::memcpy(all + bytes, from[i], (planes - 1) * bytes);
@@ -275,7 +275,7 @@ void RabitqLists::multiply(std::span<const Survivor* const> rows, const RabitqTa
   const std::int64_t middle = ((std::int64_t{1} << planes) - 1) * tables.sum;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const float fine = tables.fine * static_cast<float>(2 * std::int64_t{dots[i]} - middle);
-    out[i] = with_signs
+    out[i] = with_signs_
                  ? fine
                  : signs_weight_ * signs_product(tables.unit, shape_.m, rows[i]->sum) + fine;
   }

@@ -50,7 +50,8 @@ class RabitqLists {
     Candidates* candidates;
   };
 
-  explicit RabitqLists(const compute::IvfShape& shape, bool product);
+  // `codes_decide`: as IvfWork has it.
+  RabitqLists(const compute::IvfShape& shape, bool product, bool codes_decide);
 
   // Goes on to a list, for at most kQueries queries.
   void enter(std::span<const Viewer> viewers, const float* centroid);
@@ -126,6 +127,7 @@ class RabitqLists {
   const compute::IvfShape shape_;
   const compute::RabitqGroup group_;
   const bool product_;
+  const bool with_signs_;
   const RabitqKernels& kernels_;
   const std::uint32_t record_;  // bytes
   const float signs_weight_;    // 2^(B−2)

@@ -32,7 +32,8 @@ class RabitqScan {
   explicit RabitqScan(const IvfContext& context)
       : context_(context),
         filtered_(!context.rows().all_live()),
-        lists_(context.shape(), context.work().distance == Distance::kInnerProduct),
+        lists_(context.shape(), context.work().distance == Distance::kInnerProduct,
+               context.work().codes_decide),
         refiner_(context) {}
 
   void begin(std::size_t number, Query& query) {

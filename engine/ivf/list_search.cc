@@ -206,8 +206,7 @@ compute::HitTable ListSearch::nearest(Attempt& attempt, const Queries& queries, 
     return search(answering(devices, queries.given.rows, attempt.named()), queries, reach, sights,
                   best, failed);
   });
-  const bool by_codes = shape_.m != 0 && reach.refine == 0;
-  if (by_codes && request_.distance == Distance::kInnerProduct) undo_scales(queries, best);
+  if (codes_decide(reach) && request_.distance == Distance::kInnerProduct) undo_scales(queries, best);
   return best;
 }
 

@@ -140,6 +140,9 @@ class ListSearch {
             crowding_};
   }
 
+  // Says whether the distances found are those of codes.
+  bool codes_decide(const Reach& reach) const { return shape_.m != 0 && reach.refine == 0; }
+
   // Lists are probed until k rows were found, which takes more of them where few are selected.
   Reach likely_reach() const;
 

@@ -137,6 +137,7 @@ compute::IvfWork ListSearch::work_for(const compute::Device& device, const Queri
   work.nprobe = reach.nprobe;
   work.searched = sights.searched;
   work.refine = reach.refine;
+  work.codes_decide = codes_decide(reach);
   if (sights.left.empty()) return work;
   work.may_compare_all = watches_filter();
   work.most_told = sights.told;

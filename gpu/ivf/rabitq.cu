@@ -309,9 +309,9 @@ class Warp {
         row_of(view_->codes + std::size_t{row.position / RabitqGroup::kRows} * group_.size,
                row.position % RabitqGroup::kRows, row.sum);
     const CodeSums sums =
-        code_sums<false>(scan_.shape, signs.group, signs.place, record, nullptr,
+        code_sums<false>(scan_, signs.group, signs.place, record, nullptr,
                          reinterpret_cast<const std::uint32_t*>(memory_ + plan_.elements));
-    return score_of_codes(scan_.shape, tables_, signs, record, sums.codes);
+    return score_of_codes(scan_, tables_, signs, record, sums.codes);
   }
 
   const RabitqScan& scan_;

@@ -46,6 +46,7 @@ void launch_rabitq_rotate(const RabitqRotation& work, cudaStream_t stream);
 struct RabitqScan {
   compute::IvfShape shape;
   bool product;          // ip
+  bool with_signs;       // compute::signs_count_by_elements()
   const float* queries;  // [count][dim], in model space
   std::uint32_t count;
   const float* centroids;  // [lists][dim]
@@ -134,7 +135,14 @@ struct RabitqSights {
 void launch_rabitq_sights(const RabitqScan& scan, const RabitqSights& sights, cudaStream_t stream);
 
 // The `wanted` best of what was found, best first, as numbers of lists; kNoList behind the last.
-void launch_order_lists(const RabitqBest& best, std::uint32_t queries, std::uint32_t wanted,
-                        std::uint32_t* lists, std::size_t shared_memory, cudaStream_t stream);
+struct OrderedLists {
+  std::uint32_t wanted;
+  std::uint32_t* lists;   // [queries][wanted]
+  std::uint64_t* sorted;  // [queries][room_to_order(wanted)]
+};
+// Keys of a query that are sorted in the device's memory; 0: they are in shared memory.
+std::uint32_t room_to_order(std::uint32_t wanted);
+void launch_order_lists(const RabitqBest& best, std::uint32_t queries, const OrderedLists& order,
+                        std::size_t shared_memory, cudaStream_t stream);
 
 }  // namespace warplite::gpu

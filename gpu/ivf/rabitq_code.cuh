@@ -277,11 +277,12 @@ __device__ inline std::uint32_t signs_at(const std::uint8_t* group, std::uint32_
 
 // `w`: in the order of pair_bits(); not read where the signs' sum is known.
 template <bool kSigns>
-__device__ CodeSums code_sums(const compute::IvfShape& shape, const std::uint8_t* group,
+__device__ CodeSums code_sums(const RabitqScan& scan, const std::uint8_t* group,
                               std::uint32_t place, const std::uint8_t* record,
                               const std::uint32_t* w, const std::uint32_t* v) {
+  const compute::IvfShape& shape = scan.shape;
   const std::uint32_t bytes = compute::plane_bytes(shape.dim), others = shape.planes - 1;
-  const std::uint32_t with_signs = shape.planes >= compute::kSignsAsElements ? 1 : 0;
+  const std::uint32_t with_signs = scan.with_signs ? 1 : 0;
   const std::uint32_t planes = others + with_signs, high = planes > 4 ? planes - 4 : 0;
   int signs_sum = 0, upper = 0, lower = 0;
   for (std::uint32_t s = 0; s < shape.m; s += 8) {
@@ -307,16 +308,16 @@ __device__ CodeSums code_sums(const compute::IvfShape& shape, const std::uint8_t
 }
 
 // The key of a row's score, from its sums.
-__device__ inline std::uint32_t score_of_codes(const compute::IvfShape& shape,
-                                               const RabitqTables& tables, const SignedRow& row,
-                                               const std::uint8_t* record, int codes) {
+__device__ inline std::uint32_t score_of_codes(const RabitqScan& scan, const RabitqTables& tables,
+                                               const SignedRow& row, const std::uint8_t* record,
+                                               int codes) {
+  const compute::IvfShape& shape = scan.shape;
   const std::uint32_t low = known_key(row.low(shape, tables.a, tables.norm));
   if (shape.planes == 1) return low;
   const std::uint32_t others = shape.planes - 1;
-  const bool with_signs = shape.planes >= compute::kSignsAsElements;
-  const long long levels = (1ll << (with_signs ? shape.planes : others)) - 1;
+  const long long levels = (1ll << (scan.with_signs ? shape.planes : others)) - 1;
   float product = __fmul_rn(tables.fine, __ll2float_rn(2ll * codes - levels * tables.sum));
-  if (!with_signs) {
+  if (!scan.with_signs) {
     const float weight = static_cast<float>(1u << others) / 2;
     product = __fadd_rn(__fmul_rn(weight, row.product), product);
   }

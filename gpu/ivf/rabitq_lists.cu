@@ -277,12 +277,12 @@ class Warp {
     const std::uint32_t place = pair.position % RabitqGroup::kRows;
     const std::uint32_t *const w = unit_.words(pair.query), *const v = unit_.elements(pair.query);
     const CodeSums sums = plan_.sums == 0
-                              ? code_sums<true>(scan_.shape, group, place, record, w, v)
-                              : code_sums<false>(scan_.shape, group, place, record, w, v);
+                              ? code_sums<true>(scan_, group, place, record, w, v)
+                              : code_sums<false>(scan_, group, place, record, w, v);
     const int signs = plan_.sums == 0 ? sums.signs : pair.sum;
     const SignedRow row{group, place, signs_product(of.of.unit, 2 * signs - of.of.signs)};
     const std::uint64_t key =
-        make_key(score_of_codes(scan_.shape, of.of, row, record, sums.codes), ordinal);
+        make_key(score_of_codes(scan_, of.of, row, record, sums.codes), ordinal);
     if (key > unit_.limit(pair.query)) return;
     const std::uint32_t slot = atomicAdd(&scan_.best.counts[of.query], 1u);
     if (slot < scan_.best.stride) {

@@ -1,5 +1,7 @@
 // Lists by the distance of their whole centroids, lists and limits from the keys that a search has
 // found (rabitq.h).
+#include <bit>
+
 #include "gpu/ivf/rabitq_code.cuh"
 #include "gpu/runtime/cuda_error.h"
 #include "gpu/select/kth_key.cuh"
@@ -26,25 +28,25 @@ __global__ void __launch_bounds__(kThreads)
   if (list == 0) scan.best.counts[query] = lists;
 }
 
-// One thread block per query; `room`, a power of two, sorted keys in shared memory, and all of them
-// where there is `held` room for them.
-template <unsigned kBlock>
+// One thread block per query; `room`, a power of two, sorted keys in shared memory or kAside, and
+// all keys where shared memory has room for `held`.
+template <unsigned kBlock, bool kAside>
 __global__ void __launch_bounds__(kBlock)
-    order_kernel(RabitqBest best, std::uint32_t wanted, std::uint32_t room, std::uint32_t held,
-                 std::uint32_t* lists) {
-  extern __shared__ std::uint64_t sorted[];
+    order_kernel(RabitqBest best, OrderedLists order, std::uint32_t room, std::uint32_t held) {
+  extern __shared__ std::uint64_t own[];
+  std::uint64_t* const sorted =
+      kAside ? order.sorted + std::size_t{blockIdx.x} * room : own + held;
   __shared__ KthKey<kBlock> kth;
   __shared__ std::uint32_t found;
   const std::uint64_t* keys = best.keys + std::size_t{blockIdx.x} * best.stride;
   const std::uint32_t count = best.counts[blockIdx.x];
   if (count <= held) {
-    std::uint64_t* const own = sorted + room;
     for (std::uint32_t i = threadIdx.x; i < count; i += kBlock) own[i] = keys[i];
     keys = own;
   }
   for (std::uint32_t i = threadIdx.x; i < room; i += kBlock) sorted[i] = kNoKey;
   if (threadIdx.x == 0) found = 0;
-  const std::uint64_t limit = kth.find([keys](std::uint32_t i) { return keys[i]; }, count, wanted);
+  const std::uint64_t limit = kth.find([keys](std::uint32_t i) { return keys[i]; }, count, order.wanted);
   __syncthreads();
   for (std::uint32_t i = threadIdx.x; i < count; i += kBlock) {
     if (keys[i] > limit) continue;
@@ -66,9 +68,9 @@ __global__ void __launch_bounds__(kBlock)
     }
   }
   __syncthreads();
-  for (std::uint32_t i = threadIdx.x; i < wanted; i += kBlock) {
+  for (std::uint32_t i = threadIdx.x; i < order.wanted; i += kBlock) {
     const std::uint64_t key = sorted[i];
-    lists[std::size_t{blockIdx.x} * wanted + i] =
+    order.lists[std::size_t{blockIdx.x} * order.wanted + i] =
         key == kNoKey ? kNoList : static_cast<std::uint32_t>(key);
   }
 }
@@ -105,25 +107,31 @@ void launch_list_distances(const RabitqScan& scan, cudaStream_t stream) {
   check_launch("comparing centroids");
 }
 
-void launch_order_lists(const RabitqBest& best, std::uint32_t queries, std::uint32_t wanted,
-                        std::uint32_t* lists, std::size_t shared_memory, cudaStream_t stream) {
-  std::uint32_t room = 1;
-  while (room < wanted) room *= 2;
+std::uint32_t room_to_order(std::uint32_t wanted) {
+  return wanted > kMostWanted ? std::bit_ceil(wanted) : 0;
+}
+
+void launch_order_lists(const RabitqBest& best, std::uint32_t queries, const OrderedLists& order,
+                        std::size_t shared_memory, cudaStream_t stream) {
+  const bool aside = room_to_order(order.wanted) != 0;
+  const std::uint32_t room = std::bit_ceil(order.wanted), own = aside ? 0 : room;
   const std::uint32_t held =
-      (room + std::size_t{best.stride}) * sizeof(std::uint64_t) + kOwnShared <= shared_memory
+      (own + std::size_t{best.stride}) * sizeof(std::uint64_t) + kOwnShared <= shared_memory
           ? best.stride
           : 0;
-  const std::size_t bytes = (std::size_t{room} + held) * sizeof(std::uint64_t);
+  const std::size_t bytes = (std::size_t{own} + held) * sizeof(std::uint64_t);
   const auto launch = [&](auto* kernel, unsigned threads) {
     check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                static_cast<int>(bytes)),
           "choosing lists");
-    kernel<<<queries, threads, bytes, stream>>>(best, wanted, room, held, lists);
+    kernel<<<queries, threads, bytes, stream>>>(best, order, room, held);
   };
-  if (queries <= kLonely) {
-    launch(order_kernel<kManyThreads>, kManyThreads);
+  if (aside) {
+    launch(order_kernel<kManyThreads, true>, kManyThreads);
+  } else if (queries <= kLonely) {
+    launch(order_kernel<kManyThreads, false>, kManyThreads);
   } else {
-    launch(order_kernel<kThreads>, kThreads);
+    launch(order_kernel<kThreads, false>, kThreads);
   }
   check_launch("choosing lists");
 }

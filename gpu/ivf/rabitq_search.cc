@@ -92,12 +92,17 @@ struct RabitqSearch::Level {
   // Of a query's first lists, which limits for all are made from; none: lists are searched query by
   // query.
   RabitqBounds bounds{};
+  // Not 0: more are wanted than a thread block can keep the best of, so that all are, which are so many.
+  std::uint32_t all = 0;
+
+  bool by_lists() const { return all != 0 || bounds.lists != 0; }
   // Pairs of a query with lists of one stage. The first lists are fewer than half.
   std::size_t most_pairs(std::uint32_t nprobe) const {
-    return bounds.lists == 0 ? 0 : nprobe - bounds.lists;
+    return by_lists() ? nprobe - bounds.lists : 0;
   }
   std::size_t keys() const {  // of a query
-    return bounds.lists == 0 ? std::size_t{deal.slices} * wanted : keys_of_lists(wanted);
+    if (all != 0) return all;
+    return by_lists() ? keys_of_lists(wanted) : std::size_t{deal.slices} * wanted;
   }
 };
 
@@ -134,7 +139,8 @@ struct RabitqSearch::Pieces {
   Slot<std::uint32_t> nominees{plan, count* kMostNominated};
   Slot<std::uint32_t> nominee_counts{plan, count};
 
-  Slot<std::uint32_t> groups{plan, lists_level.bounds.lists == 0 ? 0 : count* shape.groups};
+  Slot<std::uint32_t> groups{plan, lists_level.by_lists() ? count * shape.groups : 0};
+  Slot<std::uint64_t> sorted{plan, count * room_to_order(work.nprobe)};
   Slot<std::uint32_t> pair_counts{plan, pair_lists};
   Slot<std::uint32_t> first_pairs{plan, pair_lists};
   Slot<std::uint32_t> first_units{plan, pair_lists};
@@ -148,7 +154,7 @@ struct RabitqSearch::Pieces {
   // Keys of a query where all of something are compared, to put it in order.
   std::size_t lists_without_order() const {
     if (shape.groups == 0) return shape.lists;
-    return lists_level.bounds.lists == 0 ? 0 : shape.groups;
+    return lists_level.by_lists() ? shape.groups : 0;
   }
   IvfPairs pairs_of(const Arena& arena) const {
     return {arena[pair_counts], arena[first_pairs], arena[first_units], arena[pairs]};
@@ -219,7 +225,8 @@ double RabitqSearch::rows_of_lists() const {
 
 std::size_t RabitqSearch::queries_at_once() const {
   const std::size_t lists = std::max<std::size_t>(
-      shape_.groups == 0 ? shape_.lists : 0, keys_of_lists(std::max(work_.nprobe, nominated_)));
+      shape_.groups == 0 || keeps_all_lists() ? shape_.lists + room_to_order(work_.nprobe) : 0,
+      keys_of_lists(std::max(keeps_all_lists() ? 0 : work_.nprobe, nominated_)));
   const std::size_t bounds =
       std::max(bounds_of(shape_, work_.nprobe, nominated_, table_.rows).stride,
                bounds_of(shape_.coarse(), shape_.groups, work_.nprobe, shape_.lists).stride);
@@ -235,7 +242,7 @@ std::size_t RabitqSearch::queries_at_once() const {
 void RabitqSearch::nearest(compute::HitTable& best) {
   const std::size_t refine = std::max<std::size_t>(work_.refine, 1);
   if (best.k() > kMostNominated || best.k() * refine > kMostNominated ||
-      (!every_list() && !rabitq_fits(shape_, work_.nprobe, gpu_.shared_memory()))) {
+      (!every_list() && !orders_lists())) {
     throw Error(ErrorKind::kUnsupported, "more than " + std::to_string(kMostNominated) +
                                              " nominees, or " + std::to_string(work_.nprobe) +
                                              " lists, a query");
@@ -252,7 +259,11 @@ void RabitqSearch::search_group(std::size_t first, std::size_t count, compute::H
       deal(count, static_cast<std::uint32_t>(work_.nprobe * work_.runs.size()), rows_of_lists()),
       nominated_};
   if (!every_list()) {
-    share_lists(lists, shape_.coarse(), count, groups, shape_.lists);
+    if (keeps_all_lists()) {
+      lists.all = shape_.lists;
+    } else {
+      share_lists(lists, shape_.coarse(), count, groups, shape_.lists);
+    }
     share_lists(rows, shape_, count, work_.nprobe, table_.rows);
   }
   const Pieces at{work_, count, lists, rows};
@@ -311,12 +322,13 @@ void RabitqSearch::search_lists(RabitqScan scan, const Level& level, const Piece
   scan.wanted = level.wanted;
   scan.slices = level.deal.slices;
   scan.parts = level.deal.parts;
-  if (level.bounds.lists == 0) return launch_rabitq(scan, gpu_.shared_memory(), lane_.stream());
+  if (!level.by_lists()) return launch_rabitq(scan, gpu_.shared_memory(), lane_.stream());
   const std::uint32_t nprobe = scan.nprobe;
   const auto units_from = [&](std::uint32_t first, std::uint32_t end) {
     scan.nprobe = end;
     return launch_rabitq_units(scan, first, at.pairs_of(arena), lane_.stream());
   };
+  if (level.all != 0) return launch_rabitq_lists(scan, units_from(0, nprobe), lane_.stream());
   std::uint32_t first = level.bounds.lists;
   const RabitqUnits units = units_from(0, first);
   RabitqBounds bounds = level.bounds;
@@ -346,25 +358,27 @@ void RabitqSearch::find_lists(const Pieces& at, const Arena& arena) {
     launch_list_distances(scan, lane_.stream());
   } else {
     scan.shape = shape_.coarse();
+    scan.with_signs = compute::signs_count_by_elements(scan.shape.planes, false);
     scan.centroids += std::size_t{shape_.lists} * shape_.dim;
     scan.runs = arena[at.runs] + work_.runs.size();
     scan.run_count = 1;
     scan.nprobe = scan.list_stride = shape_.groups;
-    if (at.lists_level.bounds.lists != 0) {
+    if (at.lists_level.by_lists()) {
       launch_list_distances(scan, lane_.stream());
-      launch_order_lists(compared, scan.count, shape_.groups, arena[at.groups],
+      launch_order_lists(compared, scan.count, {shape_.groups, arena[at.groups], nullptr},
                          gpu_.shared_memory(), lane_.stream());
       scan.lists = arena[at.groups];
     }
     scan.best = at.best(arena, Search::kLists, at.lists_level.keys());
     search_lists(scan, at.lists_level, at, arena);
   }
-  launch_order_lists(scan.best, scan.count, work_.nprobe, arena[at.lists], gpu_.shared_memory(),
-                     lane_.stream());
+  launch_order_lists(scan.best, scan.count, {work_.nprobe, arena[at.lists], arena[at.sorted]},
+                     gpu_.shared_memory(), lane_.stream());
 }
 
 RabitqScan RabitqSearch::scan_of_rows(const Pieces& at, const Arena& arena) const {
   RabitqScan scan = scan_of(at, arena);
+  scan.with_signs = compute::signs_count_by_elements(shape_.planes, work_.codes_decide);
   scan.runs = arena[at.runs];
   scan.run_count = static_cast<std::uint32_t>(work_.runs.size());
   scan.lists = every_list() ? nullptr : arena[at.lists];
@@ -373,6 +387,16 @@ RabitqScan RabitqSearch::scan_of_rows(const Pieces& at, const Arena& arena) cons
   scan.best = at.best(arena, Search::kRows, at.rows_level.keys());
   scan.by_runs = at.rows_level.deal.slices != 1;
   return scan;
+}
+
+bool RabitqSearch::keeps_all_lists() const {
+  return shape_.groups != 0 && !every_list() &&
+         !rabitq_fits(shape_, work_.nprobe, gpu_.shared_memory());
+}
+
+bool RabitqSearch::orders_lists() const {
+  return shape_.groups == 0 || rabitq_fits(shape_, work_.nprobe, gpu_.shared_memory()) ||
+         rabitq_lists_fit(shape_.coarse(), gpu_.capability(), gpu_.shared_memory());
 }
 
 void RabitqSearch::find_rows(const Pieces& at, const Arena& arena) {

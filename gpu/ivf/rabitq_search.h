@@ -23,7 +23,7 @@ class RabitqSearch {
   RabitqSearch(const Gpu& gpu, Lane& lane, const compute::IvfWork& work);
 
   // Adds the nearest rows of every query. Throws Error{kUnsupported} for more nominees than
-  // kMostNominated, and for more lists than a thread block can hold, unless they are all there are.
+  // kMostNominated, and for more lists than the device can put in order, unless they are all there are.
   void nearest(compute::HitTable& best);
 
  private:
@@ -61,6 +61,9 @@ class RabitqSearch {
     return work_.nprobe >= shape_.lists &&
            (work_.probed == nullptr || !rabitq_fits(shape_, work_.nprobe, gpu_.shared_memory()));
   }
+  // So many lists are wanted that all are compared by their codes, and put in order in the device's memory.
+  bool keeps_all_lists() const;
+  bool orders_lists() const;
 
   const Gpu& gpu_;
   Lane& lane_;

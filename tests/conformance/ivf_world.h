@@ -249,6 +249,7 @@ class World {
     if (shape.groups != 0) make_coarse_run();
     work_.nprobe = case_.nprobe;
     work_.refine = case_.refine;
+    work_.codes_decide = case_.refine == 0 && case_.seed % 2 != 0;
   }
 
   // Lists in groups, one of which may have none.

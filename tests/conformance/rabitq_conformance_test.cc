@@ -154,3 +154,22 @@ TEST_CASE("ivf: RaBitQ codes of one query in giant lists") {
     }
   }
 }
+
+TEST_CASE("ivf: RaBitQ codes of more lists than a thread block puts in order") {
+  const Restore restore;
+  std::uint64_t n = 9900;
+  for (const std::uint32_t nprobe : {8192u, 8193u, 11'999u}) {
+    for (const std::size_t queries : {1u, 9u}) {
+      Case c = make_case({4, 4, 4}, n++);
+      c.data = Data::kRandom;
+      c.shape.planes = 4;
+      c.shape.lists = 12'000;
+      c.shape.groups = 50;
+      c.list_rows = {1, 0, 3};
+      c.nprobe = nprobe;
+      c.queries = queries;
+      c.runs = c.blocks = 1;
+      check_everywhere(c);
+    }
+  }
+}

@@ -208,7 +208,7 @@ void collect_rabitq(const IvfWork& work, std::size_t run_index, std::uint64_t fi
   const std::vector<RabitqProbe> probes = rabitq_probes(work, query, model);
   for (const RabitqProbe& probe : probes) {
     const RabitqPair pair(shape, work.distance, query,
-                          model.centroids + std::size_t{probe.list} * shape.dim);
+                          model.centroids + std::size_t{probe.list} * shape.dim, work.codes_decide);
     for (std::uint32_t p = begins[probe.list]; p < ends[probe.list]; ++p) {
       Candidate candidate;
       std::uint32_t ordinal;

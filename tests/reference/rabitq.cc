@@ -51,8 +51,11 @@ float known(float score) {
 }  // namespace
 
 RabitqPair::RabitqPair(const IvfShape& shape, Distance distance, const float* y,
-                       const float* centroid)
-    : shape_(shape), coarse_(shape.dim), elements_(shape.dim) {
+                       const float* centroid, bool codes_decide)
+    : shape_(shape),
+      with_signs_(signs_count_by_elements(shape.planes, codes_decide)),
+      coarse_(shape.dim),
+      elements_(shape.dim) {
   d_ = distance_of(distance, y, centroid, shape.dim);
   norm_ = std::sqrt(distance_of(Distance::kL2, y, centroid, shape.dim));
   float top = 0;
@@ -91,15 +94,14 @@ float RabitqPair::signs_product(const std::vector<int>& code) const {
 }
 
 float RabitqPair::product(const std::vector<int>& code) const {
-  const bool with_signs = shape_.planes >= kSignsAsElements;
-  const int levels = 1 << (with_signs ? shape_.planes : shape_.planes - 1);
+  const int levels = 1 << (with_signs_ ? shape_.planes : shape_.planes - 1);
   std::int64_t dot = 0, all = 0;
   for (std::uint32_t i = 0; i < shape_.dim; ++i) {
     dot += std::int64_t{code[i] % levels} * elements_[i];
     all += elements_[i];
   }
   const float fine = fine_ * static_cast<float>(2 * dot - (levels - 1) * all);
-  if (with_signs) return fine;
+  if (with_signs_) return fine;
   return static_cast<float>(std::exp2(shape_.planes - 2.0)) * signs_product(code) + fine;
 }
 
@@ -140,7 +142,8 @@ std::vector<RabitqProbe> all_probes(const IvfWork& work, const float* query,
   const IvfLayout at = IvfLayout::of(coarse, work.model.coarse_positions);
   for (std::uint32_t group = 0; group < shape.groups; ++group) {
     const RabitqPair pair(coarse, work.distance, query,
-                          model.centroids + (std::size_t{shape.lists} + group) * shape.dim);
+                          model.centroids + (std::size_t{shape.lists} + group) * shape.dim,
+                          false);
     const auto begin = load<std::uint32_t>(model.coarse + at.begins + group * 4);
     const auto end = load<std::uint32_t>(model.coarse + at.ends + group * 4);
     for (std::uint32_t p = begin; p < end; ++p) {

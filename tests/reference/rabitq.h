@@ -14,7 +14,8 @@ namespace warplite::compute {
 // A query and a list.
 class RabitqPair {
  public:
-  RabitqPair(const IvfShape& shape, Distance distance, const float* y, const float* centroid);
+  RabitqPair(const IvfShape& shape, Distance distance, const float* y, const float* centroid,
+             bool codes_decide);
 
   float distance() const { return d_; }  // D
   // Of a position of a run; `ordinal` receives what it holds. +∞ for NaN.
@@ -28,6 +29,7 @@ class RabitqPair {
             std::uint32_t element) const;
 
   const IvfShape shape_;
+  const bool with_signs_;
   float d_ = 0, norm_ = 0, unit_ = 0, fine_ = 0;
   std::vector<int> coarse_, elements_;  // w, v
 };
