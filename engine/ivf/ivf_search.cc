@@ -116,6 +116,11 @@ class WideningSearch {
                              }
                            });
     }
+    if (watched) {
+      const auto lost = std::ranges::count_if(
+          more, [&](const std::optional<Reach>& next) { return next && next->refine > reach_.refine; });
+      search_.note_losses(reach_, static_cast<std::size_t>(lost), numbers.size());
+    }
     for (std::size_t i = 0; i < numbers.size(); ++i) {
       const std::size_t query = numbers[i];
       const std::optional<Reach> next = watched ? more[i] : look(i);

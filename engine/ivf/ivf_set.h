@@ -12,6 +12,7 @@
 
 #include "compute/device.h"
 #include "engine/filter/filter.h"
+#include "engine/ivf/code_losses.h"
 #include "engine/ivf/runs.h"
 #include "engine/residency/held_sets.h"
 #include "engine/residency/uploader.h"
@@ -118,6 +119,7 @@ class IvfMemo {
                                                     const index::Trained& index);
   // IvfBlocks::crowding(), once the lists were loaded; until then 0.
   double& crowding(std::size_t number) { return column(number).crowding; }
+  CodeLosses& losses(std::size_t number) { return column(number).losses; }
   // A device that had less room for a column's codes than it said is not handed them for a while,
   // and much longer than it `took` to find that out.
   void note_refusal(std::size_t number, const compute::Device& device,
@@ -133,6 +135,7 @@ class IvfMemo {
     std::shared_ptr<const CodedParts> coded;
     std::weak_ptr<const index::InvertedModel> model;
     double crowding = 0;
+    CodeLosses losses;
     std::vector<Refusal> refusals;
   };
   Column& column(std::size_t number);

@@ -188,13 +188,17 @@ Attempt ListSearch::attempt(std::size_t queries) {
           [this](Attempt::Devices devices) { return ready(devices); }};
 }
 
-compute::HitTable ListSearch::nearest(Attempt& attempt, const Queries& queries, const Reach& reach,
+compute::HitTable ListSearch::nearest(Attempt& attempt, const Queries& queries, Reach& reach,
                                       std::uint32_t searched, Sights& sights) {
   compute::HitTable best(0, 0);
+  CodeLosses& losses = memo_of_lists().losses(request_.column);
   attempt.run([&](Attempt::Devices devices, compute::Device*& failed) {
     best = compute::HitTable(queries.given.rows, k_);
-    // A device with memory of its own takes as long to tell of lists as to search them.
-    const bool codes = watches_codes() && !devices.front()->own_memory();
+    bool codes = watches_codes();
+    if (codes && devices.front()->own_memory()) {
+      if (losses.many()) reach.refine = std::max(reach.refine, more_candidates(reach_));
+      codes = devices.front()->counts_lists(shape_) && losses.asks(queries.given.rows);
+    }
     const std::size_t watched = watches_filter() || codes ? queries.given.rows : 0;
     sights.told = watches_filter() ? reach.nprobe : std::min(kToldOfCodes, reach.nprobe);
     sights.lists.assign(watched * sights.told, {});
@@ -282,6 +286,11 @@ Surroundings ListSearch::around(const Sight& sight, double errors) const {
     if (nearest > kMany * each) passing.nearer = nearest - kFew * each;
   }
   return surroundings_of(passing, sight.lists, measured.lists, errors);
+}
+
+void ListSearch::note_losses(const Reach& reach, std::size_t lost, std::size_t seen) {
+  if (watches_filter() || reach.refine != reach_.refine) return;
+  memo_of_lists().losses(request_.column).add(lost, seen);
 }
 
 bool ListSearch::finds_enough(const Reach& reach, const Sight& sight) const {

@@ -103,9 +103,12 @@ class ListSearch {
 
   // The nearest that lists of each query hold; without the `searched` nearest lists, where the
   // device can pass over them. `sights` says whether it did, and under a filter that is watched it
-  // tells of lists.
-  compute::HitTable nearest(Attempt& attempt, const Queries& queries, const Reach& reach,
+  // tells of lists. `reach` grows where the device is known to need more candidates.
+  compute::HitTable nearest(Attempt& attempt, const Queries& queries, Reach& reach,
                             std::uint32_t searched, Sights& sights);
+
+  // That codes lost rows of so many of the queries that were seen after such a search, with this reach.
+  void note_losses(const Reach& reach, std::size_t lost, std::size_t seen);
 
  private:
   // The same as better_exact() where vectors are read from the file: all of them to compare every

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "tests/support/data_files.h"
+#include "tests/support/fakes/fake_gpus.h"
 #include "tests/support/ivf_fixture.h"
 #include "tests/support/sql_session.h"
 
@@ -166,6 +167,17 @@ Floats grouped(std::size_t rows, std::uint32_t dim, std::size_t groups, std::uin
   return out;
 }
 
+// When codes of t were measured hardly two rows were alike, and since then many came that are.
+void insert_groups_later(const SqlSession& session, std::size_t groups) {
+  insert(session, grouped(40000, 64, groups, 4), grouped(200, 64, groups, 5));
+  session.must_run("CREATE VIRTUAL TABLE flat USING warp(e FLOAT[64]);"
+                   "CREATE VIRTUAL TABLE t USING warp(g FLOAT[64] index=ivfrabitq(lists=50));"
+                   "INSERT INTO flat(rowid, e) SELECT rowid, vector FROM rows;"
+                   "INSERT INTO t(rowid, g) SELECT rowid, e FROM flat WHERE rowid <= 2000;"
+                   "INSERT INTO t(t) VALUES ('train');"
+                   "INSERT INTO t(rowid, g) SELECT rowid, e FROM flat WHERE rowid > 2000");
+}
+
 // Every tenth row, of which c is 1 in t and flat, is near to all others.
 Floats with_hubs(std::size_t rows, std::uint32_t dim, std::uint64_t seed) {
   Normal normal(seed);
@@ -245,19 +257,32 @@ TEST_CASE("recall: rows in groups that are much alike, more of them than codes a
   }
 }
 
-// When codes were measured hardly two rows were alike, and since then many came that are.
 TEST_CASE("recall: rows that came to be in groups") {
   const SqlSession session(":memory:");
-  insert(session, grouped(40000, 64, 1000, 4), grouped(200, 64, 1000, 5));
-  session.must_run("CREATE VIRTUAL TABLE flat USING warp(e FLOAT[64]);"
-                   "CREATE VIRTUAL TABLE t USING warp(g FLOAT[64] index=ivfrabitq(lists=50));"
-                   "INSERT INTO flat(rowid, e) SELECT rowid, vector FROM rows;"
-                   "INSERT INTO t(rowid, g) SELECT rowid, e FROM flat WHERE rowid <= 2000;"
-                   "INSERT INTO t(t) VALUES ('train');"
-                   "INSERT INTO t(rowid, g) SELECT rowid, e FROM flat WHERE rowid > 2000");
+  insert_groups_later(session, 1000);
   for (const int k : {1, 10}) {
     for (const double least : {0.8, 0.95, 0.99}) check_recall(session, "g", k, least, "");
   }
+}
+
+// A GPU tells of some searches alone what codes have lost; where that is much of many, all look at more candidates.
+TEST_CASE("recall: rows that came to be in groups on a GPU") {
+  FakeGpus gpus(1);
+  gpus.start();
+  const SqlSession session(":memory:");
+  insert_groups_later(session, 250);
+  session.must_run("SELECT warp_config('device', 'gpu')");
+  const auto candidates = [&] {
+    session.must_run("SELECT t.rowid FROM q JOIN t ON t.g MATCH q.e AND k = 10 AND recall = 0.95 WHERE q.id = 1");
+    return number(session, "SELECT refine FROM warp_explain()");
+  };
+  const double as_learnt = candidates();  // by a GPU that does not tell
+  gpus[0].counts = true;
+  for (const int k : {1, 10}) {
+    for (const double least : {0.8, 0.95}) check_recall(session, "g", k, least, "");
+  }
+  CHECK(candidates() > as_learnt);
+  CHECK(gpus[0].ivf_operations > 200);
 }
 
 // A few rows are long, and near to most queries. Their lists are so far from the others that codes of lists are
