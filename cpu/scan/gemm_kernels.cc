@@ -172,14 +172,6 @@ void ask_for(const std::byte* from, std::size_t bytes) {
   for (std::size_t at = 0; at < bytes; at += 64) __builtin_prefetch(from + at);
 }
 
-// A vector whose lanes from `n` on are zero.
-template <class Element>
-HWY_INLINE FloatVector first_lanes(const std::byte* from, std::size_t n) {
-  std::byte padded[kLanes * Element::kBytes] = {};
-  std::memcpy(padded, from, n * Element::kBytes);
-  return Element::load_floats(kFloats, padded);
-}
-
 // strip = (elements − centre) · scale, then zeros to the end of a pair of vectors. Returns the sum of
 // their squares by lanes.
 template <class Element>
@@ -199,10 +191,10 @@ HWY_INLINE FloatVector convert(const std::byte* from, const float* centre, float
   const auto last = [&](std::size_t at, FloatVector& sum) HWY_ATTR {
     if (at + kLanes <= n) return whole(at, sum);
     if (at >= n) return hn::StoreU(hn::Zero(kFloats), kFloats, strip + at);
-    FloatVector value = first_lanes<Element>(from + at * Element::kBytes, n - at);
+    FloatVector value = Element::load_first_floats(kFloats, from + at * Element::kBytes, n - at);
     if (centre != nullptr) {
       const auto* bytes = reinterpret_cast<const std::byte*>(centre + at);
-      value = hn::Sub(value, first_lanes<Elements<ElementType::kFloat32>>(bytes, n - at));
+      value = hn::Sub(value, load_first(kFloats, bytes, n - at));
     }
     write(value, at, sum);
   };
@@ -266,18 +258,17 @@ HWY_INLINE double squared_norm(const std::byte* vector, std::size_t dim) {
   const hn::Rebind<float, decltype(doubles)> floats;
   constexpr std::size_t kStep = hn::MaxLanes(doubles), kBytes = Element::kBytes;
   auto even = hn::Zero(doubles), odd = hn::Zero(doubles);
-  const auto add = [&](const std::byte* from) HWY_ATTR {
-    const auto a = hn::PromoteTo(doubles, Element::load_floats(floats, from));
-    const auto b = hn::PromoteTo(doubles, Element::load_floats(floats, from + kStep * kBytes));
-    even = hn::MulAdd(a, a, even);
-    odd = hn::MulAdd(b, b, odd);
+  const auto square = [&](hn::VFromD<decltype(floats)> elements, auto& sum) HWY_ATTR {
+    const auto x = hn::PromoteTo(doubles, elements);
+    sum = hn::MulAdd(x, x, sum);
   };
-  const std::size_t whole = dim / (2 * kStep) * (2 * kStep);
-  for (std::size_t i = 0; i < whole; i += 2 * kStep) add(vector + i * kBytes);
-  if (whole != dim) {
-    std::byte rest[2 * kStep * kBytes] = {};
-    std::memcpy(rest, vector + whole * kBytes, (dim - whole) * kBytes);
-    add(rest);
+  std::size_t i = 0;
+  for (; i + 2 * kStep <= dim; i += 2 * kStep) {
+    square(Element::load_floats(floats, vector + i * kBytes), even);
+    square(Element::load_floats(floats, vector + (i + kStep) * kBytes), odd);
+  }
+  for (; i < dim; i += kStep) {
+    square(Element::load_first_floats(floats, vector + i * kBytes, dim - i), even);
   }
   return hn::GetLane(hn::SumOfLanes(doubles, hn::Add(even, odd)));
 }

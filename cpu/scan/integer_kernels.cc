@@ -84,6 +84,7 @@ void add_int8(const std::int16_t* x, const std::byte* y, const std::byte*, std::
 #else
 using Shorts = hn::ScalableTag<std::int16_t>;
 using Ints = hn::RepartitionToWide<Shorts>;
+using ByteTag = hn::Rebind<std::int8_t, Shorts>;
 using ShortVector = hn::VFromD<Shorts>;
 using IntVector = hn::VFromD<Ints>;
 
@@ -106,10 +107,9 @@ template <Distance kDistance>
 struct Int8Lanes {
   IntSum first, squares;
   HWY_INLINE Int8Lanes() : first(), squares() {}  // implicit ones are compiled for the baseline
-  HWY_INLINE void add(const std::int16_t* x, const std::byte* y) {
-    const hn::Rebind<std::int8_t, Shorts> bytes;
+  HWY_INLINE void add(const std::int16_t* x, hn::VFromD<ByteTag> y) {
     const ShortVector a = hn::LoadU(Shorts(), x);
-    const ShortVector b = hn::PromoteTo(Shorts(), load(bytes, y));
+    const ShortVector b = hn::PromoteTo(Shorts(), y);
     Int8Terms<kDistance>::add(first, a, b);
     if constexpr (info(kDistance).norms) squares.add(b, b);
   }
@@ -123,13 +123,9 @@ HWY_INLINE void add_int8(const std::int16_t* x, const std::byte* y, const std::b
   std::size_t i = 0;
   for (; i + kStep <= n; i += kStep) {
     if (i % kBurst == 0) ask_for(soon + i);
-    lanes.add(x + i, y + i);
+    lanes.add(x + i, load(ByteTag(), y + i));
   }
-  if (i < n) {
-    std::byte padded[kStep] = {};
-    std::memcpy(padded, y + i, n - i);
-    lanes.add(x + i, padded);
-  }
+  if (i < n) lanes.add(x + i, load_first(ByteTag(), y + i, n - i));
   sums.first += lanes.first.total();
   if constexpr (info(kDistance).norms) sums.squares += lanes.squares.total();
 }
@@ -217,8 +213,7 @@ void score_bits(const PreparedQuery& query, const std::byte* base, const std::ui
     const std::byte* row = base + rows[i] * query.stride;
     const std::byte* soon = row_soon(query.stride, base, rows, n, i, ahead);
     auto differ = hn::Zero(kWords), either = hn::Zero(kWords);
-    const auto add = [&](const std::byte* x, const std::byte* y) HWY_ATTR {
-      const auto a = load(kWords, x), b = load(kWords, y);
+    const auto add = [&](hn::VFromD<Words> a, hn::VFromD<Words> b) HWY_ATTR {
       differ = hn::Add(differ, hn::PopulationCount(hn::Xor(a, b)));
       if constexpr (BitTerms<kDistance>::kUnion) {
         either = hn::Add(either, hn::PopulationCount(hn::Or(a, b)));
@@ -226,13 +221,13 @@ void score_bits(const PreparedQuery& query, const std::byte* base, const std::ui
     };
     for (std::size_t at = 0; at < whole; at += kStep) {
       if (at % kBurst == 0) ask_for(soon + at);
-      add(query.bytes + at, row + at);
+      add(load(kWords, query.bytes + at), load(kWords, row + at));
     }
     if (rest != 0) {
       std::byte x[kStep] = {}, y[kStep] = {};
       std::memcpy(x, query.bytes + whole, rest);
       std::memcpy(y, row + whole, rest);
-      add(x, y);
+      add(load(kWords, x), load(kWords, y));
     }
     scores[i] = BitTerms<kDistance>::score(hn::GetLane(hn::SumOfLanes(kWords, differ)),
                                            hn::GetLane(hn::SumOfLanes(kWords, either)));

@@ -52,6 +52,19 @@ HWY_INLINE void load_sixteen(const std::byte* from, DoubleVector* to) {
   }
 }
 
+// The first n of them, and zeros.
+template <class Element>
+HWY_INLINE void load_first_of_sixteen(const std::byte* from, std::size_t n, DoubleVector* to) {
+  HWY_UNROLL(16)
+  for (std::size_t v = 0; v < kVectors; ++v) {
+    const std::size_t before = v * kLanes;
+    to[v] = n <= before ? hn::Zero(kDoubles)
+                        : hn::PromoteTo(kDoubles, Element::load_first_floats(
+                                                      FloatTag(), from + before * Element::kBytes,
+                                                      n - before));
+  }
+}
+
 struct SquaredDifference {
   static HWY_INLINE DoubleVector of(DoubleVector x, DoubleVector y) {
     const DoubleVector t = hn::Sub(x, y);
@@ -104,10 +117,8 @@ class Sum {
 };
 
 // Adds the terms of sixteen elements of one row to its sums, one per Term.
-template <class Element, class... Terms>
-HWY_INLINE void add_sixteen(const double* query, const std::byte* row, Sum* sums) {
-  DoubleVector elements[kVectors];
-  load_sixteen<Element>(row, elements);
+template <class... Terms>
+HWY_INLINE void add_sixteen(const double* query, const DoubleVector* elements, Sum* sums) {
   HWY_UNROLL(16)
   for (std::size_t v = 0; v < kVectors; ++v) {
     const DoubleVector x = hn::LoadU(kDoubles, query + v * kLanes), y = elements[v];
@@ -125,15 +136,16 @@ HWY_INLINE void sum_row(const PreparedQuery& query, const std::byte* row, const 
                         double* out) {
   constexpr std::size_t kTerms = sizeof...(Terms);
   Sum sums[kTerms];
+  DoubleVector elements[kVectors];
   const std::size_t whole = query.dim / kAccumulators * kAccumulators;
   for (std::size_t i = 0; i < whole; i += kAccumulators) {
     if (i * Element::kBytes % kBurst == 0) ask_for(soon + i * Element::kBytes);
-    add_sixteen<Element, Terms...>(query.reals + i, row + i * Element::kBytes, sums);
+    load_sixteen<Element>(row + i * Element::kBytes, elements);
+    add_sixteen<Terms...>(query.reals + i, elements, sums);
   }
   if (whole != query.dim) {
-    std::byte padded[kAccumulators * Element::kBytes] = {};
-    std::memcpy(padded, row + whole * Element::kBytes, (query.dim - whole) * Element::kBytes);
-    add_sixteen<Element, Terms...>(query.reals + whole, padded, sums);
+    load_first_of_sixteen<Element>(row + whole * Element::kBytes, query.dim - whole, elements);
+    add_sixteen<Terms...>(query.reals + whole, elements, sums);
   }
   for (std::size_t t = 0; t < kTerms; ++t) out[t] = sums[t].total();
 }

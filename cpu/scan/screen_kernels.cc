@@ -92,15 +92,14 @@ HWY_INLINE float screen_row(const ScreenQuery& query, const std::byte* row,
                Element::load_floats(kFloats, row + at * Element::kBytes));
     }
   }
-  if (whole != query.dim) {
-    std::byte padded[kStep * Element::kBytes] = {};
-    std::memcpy(padded, row + whole * Element::kBytes, (query.dim - whole) * Element::kBytes);
-    HWY_UNROLL(2)
-    for (std::size_t chain = 0; chain < 2; ++chain) {
-      const std::size_t at = chain * kLanes;
-      sums.add(chain, hn::LoadU(kFloats, query.floats + whole + at),
-               Element::load_floats(kFloats, padded + at * Element::kBytes));
-    }
+  HWY_UNROLL(2)
+  for (std::size_t chain = 0; chain < 2; ++chain) {
+    const std::size_t at = whole + chain * kLanes;
+    if (at >= query.dim) break;
+    const std::size_t bytes = at * Element::kBytes;
+    if (bytes % kBurst < kLanes * Element::kBytes) ask_for(soon + bytes);
+    sums.add(chain, hn::LoadU(kFloats, query.floats + at),
+             Element::load_first_floats(kFloats, row + bytes, query.dim - at));
   }
   return sums.low(query);
 }
