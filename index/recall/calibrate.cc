@@ -56,11 +56,12 @@ class Measurement {
     const bool has_codes = model_.shape().m != 0;
     if (has_codes) task_.report("what codes tell", 2, steps());
     const CodedRows coded(held_, base_.first(kCodedRows));
-    calibration.spread = measure_spread(task_, model_, held_.distance, coded.rows,
-                                        coded.lists(model_), held_.in_model_space);
+    calibration.spread =
+        measure_spread(held_, levels.front().twins, coded.rows, coded.lists(model_));
     if (has_codes) {
       task_.report("what codes tell", 3, steps());
-      measure_codes(held_, base_.view(), coded, levels.front().nearest, calibration.codes);
+      measure_codes(held_, base_.view(), coded, levels.front().nearest, levels.front().twins,
+                    calibration.codes);
     }
     return calibration;
   }
@@ -70,15 +71,14 @@ class Measurement {
   struct Level {
     std::size_t rows;
     std::span<const std::size_t> counts;  // that are wanted
-    compute::HitTable nearest;  // and more of the first level
+    compute::HitTable nearest;            // kMostTwins more, and more of the first level
+    Twins twins;
 
-    std::span<const Hit> wanted(std::size_t query) {
-      const std::span<const Hit> hits = nearest.sorted(query);
-      return hits.first(std::min(hits.size(), counts.back()));
-    }
+    std::size_t width() const { return std::min(nearest.k(), counts.back() + kMostTwins); }
+    std::span<const Hit> wanted(std::size_t query) { return nearest.sorted(query).first(width()); }
   };
   // How many lists are nearer to a held row than that of each of its neighbours: by level, held rows
-  // after one another, as many each as are wanted at most.
+  // after one another, Level::width() each.
   using Ranks = std::vector<std::vector<std::uint32_t>>;
 
   Measurement(const TrainingTask& task, const InvertedModel& model, Distance distance,
@@ -100,8 +100,11 @@ class Measurement {
       const std::span<const std::size_t> counts =
           last && rows >= kLeastRows ? std::span<const std::size_t>(kWideCounts) : kCounts;
       const std::size_t most = levels.empty() ? std::max(kNearRows, counts.back()) : counts.back();
-      levels.push_back(
-          {rows, counts, held_.nearest(base_buffer_.get(), base_.first(rows), held(), most)});
+      levels.push_back({rows, counts,
+                        held_.nearest(base_buffer_.get(), base_.first(rows), held(), most + kMostTwins),
+                        {}});
+      levels.back().twins =
+          held_.twins(levels.back().nearest, levels.size() == 1 ? nullptr : &levels.front().twins);
     }
     return levels;
   }
@@ -150,7 +153,7 @@ class Measurement {
     const std::size_t batch = std::clamp<std::size_t>(kMostNumbers / lists, 1, kMostBatch);
     const ListOrder order(held_);
     Ranks ranks;
-    for (const Level& level : levels) ranks.emplace_back(held() * level.counts.back());
+    for (const Level& level : levels) ranks.emplace_back(held() * level.width());
     std::vector<float> away(batch * lists);
     for (std::size_t first = 0; first < held(); first += batch) {
       const std::size_t count = std::min(batch, held() - first);
@@ -158,7 +161,7 @@ class Measurement {
       for (std::size_t i = 0; i < count; ++i) {
         for (std::size_t l = 0; l < levels.size(); ++l) {
           rank_hits(levels[l].wanted(first + i), list_of, {away.data() + i * lists, lists},
-                    &ranks[l][(first + i) * levels[l].counts.back()]);
+                    &ranks[l][(first + i) * levels[l].width()]);
         }
       }
     }
@@ -188,7 +191,7 @@ class Measurement {
         table.shares.push_back(share);
         for (const std::uint32_t probes : table.looks) {
           task_.poll()();
-          table.found.push_back(mean_found(ranks[l], levels[l].counts.back(), count, probes));
+          table.found.push_back(mean_found(ranks[l], levels[l].width(), levels[l].twins, count, probes));
         }
       }
     }

@@ -33,6 +33,13 @@ class PickedRows {
   MatrixView view_;
 };
 
+// By held row: how many of its nearest are its twins. A query is none of the rows, but where rows came twice a held
+// row has a twin among those that are searched, which is found whatever a search looks at.
+using Twins = std::vector<std::uint32_t>;
+inline constexpr std::size_t kMostTwins = 32;
+// More rows than that are the same, as empty texts have the same embedding: such a row says nothing of other queries.
+inline constexpr std::uint32_t kRepeated = ~std::uint32_t{0};
+
 // What every measurement knows. Task and model outlive it.
 struct HeldRows {
   HeldRows(const TrainingTask& from, const InvertedModel& of, Distance by, const MatrixView& sample,
@@ -41,12 +48,19 @@ struct HeldRows {
   // The nearest to each of the first held rows, among rows that the task's device has in this buffer.
   compute::HitTable nearest(const compute::Buffer* buffer, const MatrixView& among,
                             std::size_t held, std::size_t k) const;
+  // Of rows that were found so, kMostTwins more than are wanted. `of_all`: the same of all rows, which says which
+  // are repeated; null: it is these.
+  Twins twins(compute::HitTable& nearest, const Twins* of_all) const;
 
   const TrainingTask& task;
   const InvertedModel& model;
   const Distance distance;
   const PickedRows rows;
   std::vector<float> in_model_space;  // of rows, as queries
+
+ private:
+  std::uint32_t twins(std::size_t row, std::span<const Hit> nearest) const;
+  std::vector<float> scales_;  // of in_model_space
 };
 
 // Bytes on a device, which outlive what is there.

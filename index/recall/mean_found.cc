@@ -36,16 +36,22 @@ std::vector<std::uint32_t> ladder(std::uint32_t most) {
   return steps;
 }
 
-Found mean_found(std::span<const std::uint32_t> places, std::size_t width, std::size_t count,
-                 std::size_t looks) {
-  Mean mean;
-  for (std::size_t at = 0; at < places.size(); at += width) {
-    const std::span<const std::uint32_t> of = places.subspan(at, count);
-    mean.add(static_cast<double>(std::count_if(
-                 of.begin(), of.end(), [looks](std::uint32_t place) { return place < looks; })) /
-             static_cast<double>(count));
+Found mean_found(std::span<const std::uint32_t> places, std::size_t width, const Twins& twins,
+                 std::size_t count, std::size_t looks) {
+  const bool all_repeated = std::ranges::all_of(twins, [](auto n) { return n == kRepeated; });
+  const auto part = [&](std::size_t query, std::size_t first) {
+    const auto of = places.subspan(query * width + first, std::min(count, width - first));
+    const auto found = std::ranges::count_if(of, [looks](std::uint32_t place) { return place < looks; });
+    return static_cast<double>(found) / static_cast<double>(of.size());
+  };
+  Mean all, behind_twins;
+  for (std::size_t query = 0; query < twins.size(); ++query) {
+    if (twins[query] == kRepeated && !all_repeated) continue;
+    all.add(part(query, 0));
+    behind_twins.add(part(query, all_repeated ? 0 : twins[query]));
   }
-  return mean.found();
+  const Found with = all.found(), without = behind_twins.found();
+  return with.part < without.part ? with : without;
 }
 
 }  // namespace warplite::index

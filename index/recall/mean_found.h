@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "index/recall/calibration.h"
+#include "index/recall/held_rows.h"
 
 namespace warplite::index {
 
@@ -15,8 +16,9 @@ namespace warplite::index {
 std::vector<std::uint32_t> ladder(std::uint32_t most);
 
 // Mean and standard error of the part of its `count` nearest that a query finds which looks at so many
-// places. `places`: [queries][width], those of the nearest first.
-Found mean_found(std::span<const std::uint32_t> places, std::size_t width, std::size_t count,
-                 std::size_t looks);
+// places; or of those behind its twins, where that is less: queries may have twins or not. `places`:
+// [queries][width], those of the nearest first.
+Found mean_found(std::span<const std::uint32_t> places, std::size_t width, const Twins& twins,
+                 std::size_t count, std::size_t looks);
 
 }  // namespace warplite::index

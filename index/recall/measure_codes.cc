@@ -108,19 +108,21 @@ std::vector<std::uint32_t> places_of(compute::HitTable& truth, compute::HitTable
 
 // Adds what codes find of the nearest of these rows, as a share of `all`.
 void tabulate(const HeldRows& held_rows, const CodedRows& some, std::size_t held, std::size_t all,
-              std::span<const std::size_t> counts, Calibration::Table& table) {
+              const Twins& of_all, std::span<const std::size_t> counts, Calibration::Table& table) {
   const TrainingTask& task = held_rows.task;
   compute::HitTable candidates = by_codes(held_rows, some, held);
   const auto buffer =
       resident(task.device(), some.rows.data, some.rows.rows * some.rows.stride());
-  compute::HitTable truth = held_rows.nearest(buffer.get(), some.rows, held, counts.back());
+  compute::HitTable truth =
+      held_rows.nearest(buffer.get(), some.rows, held, counts.back() + kMostTwins);
+  const Twins twins = held_rows.twins(truth, &of_all);
   const std::vector<std::uint32_t> places = places_of(truth, candidates, some.rows.rows, task);
   for (const std::size_t count : counts) {
     if (count > truth.k()) continue;
     table.shares.push_back(static_cast<float>(static_cast<double>(count) / static_cast<double>(all)));
     for (const std::uint32_t refine : table.looks) {
       task.poll()();
-      table.found.push_back(mean_found(places, truth.k(), count, refine * count));
+      table.found.push_back(mean_found(places, truth.k(), twins, count, refine * count));
     }
   }
 }
@@ -145,17 +147,17 @@ std::vector<std::uint32_t> CodedRows::lists(const InvertedModel& model) const {
 // pages of a document or frames of a film do, a part of the rows has a part of each group, which hides
 // how many are alike. So of small shares all rows count that lie near a held row.
 void measure_codes(const HeldRows& held, const MatrixView& all, const CodedRows& some,
-                   compute::HitTable& nearest, Calibration::Table& table) {
+                   compute::HitTable& nearest, const Twins& twins, Calibration::Table& table) {
   const std::size_t searched = coded_held(held);
   table.looks = ladder(kCandidates);
   std::span<const std::size_t> counts = kCodedCounts;
   if (all.rows > some.rows.rows) {
     const std::size_t few = std::min(searched, kNearHeld);
     const PickedRows near(all, rows_of(nearest, few));
-    tabulate(held, CodedRows(held, near.view()), few, all.rows, kNearCounts, table);
+    tabulate(held, CodedRows(held, near.view()), few, all.rows, twins, kNearCounts, table);
     counts = counts.subspan(1);
   }
-  tabulate(held, some, searched, some.rows.rows, counts, table);
+  tabulate(held, some, searched, some.rows.rows, twins, counts, table);
 }
 
 }  // namespace warplite::index

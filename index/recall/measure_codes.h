@@ -28,8 +28,8 @@ struct CodedRows {
 // The nearest of each held row that measure_codes() wants to know, at least.
 inline constexpr std::size_t kNearRows = 128;
 
-// `some`: of `all` rows the first. `nearest`: of all rows. REQUIRES: the model has codes.
+// `some`: of `all` rows the first. `nearest`, `twins`: of all rows. REQUIRES: the model has codes.
 void measure_codes(const HeldRows& held, const MatrixView& all, const CodedRows& some,
-                   compute::HitTable& nearest, Calibration::Table& table);
+                   compute::HitTable& nearest, const Twins& twins, Calibration::Table& table);
 
 }  // namespace warplite::index

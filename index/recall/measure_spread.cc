@@ -20,23 +20,20 @@ constexpr double kUsual = 4;
 
 class Measurement {
  public:
-  Measurement(const TrainingTask& task, const InvertedModel& model, Distance distance,
-              const MatrixView& rows, std::span<const std::uint32_t> lists,
-              std::span<const float> queries)
-      : task_(task),
+  Measurement(const HeldRows& held, const Twins& twins, const MatrixView& rows,
+              std::span<const std::uint32_t> lists)
+      : task_(held.task),
         dim_(rows.dim),
-        product_(distance == Distance::kInnerProduct),
-        model_(model),
+        product_(held.distance == Distance::kInnerProduct),
+        model_(held.model),
         rows_(rows),
         lists_(lists),
-        count_(std::min({kQueries, queries.size() / rows.dim, kMostScores / model.shape().lists})),
-        queries_(queries.first(count_ * dim_)),
-        rows_of_list_(model.shape().lists),
-        scores_(count_ * rows.rows) {
-    for (std::size_t q = 0; q < count_; ++q) {
-      squares_.push_back(square_norm(queries_.data() + q * dim_, dim_));
-    }
-    from_.distance = distance;
+        rows_of_list_(model_.shape().lists),
+        centre_(dim_) {
+    if (!product_) find_centre();
+    take_queries(held, twins);
+    scores_.resize(count_ * rows.rows);
+    from_.distance = held.distance;
     for (const std::uint32_t list : lists) {
       if (list != CodesView::kNoList) ++rows_of_list_[list];
     }
@@ -60,6 +57,37 @@ class Measurement {
   }
 
  private:
+  // Of the centroids. Squares of what lies about it are small beside those of rows that all lie far from 0.
+  void find_centre() {
+    const std::size_t lists = rows_of_list_.size();
+    for (std::size_t d = 0; d < dim_; ++d) {
+      double sum = 0;
+      for (std::size_t list = 0; list < lists; ++list) {
+        sum += static_cast<double>(model_.centroids()[list * dim_ + d]);
+      }
+      centre_[d] = static_cast<float>(sum / static_cast<double>(lists));
+    }
+  }
+
+  void take_queries(const HeldRows& held, const Twins& twins) {
+    const std::size_t most = std::min(kQueries, kMostScores / rows_of_list_.size());
+    for (std::size_t row = 0; row < twins.size() && count_ < most; ++row) {
+      if (twins[row] == kRepeated) continue;
+      const float* const query = held.in_model_space.data() + row * dim_;
+      queries_.insert(queries_.end(), query, query + dim_);
+      norms_.push_back(std::sqrt(square_norm(query, dim_)));
+      ++count_;
+    }
+    move_to_centre(queries_.data(), count_);
+    for (std::size_t q = 0; q < count_; ++q) {
+      squares_.push_back(square_norm(queries_.data() + q * dim_, dim_));
+    }
+  }
+
+  void move_to_centre(float* vectors, std::size_t count) const {
+    for (std::size_t i = 0; i < count * dim_; ++i) vectors[i] -= centre_[i % dim_];
+  }
+
   // Scores of queries and rows, and the radius of each list.
   void read_rows() {
     std::vector<double> squares(rows_of_list_.size());
@@ -98,7 +126,10 @@ class Measurement {
   }
 
   // out[query · stride + i]: the score of the i-th of some vectors.
-  void score(const float* vectors, std::size_t count, float* out, std::size_t stride) const {
+  void score(const float* given, std::size_t count, float* out, std::size_t stride) const {
+    std::vector<float> moved(given, given + count * dim_);
+    move_to_centre(moved.data(), count);
+    const float* const vectors = moved.data();
     const std::vector<float> across = transpose(vectors, count, dim_);
     std::vector<float> products(count_ * count), norms(count);
     multiply(queries_.data(), count_, dim_, across.data(), count, products.data(), task_.poll());
@@ -123,7 +154,7 @@ class Measurement {
     if (most < kLeastNear) return;
     std::partial_sort(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(most),
                       sorted.end());
-    from_.norm = std::sqrt(squares_[query]);
+    from_.norm = norms_[query];
     for (std::size_t near = kLeastNear; near <= most; near = 3 * near + near / 3) {
       count_within(scores, static_cast<double>(sorted[near - 1]), away);
     }
@@ -148,11 +179,12 @@ class Measurement {
   const InvertedModel& model_;
   const MatrixView& rows_;
   const std::span<const std::uint32_t> lists_;
-  const std::size_t count_;
-  const std::span<const float> queries_;
   std::vector<std::uint32_t> rows_of_list_;
-  std::vector<float> scores_;  // [queries][rows]
-  std::vector<double> squares_;
+  std::vector<float> centre_;  // 0 of products
+  std::size_t count_ = 0;
+  std::vector<float> queries_;          // from the centre on
+  std::vector<double> squares_, norms_;  // of these; of queries
+  std::vector<float> scores_;            // [queries][rows]
   Spread::Viewpoint from_;
   Spread spread_;
   double near_[Spread::kSteps] = {}, all_[Spread::kSteps] = {};
@@ -160,10 +192,9 @@ class Measurement {
 
 }  // namespace
 
-Spread measure_spread(const TrainingTask& task, const InvertedModel& model, Distance distance,
-                      const MatrixView& rows, std::span<const std::uint32_t> lists,
-                      std::span<const float> queries) {
-  return Measurement(task, model, distance, rows, lists, queries).run();
+Spread measure_spread(const HeldRows& held, const Twins& twins, const MatrixView& rows,
+                      std::span<const std::uint32_t> lists) {
+  return Measurement(held, twins, rows, lists).run();
 }
 
 }  // namespace warplite::index

@@ -4,15 +4,14 @@
 #include <cstdint>
 #include <span>
 
+#include "index/recall/held_rows.h"
 #include "index/recall/spread.h"
-#include "index/training_task.h"
 
 namespace warplite::index {
 
-// `rows` lie in the `lists` given (CodesView::kNoList: in none); `queries`: [count][dim] in model
-// space. The same with any number of threads. Throws Error{kInterrupted}.
-Spread measure_spread(const TrainingTask& task, const InvertedModel& model, Distance distance,
-                      const MatrixView& rows, std::span<const std::uint32_t> lists,
-                      std::span<const float> queries);
+// `rows` lie in the `lists` given (CodesView::kNoList: in none). Held rows are queries, but for those that
+// `twins` says are repeated. The same with any number of threads. Throws Error{kInterrupted}.
+Spread measure_spread(const HeldRows& held, const Twins& twins, const MatrixView& rows,
+                      std::span<const std::uint32_t> lists);
 
 }  // namespace warplite::index

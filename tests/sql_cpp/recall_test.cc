@@ -178,6 +178,18 @@ void insert_groups_later(const SqlSession& session, std::size_t groups) {
                    "INSERT INTO t(rowid, g) SELECT rowid, e FROM flat WHERE rowid > 2000");
 }
 
+// Elements that matter less and less.
+Floats decaying(std::size_t rows, std::uint32_t dim, std::uint64_t seed) {
+  Normal normal(seed);
+  Floats out{dim, {}};
+  for (std::size_t i = 0; i < rows; ++i) {
+    for (std::uint32_t d = 0; d < dim; ++d) {
+      out.values.push_back(normal() / std::sqrt(1.0f + static_cast<float>(d)));
+    }
+  }
+  return out;
+}
+
 // Every tenth row, of which c is 1 in t and flat, is near to all others.
 Floats with_hubs(std::size_t rows, std::uint32_t dim, std::uint64_t seed) {
   Normal normal(seed);
@@ -253,6 +265,41 @@ TEST_CASE("recall: rows in groups that are much alike, more of them than codes a
   for (const char* const column : {"e", "f", "g"}) {
     for (const int k : {1, 10, 100}) {
       for (const double least : {0.8, 0.95, 0.99}) check_recall(session, column, k, least, "");
+    }
+  }
+}
+
+// A row that is held aside to measure recall has its twin among the others, which is found at once. A query has not.
+TEST_CASE("recall: rows of which each is there twice") {
+  for (const float apart : {0.0f, 0.1f}) {
+    CAPTURE(apart);
+    const SqlSession session(":memory:");
+    Floats rows = decaying(10000, 64, 4);
+    Normal noise(6);
+    const std::vector<float> once = rows.values;
+    for (const float x : once) rows.values.push_back(x + apart * 0.3f * noise());
+    insert(session, rows, decaying(300, 64, 5));
+    make_tables(session, "FLOAT[64]", "rows");
+    for (const char* const column : {"e", "g"}) {
+      for (const int k : {1, 2}) {
+        for (const double least : {0.9, 0.95}) check_recall(session, column, k, least, "", 0.02);
+      }
+    }
+  }
+}
+
+// An empty text, or a picture that could not be loaded. Such a row has its like among the others.
+TEST_CASE("recall: rows of which most are the same") {
+  const SqlSession session(":memory:");
+  Floats rows = decaying(30000, 64, 4);
+  for (std::size_t i = 0; i < rows.rows(); ++i) {
+    if (i % 10 < 7) std::fill_n(rows.values.begin() + static_cast<std::ptrdiff_t>(i * 64), 64, 0.25f);
+  }
+  insert(session, rows, decaying(300, 64, 5));
+  make_tables(session, "FLOAT[64]", "rows");
+  for (const char* const column : {"e", "g"}) {
+    for (const int k : {1, 10}) {
+      for (const double least : {0.9, 0.95}) check_recall(session, column, k, least, "", 0.02);
     }
   }
 }
