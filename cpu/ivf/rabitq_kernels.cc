@@ -21,6 +21,7 @@
 
 #include "cpu/ivf/nibbles-inl.h"
 #include "cpu/ivf/survivors-inl.h"
+#include "cpu/runtime/simd_load-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace warplite::cpu {
@@ -63,27 +64,17 @@ HWY_INLINE float total(FloatVector (&sums)[kVectors]) {
   return fold(kFloats, sums[0]);
 }
 
-// Adds term(i) of the last elements, fewer than kSums, to a sum each.
-template <class Term>
-HWY_INLINE void add_to_each(std::uint32_t first, std::uint32_t end, FloatVector (&sums)[kVectors],
-                            const Term& term) {
-  if (first == end) return;
-  float each[kSums];
-  for (std::size_t v = 0; v < kVectors; ++v) hn::StoreU(sums[v], kFloats, each + v * kLanes);
-  for (std::uint32_t i = first; i < end; ++i) each[i - first] += term(i);
-  for (std::size_t v = 0; v < kVectors; ++v) sums[v] = hn::LoadU(kFloats, each + v * kLanes);
+// The elements from the i-th on that are left of so many; then zeros, whose terms add nothing.
+HWY_INLINE FloatVector load_rest(const float* x, std::size_t i, std::uint32_t dim) {
+  return load_first(kFloats, reinterpret_cast<const std::byte*>(x + i), dim - i);
 }
 
-// One term of D from vectors or single numbers.
+// The terms of D.
 template <bool kProduct>
 HWY_INLINE FloatVector term(FloatVector y, FloatVector c) {
   if constexpr (kProduct) return hn::Mul(y, c);
   const FloatVector x = hn::Sub(y, c);
   return hn::Mul(x, x);
-}
-template <bool kProduct>
-HWY_INLINE float term(float y, float c) {
-  return kProduct ? y * c : (y - c) * (y - c);
 }
 
 template <bool kProduct, std::size_t kRowsAtOnce>
@@ -102,9 +93,14 @@ HWY_INLINE void distances_of(const float* y, const float* rows, std::uint32_t di
       }
     }
   }
+  for (std::size_t v = 0, i = whole; i < dim; ++v, i += kLanes) {
+    const FloatVector query = load_rest(y, i, dim);
+    for (std::size_t r = 0; r < kRowsAtOnce; ++r) {
+      const FloatVector row = load_rest(rows + r * std::size_t{dim}, i, dim);
+      sums[r][v] = hn::Add(sums[r][v], term<kProduct>(query, row));
+    }
+  }
   for (std::size_t r = 0; r < kRowsAtOnce; ++r) {
-    const float* row = rows + r * std::size_t{dim};
-    add_to_each(whole, dim, sums[r], [&](std::uint32_t i) { return term<kProduct>(y[i], row[i]); });
     out[r] = kProduct ? 0.0f - total(sums[r]) : total(sums[r]);
   }
 }
@@ -236,24 +232,23 @@ float subtract(const float* y, const float* centroid, std::uint32_t dim, float* 
   FloatVector sums[kVectors];
   FloatVector most = hn::Zero(kFloats);
   for (std::size_t v = 0; v < kVectors; ++v) sums[v] = hn::Zero(kFloats);
+  const auto add = [&](std::size_t v, std::size_t at, FloatVector a, FloatVector b) HWY_ATTR {
+    const FloatVector each = hn::Sub(a, b);
+    hn::StoreU(each, kFloats, x + at);
+    sums[v] = hn::Add(sums[v], hn::Mul(each, each));
+    most = hn::Max(most, hn::Abs(each));
+  };
   const std::uint32_t whole = dim / kSums * kSums;
   for (std::uint32_t i = 0; i < whole; i += kSums) {
     for (std::size_t v = 0; v < kVectors; ++v) {
       const std::size_t at = i + v * kLanes;
-      const FloatVector each =
-          hn::Sub(hn::LoadU(kFloats, y + at), hn::LoadU(kFloats, centroid + at));
-      hn::StoreU(each, kFloats, x + at);
-      sums[v] = hn::Add(sums[v], hn::Mul(each, each));
-      most = hn::Max(most, hn::Abs(each));
+      add(v, at, hn::LoadU(kFloats, y + at), hn::LoadU(kFloats, centroid + at));
     }
   }
-  float greatest = hn::GetLane(hn::MaxOfLanes(kFloats, most));
-  add_to_each(whole, dim, sums, [&](std::uint32_t i) {
-    x[i] = y[i] - centroid[i];
-    greatest = std::fabs(x[i]) > greatest ? std::fabs(x[i]) : greatest;
-    return x[i] * x[i];
-  });
-  *top = greatest;
+  for (std::size_t v = 0, i = whole; i < dim; ++v, i += kLanes) {
+    add(v, i, load_rest(y, i, dim), load_rest(centroid, i, dim));
+  }
+  *top = hn::GetLane(hn::MaxOfLanes(kFloats, most));
   return total(sums);
 }
 
