@@ -23,23 +23,20 @@ constexpr float half_to_float(std::uint16_t h) {
   return std::bit_cast<float>(sign | ((exponent + 112) << 23) | (mantissa << 13));
 }
 
-// Rounds to nearest, ties to even; magnitudes of 65520 and more become infinity.
+// Rounds to nearest, ties to even; magnitudes of 65520 and more become infinity. Without branches, so that
+// compilers do many at once.
 constexpr std::uint16_t float_to_half(float f) {
+  constexpr std::uint32_t kLeastNormal = 113u << 23, kBias = 112u << 23, kInfinity = 0x7f800000u;
+  constexpr std::uint32_t kHalf = 126u << 23;  // 0.5, to which a number is added in steps of the least half
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(f);
-  const std::uint16_t sign = static_cast<std::uint16_t>((bits >> 16) & 0x8000u);
   const std::uint32_t magnitude = bits & 0x7fffffffu;
-  if (magnitude > 0x7f800000u) return sign | 0x7e00u;   // NaN
-  if (magnitude >= 0x477ff000u) return sign | 0x7c00u;  // rounds to infinity
-  if (magnitude < 0x33000001u) return sign;             // rounds to zero
-  std::uint32_t mantissa = (magnitude & 0x7fffffu) | 0x800000u;
-  const int exponent = static_cast<int>(magnitude >> 23) - 127;
-  const int shift = exponent < -14 ? -exponent - 1 : 13;  // bits dropped
-  const std::uint32_t half_ulp = 1u << (shift - 1);
-  const std::uint32_t rest = mantissa & ((1u << shift) - 1);
-  mantissa >>= shift;
-  if (rest > half_ulp || (rest == half_ulp && (mantissa & 1))) ++mantissa;
-  const std::uint32_t base = exponent < -14 ? 0 : static_cast<std::uint32_t>(exponent + 14) << 10;
-  return static_cast<std::uint16_t>(sign | (base + mantissa));
+  const bool small = magnitude < kLeastNormal;
+  const float sum = std::bit_cast<float>(small ? magnitude : 0u) + std::bit_cast<float>(kHalf);
+  const std::uint32_t normal = (magnitude - kBias + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
+  std::uint32_t half = small ? std::bit_cast<std::uint32_t>(sum) - kHalf : normal;
+  half = magnitude >= 0x477ff000u ? 0x7c00u : half;
+  half = magnitude > kInfinity ? 0x7e00u : half;  // NaN
+  return static_cast<std::uint16_t>((bits >> 16 & 0x8000u) | half);
 }
 
 }  // namespace warplite

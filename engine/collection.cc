@@ -15,10 +15,12 @@ constexpr int kHostLocked = 6;  // SQLITE_LOCKED
 TableOptions checked(TableOptions options) {
   Layout& layout = options.layout;
   if (layout.segment_rows == 0) layout.segment_rows = default_segment_rows(layout);
-  if (layout.codes_only) {
-    // Large segments wait until they are full: fewer of them, and more rows for a device at once.
-    constexpr std::size_t kBesideVectors = 64;  // bytes of a row
-    const std::size_t full = layout.segment_rows * (layout.row_bytes() + kBesideVectors);
+  // Segments wait until they are full, or rows that begin one are written twice. Large ones of codes are fewer
+  // then, too, with more rows for a device at once.
+  constexpr std::size_t kBesideVectors = 64;  // bytes of a row
+  constexpr std::size_t kMostOfWideRows = std::size_t{64} << 20;
+  const std::size_t full = layout.segment_rows * (layout.row_bytes() + kBesideVectors);
+  if (layout.codes_only || full <= kMostOfWideRows) {
     options.flush_bytes = std::max(options.flush_bytes, full);
   }
   options.tail_rows = std::clamp<std::uint32_t>(options.tail_rows, 1, layout.segment_rows);
@@ -79,16 +81,28 @@ std::shared_ptr<const Part> Collection::Impl::overlay(std::int64_t source, std::
                                                       const std::shared_ptr<const Part>& base) {
   Overlay& known = overlays[source];
   if (known.part != nullptr && known.version == version) return known.part;
+  if (source == Pending::kTail) return overlay_tail(known, version, base);
   Bitmap alive = copy_alive(*base);
-  if (source == Pending::kTail) {
-    const Tail& tail = transaction.base()->tail;
-    for (std::int64_t sequence : pending().tail()) alive.reset(tail.row_of(sequence));
-  } else {
-    const Bitmap& erased = pending().segment(source)->rows;
-    const std::size_t common = std::min(alive.word_count(), erased.word_count());
-    for (std::size_t i = 0; i < common; ++i) alive.words()[i] &= ~erased.words()[i];
-  }
+  const Bitmap& erased = pending().segment(source)->rows;
+  const std::size_t common = std::min(alive.word_count(), erased.word_count());
+  for (std::size_t i = 0; i < common; ++i) alive.words()[i] &= ~erased.words()[i];
   known = {version, std::make_shared<OverlayPart>(base, std::move(alive))};
+  return known.part;
+}
+
+// A statement that changes many rows of the tail has a view after each: the last one knows all but what was
+// erased since.
+std::shared_ptr<const Part> Collection::Impl::overlay_tail(Overlay& known, std::uint64_t version,
+                                                           const std::shared_ptr<const Part>& base) {
+  const Tail& tail = transaction.base()->tail;
+  const std::vector<Pending::Erasure>& log = pending().log();
+  const bool grew = known.part != nullptr && known.restart == pending().tail_restart();
+  Bitmap alive = copy_alive(grew ? *known.part : *base);
+  for (std::size_t i = grew ? known.erasures : 0; i < log.size(); ++i) {
+    if (log[i].source == Pending::kTail) alive.reset(tail.row_of(log[i].row));
+  }
+  known = {version, std::make_shared<OverlayPart>(base, std::move(alive)), pending().tail_restart(),
+           log.size()};
   return known.part;
 }
 

@@ -40,6 +40,9 @@ struct Collection::Impl {
   void remember_view();
   std::shared_ptr<const Part> overlay(std::int64_t source, std::uint64_t version,
                                       const std::shared_ptr<const Part>& base);
+  struct Overlay;
+  std::shared_ptr<const Part> overlay_tail(Overlay& known, std::uint64_t version,
+                                           const std::shared_ptr<const Part>& base);
 
   std::optional<LiveRow> locate(RowId rowid);
   std::optional<RowId> find_key(std::string_view key);
@@ -126,6 +129,9 @@ struct Collection::Impl {
   struct Overlay {
     std::uint64_t version;
     std::shared_ptr<const Part> part;
+    // Of the tail: Pending::tail_restart(), and how many erasures of the log it has.
+    std::uint64_t restart = 0;
+    std::size_t erasures = 0;
   };
   std::unordered_map<std::int64_t, Overlay> overlays;  // by Erasure::source
   bool busy = false;                                   // shadow tables are being written

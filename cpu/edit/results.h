@@ -75,8 +75,9 @@ class EditResults {
     limits_[q] = std::min(limits_[q].load(), whole(best.threshold()));
   }
 
-  // Hits that are sorted whenever there are new ones, so that the last of them is known.
-  static constexpr std::size_t kMostSorted = 1024;
+  // Hits that are sorted whenever there are new ones, so that the last of them is known. To sort more takes
+  // longer than what is passed over by that.
+  static constexpr std::size_t kMostSorted = 128;
 
   const DistanceRange& range_;
   compute::HitTable* const best_;

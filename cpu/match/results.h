@@ -77,8 +77,9 @@ class MatchResults {
     bars_[q] = {static_cast<std::uint32_t>(std::min(floor, kMost)), last};
   }
 
-  // Hits that are sorted whenever there are new ones, so that the last of them is known.
-  static constexpr std::size_t kMostSorted = 1024;
+  // Hits that are sorted whenever there are new ones, so that the last of them is known. To sort more takes
+  // longer than what is passed over by that.
+  static constexpr std::size_t kMostSorted = 128;
 
   compute::HitTable& best_;
   std::vector<Bar> bars_;

@@ -190,6 +190,34 @@ void score_words(const PreparedQuery& query, const std::byte* base, const std::u
   }
 }
 
+// The last bytes of a vector of bits that make no whole word.
+std::uint64_t last_word(const std::byte* vector, std::size_t bytes) {
+  std::uint64_t word = 0;
+  if (bytes >= sizeof word) {
+    std::memcpy(&word, vector + bytes - sizeof word, sizeof word);
+    return word >> (8 * (sizeof word - bytes % sizeof word));
+  }
+  for (std::size_t i = 0; i < bytes; ++i) word |= std::uint64_t{std::to_integer<unsigned>(vector[i])} << (8 * i);
+  return word;
+}
+
+// Counts the words from the given byte on, and what is left of one. `last`: last_word() of the query.
+template <Distance kDistance>
+void count_rest(const std::byte* query, std::uint64_t last, const std::byte* row, std::size_t from,
+                std::size_t bytes, std::uint64_t& differ, std::uint64_t& either) {
+  const auto add = [&](std::uint64_t a, std::uint64_t b) {
+    differ += static_cast<unsigned>(std::popcount(a ^ b));
+    if constexpr (BitTerms<kDistance>::kUnion) either += static_cast<unsigned>(std::popcount(a | b));
+  };
+  for (; from + 8 <= bytes; from += 8) {
+    std::uint64_t a, b;
+    std::memcpy(&a, query + from, sizeof a);
+    std::memcpy(&b, row + from, sizeof b);
+    add(a, b);
+  }
+  if (from != bytes) add(last, last_word(row, bytes));
+}
+
 // Returns the scorer of vectors of `count` words, from one word on.
 template <Distance kDistance, std::size_t... kCounts>
 ScoreRows words_scorer(std::size_t count, std::index_sequence<kCounts...>) {
@@ -208,7 +236,8 @@ void score_bits(const PreparedQuery& query, const std::byte* base, const std::ui
   constexpr Words kWords;
   constexpr std::size_t kStep = hn::MaxLanes(kWords) * sizeof(std::uint64_t);
   const std::size_t ahead = rows_ahead(query.stride);
-  const std::size_t whole = query.stride / kStep * kStep, rest = query.stride - whole;
+  const std::size_t whole = query.stride <= kShortRow ? 0 : query.stride / kStep * kStep;
+  const std::uint64_t last = query.stride % 8 == 0 ? 0 : last_word(query.bytes, query.stride);
   for (std::size_t i = 0; i < n; ++i) {
     const std::byte* row = base + rows[i] * query.stride;
     const std::byte* soon = row_soon(query.stride, base, rows, n, i, ahead);
@@ -223,14 +252,12 @@ void score_bits(const PreparedQuery& query, const std::byte* base, const std::ui
       if (at % kBurst == 0) ask_for(soon + at);
       add(load(kWords, query.bytes + at), load(kWords, row + at));
     }
-    if (rest != 0) {
-      std::byte x[kStep] = {}, y[kStep] = {};
-      std::memcpy(x, query.bytes + whole, rest);
-      std::memcpy(y, row + whole, rest);
-      add(load(kWords, x), load(kWords, y));
-    }
-    scores[i] = BitTerms<kDistance>::score(hn::GetLane(hn::SumOfLanes(kWords, differ)),
-                                           hn::GetLane(hn::SumOfLanes(kWords, either)));
+    std::uint64_t differ_of_rest = 0, either_of_rest = 0;
+    count_rest<kDistance>(query.bytes, last, row, whole, query.stride, differ_of_rest,
+                          either_of_rest);
+    scores[i] = BitTerms<kDistance>::score(
+        differ_of_rest + hn::GetLane(hn::SumOfLanes(kWords, differ)),
+        either_of_rest + hn::GetLane(hn::SumOfLanes(kWords, either)));
   }
 }
 

@@ -19,13 +19,13 @@ std::size_t extra_bytes(const Layout& layout, const RowView& row) {
   return bytes;
 }
 
+}  // namespace
+
 // Never repeats, so that what was cached for another state is not mistaken for this one.
-std::uint64_t next_version() {
+std::uint64_t Pending::next_version() {
   static std::atomic<std::uint64_t> last{0};
   return last.fetch_add(1, std::memory_order_relaxed) + 1;
 }
-
-}  // namespace
 
 std::size_t Pending::bytes() const {
   return rows_ * row_bytes_ + extra_bytes_ + log_.size() * sizeof(Erasure);
@@ -114,7 +114,7 @@ void Pending::undo(const Erasure& erasure) noexcept {
   if (erasure.source == kTail) {
     tail_.erase(erasure.row);
     --committed_erasures_;
-    tail_version_ = next_version();
+    tail_version_ = tail_restart_ = next_version();
   } else if (erasure.source != kPending) {
     SegmentErasures& segment = segments_.find(erasure.source)->second;
     segment.rows.reset(static_cast<std::size_t>(erasure.row));

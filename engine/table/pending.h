@@ -73,7 +73,8 @@ class Pending {
 
   // `layout` outlives this object and every chunk it makes.
   explicit Pending(const Layout& layout)
-      : layout_(&layout), row_bytes_(layout.row_bytes() + 8 * (layout.plains.size() + 1)) {}
+      : layout_(&layout), row_bytes_(layout.row_bytes() + 8 * (layout.plains.size() + 1)),
+        tail_restart_(next_version()) {}
   Pending(Pending&&) = default;
   Pending& operator=(Pending&&) = default;
 
@@ -113,6 +114,8 @@ class Pending {
   const std::unordered_map<std::int64_t, SegmentErasures>& segments() const { return segments_; }
   const std::unordered_set<std::int64_t>& tail() const { return tail_; }
   std::uint64_t tail_version() const { return tail_version_; }
+  // While this is the same, what was erased of the tail stays so, and what comes is in the log.
+  std::uint64_t tail_restart() const { return tail_restart_; }
 
   std::shared_ptr<Frozen> freeze(const Mark& mark) const;
   static Pending restored(const Layout& layout, const Frozen& frozen, const Mark& mark);
@@ -128,6 +131,7 @@ class Pending {
 
  private:
   Slot& open_slot();
+  static std::uint64_t next_version();
   void apply(const Erasure& erasure);
   void undo(const Erasure& erasure) noexcept;
   void index_keys();
@@ -143,7 +147,7 @@ class Pending {
   std::size_t extra_bytes_ = 0;  // texts and +columns
   std::unordered_map<std::int64_t, SegmentErasures> segments_;
   std::unordered_set<std::int64_t> tail_;
-  std::uint64_t tail_version_ = 0;
+  std::uint64_t tail_version_ = 0, tail_restart_;
   std::unordered_map<std::string, std::uint64_t> keys_;  // the last row with each key
   bool keys_stale_ = false;
   static constexpr std::size_t kMostSpares = 8;

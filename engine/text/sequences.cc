@@ -59,7 +59,9 @@ class SequenceSearch {
     const auto rows = static_cast<std::size_t>(rows_.count());
     const bool fixed = candidates && *candidates < rows;
     std::size_t count = fixed ? *candidates : std::max(kFirstCandidates, 2 * k);
-    const std::size_t most = std::max(count, std::min(kMostCandidates, rows / kMostOfRows));
+    const std::size_t few = std::min(kMostCandidates, rows / kMostOfRows);
+    // Of so many wanted rows candidates would be a large part of all.
+    const std::size_t most = fixed || k <= kFirstCandidates ? std::max(count, few) : few;
     std::vector<std::size_t> far;  // those for which no number of candidates is likely to do
     for (; !open.empty() && count <= most; count *= 2) {
       answer(open, k, count, answers);

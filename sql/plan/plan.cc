@@ -243,7 +243,7 @@ bool Planner::ordered_by_result() const {
 
 // A LIMIT that SQLite hands down is all that is read.
 bool Plan::comes_in_batches(const TableDefinition& table) const {
-  if (access != Access::kKnn || k || limit) return false;
+  if (access != Access::kKnn || !reads_on()) return false;
   return engine::searcher_of(table.columns[static_cast<std::size_t>(column)].index_name()) != nullptr;
 }
 

@@ -50,8 +50,12 @@ struct Plan {
   std::string unsure;   // with k, on an older host: a column whose term is not at hand (statement_words.h)
 
   bool searches() const { return access == Access::kKnn || access == Access::kRange; }  // vectors
-  // Says whether rows come in batches: an index that finds approximately looks farther for each, which may
-  // find rows that an earlier one missed.
+  // Says whether the first rows are searched for before it is known how many are read.
+  bool reads_on() const {
+    return (access == Access::kKnn || access == Access::kCount) && !k && !limit;
+  }
+  // The same, and an index that finds approximately looks farther for each batch, which may find rows that
+  // an earlier one missed.
   bool comes_in_batches(const TableDefinition& table) const;
   std::string text(const TableDefinition& table) const;
   // REQUIRES: made by text() for the same table; throws Error{kInvalid} otherwise.

@@ -29,8 +29,8 @@ class MatchSource {
     std::vector<Hit> hits;
     bool last = true;  // no others are left
   };
-  // Comes after first(). By default it returns all that come after the last one that has come.
-  virtual Batch next(const std::vector<Hit>& come) { return {rest(come.back()), true}; }
+  // Comes after first(). By default some more of the first rows come, and then the rest.
+  virtual Batch next(const std::vector<Hit>& come);
 
  protected:
   // Every row after `last`, in any order.

@@ -28,7 +28,8 @@ void WarpCursor::filter(const std::string& plan, int use, sqlite3_value** argume
       check_unsure_term(table_.context->db(), table_.definition(), plan_.unsure);
     }
     reads_.reset();
-    if (plan_.comes_in_batches(table_.definition())) {
+    in_batches_ = plan_.comes_in_batches(table_.definition());
+    if (plan_.reads_on()) {
       reads_ = reads_of_statement(table_.context->db(), table_.definition(), plan_.ordered, table_.memo);
     }
     plan_text_ = plan;
@@ -50,10 +51,14 @@ void WarpCursor::filter(const std::string& plan, int use, sqlite3_value** argume
 void WarpCursor::start_search(sqlite3_value** arguments) {
   auto question = read_question(table_.context->db(), plan_, table_.definition(), arguments);
   if (!question) return;
-  if (reads_) {
-    // A bound LIMIT is not to be seen. Most are as small: more takes longer, fewer one search more.
+  if (in_batches_ && reads_->whole_order) {
+    question->first = 0;
+  } else if (reads_ && question->first != 0) {
+    // A bound LIMIT is not to be seen. Most are as small: more takes longer through lists, fewer one search
+    // more.
     constexpr std::uint64_t kUnknown = 20;
-    question->first = reads_->whole_order ? 0 : reads_->rows != 0 ? reads_->rows : kUnknown;
+    const std::uint64_t unknown = in_batches_ ? kUnknown : question->first;
+    question->first = reads_->rows != 0 ? reads_->rows : unknown;
   }
   std::shared_ptr<const engine::View> view = table_.collection().view();
   if (match_ != nullptr && match_->view() == view.get() && match_->question() == *question) {

@@ -52,7 +52,8 @@ class WarpCursor : public sqlite3_vtab_cursor {
   WarpTable& table_;
   std::string plan_text_;
   Plan plan_;
-  std::optional<StatementReads> reads_;  // of a search that comes in batches
+  std::optional<StatementReads> reads_;  // of a search that reads on
+  bool in_batches_ = false;              // Plan::comes_in_batches()
   bool shows_aux_ = false;               // those of the table with content=
   bool shows_values_ = true;  // else rowids and +columns alone, of an index with content=
   bool descending_ = false;   // the scan
