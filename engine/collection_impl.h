@@ -96,6 +96,8 @@ struct Collection::Impl {
   void look_again();
   void look_again_before_writing();
   void erase_gone();
+  void erase_gone(const std::vector<RowId>& rowids);
+  void erase_all_gone();
   std::uint64_t hash(const LiveRow& row);
   void fill(const index::Progress& progress);
   void refill(const index::Progress& progress);

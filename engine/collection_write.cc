@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "engine/collection_impl.h"
-#include "engine/filter/content_hits.h"
 #include "engine/residency/residency.h"
 
 namespace warplite::engine {
@@ -304,10 +303,7 @@ void Collection::rollback_to(int n) noexcept {
 
 void Collection::optimize(compute::Cancellation* cancellation, const index::Progress& progress) {
   const Serving serving(impl_->cancellation, cancellation);
-  if (impl_->options.content != nullptr) {
-    const std::shared_ptr<const View> now = view();
-    note_all_vanished(*now, Selection(*now, {}));
-  }
+  impl_->erase_all_gone();
   impl_->rewrite_segments(RewriteScope::kWorthwhile);
   impl_->train_what_waits(progress);
 }

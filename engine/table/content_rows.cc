@@ -142,10 +142,13 @@ bool ContentRows::any_there(const std::vector<std::uint32_t>& rows) {
   bool any = false;
   for (const std::uint32_t row : rows) {
     const RowId rowid = rowids[row];
+    bool gone = true;
     options_.content->read({&rowid, 1}, [&](const ContentSource::Row& found) {
+      gone = false;
       any |= storage::row_hash(options_.layout, found.vectors, found.plains) == hash(row);
     });
     if (any) break;
+    if (gone) options_.content->note_gone(rowid);
   }
   return any;
 }
