@@ -35,6 +35,10 @@ struct Collection::Impl {
   }
   bool present();
   void refresh();
+  void settle();
+  void settle_segments();
+  void settle_models();
+  void unsettle();
   void prepare_write();
   std::shared_ptr<const View> make_view();
   void remember_view();
@@ -117,6 +121,10 @@ struct Collection::Impl {
   storage::Store store;
   Transaction transaction;
   Stamp created;                     // the first generation, in the transaction that made the table
+  // Of the last committed version that was seen:
+  Stamp settled_generation;
+  std::shared_ptr<const SegmentList> settled;
+  std::unique_ptr<HeldBlocks> settled_models;
   bool base_current = false;         // base was compared with the file in this transaction
   std::shared_ptr<const View> view;  // of base and pending as they are; null when unknown
   struct HeldView {

@@ -263,6 +263,10 @@ void Collection::sync(compute::Cancellation* cancellation, const index::Progress
 
 void Collection::commit() noexcept {
   impl_->transaction.commit();
+  try {
+    impl_->settle();
+  } catch (...) {  // no memory: the next statement does it
+  }
   constexpr std::size_t kPartOfMemory = 8;
   const std::size_t limit = Residency::instance().limit() / kPartOfMemory;
   if (impl_->pending().spare_bytes() > limit) impl_->transaction.drop_spares();

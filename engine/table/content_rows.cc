@@ -109,9 +109,21 @@ void ContentRows::record(std::shared_ptr<const Version> version) const {
   Residency::instance().replace(record_key(), owner("rows read"), std::move(entry));
 }
 
-// Returns the key of `column` for the rows of this version.
-CacheKey ContentRows::key_of(const CacheKey& column) {
-  return derive(Derived::kContent, {&column, 1}).add(version_->stamp).key();
+// Returns the key of `column` for the rows of a version.
+CacheKey ContentRows::key_of(const CacheKey& column, const Version& version) {
+  return derive(Derived::kContent, {&column, 1}).add(version.stamp).key();
+}
+CacheKey ContentRows::key_of(const CacheKey& column) const { return key_of(column, *version_); }
+
+// Who still has it reads the rows again.
+void ContentRows::forget(const Version& version) const {
+  std::vector<CacheKey> keys;
+  for (const auto* columns : {&keys_.vectors, &keys_.plains}) {
+    for (const CacheKey& column : *columns) {
+      if (!column.is_null()) keys.push_back(key_of(column, version));
+    }
+  }
+  Residency::instance().forget(keys);
 }
 
 std::vector<std::uint32_t> ContentRows::missing_from(const Bitmap& found) const {
@@ -186,8 +198,11 @@ ContentRows::Loaded ContentRows::read() {
   builder.finish();
   auto version = recorded();
   if (version == nullptr || !same(version->found, builder.found())) {
-    version = std::make_shared<const Version>(Version{new_stamp(), std::move(builder.found())});
+    const auto former = std::exchange(
+        version,
+        std::make_shared<const Version>(Version{new_stamp(), std::move(builder.found())}));
     record(version);
+    if (former != nullptr) forget(*former);
   }
   adopt(version, missing_from(version->found));
   Loaded loaded;
