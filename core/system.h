@@ -30,7 +30,8 @@ void discard(std::byte* memory, std::size_t size) noexcept;
 // part of its heap does: in about a millisecond, and not at all where the process has far more
 // memory than `elsewhere`, outside of the heap, since to go through a large heap may take seconds.
 void trim_heap(std::size_t elsewhere) noexcept;
-// Returns the bytes of memory that the machine has, or 0 where it does not say. Asked once.
+// Returns the bytes of memory that the machine has, or leaves to the process where it is in a
+// container that has a limit; 0 where it does not say. Asked once.
 std::size_t machine_memory();
 
 // Threads.

@@ -26,6 +26,7 @@
 #endif
 
 #include "core/error.h"
+#include "core/memory_limit.h"
 
 namespace warplite::os {
 namespace {
@@ -44,6 +45,16 @@ ssize_t some_random(std::byte* out, std::size_t size) {
   ::close(file);
   errno = error;
   return n;
+}
+
+// What a file of the system's says; "" if there is none.
+std::string short_file(const std::string& path) {
+  std::string text(4096, '\0');
+  std::FILE* const file = std::fopen(path.c_str(), "re");
+  if (file == nullptr) return {};
+  text.resize(std::fread(text.data(), 1, text.size(), file));
+  std::fclose(file);
+  return text;
 }
 
 }  // namespace
@@ -107,8 +118,11 @@ void trim_heap(std::size_t) noexcept {}
 std::size_t machine_memory() {
   static const std::size_t kMemory = [] {
     const long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
-    return pages > 0 && size > 0 ? static_cast<std::size_t>(pages) * static_cast<std::size_t>(size)
-                                 : std::size_t{0};
+    const std::size_t all = pages > 0 && size > 0 ? static_cast<std::size_t>(pages) *
+                                                        static_cast<std::size_t>(size)
+                                                  : std::size_t{0};
+    const std::size_t limit = memory_limit_of_groups(short_file("/proc/self/cgroup"), short_file);
+    return limit != 0 && (all == 0 || limit < all) ? limit : all;
   }();
   return kMemory;
 }

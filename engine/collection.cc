@@ -1,11 +1,14 @@
 #include "engine/collection.h"
 
 #include <algorithm>
+#include <iterator>
+#include <limits>
 
 #include "engine/collection_impl.h"
 #include "engine/content_check.h"
 #include "engine/integrity.h"
 #include "engine/residency/residency.h"
+#include "engine/table/models.h"
 
 namespace warplite::engine {
 namespace {
@@ -31,6 +34,14 @@ TableOptions checked(TableOptions options) {
         column.index, {shape.type, shape.dim, column.distance, layout.codes_only});
   }
   return options;
+}
+
+// The keys of `part` that are none of `but`.
+void add_others(std::vector<CacheKey>& keys, const std::vector<CacheKey>& part,
+                const std::vector<CacheKey>& but) {
+  std::copy_if(part.begin(), part.end(), std::back_inserter(keys), [&](const CacheKey& key) {
+    return std::find(but.begin(), but.end(), key) == but.end();
+  });
 }
 
 }  // namespace
@@ -67,7 +78,7 @@ void Collection::Impl::refresh() {
     forget_view();
     throw;
   }
-  if (now == known) return;
+  if (now == known) return settle();
   if (known != nullptr && unwritten()) {
     throw Error(ErrorKind::kInvalid, store.schema() + "." + store.table() +
                                          " was changed by somebody else within a transaction "
@@ -75,6 +86,70 @@ void Collection::Impl::refresh() {
   }
   transaction.set_base(std::move(now));
   forget_view();
+  settle();
+}
+
+// Tells the cache which blocks the committed table has, and which it has no more. What a transaction
+// writes is nobody's until it commits: if it does not, it goes from memory.
+void Collection::Impl::settle() {
+  const std::shared_ptr<const Snapshot>& base = transaction.base();
+  if (transaction.active() || base == nullptr) return;
+  if (settled_generation == base->state.generation) return;
+  settle_models();
+  settle_segments();
+  settled_generation = base->state.generation;
+}
+
+// The table has nothing any more.
+void Collection::Impl::unsettle() {
+  std::vector<CacheKey> gone;
+  for (std::size_t i = 0; settled != nullptr && i < settled->parts().size(); ++i) {
+    add_others(gone, settled->parts()[i]->blocks(), {});
+  }
+  if (settled_models != nullptr) add_others(gone, settled_models->keys(), {});
+  Residency::instance().settle({}, gone);
+  settled_generation = {};
+  settled = nullptr;
+  settled_models = nullptr;
+}
+
+void Collection::Impl::settle_segments() {
+  const std::shared_ptr<const Snapshot>& base = transaction.base();
+  if (settled == base->list) return;
+  static const SegmentList::Parts kNone;
+  const SegmentList::Parts& old = settled == nullptr ? kNone : settled->parts();
+  std::vector<CacheKey> there, gone;
+  auto at = old.begin();
+  const auto lose_before = [&](std::int64_t id) {
+    for (; at != old.end() && (*at)->info().id < id; ++at) add_others(gone, (*at)->blocks(), {});
+  };
+  for (const auto& part : base->segments()) {
+    lose_before(part->info().id);
+    const bool known = at != old.end() && (*at)->info().id == part->info().id;
+    if (!known || *at != part) add_others(there, part->blocks(), {});
+    if (known) add_others(gone, (*at++)->blocks(), part->blocks());
+  }
+  lose_before(std::numeric_limits<std::int64_t>::max());
+  // Else nobody finds them again once this connection is closed.
+  if (!store.shares_keys()) there.clear();
+  Residency::instance().settle(there, gone);
+  settled = base->list;
+}
+
+void Collection::Impl::settle_models() {
+  const std::vector<Stamp>& stamps = transaction.base()->state.models;
+  std::vector<CacheKey> now;
+  for (std::size_t i = 0; i < stamps.size(); ++i) {
+    if (!stamps[i].is_null()) now.push_back(model_key(store, i, stamps[i], *options.vectors[i].made));
+  }
+  if (settled_models != nullptr && settled_models->keys() == now) return;
+  auto next = std::make_unique<HeldBlocks>();
+  next->hold(now);
+  std::vector<CacheKey> gone;
+  if (settled_models != nullptr) add_others(gone, settled_models->keys(), now);
+  if (!store.shares_keys()) now.clear();
+  Residency::instance().settle(now, gone);
+  settled_models = std::move(next);
 }
 
 std::shared_ptr<const Part> Collection::Impl::overlay(std::int64_t source, std::uint64_t version,
@@ -240,6 +315,7 @@ void Collection::drop() {
   impl_->store.keep_name();
   impl_->roll_back();
   impl_->transaction.set_base(nullptr);  // it holds what is in memory of the table
+  impl_->unsettle();
   Residency::instance().forget_table(schema() + "." + table());
 }
 

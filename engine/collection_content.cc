@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "engine/collection_impl.h"
+#include "engine/filter/content_hits.h"
 #include "storage/codec/row_hash.h"
 
 namespace warplite::engine {
@@ -61,11 +62,27 @@ void Collection::Impl::look_again() {
 // When the content table reports its changes, rows that vanished without a report are erased with
 // the next write: searches that meet them again and again would look for every row.
 void Collection::Impl::erase_gone() {
-  if (options.content == nullptr) return;
-  for (const RowId rowid : options.content->take_gone()) {
-    if (options.content->may_differ() || options.content->exists(rowid)) continue;
+  if (options.content != nullptr) erase_gone(options.content->take_gone());
+}
+
+void Collection::Impl::erase_gone(const std::vector<RowId>& rowids) {
+  for (const RowId rowid : rowids) {
+    if (options.content->exists(rowid)) continue;
     if (const auto row = locate(rowid)) erase(rowid, *row);
   }
+}
+
+// Every row is looked for.
+void Collection::Impl::erase_all_gone() {
+  if (options.content == nullptr || !options.content->tells()) return;
+  prepare_write();
+  look_again();
+  if (view == nullptr) view = make_view();
+  std::vector<RowId> gone;
+  for (const Location& at : rows_not_there(*view, Selection(*view, {}))) {
+    gone.push_back(view->rowid(at));
+  }
+  erase_gone(gone);
 }
 
 // Rows that are lost are left behind by what is written. The content table itself may have been

@@ -35,6 +35,10 @@ struct Collection::Impl {
   }
   bool present();
   void refresh();
+  void settle();
+  void settle_segments();
+  void settle_models();
+  void unsettle();
   void prepare_write();
   std::shared_ptr<const View> make_view();
   void remember_view();
@@ -99,6 +103,8 @@ struct Collection::Impl {
   void look_again();
   void look_again_before_writing();
   void erase_gone();
+  void erase_gone(const std::vector<RowId>& rowids);
+  void erase_all_gone();
   std::uint64_t hash(const LiveRow& row);
   void fill(const index::Progress& progress);
   void refill(const index::Progress& progress);
@@ -118,6 +124,10 @@ struct Collection::Impl {
   storage::Store store;
   Transaction transaction;
   Stamp created;                     // the first generation, in the transaction that made the table
+  // Of the last committed version that was seen:
+  Stamp settled_generation;
+  std::shared_ptr<const SegmentList> settled;
+  std::unique_ptr<HeldBlocks> settled_models;
   bool base_current = false;         // base was compared with the file in this transaction
   std::shared_ptr<const View> view;  // of base and pending as they are; null when unknown
   struct HeldView {

@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "engine/collection_impl.h"
-#include "engine/filter/content_hits.h"
 #include "engine/residency/residency.h"
 
 namespace warplite::engine {
@@ -264,6 +263,10 @@ void Collection::sync(compute::Cancellation* cancellation, const index::Progress
 
 void Collection::commit() noexcept {
   impl_->transaction.commit();
+  try {
+    impl_->settle();
+  } catch (...) {  // no memory: the next statement does it
+  }
   constexpr std::size_t kPartOfMemory = 8;
   const std::size_t limit = Residency::instance().limit() / kPartOfMemory;
   if (impl_->pending().spare_bytes() > limit) impl_->transaction.drop_spares();
@@ -304,10 +307,7 @@ void Collection::rollback_to(int n) noexcept {
 
 void Collection::optimize(compute::Cancellation* cancellation, const index::Progress& progress) {
   const Serving serving(impl_->cancellation, cancellation);
-  if (impl_->options.content != nullptr) {
-    const std::shared_ptr<const View> now = view();
-    note_all_vanished(*now, Selection(*now, {}));
-  }
+  impl_->erase_all_gone();
   impl_->rewrite_segments(RewriteScope::kWorthwhile);
   impl_->train_what_waits(progress);
 }

@@ -2,13 +2,18 @@
 #include "storage/store_impl.h"
 
 namespace warplite::storage {
+namespace {
+
+bool has_full_name(const char* file) { return file != nullptr && *file == '/'; }
+
+}  // namespace
 
 // One file is one place, whoever opens it. What has no full name (in memory, temporary, deserialized)
 // may be replaced by anything whenever the table is connected to.
 KeyWriter Store::Impl::start_key() const {
   KeyWriter key;
   const char* file = sqlite3_db_filename(db, schema.c_str());
-  const bool named = file != nullptr && *file == '/';
+  const bool named = has_full_name(file);
   key.add_text(named ? file : "").add(named ? Stamp{} : connected);
   return key;
 }
@@ -20,6 +25,10 @@ KeyWriter Store::Impl::start_key(const BlockHeader& header) const {
 
 CacheKey Store::Impl::key(const BlockHeader& header) const {
   return header.stamp.is_null() ? CacheKey{} : start_key(header).key();
+}
+
+bool Store::shares_keys() const {
+  return has_full_name(sqlite3_db_filename(impl_->db, impl_->schema.c_str()));
 }
 
 SegmentKeys Store::keys(const SegmentInfo& segment) const {

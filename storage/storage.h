@@ -180,6 +180,8 @@ class Store {
   ModelOrigin model_origin(const Stamp& stamp, std::size_t column);
 
   SegmentKeys keys(const SegmentInfo& segment) const;
+  // Says whether another connection, or a later one, has the same keys.
+  bool shares_keys() const;
   CacheKey model_key(const Stamp& stamp, std::size_t column) const;
 
   Value read_aux(RowId rowid, std::size_t column);  // NULL when there is no such row

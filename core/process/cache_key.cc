@@ -71,7 +71,9 @@ CacheKey keyed_hash(const Stamp& secret, std::span<const std::byte> bytes) {
 
 CacheKey KeyWriter::key() const {
   static const Stamp kSecret = new_stamp();
-  return keyed_hash(kSecret, std::as_bytes(std::span(bytes_)));
+  CacheKey key = keyed_hash(kSecret, std::as_bytes(std::span(bytes_)));
+  key.source = source_ != 0 ? source_ : key.low;
+  return key;
 }
 
 }  // namespace warplite

@@ -19,6 +19,8 @@ namespace warplite {
 struct CacheKey {
   std::uint64_t high = 0;
   std::uint64_t low = 0;
+  // The same for what is made of one thing, so that it can go when that does.
+  std::uint64_t source = 0;
 
   // Names nothing.
   bool is_null() const { return high == 0 && low == 0; }
@@ -44,10 +46,16 @@ class KeyWriter {
     bytes_.append(text);
     return *this;
   }
+  // What it is made of; else it is a source itself.
+  KeyWriter& made_of(const CacheKey& one) {
+    source_ = one.source;
+    return *this;
+  }
   CacheKey key() const;
 
  private:
   std::string bytes_;
+  std::uint64_t source_ = 0;
 };
 
 // The hash, under a secret of the caller's.

@@ -20,19 +20,6 @@ bool may_differ(const View& view) {
   return view.content()->may_differ() || (view.outdated() && view.holds_aux());
 }
 
-// Returns the selected rows that are not there.
-std::vector<Location> rows_not_there(const View& view, const Selection& rows) {
-  std::vector<Location> vanished;
-  Presence is_present(view, true);
-  for (std::uint32_t i = 0; i < view.parts(); ++i) {
-    for (std::uint32_t row = 0; row < view.part(i).rows() && rows.part(i).count != 0; ++row) {
-      if (!rows.part(i).all && !rows.part(i).bits.test(row)) continue;
-      if (!is_present({i, row})) vanished.push_back({i, row});
-    }
-  }
-  return vanished;
-}
-
 }  // namespace
 
 bool is_there(const View& view, Location at) {
@@ -64,7 +51,11 @@ bool Presence::operator()(Location at) {
     hashes_ = true;
     walk_ = view_.content()->walk(true);
   }
-  if (!walk_->to(part.rowids()[at.row])) return false;
+  const RowId rowid = part.rowids()[at.row];
+  if (!walk_->to(rowid)) {
+    view_.content()->note_gone(rowid);
+    return false;
+  }
   if (!hashes_) return true;
   const ContentSource::Row* row = walk_->row();
   return row != nullptr &&
@@ -78,6 +69,18 @@ void Presence::rest() {
 void erase_vanished(const View& view, std::vector<Hit>& hits) {
   if (view.content() == nullptr) return;
   std::erase_if(hits, [&](const Hit& hit) { return !is_there(view, place_of(hit)); });
+}
+
+std::vector<Location> rows_not_there(const View& view, const Selection& rows) {
+  std::vector<Location> vanished;
+  Presence is_present(view, true);
+  for (std::uint32_t i = 0; i < view.parts(); ++i) {
+    for (std::uint32_t row = 0; row < view.part(i).rows() && rows.part(i).count != 0; ++row) {
+      if (!rows.part(i).all && !rows.part(i).bits.test(row)) continue;
+      if (!is_present({i, row})) vanished.push_back({i, row});
+    }
+  }
+  return vanished;
 }
 
 Selection present_rows(const View& view, const Selection& rows) {

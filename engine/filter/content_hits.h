@@ -46,7 +46,9 @@ class Presence {
 
 // Takes out hits whose rows are not there.
 void erase_vanished(const View& view, std::vector<Hit>& hits);
-// The selected rows that are there, which is asked of every one of them.
+// The selected rows that are not there.
+std::vector<Location> rows_not_there(const View& view, const Selection& rows);
+// Those that are there, which is asked of every one of them.
 Selection present_rows(const View& view, const Selection& rows);
 // A view of those rows alone.
 std::shared_ptr<const View> present_view(const std::shared_ptr<const View>& view);

@@ -201,19 +201,21 @@ LoadedRun load_run(const View& view, std::size_t column, const CodedParts& coded
                                        std::to_string(last.segment()));
   LoadedRun loaded;
   if (onto == nullptr || !take_from(*onto, run.key, loaded)) {
+    const auto load = [&] {
+      forget_former(view, column, coded, run);
+      index::Run made = make_run(view, column, coded, run, model, reader);
+      ResidentVectors out{{std::move(made.bytes), {}, {}}, nullptr};
+      const std::byte* const data = out.block.memory.data();
+      out.block.vectors = {data, out.block.memory.size(), 1, ElementType::kInt8};
+      out.hot = hot_bytes(compute::IvfLayout::of(model.shape(), made.positions));
+      Bytes head(compute::IvfLayout::of(model.shape(), 0).ordinals);
+      std::memcpy(head.data(), data, head.size());
+      out.head = std::make_shared<const Bytes>(std::move(head));
+      return out;
+    };
     loaded.bytes =
-        Residency::instance().bytes(run.key, name, run_bytes(model.shape(), run.rows), [&] {
-          forget_former(view, column, coded, run);
-          index::Run made = make_run(view, column, coded, run, model, reader);
-          ResidentVectors out{{std::move(made.bytes), {}, {}}, nullptr};
-          const std::byte* const data = out.block.memory.data();
-          out.block.vectors = {data, out.block.memory.size(), 1, ElementType::kInt8};
-          out.hot = hot_bytes(compute::IvfLayout::of(model.shape(), made.positions));
-          Bytes head(compute::IvfLayout::of(model.shape(), 0).ordinals);
-          std::memcpy(head.data(), data, head.size());
-          out.head = std::make_shared<const Bytes>(std::move(head));
-          return out;
-        });
+        Residency::instance().bytes(run.key, name, run_bytes(model.shape(), run.rows), load,
+                                    std::span(coded.keys).subspan(run.first, run.count));
     look_at_lists(model.shape(), name, loaded);
     if (onto == nullptr) return loaded;
     hand_over(*onto, run.key, loaded);

@@ -28,10 +28,11 @@ enum class Derived : std::uint8_t {
   kContent,
 };
 
-// Begins the key of something made of `from`; the caller may add whatever else it depends on.
+// Begins the key of something made of `from`; the caller may add whatever else it depends on. It goes
+// with the first of them.
 inline KeyWriter derive(Derived what, std::span<const CacheKey> from) {
   KeyWriter key;
-  key.add(what).add(from.size());
+  key.add(what).add(from.size()).made_of(from.front());
   for (const CacheKey& one : from) key.add(one);
   return key;
 }

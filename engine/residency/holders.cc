@@ -6,16 +6,11 @@
 
 namespace warplite::engine {
 
-// Drops what only the cache holds; it counts as used when it was used last, the earliest first. Its
-// entries stay: they may be evicted next. Allocates nothing, as eviction must not fail.
-void Residency::Impl::drop_holders() {
-  // Those that others held go in the next round.
-  while (drop_idle_holders()) continue;
-}
-
-bool Residency::Impl::drop_idle_holders() {
-  const auto idle = std::partition(holders.begin(), holders.end(), [](const auto& holder) {
-    return holder.use_count() > 1;
+// `which`: a bool(const Holder&).
+template <typename Which>
+bool Residency::Impl::drop_idle_holders(const Which& which) {
+  const auto idle = std::partition(holders.begin(), holders.end(), [&](const auto& holder) {
+    return holder.use_count() > 1 || !which(*holder);
   });
   std::sort(idle, holders.end(), [](const auto& a, const auto& b) {
     return a->used_at_.load() < b->used_at_.load();
@@ -32,6 +27,20 @@ bool Residency::Impl::drop_idle_holders() {
   const bool any = idle != holders.end();
   holders.erase(idle, holders.end());
   return any;
+}
+
+// Drops what only the cache holds; it counts as used when it was used last, the earliest first. Its
+// entries stay: they may be evicted next. Allocates nothing, as eviction must not fail.
+void Residency::Impl::drop_holders() {
+  // Those that others held go in the next round.
+  while (drop_idle_holders([](const Holder&) { return true; })) continue;
+}
+
+bool Residency::Impl::drop_holders_of(const std::unordered_set<CacheKey, CacheKeyHash>& keys) {
+  return drop_idle_holders([&](const Holder& holder) {
+    return std::any_of(holder.keys_.begin(), holder.keys_.end(),
+                       [&](const CacheKey& key) { return keys.contains(key); });
+  });
 }
 
 void Residency::keep(std::shared_ptr<Holder> holder) {

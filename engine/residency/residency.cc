@@ -100,8 +100,32 @@ void Residency::Impl::evict_to(std::size_t target, Evicted& out) {
 void Residency::Impl::evict(List::iterator entry, Evicted& out) {
   used -= entry->bytes;
   while (!entry->copies.empty()) drop(*entry, entry->copies.begin(), out);
-  index.erase(entry->key);
+  take_out_of_index(entry);
   out.entries.splice(out.entries.end(), entries, entry);
+}
+
+void Residency::Impl::take_out_of_index(List::iterator entry) {
+  index.erase(entry->key);
+  for (const std::uint64_t source : entry->sources) {
+    const auto [first, last] = made_of.equal_range(source);
+    const auto found =
+        std::find_if(first, last, [&](const auto& one) { return one.second == entry; });
+    if (found != last) made_of.erase(found);
+  }
+}
+
+void Residency::Impl::insert(Cached&& entry) {
+  entries.push_front(std::move(entry));
+  const auto at = entries.begin();
+  try {
+    index.emplace(at->key, at);
+    for (const std::uint64_t source : at->sources) made_of.emplace(source, at);
+  } catch (...) {
+    take_out_of_index(at);
+    entries.pop_front();
+    throw;
+  }
+  used += at->bytes;
 }
 
 // Copies that a device has in memory of its own stay; names for the host's bytes go with them.
@@ -132,7 +156,8 @@ void Residency::Impl::remove_empty(Evicted& out) {
 
 template <typename T, typename Load>
 std::shared_ptr<const T> Residency::Impl::get(const Key& key, const std::string& owner,
-                                              std::size_t expected, const Load& load) {
+                                              std::size_t expected, const Load& load,
+                                              std::span<const CacheKey> made_of_these) {
   {
     // Room is made before it is needed: what goes is freed before what comes is read.
     Evicted evicted;
@@ -167,14 +192,10 @@ std::shared_ptr<const T> Residency::Impl::get(const Key& key, const std::string&
     at->bytes = bytes;
     return loaded;
   }
-  entries.push_front({key, owner, loaded, bytes, {}});
-  try {
-    index.emplace(key, entries.begin());
-  } catch (...) {
-    entries.pop_front();
-    throw;
-  }
-  used += bytes;
+  std::vector<std::uint64_t> sources;
+  for (const CacheKey& one : made_of_these) sources.push_back(one.source);
+  if (sources.empty()) sources.push_back(key.key.source);
+  insert({key, owner, loaded, bytes, {}, nullptr, std::move(sources)});
   return loaded;
 }
 
@@ -198,10 +219,10 @@ std::shared_ptr<const ResidentVectors> Residency::vectors(const CacheKey& key,
 
 std::shared_ptr<const ResidentVectors> Residency::bytes(
     const CacheKey& key, const std::string& owner, std::size_t expected,
-    const std::function<ResidentVectors()>& load) {
-  return impl_->get<ResidentVectors>({key, Impl::Kind::kVectors}, owner, expected, [&] {
-    return std::make_shared<const ResidentVectors>(load());
-  });
+    const std::function<ResidentVectors()>& load, std::span<const CacheKey> made_of) {
+  return impl_->get<ResidentVectors>(
+      {key, Impl::Kind::kVectors}, owner, expected,
+      [&] { return std::make_shared<const ResidentVectors>(load()); }, made_of);
 }
 
 std::shared_ptr<const ResidentVectors> Residency::find(const CacheKey& key) {
@@ -263,9 +284,11 @@ void Residency::forget(std::span<const CacheKey> keys) {
   const std::lock_guard lock(impl_->mutex);
   impl_->drop_holders();
   for (const CacheKey& key : keys) {
-    const auto found = impl_->index.find({key, Impl::Kind::kVectors});
-    if (found == impl_->index.end() || found->second->in_use()) continue;
-    impl_->evict(found->second, evicted);
+    for (const auto kind : {Impl::Kind::kVectors, Impl::Kind::kColumn}) {
+      const auto found = impl_->index.find({key, kind});
+      if (found == impl_->index.end() || found->second->in_use()) continue;
+      impl_->evict(found->second, evicted);
+    }
   }
 }
 

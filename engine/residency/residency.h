@@ -1,6 +1,7 @@
 // The process-wide cache of decoded blocks. A key says all that a block must be, and what it says
 // never changes: connections and threads share entries, what is found needs no check, and nothing
-// is ever invalidated, only evicted (least recently used first) to stay within a budget.
+// is ever invalidated. Entries are evicted (least recently used first) to stay within a budget, and
+// when no file has what they are made of any more.
 // An entry in use by a search stays alive through its shared_ptr.
 // Vectors have copies on devices with memory of their own. Each such device has a budget and an
 // order of use of its own. What has to leave the host's memory stays on devices that have a copy.
@@ -15,6 +16,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "compute/ops.h"
@@ -65,10 +67,12 @@ class Residency : public compute::MemoryBudget {
   std::shared_ptr<const ResidentVectors> vectors(const CacheKey& key, const std::string& owner,
                                                  std::size_t bytes, const LoadVectors& load);
 
-  // The same with bytes of another kind, or another's.
+  // The same with bytes of another kind, or another's. `made_of`: they go with the first of these
+  // that does; if empty, with the key's source.
   std::shared_ptr<const ResidentVectors> bytes(const CacheKey& key, const std::string& owner,
                                                std::size_t expected,
-                                               const std::function<ResidentVectors()>& load);
+                                               const std::function<ResidentVectors()>& load,
+                                               std::span<const CacheKey> made_of = {});
   // Returns what is cached under this key, or null.
   std::shared_ptr<const ResidentVectors> find(const CacheKey& key);
   std::shared_ptr<const Column> find_column(const CacheKey& key);
@@ -77,6 +81,15 @@ class Residency : public compute::MemoryBudget {
   void replace(const CacheKey& key, const std::string& owner, ResidentVectors entry);
   // Evicts what nobody uses of these.
   void forget(std::span<const CacheKey> keys);
+
+  // Somebody may read these blocks of a file, from now on and until as many calls of let_go(). When
+  // the last one who may is gone, what is made of them goes too, unless the file has them still.
+  void hold(std::span<const CacheKey> blocks);
+  void let_go(std::span<const CacheKey> blocks) noexcept;
+  // A version of the file that was committed has these, and has those no more that an earlier one
+  // had: what nobody uses of them goes at once, although older versions may need it again.
+  void settle(std::span<const CacheKey> there, std::span<const CacheKey> gone);
+
   // The same of all that is of a table, "schema.table"; those of that name in other files lose
   // theirs, too.
   void forget_table(const std::string& name);
@@ -185,9 +198,29 @@ class Residency : public compute::MemoryBudget {
 
  private:
   struct Impl;
+  void forget_made_of(std::vector<std::uint64_t> sources);
   Residency();
   ~Residency() override;
   std::unique_ptr<Impl> impl_;
+};
+
+// Holds blocks as long as it lives.
+class HeldBlocks {
+ public:
+  HeldBlocks() = default;
+  ~HeldBlocks() { Residency::instance().let_go(keys_); }
+  HeldBlocks(const HeldBlocks&) = delete;
+  HeldBlocks& operator=(const HeldBlocks&) = delete;
+
+  // REQUIRES: it holds none yet.
+  void hold(std::vector<CacheKey> keys) {
+    Residency::instance().hold(keys);
+    keys_ = std::move(keys);
+  }
+  const std::vector<CacheKey>& keys() const { return keys_; }
+
+ private:
+  std::vector<CacheKey> keys_;
 };
 
 }  // namespace warplite::engine

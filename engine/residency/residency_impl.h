@@ -11,6 +11,7 @@
 #include <mutex>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "compute/device.h"
@@ -63,6 +64,7 @@ struct Residency::Impl {
     std::size_t bytes;                  // of the value, or of the head
     Copies copies;
     std::shared_ptr<const Bytes> head = nullptr;  // of the value, while only devices have it
+    std::vector<std::uint64_t> sources = {};      // as in `made_of`
 
     // True when somebody besides the cache holds the value or a copy.
     bool in_use() const;
@@ -96,6 +98,16 @@ struct Residency::Impl {
   std::condition_variable made;  // a copy, or not
   List entries;
   std::unordered_map<Key, List::iterator, KeyHash> index;
+  // By CacheKey::source: what goes with a block, and the blocks that somebody may read.
+  std::unordered_multimap<std::uint64_t, List::iterator> made_of;
+  struct Block {
+    std::size_t readers = 0;
+    bool in_file = false;  // that is committed
+  };
+  std::unordered_map<std::uint64_t, Block> blocks;
+  std::unordered_set<std::uint64_t> dying;  // nobody may read them, but something of them is used
+  std::unordered_set<std::uint64_t> gone;   // the last that files had and have no more
+  static constexpr std::size_t kMostGone = std::size_t{1} << 16;
   std::size_t used = 0;  // of the host's memory
   std::size_t limit = 0;
   std::list<Account> accounts;
@@ -110,8 +122,14 @@ struct Residency::Impl {
   void evict(List::iterator entry, Evicted& out);
   void leave_host(Cached& entry, Evicted& out);
   void remove_empty(Evicted& out);
+  bool evict_made_of(const std::vector<std::uint64_t>& sources, Evicted& out);
+  void insert(Cached&& entry);
+  void take_out_of_index(List::iterator entry);
   void drop_holders();
-  bool drop_idle_holders();
+  // Drops those of any of these. False: there were none.
+  bool drop_holders_of(const std::unordered_set<CacheKey, CacheKeyHash>& keys);
+  template <typename Which>
+  bool drop_idle_holders(const Which& which);
 
   Account* account_of(const compute::Device& device);  // null: none yet
   // Releases the lock for a moment the first time.
@@ -138,7 +156,8 @@ struct Residency::Impl {
 
   template <typename T, typename Load>
   std::shared_ptr<const T> get(const Key& key, const std::string& owner, std::size_t expected,
-                               const Load& load);  // takes the lock itself; expected: bytes, or 0
+                               const Load& load,  // takes the lock itself; expected: bytes, or 0
+                               std::span<const CacheKey> made_of = {});
 };
 
 }  // namespace warplite::engine

@@ -109,9 +109,21 @@ void ContentRows::record(std::shared_ptr<const Version> version) const {
   Residency::instance().replace(record_key(), owner("rows read"), std::move(entry));
 }
 
-// Returns the key of `column` for the rows of this version.
-CacheKey ContentRows::key_of(const CacheKey& column) {
-  return derive(Derived::kContent, {&column, 1}).add(version_->stamp).key();
+// Returns the key of `column` for the rows of a version.
+CacheKey ContentRows::key_of(const CacheKey& column, const Version& version) {
+  return derive(Derived::kContent, {&column, 1}).add(version.stamp).key();
+}
+CacheKey ContentRows::key_of(const CacheKey& column) const { return key_of(column, *version_); }
+
+// Who still has it reads the rows again.
+void ContentRows::forget(const Version& version) const {
+  std::vector<CacheKey> keys;
+  for (const auto* columns : {&keys_.vectors, &keys_.plains}) {
+    for (const CacheKey& column : *columns) {
+      if (!column.is_null()) keys.push_back(key_of(column, version));
+    }
+  }
+  Residency::instance().forget(keys);
 }
 
 std::vector<std::uint32_t> ContentRows::missing_from(const Bitmap& found) const {
@@ -142,10 +154,13 @@ bool ContentRows::any_there(const std::vector<std::uint32_t>& rows) {
   bool any = false;
   for (const std::uint32_t row : rows) {
     const RowId rowid = rowids[row];
+    bool gone = true;
     options_.content->read({&rowid, 1}, [&](const ContentSource::Row& found) {
+      gone = false;
       any |= storage::row_hash(options_.layout, found.vectors, found.plains) == hash(row);
     });
     if (any) break;
+    if (gone) options_.content->note_gone(rowid);
   }
   return any;
 }
@@ -183,8 +198,11 @@ ContentRows::Loaded ContentRows::read() {
   builder.finish();
   auto version = recorded();
   if (version == nullptr || !same(version->found, builder.found())) {
-    version = std::make_shared<const Version>(Version{new_stamp(), std::move(builder.found())});
+    const auto former = std::exchange(
+        version,
+        std::make_shared<const Version>(Version{new_stamp(), std::move(builder.found())}));
     record(version);
+    if (former != nullptr) forget(*former);
   }
   adopt(version, missing_from(version->found));
   Loaded loaded;

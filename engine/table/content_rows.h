@@ -57,7 +57,9 @@ class ContentRows {
   CacheKey record_key() const;
   std::shared_ptr<const Version> recorded() const;
   void record(std::shared_ptr<const Version> version) const;
-  CacheKey key_of(const CacheKey& column);
+  static CacheKey key_of(const CacheKey& column, const Version& version);
+  CacheKey key_of(const CacheKey& column) const;
+  void forget(const Version& version) const;
   void settle();
   void adopt(std::shared_ptr<const Version> version, std::vector<std::uint32_t> lost);
   std::vector<std::uint32_t> missing_from(const Bitmap& found) const;

@@ -9,8 +9,8 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <set>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "core/types.h"
@@ -81,16 +81,26 @@ class ContentSource {
   };
   virtual Moment moment() = 0;
 
-  // Rows of the index that are gone from the table without a word, as far as searches met them. What
-  // the index writes next takes them out of it.
+  // Rows of the index that are gone from the table without a word, as far as somebody met them. What
+  // the index writes next takes them out of it, unless rows may come back without a word, too.
+  // Those beyond what is noted are met again.
   void note_gone(RowId rowid) {
-    if (gone_.size() < kMostNoted) gone_.push_back(rowid);
+    if (gone_.size() < kMostNoted && tells()) gone_.insert(rowid);
   }
-  std::vector<RowId> take_gone() { return std::exchange(gone_, {}); }
+  // So many that a write takes no longer than some milliseconds more; the next one takes the others.
+  std::vector<RowId> take_gone() {
+    std::vector<RowId> taken;
+    while (!gone_.empty() && taken.size() < kMostTaken) {
+      taken.push_back(*gone_.begin());
+      gone_.erase(gone_.begin());
+    }
+    return taken;
+  }
 
  private:
   static constexpr std::size_t kMostNoted = std::size_t{1} << 16;
-  std::vector<RowId> gone_;
+  static constexpr std::size_t kMostTaken = std::size_t{1} << 14;
+  std::set<RowId> gone_;
 };
 
 }  // namespace warplite::engine

@@ -40,6 +40,12 @@ SegmentPart::SegmentPart(storage::Store& store, const TableOptions& options,
   if (options.layout.content) {
     content_ = std::make_unique<ContentRows>(store, options, info_, keys_, *this);
   }
+  std::vector<CacheKey> blocks{keys_.rowids, keys_.alive, keys_.hashes};
+  for (const auto* more : {&keys_.vectors, &keys_.plains, &keys_.codes}) {
+    blocks.insert(blocks.end(), more->begin(), more->end());
+  }
+  std::erase_if(blocks, [](const CacheKey& key) { return key.is_null(); });
+  blocks_.hold(std::move(blocks));
 }
 
 std::string SegmentPart::owner(const std::string& what) const {

@@ -25,6 +25,8 @@ class SegmentPart : public Part {
   const storage::SegmentInfo& info() const { return info_; }
   // Of its directory entry, made once: at every flush those of all segments are summed up.
   std::uint64_t digest() const { return digest_; }
+  // Names of what the file has of it.
+  const std::vector<CacheKey>& blocks() const { return blocks_.keys(); }
   // Takes a bitmap that is known already, so that it is not read back.
   void adopt_alive(std::shared_ptr<const Bitmap> alive) const { alive_ = std::move(alive); }
 
@@ -80,6 +82,7 @@ class SegmentPart : public Part {
   void pin() const;
   std::shared_ptr<const storage::OpaqueBlock> spare_codes(std::size_t column) const;
 
+  HeldBlocks blocks_;  // goes last: what is kept below is of them
   storage::Store* store_;
   const TableOptions* options_;
   storage::SegmentInfo info_;

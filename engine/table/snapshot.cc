@@ -162,10 +162,13 @@ std::shared_ptr<const Snapshot> look_again(storage::Store& store, const TableOpt
     if (there || row >= tail.count) break;
     if (!is_alive(*tail.part, row)) continue;
     const RowId rowid = tail.rows->chunk.rowids()[row];
+    bool gone = true;
     options.content->read({&rowid, 1}, [&](const ContentSource::Row& found) {
+      gone = false;
       there |= storage::row_hash(options.layout, found.vectors, found.plains) ==
                tail.rows->content.hashes[row];
     });
+    if (gone) options.content->note_gone(rowid);
   }
   if (!there) return nullptr;
   auto next = std::make_shared<Snapshot>(snapshot);
