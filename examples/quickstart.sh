@@ -5,7 +5,7 @@ cd "$(dirname "$0")/.."
 
 sh examples/setup.sh
 
-echo "== Building build/release/warplite.so (the first time takes a minute or two)"
+echo "== Building build/release/warplite.so (the first time takes some minutes)"
 log=build/quickstart.log
 mkdir -p build
 if ! { cmake --preset release && cmake --build --preset release --target warplite; } \
