@@ -17,6 +17,7 @@
 // Threads: as the connection. Errors: thrown.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -74,8 +75,8 @@ struct StatementReads {
   // Rows whose order SQLite relies on have to ascend to the last one: who reads them compares neighbours (a
   // window function, UNION, INTERSECT, EXCEPT, GROUP BY, DISTINCT), or reads them all, since there is no
   // LIMIT. A LIMIT counts that is the whole statement's, or that stands in one pair of parentheses with
-  // a MATCH.
-  bool whole_order = false;
+  // a MATCH. None: nobody has asked.
+  std::optional<bool> whole_order;
   std::uint64_t rows = 0;  // that it reads, as a rule: by its only LIMIT; 0: nothing is known
 };
 

@@ -192,13 +192,16 @@ void check_unsure_term(sqlite3* db, const TableDefinition& table, const std::str
 StatementReads reads_of_statement(sqlite3* db, const TableDefinition& table, bool ordered,
                                   SearchMemo& memo) {
   const std::vector<sqlite3_stmt*> running = running_statements(db);
-  if (running.size() == 1 && memo.statement_read == running[0]) return memo.reads;
-  StatementReads reads;
-  reads.whole_order = ordered && may_want_whole_order(db, running, table);
-  if (running.size() == 1) reads.rows = limit_of(running[0]);
+  const bool known = running.size() == 1 && memo.statement_read == running[0];
+  if (!known) {
+    memo.statement_read = nullptr;  // until it is known what that one says
+    memo.reads = {std::nullopt, running.size() == 1 ? limit_of(running[0]) : 0};
+  }
+  if (ordered && !memo.reads.whole_order) {
+    memo.reads.whole_order = may_want_whole_order(db, running, table);
+  }
   memo.statement_read = running.size() == 1 ? running[0] : nullptr;
-  memo.reads = reads;
-  return reads;
+  return memo.reads;
 }
 
 }  // namespace warplite::sql

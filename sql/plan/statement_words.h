@@ -20,7 +20,8 @@ namespace warplite::sql {
 void check_unsure_term(sqlite3* db, const TableDefinition& table, const std::string& column);
 
 // What the statement that runs says of the rows that it reads of a search without k. REQUIRES: the statement
-// runs, and is planned as the table's `memo` knows; `ordered`: SQLite relies on the order of the rows.
+// runs, and is planned as the table's `memo` knows; `ordered`: SQLite relies on the order of the rows,
+// and it is asked whether that is to be the whole one.
 // Throws Error{kInterrupted}.
 StatementReads reads_of_statement(sqlite3* db, const TableDefinition& table, bool ordered,
                                   SearchMemo& memo);

@@ -51,7 +51,7 @@ void WarpCursor::filter(const std::string& plan, int use, sqlite3_value** argume
 void WarpCursor::start_search(sqlite3_value** arguments) {
   auto question = read_question(table_.context->db(), plan_, table_.definition(), arguments);
   if (!question) return;
-  if (in_batches_ && reads_->whole_order) {
+  if (plan_.ordered && *reads_->whole_order) {
     question->first = 0;
   } else if (reads_ && question->first != 0) {
     // A bound LIMIT is not to be seen. Most are as small: more takes longer through lists, fewer one search
