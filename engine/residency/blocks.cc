@@ -14,13 +14,14 @@ bool Residency::Impl::evict_made_of(const std::vector<std::uint64_t>& sources, E
   for (const std::uint64_t source : sources) {
     for (bool again = true; std::exchange(again, false);) {
       const auto [first, last] = made_of.equal_range(source);
-      for (auto at = first; at != last && !again; ++at) {
+      for (auto at = first; at != last; ++at) {
         if (at->second->in_use()) {
           busy.insert(at->second->key.key);
           if (!blocks.contains(source)) dying.insert(source);
         } else {
           evict(at->second, out);
           any = again = true;
+          break;  // what was evicted is no longer in made_of
         }
       }
     }
