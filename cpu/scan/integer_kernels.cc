@@ -197,7 +197,9 @@ std::uint64_t last_word(const std::byte* vector, std::size_t bytes) {
     std::memcpy(&word, vector + bytes - sizeof word, sizeof word);
     return word >> (8 * (sizeof word - bytes % sizeof word));
   }
-  for (std::size_t i = 0; i < bytes; ++i) word |= std::uint64_t{std::to_integer<unsigned>(vector[i])} << (8 * i);
+  for (std::size_t i = 0; i < bytes; ++i) {
+    word |= std::uint64_t{std::to_integer<unsigned>(vector[i])} << (8 * i);
+  }
   return word;
 }
 

@@ -181,9 +181,10 @@ const Reach& ReachMemo::of(const ReachQuestion& question) {
 }
 
 // Measured on a Zen 3 core, rows of 400 to 3,072 bytes: 0.04 ns a byte in a row, twice as much one
-// row here and one there. On a Granite Rapids core: 4.2 ns for a row, however short; where a filter leaves gaps,
-// rows of 32 to 1,536 bytes, 7 to 9 ns and 0.03 to 0.06 a byte; RaBitQ codes, of 128 elements: 3.2 ns for a row of a list, and 550 for a candidate, of which more are looked
-// at closely before some are chosen; under a filter as cpu/ivf/context.cc has it.
+// row here and one there. On a Granite Rapids core: 4.2 ns for a row, however short; where a filter
+// leaves gaps, rows of 32 to 1,536 bytes, 7 to 9 ns and 0.03 to 0.06 a byte; RaBitQ codes, of 128
+// elements: 3.2 ns for a row of a list, and 550 for a candidate, of which more are looked at closely
+// before some are chosen; under a filter as cpu/ivf/context.cc has it.
 double exact_cost(const ReachQuestion& question) {
   constexpr double kRow = 4.2;
   const double bytes = kByte * static_cast<double>(question.request.queries.stride());
