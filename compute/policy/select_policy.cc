@@ -26,9 +26,9 @@ constexpr std::size_t kLeastFactor = 8;
 constexpr std::size_t kLeastQueriesOnHost = 7;
 constexpr std::size_t kLeastKOnHost = 512;
 constexpr std::size_t kLargestDeferredK = 1024;
-// A device of its own memory selects up to 512 by itself.
+// A device of its own memory selects up to 2,048 by itself.
 constexpr std::size_t kLeastQueriesOnDevice = 128;
-constexpr std::size_t kLeastKOnDevice = 513;
+constexpr std::size_t kLeastKOnDevice = 2049;
 
 std::size_t live_rows(const compute::Workload& work) {
   std::size_t rows = 0;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/system.h"
 #include "engine/ivf/code_errors.h"
 #include "engine/residency/together.h"
 
@@ -138,18 +139,32 @@ double ListSearch::lists_cost_on_device() const {
   return kLists + units * rows * kRow + (watches_filter() ? n * watched : 0);
 }
 
+// The host looks at lists where a GPU does not.
+double ListSearch::lists_cost_beside_device() const {
+  if (fits_device_results()) return lists_cost_on_device();
+  return static_cast<double>(request_.queries.rows) * reach_cost(question(selected_), likely_reach()) /
+         os::usable_cores();
+}
+
+// As many candidates as every device takes (compute::Device::ivf_nearest()).
+bool ListSearch::fits_device_results() const {
+  constexpr std::size_t kMostCandidates = 1024;
+  return k_ * (shape_.m == 0 ? 1 : std::max<std::size_t>(reach_.refine, 1)) <= kMostCandidates;
+}
+
 bool ListSearch::better_on_device() const {
-  constexpr std::size_t kMostNearest = 512;  // that a product finds
+  constexpr std::size_t kMostNearest = 2048;  // that a product finds
   // What is nearly as quick and finds all is better.
   constexpr double kExactIsWorth = 1.2;
   const std::size_t queries = request_.queries.rows;
   const bool filtered = selected_ != coded_->live_rows;
   const bool few = queries <= kFewQueries;
-  const bool asked = filtered || (!few && asked_recall(index_, request_));
+  const bool asked =
+      filtered || ((!few || !fits_device_results()) && asked_recall(index_, request_));
   if (!asked || !fits_ || !with_vectors_ || (!few && k_ > kMostNearest)) return false;
   const DeviceChoice choice = choose_devices(demand(queries));
   if (choice.devices.empty() || !choice.devices.front()->own_memory()) return false;
-  return exact_cost_on_device() <= kExactIsWorth * lists_cost_on_device();
+  return exact_cost_on_device() <= kExactIsWorth * lists_cost_beside_device();
 }
 
 bool ListSearch::better_streamed() const {

@@ -121,6 +121,8 @@ class ListSearch {
   bool better_on_device() const;
   double exact_cost_on_device() const;
   double lists_cost_on_device() const;
+  double lists_cost_beside_device() const;
+  bool fits_device_results() const;
   // More of them share the rows that are compared, in a product, which is quicker.
   static constexpr std::size_t kFewQueries = 4;
   Demand demand(std::size_t queries) const;

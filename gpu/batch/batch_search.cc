@@ -15,25 +15,32 @@ namespace {
 // share a pass, which takes 3.1 ms over 10M x 128 on an H200, and a batch of up to 64 takes 0.9.
 constexpr std::size_t kLeastQueries = 5, kLeastOfMany = 2;
 constexpr std::uint32_t kLeastRows = 256, kManyRows = std::uint32_t{1} << 19;
-constexpr std::size_t kMostK = 512;
-// A phase ends when this many times the rows before it have been seen: a query then has about
-// (growth − 1) · k nominees.
-constexpr std::uint32_t kGrowth = 8;
+constexpr std::size_t kMostK = 2048;
 // Multiply-adds that take about 10 ms: between launches of so many an interrupt is seen.
 constexpr double kLaunchWork = 2e12;
 // As many as are done while a sum of cuBLAS's is written and read.
 constexpr std::uint32_t kSumWork = 512;
 constexpr std::uint32_t kRoomForTies = 32;
-// Where one row is wanted, the least of fewer leaves few for the next phase, and the first keeps every row,
-// which takes longer than to multiply it.
-constexpr std::uint32_t kFirstRowsOfOne = 256;
+// Results wait in pinned memory, which is scarcer than the GPU's own: a byte of it counts as so many.
+constexpr std::size_t kPinnedWeight = 8;
 // Live rows are copied together when they are at most one in this many: to gather rows costs
 // little more than to read them once.
 constexpr std::uint32_t kFewLive = 2;
 
-std::uint32_t capacity_for(std::size_t k) {
-  if (k <= 64) return kCapacities[0];
-  return k <= 160 ? kCapacities[1] : kCapacities[2];
+// How the rows of a search are divided into phases. The first keeps every row it sees; each of the others ends
+// when `growth` times the rows before it have been seen: a query then has about growth · k nominees, which are
+// at most half of its room.
+struct Phases {
+  std::uint32_t first_rows, growth, capacity;
+};
+
+Phases phases_for(std::size_t k) {
+  // The least of fewer rows leaves few for the next phase, and to keep a row takes longer than to multiply it.
+  if (k == 1) return {256, 8, kCapacities[0]};
+  if (k <= 64) return {2048, 8, kCapacities[0]};
+  if (k <= 160) return {2048, 8, kCapacities[1]};
+  if (k <= 512) return {2048, 8, kCapacities[2]};
+  return k <= 1024 ? Phases{4096, 8, kCapacities[3]} : Phases{8192, 4, kCapacities[3]};
 }
 
 bool lives(const compute::Block& block, std::uint32_t begin, std::uint32_t end) {
@@ -138,8 +145,9 @@ template <typename Finish>
 bool BatchSearch::nominate(std::size_t k, const Finish& finish) {
   shape_ = tile_shape(gpu_, work_.queries.dim, static_cast<std::uint32_t>(work_.queries.rows));
   if (!make_tiles()) return false;
-  const std::uint32_t capacity = capacity_for(k);
-  for_groups(capacity * std::size_t{12} + work_.queries.dim * std::size_t{16},
+  const std::uint32_t capacity = phases_for(k).capacity;
+  const std::size_t results = (k + kRoomForTies) * sizeof(Candidate) * kPinnedWeight;
+  for_groups(capacity * std::size_t{12} + work_.queries.dim * std::size_t{16} + results,
              [&](std::size_t first, std::size_t count) {
                const Nominate work = start_group(first, count, k, capacity);
                run_phases(work);
@@ -366,8 +374,8 @@ void BatchSearch::run_phases(Nominate work) {
   const std::uint32_t most = most_tiles(work);
 
   work.tiles = tiles;
-  const std::uint32_t first_rows = work.nominees.k == 1 ? kFirstRowsOfOne : kFirstRows;
-  work.tile_count = std::min(total, first_rows / shape_.rows);
+  const Phases phases = phases_for(work.nominees.k);
+  work.tile_count = std::min(total, phases.first_rows / shape_.rows);
   work.keep_all = true;
   launch_start(work.nominees, work.prepared.norms,
                round_up(work.nominees.queries, shape_.queries), work.tile_count * shape_.rows,
@@ -376,7 +384,7 @@ void BatchSearch::run_phases(Nominate work) {
   launch_tighten(work.nominees, lane_.stream());
   work.keep_all = false;
   for (std::uint32_t done = work.tile_count; done < total;) {
-    const std::uint32_t end = std::min<std::uint64_t>(total, std::uint64_t{done} * kGrowth);
+    const std::uint32_t end = std::min<std::uint64_t>(total, std::uint64_t{done} * phases.growth);
     while (done < end) {
       work.tiles = tiles + done;
       work.tile_count = std::min(end - done, most);

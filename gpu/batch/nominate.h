@@ -54,9 +54,7 @@ struct Nominees {
   float2* bounds;              // [queries][capacity] lower, upper
   std::uint32_t* ordinals;     // [queries][capacity]
 };
-inline constexpr std::uint32_t kCapacities[] = {2048, 4096, 8192};
-// The first phase keeps every row it sees; its rows may not exceed the least capacity.
-inline constexpr std::uint32_t kFirstRows = 2048;
+inline constexpr std::uint32_t kCapacities[] = {2048, 4096, 8192, 16384};
 
 // How queries and rows are multiplied: by groups of warps or by single warps, tensor cores' sums being looked
 // at where they are; or by cuBLAS, whose sums are written and read.

@@ -24,11 +24,14 @@ __global__ void start_kernel(Nominees nominees, const float* norms, std::uint32_
   }
 }
 
+// Threads of a block that has so many nominees: more would take more registers each than there are.
+constexpr unsigned threads_for(std::uint32_t nominees) { return nominees > 8192 ? 1024 : kThreads; }
+
 // One thread block per query: lowers its limit and drops what lies beyond.
-template <unsigned kCapacity>
-__global__ void __launch_bounds__(kThreads) tighten_kernel(Nominees nominees) {
-  constexpr unsigned kOwn = kCapacity / kThreads;
-  __shared__ KthEdge<kThreads, 2048> edge;
+template <unsigned kCapacity, unsigned kWidth = threads_for(kCapacity)>
+__global__ void __launch_bounds__(kWidth) tighten_kernel(Nominees nominees) {
+  constexpr unsigned kOwn = kCapacity / kWidth;
+  __shared__ KthEdge<kWidth, 2048> edge;
   __shared__ std::uint32_t kept;
   const std::uint32_t query = blockIdx.x;
   const std::uint32_t count = nominees.counts[query];
@@ -42,7 +45,7 @@ __global__ void __launch_bounds__(kThreads) tighten_kernel(Nominees nominees) {
   std::uint32_t ordinal[kOwn], keys[kOwn];
 #pragma unroll
   for (unsigned i = 0; i < kOwn; ++i) {
-    const unsigned at = i * kThreads + threadIdx.x;
+    const unsigned at = i * kWidth + threadIdx.x;
     const float2 pair = at < count ? bounds[at] : float2{infinite(), infinite()};
     lower[i] = pair.x;
     upper[i] = pair.y;
@@ -108,13 +111,12 @@ __global__ void __launch_bounds__(kThreads) tighten_nearest_kernel(Nominees nomi
   }
 }
 
-// Canonical distances are computed for at most this many rows of a query.
-constexpr unsigned kMostNominees = 1024;
-
+// Canonical distances are computed for at most kMost rows of a query, by kWidth threads. The larger takes all
+// shared memory that a block has without asking.
+template <unsigned kMost, unsigned kWidth>
 struct Ranking {
-  std::uint64_t keys[kMostNominees];
-  std::uint32_t ordinals[kMostNominees];
-  std::uint32_t found;
+  std::uint64_t keys[kMost];
+  std::uint32_t ordinals[kMost];
 
   __device__ bool before(unsigned a, unsigned b) const {
     return keys[a] != keys[b] ? keys[a] < keys[b] : ordinals[a] < ordinals[b];
@@ -132,14 +134,14 @@ struct Ranking {
   __device__ void sort(unsigned count) {
     unsigned size = 2;
     while (size < count) size *= 2;
-    for (unsigned i = count + threadIdx.x; i < size; i += kThreads) {
+    for (unsigned i = count + threadIdx.x; i < size; i += kWidth) {
       keys[i] = ~std::uint64_t{0};
       ordinals[i] = ~0u;
     }
     __syncthreads();
     for (unsigned run = 2; run <= size; run *= 2) {
       for (unsigned step = run / 2; step != 0; step /= 2) {
-        for (unsigned i = threadIdx.x; i < size / 2; i += kThreads) {
+        for (unsigned i = threadIdx.x; i < size / 2; i += kWidth) {
           const unsigned a = i / step * 2 * step + i % step, b = a + step;
           if (before(b, a) == ((a & run) == 0)) exchange(a, b);
         }
@@ -170,20 +172,19 @@ __device__ Candidate candidate_of(const Rescore& work, std::uint64_t key, std::u
 }
 
 // One thread block per query; four lanes compute a distance.
-template <ElementType kType, Distance kDistance>
-__global__ void __launch_bounds__(kThreads) rescore_kernel(Rescore work) {
-  __shared__ Ranking ranking;
+template <ElementType kType, Distance kDistance, unsigned kMost, unsigned kWidth>
+__global__ void __launch_bounds__(kWidth) rescore_kernel(Rescore work) {
+  __shared__ Ranking<kMost, kWidth> ranking;
   const std::uint32_t query = blockIdx.x;
   const Nominees& nominees = work.nominees;
   const std::uint32_t count = nominees.counts[query];
-  if (count > min(nominees.capacity, kMostNominees)) {
+  if (count > min(nominees.capacity, kMost)) {
     if (threadIdx.x == 0) work.found[query] = kLost;
     return;
   }
   const QueryTerms terms = terms_of<kType>(work, query);
   const std::uint32_t* ordinals = nominees.ordinals + std::size_t{query} * nominees.capacity;
-  if (threadIdx.x == 0) ranking.found = 0;
-  for (unsigned base = 0; base < count; base += kThreads / kLanesPerRow) {
+  for (unsigned base = 0; base < count; base += kWidth / kLanesPerRow) {
     const unsigned i = base + threadIdx.x / kLanesPerRow;
     const bool active = i < count;
     std::uint32_t ordinal = 0;
@@ -199,14 +200,16 @@ __global__ void __launch_bounds__(kThreads) rescore_kernel(Rescore work) {
   ranking.sort(count);
   const std::uint64_t last =
       count > nominees.k ? ranking.keys[nominees.k - 1] : ~std::uint64_t{0};
-  for (unsigned i = threadIdx.x; i < count && ranking.keys[i] <= last; i += kThreads) {
-    atomicAdd(&ranking.found, 1u);
-    if (i >= work.room) continue;
+  unsigned found = 0;
+  for (unsigned base = 0; base < count; base += kWidth) {
+    const unsigned i = base + threadIdx.x;
+    const bool near = i < count && ranking.keys[i] <= last;
+    found += __syncthreads_count(near);
+    if (!near || i >= work.room) continue;
     work.out[std::size_t{query} * work.room + i] =
         candidate_of(work, ranking.keys[i], ranking.ordinals[i]);
   }
-  __syncthreads();
-  if (threadIdx.x == 0) work.found[query] = ranking.found;
+  if (threadIdx.x == 0) work.found[query] = found;
 }
 
 // The nearest row alone, a warp a query.
@@ -261,16 +264,18 @@ void launch_start(const Nominees& nominees, const float* norms, std::uint32_t ti
 }
 
 void launch_tighten(const Nominees& nominees, cudaStream_t stream) {
-  static_assert(std::size(kCapacities) == 3);
+  static_assert(std::size(kCapacities) == 4);
   if (nominees.k == 1) {
     const unsigned blocks = (nominees.queries + kThreads / kWarp - 1) / (kThreads / kWarp);
     tighten_nearest_kernel<<<blocks, kThreads, 0, stream>>>(nominees);
     return check_launch("dropping nominees");
   }
-  const auto launch = [&](auto* kernel) { kernel<<<nominees.queries, kThreads, 0, stream>>>(nominees); };
+  const unsigned threads = threads_for(nominees.capacity);
+  const auto launch = [&](auto* kernel) { kernel<<<nominees.queries, threads, 0, stream>>>(nominees); };
   if (nominees.capacity == kCapacities[0]) launch(tighten_kernel<kCapacities[0]>);
   if (nominees.capacity == kCapacities[1]) launch(tighten_kernel<kCapacities[1]>);
   if (nominees.capacity == kCapacities[2]) launch(tighten_kernel<kCapacities[2]>);
+  if (nominees.capacity == kCapacities[3]) launch(tighten_kernel<kCapacities[3]>);
   check_launch("dropping nominees");
 }
 
@@ -282,7 +287,12 @@ void launch_rescore(const Rescore& work, cudaStream_t stream) {
         rescore_nearest_kernel<kType, kDistance><<<blocks, kThreads, 0, stream>>>(work);
         return;
       }
-      rescore_kernel<kType, kDistance><<<work.nominees.queries, kThreads, 0, stream>>>(work);
+      const unsigned queries = work.nominees.queries;
+      if (work.nominees.k <= 512) {
+        rescore_kernel<kType, kDistance, 1024, kThreads><<<queries, kThreads, 0, stream>>>(work);
+      } else {
+        rescore_kernel<kType, kDistance, 4096, 512><<<queries, 512, 0, stream>>>(work);
+      }
     }
   });
   check_launch("computing nominees' distances");

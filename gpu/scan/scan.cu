@@ -41,13 +41,25 @@ __device__ float group_key(double d) {
   return d < infinity() ? fminf(__double2float_ru(d), kGreatest) : __int_as_float(0x7f800000);
 }
 
-// A warp compares one group of rows, eight at a time.
+// The terms of queries that begin with the `first`.
+__device__ QueryTerms terms_from(QueryTerms terms, std::size_t first) {
+  terms.real += first * terms.padded;
+  terms.bytes += first * terms.padded;
+  terms.squares += first;
+  return terms;
+}
+
+// A warp compares one group of rows, eight at a time, with the kQueries queries of its blockIdx.y.
 template <ElementType kType, Distance kDistance, int kQueries>
 __global__ void __launch_bounds__(kScanThreads)
     scan_kernel(RowTable table, QueryTerms terms, Bounds bounds, double* distances, float* least,
                 std::uint32_t first_group, std::uint32_t end_group) {
   const std::uint32_t group = first_group + (blockIdx.x * kScanThreads + threadIdx.x) / kWarp;
   if (group >= end_group) return;
+  const std::size_t first_query = std::size_t{blockIdx.y} * kQueries;
+  terms = terms_from(terms, first_query);
+  distances += table.rows * first_query;
+  least += table.groups * first_query;
   const std::uint32_t lane = threadIdx.x % kWarp;
   const RowBlock block = table.blocks[block_of_group(table, group)];
   const std::uint32_t begin = (group - block.first_group) * table.group_rows;
@@ -183,15 +195,16 @@ unsigned blocks_for(std::uint64_t items, unsigned per_block) {
 void launch_scan(const Scan& scan, cudaStream_t stream) {
   const unsigned blocks = blocks_for(std::uint64_t{scan.groups} * kWarp, kScanThreads);
   for_kernel(scan.type, scan.distance, [&]<ElementType kType, Distance kDistance>() {
-    const auto launch = [&](auto* kernel) {
-      kernel<<<blocks, kScanThreads, 0, stream>>>(scan.table, scan.terms, scan.bounds,
+    const auto launch = [&](auto* kernel, unsigned at_once) {
+      const dim3 grid(blocks, scan.queries / at_once);
+      kernel<<<grid, kScanThreads, 0, stream>>>(scan.table, scan.terms, scan.bounds,
                                                   scan.distances, scan.least, scan.first_group,
                                                   scan.first_group + scan.groups);
     };
     if (scan.queries == 1) {
-      launch(scan_kernel<kType, kDistance, 1>);
+      launch(scan_kernel<kType, kDistance, 1>, 1);
     } else {
-      launch(scan_kernel<kType, kDistance, kScanQueries>);
+      launch(scan_kernel<kType, kDistance, kScanQueries>, kScanQueries);
     }
   });
   check_launch("comparing rows");

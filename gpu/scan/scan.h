@@ -1,5 +1,5 @@
 // Comparing a few queries with every row, canonically: the path that is exact by construction.
-// One pass reads every live row once, for up to kScanQueries queries, and leaves each row's
+// One pass reads every live row once for every kScanQueries queries, and leaves each row's
 // distance and the least distance of every group of rows. k groups whose least distance is at
 // most T hold k rows that are, so T bounds the k-th distance; pick() finds such a T among the
 // groups and collects the few rows within it.
@@ -21,7 +21,7 @@ struct Scan {
   ElementType type;
   Distance distance;
   Bounds bounds;
-  unsigned queries;       // 1 … kScanQueries
+  unsigned queries;       // 1, or a multiple of kScanQueries
   QueryTerms terms;
   double* distances;      // [queries][table.rows]; +inf: not live, or out of bounds
   float* least;           // [queries][table.groups], rounded up

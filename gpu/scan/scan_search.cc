@@ -19,11 +19,24 @@ constexpr std::size_t kMappedAtOnce = std::size_t{512} << 20;
 constexpr std::size_t kResidentAtOnce = std::size_t{4} << 30;
 // Hits of a query that are fetched at a time: pinned memory is scarce.
 constexpr std::size_t kFetchedAtOnce = std::size_t{1} << 20;
+// Queries whose results are waited for together, and memory for their distances: to wait takes as long as to
+// compare four queries with some megabytes of rows.
+constexpr std::size_t kQueriesAtOnce = 64;
+constexpr std::size_t kDistanceBytes = std::size_t{256} << 20;
 
-// The queries of one pass.
-std::span<const std::uint32_t> group_of(std::span<const std::uint32_t> queries,
-                                        std::size_t first) {
-  return queries.subspan(first, std::min<std::size_t>(kScanQueries, queries.size() - first));
+// The queries of one pass over `rows` rows: as many as share a row once it is loaded, or some times that.
+std::span<const std::uint32_t> group_of(std::span<const std::uint32_t> queries, std::size_t first,
+                                        std::uint32_t rows) {
+  const std::size_t room = kDistanceBytes / sizeof(double) / std::max(rows, 1u);
+  const std::size_t most =
+      std::clamp<std::size_t>(room / kScanQueries * kScanQueries, kScanQueries, kQueriesAtOnce);
+  return queries.subspan(first, std::min(most, queries.size() - first));
+}
+
+// As many as the kernel compares for `queries` of them.
+unsigned width_of(std::size_t queries) {
+  if (queries == 1) return 1;
+  return static_cast<unsigned>((queries + kScanQueries - 1) / kScanQueries * kScanQueries);
 }
 
 }  // namespace
@@ -85,7 +98,7 @@ PreparedQueries ScanSearch::prepare(std::span<const std::uint32_t> queries, cons
 // Compares the queries with all rows.
 ScanSearch::Pass ScanSearch::start(std::span<const std::uint32_t> queries, bool sorts) {
   const MatrixView& all = work_.queries;
-  const unsigned width = queries.size() == 1 ? 1 : kScanQueries;  // that the kernel compares
+  const unsigned width = width_of(queries.size());
   const Pieces at{width, all, table_, sorts};
   const Arena arena = lane_.scratch(at.plan);
   const Pass pass{arena[at.distances], arena[at.least],    arena[at.chosen],
@@ -112,7 +125,8 @@ ScanSearch::Pass ScanSearch::start(std::span<const std::uint32_t> queries, bool 
 
 // Compares as many rows at a time as are read in some milliseconds.
 void ScanSearch::compare(Scan scan) {
-  const std::size_t group_bytes = std::size_t{table_.group_rows} * table_.stride;
+  const unsigned passes = (scan.queries + kScanQueries - 1) / kScanQueries;
+  const std::size_t group_bytes = std::size_t{table_.group_rows} * table_.stride * passes;
   const std::size_t bytes = rows_.mapped() ? kMappedAtOnce : kResidentAtOnce;
   const std::size_t most = std::max<std::size_t>(1, bytes / group_bytes);
   for (std::uint32_t first = 0; first < table_.groups; first += scan.groups) {
@@ -125,8 +139,9 @@ void ScanSearch::compare(Scan scan) {
 
 void ScanSearch::nearest(std::span<const std::uint32_t> queries, compute::HitTable& best) {
   const bool sorts = best.k() > kMostPicked || work_.has_after || table_.groups > kMostGroups;
-  for (std::size_t first = 0; first < queries.size(); first += kScanQueries) {
-    const auto now = group_of(queries, first);
+  for (std::size_t first = 0; first < queries.size();) {
+    const auto now = group_of(queries, first, table_.rows);
+    first += now.size();
     if (!sorts) {
       pick(start(now, false), now, best);
       continue;
@@ -195,8 +210,9 @@ void ScanSearch::sort(const Pass& pass, unsigned slot, TopK& best) {
 }
 
 void ScanSearch::within(std::span<const std::uint32_t> queries, compute::HitLists& out) {
-  for (std::size_t first = 0; first < queries.size(); first += kScanQueries) {
-    const auto now = group_of(queries, first);
+  for (std::size_t first = 0; first < queries.size();) {
+    const auto now = group_of(queries, first, table_.rows);
+    first += now.size();
     const Pass pass = start(now, false);
     for (unsigned i = 0; i < now.size(); ++i) {
       collect(pass, i, out[now[i]]);

@@ -442,6 +442,23 @@ TEST_CASE("devices: tables large enough for several threads") {
   }
 }
 
+TEST_CASE("devices: batches that want up to thousands of rows") {
+  const Restore restore;
+  std::uint64_t n = 0;
+  for (const std::size_t k : {64, 65, 161, 512, 513, 1024, 1025, 2048, 2049}) {
+    for (const Distance distance : {Distance::kL2, Distance::kCosine, Distance::kInnerProduct}) {
+      ++n;
+      Shape shape{turn({ElementType::kFloat32, ElementType::kInt8, ElementType::kFloat16}, n / 3), distance,
+                  turn<std::uint32_t>({24, 40}, n),
+                  turn({Data::kRandom, Data::kOffset, Data::kNearTies, Data::kFewValues, Data::kRandom}, n),
+                  {5000, 3001}, 20, k};
+      shape.filter = turn({0, 0, 3}, n);
+      shape.seed = 7000 + n;
+      check_everywhere(shape);
+    }
+  }
+}
+
 TEST_CASE("devices: nothing lives, nothing is there, k of zero") {
   const Restore restore;
   for (const Pair& pair : all_pairs()) {
