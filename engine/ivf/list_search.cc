@@ -159,8 +159,8 @@ bool ListSearch::better_on_device() const {
   const std::size_t queries = request_.queries.rows;
   const bool filtered = selected_ != coded_->live_rows;
   const bool few = queries <= kFewQueries;
-  const bool asked =
-      filtered || ((!few || !fits_device_results()) && asked_recall(index_, request_));
+  const bool whole = !fits_device_results() || reach_.nprobe >= shape_.lists;
+  const bool asked = filtered || whole || (!few && asked_recall(index_, request_));
   if (!asked || !fits_ || !with_vectors_ || (!few && k_ > kMostNearest)) return false;
   const DeviceChoice choice = choose_devices(demand(queries));
   if (choice.devices.empty() || !choice.devices.front()->own_memory()) return false;

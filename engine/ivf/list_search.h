@@ -117,7 +117,8 @@ class ListSearch {
   bool better_streamed() const;
   bool sorts_anew() const;  // codes
 
-  // The same where a GPU answers: under a filter, or for a batch that asks for a recall.
+  // The same where a GPU answers: under a filter, for a batch that asks for a recall, or where lists would be
+  // looked at by the host, or all of them.
   bool better_on_device() const;
   double exact_cost_on_device() const;
   double lists_cost_on_device() const;
