@@ -166,11 +166,20 @@ void Planner::plan_search() {
     *flag = constraint_index >= 0;
     if (*flag) use(constraint_index, omit);
   }
-  info_->estimatedRows = k_ >= 0 ? 10 : 1000;
+  info_->estimatedRows = rows_of_search();
   const double penalty = std::pow(tells_operands() ? kUnknownPenalty : kUntoldPenalty, unknown);
   info_->estimatedCost = kSearchCost * std::min(penalty, kMaxPenalty);
   info_->orderByConsumed = ordered_by_result();
   plan_.ordered = info_->orderByConsumed && plan_.comes_in_batches(table_);
+}
+
+// So many decide whether SQLite makes an index for a table that is joined: too few, and each result reads all
+// of that table.
+sqlite3_int64 Planner::rows_of_search() const {
+  constexpr sqlite3_int64 kSome = 100, kMany = 1000, kMost = 1 << 20;
+  if (k_ < 0) return kMany;
+  sqlite3_value* const k = known_value(k_);
+  return k == nullptr ? kSome : std::clamp<sqlite3_int64>(sqlite3_value_int64(k), 1, kMost);
 }
 
 void Planner::plan_point() {

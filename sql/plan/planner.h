@@ -80,6 +80,7 @@ class Planner {
   // Consumes bounds; returns how many of them have values that are not known.
   int use_bounds(const std::vector<int>& bounds, std::vector<engine::Comparison>& planned);
   bool ordered_by_result() const;
+  sqlite3_int64 rows_of_search() const;
   bool orders_by_distance() const;
   bool ordered_by_rowid() const;
   bool shows_values() const;

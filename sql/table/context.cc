@@ -117,9 +117,8 @@ bool SchemaWatch::changed(sqlite3* db, const std::string& schema) {
   const bool read = sqlite3_step(probe_.get()) == SQLITE_DONE;
   sqlite3_reset(probe_.get());
   const int count = sqlite3_stmt_status(probe_.get(), SQLITE_STMTSTATUS_REPREPARE, 0);
-  const bool same = read && count == prepared_again_;
-  prepared_again_ = count;
-  return !same;
+  seen_ = read ? count : -1;
+  return !read || count != prepared_again_;
 }
 
 void Context::add(const std::shared_ptr<OpenTable>& table) {
@@ -191,7 +190,10 @@ std::shared_ptr<OpenTable> Context::find(const std::string& name) {
     if (!connected) kind = what_is(db_, *schema, wanted.table);
     if (connected || kind == kVirtualTable) {
       connect(*schema, wanted.table);
-      if (std::shared_ptr<OpenTable> table = lookup(*schema, wanted.table)) return table;
+      if (std::shared_ptr<OpenTable> table = lookup(*schema, wanted.table)) {
+        table->schema_watch.settle();
+        return table;
+      }
     }
   }
   throw Error(ErrorKind::kInvalid, kind ? name + " is " + *kind + ", not a warp table"

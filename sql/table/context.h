@@ -25,15 +25,18 @@ class ContentTable;
 // no connection that has statements.
 class SchemaWatch {
  public:
-  // True the first time, and where the schema cannot be read.
+  // True until settle(), and where the schema cannot be read.
   bool changed(sqlite3* db, const std::string& schema);
+  // What changed() saw is known from now on. Not called where the host's authorizer refused the table: then
+  // it is asked again.
+  void settle() { prepared_again_ = seen_; }
 
  private:
   struct Finalize {
     void operator()(sqlite3_stmt* statement) const;
   };
   std::unique_ptr<sqlite3_stmt, Finalize> probe_;
-  int prepared_again_ = -1;
+  int prepared_again_ = -1, seen_ = -1;
 };
 
 // A connected warp table; the virtual table owns it, cursors of table-valued functions share it.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -304,23 +305,22 @@ namespace {
 // A search of the target that begins: what is searched, and the report of it.
 class Run {
  public:
-  Run(const Call& call, const SearchTarget& target, std::size_t count,
-      const SearchOptions& options)
-      : call_(call),
-        target_(target),
-        count_(count),
+  Run(const Call& call, const SearchTarget& target, std::size_t queries, const SearchOptions& options)
+      : target_(target),
         options_(options),
         view_(target.table->collection->view()),
         selection_(selected_rows(call, *target.table, *view_, options.filter)),
-        interrupt_(call.context().db()) {}
+        interrupt_(call.context().db()),
+        report_(call.context().new_report(target.table->definition, *target.column)) {
+    report_->queries = queries;
+  }
 
   const engine::View& view() const { return *view_; }
   const engine::Selection& selection() const { return *selection_; }
 
-  engine::SearchRequest dense(const std::byte* queries) {
-    engine::SearchRequest request =
-        search_request(target_, queries, count_, options_, interrupt_);
-    report_ = new_report(call_, target_, request);
+  engine::SearchRequest dense(const std::byte* queries, std::size_t count) {
+    engine::SearchRequest request = search_request(target_, queries, count, options_, interrupt_);
+    request.report = report_.get();
     return request;
   }
   engine::SparseRequest sparse() {
@@ -329,21 +329,17 @@ class Run {
     request.device = options_.device;
     request.exact = options_.exact;
     request.cancellation = &interrupt_;
-    report_ = call_.context().new_report(target_.table->definition, *target_.column);
-    report_->queries = count_;
     request.report = report_.get();
     return request;
   }
 
  private:
-  const Call& call_;
-  const SearchTarget& target_;
-  const std::size_t count_;
-  const SearchOptions& options_;
+  const SearchTarget target_;
+  const SearchOptions options_;
   const std::shared_ptr<const engine::View> view_;
   const std::shared_ptr<const engine::Selection> selection_;
   Interrupt interrupt_;
-  std::shared_ptr<engine::SearchReport> report_;
+  const std::shared_ptr<engine::SearchReport> report_;
 };
 
 std::vector<compute::SparseQuery> sparse_queries(const std::byte* bytes, std::size_t count) {
@@ -352,6 +348,48 @@ std::vector<compute::SparseQuery> sparse_queries(const std::byte* bytes, std::si
   for (std::size_t i = 0; i < count; ++i) at = queries.emplace_back(at).end();
   return queries;
 }
+
+class VectorRange final : public RangeSearch {
+ public:
+  VectorRange(const Call& call, const SearchTarget& target, std::vector<std::byte> queries,
+              std::size_t count, double radius, const SearchOptions& options)
+      : run_(call, target, count, options),
+        index_(target.column->kind == ColumnKind::kSparse ? nullptr : &index_of(target)),
+        radius_(radius),
+        queries_(std::move(queries)),
+        query_bytes_(queries_.size() / std::max<std::size_t>(count, 1)) {
+    if (index_ == nullptr) sparse_ = sparse_queries(queries_.data(), count);
+  }
+
+  compute::HitLists answer(std::size_t first, std::size_t end) override {
+    compute::HitLists lists = find(first, end);
+    for (std::vector<Hit>& hits : lists) {
+      engine::erase_vanished(run_.view(), hits);
+      interruptible_sort(hits.begin(), hits.end());
+    }
+    return lists;
+  }
+
+ private:
+  compute::HitLists find(std::size_t first, std::size_t end) {
+    if (index_ == nullptr) {
+      engine::SparseRequest request = run_.sparse();
+      request.range.high = radius_;
+      const auto queries = std::span(sparse_).subspan(first, end - first);
+      return engine::sparse_within(run_.view(), run_.selection(), request, queries);
+    }
+    engine::SearchRequest request = run_.dense(queries_.data() + first * query_bytes_, end - first);
+    request.range.high = radius_;
+    return engine::within(run_.view(), run_.selection(), *index_, request);
+  }
+
+  Run run_;
+  const index::Index* const index_;  // null: the column is sparse
+  const double radius_;
+  const std::vector<std::byte> queries_;
+  const std::size_t query_bytes_;  // of dense ones
+  std::vector<compute::SparseQuery> sparse_;
+};
 
 }  // namespace
 
@@ -364,29 +402,13 @@ compute::HitTable run_nearest(const Call& call, const SearchTarget& target,
     return engine::nearest_sparse(view, run.selection(), run.sparse(),
                                   sparse_queries(queries, count), k);
   }
-  return engine::nearest(view, run.selection(), index_of(target), run.dense(queries), k);
+  return engine::nearest(view, run.selection(), index_of(target), run.dense(queries, count), k);
 }
 
-compute::HitLists run_within(const Call& call, const SearchTarget& target,
-                             const std::byte* queries, std::size_t count, double radius,
-                             const SearchOptions& options) {
-  Run run(call, target, count, options);
-  const engine::View& view = run.view();
-  compute::HitLists lists;
-  if (target.column->kind == ColumnKind::kSparse) {
-    engine::SparseRequest request = run.sparse();
-    request.range.high = radius;
-    lists = engine::sparse_within(view, run.selection(), request, sparse_queries(queries, count));
-  } else {
-    engine::SearchRequest request = run.dense(queries);
-    request.range.high = radius;
-    lists = engine::within(view, run.selection(), index_of(target), request);
-  }
-  for (std::vector<Hit>& hits : lists) {
-    engine::erase_vanished(view, hits);
-    interruptible_sort(hits.begin(), hits.end());
-  }
-  return lists;
+std::unique_ptr<RangeSearch> range_search(const Call& call, const SearchTarget& target,
+                                          std::vector<std::byte> queries, std::size_t count,
+                                          double radius, const SearchOptions& options) {
+  return std::make_unique<VectorRange>(call, target, std::move(queries), count, radius, options);
 }
 
 }  // namespace warplite::sql

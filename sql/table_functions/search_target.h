@@ -77,10 +77,19 @@ std::shared_ptr<engine::SearchReport> new_report(const Call& call, const SearchT
 compute::HitTable run_nearest(const Call& call, const SearchTarget& target,
                               const std::byte* queries, std::size_t count, std::size_t k,
                               const SearchOptions& options);
-// Returns each query's hits within `radius`, in the order of results. It compares every row,
-// whatever the index is.
-compute::HitLists run_within(const Call& call, const SearchTarget& target,
-                             const std::byte* queries, std::size_t count, double radius,
-                             const SearchOptions& options);
+
+// A RangeSearch finds what lies within a radius of some queries, a part of them at a time, all in one view of
+// the table. It outlives the Call. Threads: as the connection.
+class RangeSearch {
+ public:
+  virtual ~RangeSearch() = default;
+  // Returns the hits of each of the queries first … end − 1, in the order of results.
+  virtual compute::HitLists answer(std::size_t first, std::size_t end) = 0;
+};
+
+// It compares every row, whatever the index is. `queries`: as run_nearest() takes them.
+std::unique_ptr<RangeSearch> range_search(const Call& call, const SearchTarget& target,
+                                          std::vector<std::byte> queries, std::size_t count,
+                                          double radius, const SearchOptions& options);
 
 }  // namespace warplite::sql

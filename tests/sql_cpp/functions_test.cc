@@ -338,6 +338,47 @@ TEST_CASE("functions see what another connection did to the schema") {
   std::filesystem::remove(path);
 }
 
+TEST_CASE("a table that the authorizer refuses is refused each time") {
+  const SqlSession session(":memory:");
+  fill(session);
+  const std::string one = "SELECT rowid FROM warp_knn_search('t', 'e', '[1,1,1]', 1)";
+  session.must_run(one);
+  sqlite3_set_authorizer(
+      session.db(),
+      [](void*, int action, const char* table, const char*, const char*, const char*) {
+        return action == SQLITE_READ && std::string(table) == "t" ? SQLITE_DENY : SQLITE_OK;
+      },
+      nullptr);
+  for (int i = 0; i < 3; ++i) CHECK(!session.run(one).ok());
+  sqlite3_set_authorizer(session.db(), nullptr, nullptr);
+  session.must_run(one);
+}
+
+// More queries than one batch, of which the first has nothing within the radius, and more hits than are kept.
+TEST_CASE("a range join answers its queries some at a time, and again from the start") {
+  const SqlSession session(":memory:");
+  session.must_run(
+      "CREATE VIRTUAL TABLE r USING warp(e FLOAT[1], s SPARSE[5], w TEXT distance=edit);"
+      "CREATE TABLE q(id INTEGER PRIMARY KEY, e, s, w);"
+      "WITH RECURSIVE c(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM c WHERE i < 2999)"
+      "INSERT INTO q SELECT i, '[' || (i % 1000) || ']', '{\"2\":' || (i % 1000 + 1) || '}',"
+      "  substr('abcdefghij', 1, i % 10) FROM c;"
+      "INSERT INTO r(rowid, e, s, w) SELECT id, e, s, w FROM q");
+  const auto join = [](const char* column, const char* from, double radius) {
+    return "warp_range_join('r', '" + std::string(column) + "', 'SELECT id, " + column + " FROM q" + from +
+           "', " + std::to_string(radius) + ")";
+  };
+  CHECK(session.must_run("SELECT count(*), count(DISTINCT query_id), sum(distance) FROM " +
+                         join("e", "", 1)) == Rows{"26982|3000|17982.0"});
+  CHECK(session.must_run("SELECT count(*), sum(distance > 2) FROM " + join("w", " WHERE id < 700", 0)) ==
+        Rows{"210000|0"});
+  CHECK(session.must_run("SELECT count(*) FROM " + join("s", "", -900000)) ==
+        session.must_run("SELECT count(*) FROM q a JOIN q b ON (a.id % 1000 + 1) * (b.id % 1000 + 1) >= 900000"));
+  CHECK(session.must_run("SELECT count(*) FROM (SELECT 1 AS x UNION ALL SELECT 2) CROSS JOIN " +
+                         join("e", "", 1)) == Rows{"53964"});
+  CHECK(session.must_run("SELECT count(*) FROM " + join("e", " WHERE id > 300", 0.5)) == Rows{"8097"});
+}
+
 TEST_CASE("the option filter leaves what SQLite says, whether a scan tests it or SQLite does") {
   const SqlSession session(":memory:");
   session.must_run("CREATE VIRTUAL TABLE t USING warp(n INTEGER, r REAL, s TEXT, e FLOAT[1]);"

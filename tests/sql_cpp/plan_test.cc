@@ -244,6 +244,20 @@ TEST_CASE("plan: other tables keep their indexes") {
   }
 }
 
+TEST_CASE("plan: a table without an index gets one where k results are joined with it") {
+  const SqlSession db(":memory:");
+  fill(db);
+  db.must_run("CREATE TABLE big(paper INTEGER, other INTEGER)");
+  for (const char* k : {"1000", "?"}) {
+    const Rows rows = db.must_run("EXPLAIN QUERY PLAN SELECT big.other FROM p JOIN big ON big.paper = p.id "
+                                  "WHERE p.e MATCH '[1]' AND p.k = " + std::string(k));
+    std::string all;
+    for (const std::string& row : rows) all += row + "\n";
+    CAPTURE(all);
+    CHECK(all.find("AUTOMATIC") != std::string::npos);
+  }
+}
+
 TEST_CASE("plan: without MATCH the cheaper side of a join is outermost") {
   const SqlSession db(":memory:");
   fill(db);

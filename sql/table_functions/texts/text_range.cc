@@ -8,6 +8,53 @@
 #include "sql/table_functions/row_filter.h"
 
 namespace warplite::sql {
+namespace {
+
+class TextRange final : public RangeSearch {
+ public:
+  TextRange(const Call& call, const TextTarget& target, std::vector<std::string> queries,
+            double radius, const WorkOptions& options)
+      : table_(target.table),
+        view_(table_->collection->view()),
+        selection_(*view_, row_filter(call, *table_, options.filter)),
+        interrupt_(call.context().db()),
+        report_(call.context().new_report(table_->definition, *target.column)),
+        device_(options.device),
+        queries_(std::move(queries)) {
+    const index::TextIndex& text = target.column->text;
+    request_.column = {static_cast<std::size_t>(target.column->slot), text.ngram.fold,
+                       text.ngram.normalization};
+    request_.device = device_;
+    request_.cancellation = &interrupt_;
+    request_.range.high = radius;
+    request_.metric = text.metric;
+    report_->queries = queries_.size();
+    request_.report = report_.get();
+  }
+
+  compute::HitLists answer(std::size_t first, std::size_t end) override {
+    std::vector<CodePoints> points(end - first);
+    for (std::size_t i = first; i < end; ++i) request_.column.read(queries_[i], points[i - first]);
+    compute::HitLists lists = engine::texts_within(*view_, selection_, request_, points);
+    for (std::vector<Hit>& hits : lists) {
+      engine::erase_vanished(*view_, hits);
+      interruptible_sort(hits.begin(), hits.end());
+    }
+    return lists;
+  }
+
+ private:
+  const std::shared_ptr<OpenTable> table_;
+  const std::shared_ptr<const engine::View> view_;
+  const engine::Selection selection_;
+  Interrupt interrupt_;
+  const std::shared_ptr<engine::SearchReport> report_;
+  const std::string device_;
+  const std::vector<std::string> queries_;
+  engine::EditRequest request_;
+};
+
+}  // namespace
 
 std::optional<TextTarget> edit_target(Call& call, int table_parameter, int column_parameter) {
   TextTarget target{call.table(table_parameter), nullptr};
@@ -17,32 +64,10 @@ std::optional<TextTarget> edit_target(Call& call, int table_parameter, int colum
   return target;
 }
 
-compute::HitLists run_texts_within(const Call& call, const TextTarget& target,
-                                   const std::vector<std::string>& queries, double radius,
-                                   const WorkOptions& options) {
-  const std::shared_ptr<const engine::View> view = target.table->collection->view();
-  const engine::Selection selection(*view, row_filter(call, *target.table, options.filter));
-  Interrupt interrupt(call.context().db());
-  const index::TextIndex& text = target.column->text;
-  engine::EditRequest request;
-  request.column = {static_cast<std::size_t>(target.column->slot), text.ngram.fold,
-                    text.ngram.normalization};
-  request.device = options.device;
-  request.cancellation = &interrupt;
-  request.range.high = radius;
-  request.metric = text.metric;
-  const std::shared_ptr<engine::SearchReport> report =
-      call.context().new_report(target.table->definition, *target.column);
-  report->queries = queries.size();
-  request.report = report.get();
-  std::vector<CodePoints> points(queries.size());
-  for (std::size_t i = 0; i < queries.size(); ++i) request.column.read(queries[i], points[i]);
-  compute::HitLists lists = engine::texts_within(*view, selection, request, points);
-  for (std::vector<Hit>& hits : lists) {
-    engine::erase_vanished(*view, hits);
-    interruptible_sort(hits.begin(), hits.end());
-  }
-  return lists;
+std::unique_ptr<RangeSearch> text_range_search(const Call& call, const TextTarget& target,
+                                               std::vector<std::string> queries, double radius,
+                                               const WorkOptions& options) {
+  return std::make_unique<TextRange>(call, target, std::move(queries), radius, options);
 }
 
 }  // namespace warplite::sql

@@ -38,21 +38,23 @@ class RowsWithin : public Rows {
   std::size_t returned_ = 0;
 };
 
+std::unique_ptr<Rows> rows_within(RangeSearch& search) {
+  return std::make_unique<RowsWithin>(std::move(search.answer(0, 1)[0]));
+}
+
 std::unique_ptr<Rows> run(Call& call) {
   if (const std::optional<TextTarget> texts =
           edit_target(call, Input::kTable, Input::kColumn)) {
     if (call.is_null(Input::kQuery)) return nullptr;
-    compute::HitLists lists =
-        run_texts_within(call, *texts, {query_text(call, Input::kQuery)},
-                         call.real(Input::kRadius), work_options(call, Input::kOptions));
-    return std::make_unique<RowsWithin>(std::move(lists[0]));
+    return rows_within(*text_range_search(call, *texts, {query_text(call, Input::kQuery)},
+                                          call.real(Input::kRadius),
+                                          work_options(call, Input::kOptions)));
   }
   const SearchTarget target = search_target(call, Input::kTable, Input::kColumn, VectorColumns::kAll);
   if (call.is_null(Input::kQuery)) return nullptr;
   const VectorInput query = column_vector(call.value(Input::kQuery), *target.column, target.place());
-  compute::HitLists lists = run_within(call, target, query.data, 1, call.real(Input::kRadius),
-                                       search_options(call, Input::kOptions));
-  return std::make_unique<RowsWithin>(std::move(lists[0]));
+  return rows_within(*range_search(call, target, {query.data, query.data + query.size}, 1,
+                                   call.real(Input::kRadius), search_options(call, Input::kOptions)));
 }
 
 }  // namespace
