@@ -90,7 +90,10 @@ FilePages::FilePages(sqlite3* db, const std::string& schema, For readers) {
     return;
   }
   std::byte header[kFileHeader];
-  if (file_->pMethods->xRead(file_, header, kFileHeader, 0) != SQLITE_OK) return;
+  if (file_->pMethods->xRead(file_, header, kFileHeader, 0) != SQLITE_OK ||
+      file_->pMethods->xFileSize(file_, &file_bytes_) != SQLITE_OK) {
+    return;
+  }
   if (readers == For::kAnyThread) {
     const char* const path = sqlite3_db_filename(db, schema.c_str());
     descriptor_ = path == nullptr ? -1 : os::find_open_file(path);
@@ -134,10 +137,12 @@ std::optional<FilePages::Blob> FilePages::blob_in(Page leaf, std::size_t cell) c
   leaf.varint(at);  // the id
   const std::size_t record = at;
   const std::uint64_t header = leaf.varint(at);
-  constexpr std::uint64_t kNull = 0, kFirstBlob = 12, kMost = std::uint64_t{1} << 31;
+  constexpr std::uint64_t kNull = 0, kFirstBlob = 12;
+  const std::uint64_t most_bytes =
+      std::min(std::uint64_t{1} << 31, static_cast<std::uint64_t>(file_bytes_));
   if (leaf.varint(at) != kNull) return std::nullopt;
   const std::uint64_t type = leaf.varint(at);
-  if (type < kFirstBlob || type % 2 != 0 || at != record + header || payload > kMost ||
+  if (type < kFirstBlob || type % 2 != 0 || at != record + header || payload > most_bytes ||
       payload != header + (type - kFirstBlob) / 2) {
     return std::nullopt;
   }

@@ -60,6 +60,7 @@ class FilePages {
 
   sqlite3_file* file_ = nullptr;
   int descriptor_ = -1;  // that any thread reads
+  sqlite3_int64 file_bytes_ = 0;
   std::size_t page_bytes_ = 0;
   std::size_t usable_bytes_ = 0;  // of a page
 };

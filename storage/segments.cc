@@ -112,10 +112,31 @@ Bytes Store::Impl::read_block(const BlockHeader& header, const BlockFile* file) 
     storage::corrupt("block is not in the file");
   }
   const BlockPieces pieces(*this, header);
+  check_room(pieces.bytes());
   Bytes block(pieces.bytes());
   between_questions(std::span(block.data(), block.size()),
                     [&](std::size_t at, std::span<std::byte> piece) { pieces.read(at, piece); });
   return block;
+}
+
+std::int64_t Store::Impl::number(Sql sql) const {
+  Execution query = statements.use(sql);
+  return query.step() ? query.integer(0) : 0;
+}
+
+void Store::Impl::check_room(std::size_t bytes) const {
+  constexpr std::size_t kSmall = std::size_t{128} << 20;  // not worth a question
+  if (bytes <= kSmall) return;
+  std::int64_t there = 0;
+  try {
+    there = number(Sql::kPageCount) * number(Sql::kPageSize);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kHost) throw;  // an authorizer may refuse to tell
+  }
+  if (there != 0 && bytes > static_cast<std::uint64_t>(there)) {
+    storage::corrupt("block of " + std::to_string(bytes) + " bytes in a database of " +
+                     std::to_string(there));
+  }
 }
 
 Bytes Store::Impl::load_block(BlockHeader& header, const BlockFile* file) const {

@@ -9,7 +9,7 @@
 namespace warplite::storage {
 namespace {
 
-// Indexed by Sql. {tail}, {aux} … are the tables' names, {schema} the schema's own table;
+// Indexed by Sql. {tail}, {aux} … are the tables' names, {schema} the schema's own table, {database} its name;
 // {tail_columns} is ", v0 …, c0 …" or ", hash", {tail_values} and {aux_values} as many question
 // marks; {column} a number.
 constexpr const char* kSql[] = {
@@ -42,6 +42,8 @@ constexpr const char* kSql[] = {
     "SELECT sql FROM {schema} WHERE type = 'table' AND name = ? COLLATE NOCASE",
     /* kRootPage     */
     "SELECT rootpage FROM {schema} WHERE type = 'table' AND name = ? COLLATE NOCASE",
+    /* kPageCount    */ "PRAGMA {database}.page_count",
+    /* kPageSize     */ "PRAGMA {database}.page_size",
     /* kReadAux      */ "SELECT a{column} FROM {aux} WHERE id = ?",
 };
 static_assert(std::size(kSql) == static_cast<std::size_t>(Sql::kReadAux) + 1);
@@ -175,6 +177,7 @@ void Statements::finalize() noexcept {
 std::string Statements::expand(std::string_view pattern, std::size_t column) const {
   const auto replacement = [&](std::string_view name) -> std::string {
     if (name == "schema") return quoted_name(schema_) + ".sqlite_master";
+    if (name == "database") return quoted_name(schema_);
     if (name == "column") return std::to_string(column);
     if (name == "tail_columns") {
       if (layout_.content) return ", hash";

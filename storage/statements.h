@@ -44,6 +44,8 @@ enum class Sql : std::uint8_t {
   kKeys,
   kSchema,
   kRootPage,
+  kPageCount,
+  kPageSize,
   kReadAux,  // last: one statement for each +column
 };
 

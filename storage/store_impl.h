@@ -35,7 +35,7 @@ struct Store::Impl {
   std::string table;
   std::vector<std::string> former_names;  // that a rollback may bring back, the last one last
   const Layout layout;
-  Statements statements;
+  mutable Statements statements;  // reading takes some, too
 
   // The suffixes of the shadow tables that there are of this layout.
   std::vector<std::string_view> own_tables();
@@ -116,6 +116,10 @@ struct Store::Impl {
 
  private:
   Bytes read_block(const BlockHeader& header, const BlockFile* file) const;
+  // Throws Error{kCorrupt} where a cell says that it has more bytes than the database: so memory follows what
+  // is there.
+  void check_room(std::size_t bytes) const;
+  std::int64_t number(Sql sql) const;
 };
 
 // One block that is read or written piece by piece: its pages go straight to where they are wanted, or

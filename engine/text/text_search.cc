@@ -10,6 +10,7 @@
 #include "engine/filter/content_hits.h"
 #include "engine/match/tile_search.h"
 #include "engine/residency/common_cancellation.h"
+#include "engine/table/parts.h"
 #include "engine/text/text_tiles.h"
 #include "index/text/keyword_hash.h"
 
@@ -45,33 +46,39 @@ struct Items {
   }
 };
 
-// Returns how many rows of a tile have a keyword.
-std::uint32_t rows_with(const Tile& tile, compute::Keyword keyword) {
+// Returns how many live rows of the part have a keyword.
+std::uint32_t rows_with(const Tile& tile, const Part& part, compute::Keyword keyword) {
   const auto at = compute::TileLayout::of(tile.keywords, tile.postings);
   const std::byte* const bytes = tile.memory().data();
   const auto* keys = reinterpret_cast<const compute::Keyword*>(bytes + at.keys);
   const auto* begins = reinterpret_cast<const std::uint32_t*>(bytes + at.begins);
+  const auto* rows = reinterpret_cast<const std::uint16_t*>(bytes + at.rows);
   const auto* found = std::lower_bound(keys, keys + tile.keywords, keyword);
   if (found == keys + tile.keywords || *found != keyword) return 0;
-  return begins[found - keys + 1] - begins[found - keys];
+  const std::uint32_t begin = begins[found - keys], end = begins[found - keys + 1];
+  if (part.live_rows() == part.rows()) return end - begin;
+  return static_cast<std::uint32_t>(
+      std::count_if(rows + begin, rows + end, [&](std::uint16_t row) { return is_alive(part, row); }));
 }
 
-// Gives items the weights of request.by_rarity.
+// Gives items the weights of request.by_rarity. Dead rows do not count: which of them a part still has depends
+// on when it was loaded.
 void weigh(const View& view, const TextRequest& request, const TileMaker& maker,
            std::vector<compute::MatchItem>& items) {
   std::vector<std::uint32_t> parts;
+  std::uint64_t rows = 0;
   for (std::uint32_t i = 0; i < view.parts(); ++i) {
     if (view.part(i).live_rows() != 0) parts.push_back(i);
+    rows += view.part(i).live_rows();
   }
   std::vector<std::uint64_t> having(items.size());
-  std::uint64_t rows = 0;
   for_tiles(view, maker, parts, request.cancellation, [&](const std::vector<Tile>& tiles) {
     for (const Tile& tile : tiles) {
-      rows += view.part(tile.part).rows();
+      const Part& part = view.part(tile.part);
       SparsePoll poll(4096);
       for (std::size_t i = 0; i < having.size(); ++i) {
         poll();
-        having[i] += rows_with(tile, items[i].low);
+        having[i] += rows_with(tile, part, items[i].low);
       }
     }
   });

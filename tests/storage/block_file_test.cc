@@ -2,7 +2,9 @@
 // file has where SQLite would look is the same, and everything else is refused.
 #include <doctest/doctest.h>
 
+#include <cstdint>
 #include <cstring>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <thread>
@@ -173,6 +175,62 @@ TEST_CASE("block file: what a reader sees stays where it is while another connec
   writer.run("PRAGMA wal_checkpoint(PASSIVE)");
   CHECK(table.read_at_once() == "");
   db.run("COMMIT");
+}
+
+// A page of SQLite's table of blocks with one cell, which claims so many bytes, of which there are some here and
+// the others in a page that follows itself.
+std::string page_that_claims(std::int64_t id, std::uint64_t payload, std::uint32_t overflow) {
+  constexpr std::size_t kPage = 4096, kLocal = 489, kHeader = 7;
+  const auto varint = [](std::uint64_t value) {
+    std::string digits(1, static_cast<char>(value & 127));
+    while ((value >>= 7) != 0) digits.insert(digits.begin(), static_cast<char>((value & 127) | 128));
+    return digits;
+  };
+  const auto number = [](std::uint32_t value, int bytes) {
+    std::string out;
+    while (bytes-- > 0) out += static_cast<char>(value >> 8 * bytes);
+    return out;
+  };
+  std::string record = std::string({kHeader, 0}) + varint(12 + 2 * (payload - kHeader));
+  record.resize(kLocal, 'x');
+  const std::string cell =
+      varint(payload) + varint(static_cast<std::uint64_t>(id)) + record + number(overflow, 4);
+  const auto at = static_cast<std::uint32_t>(kPage - cell.size());
+  std::string page = number(13, 1) + number(0, 2) + number(1, 2) + number(at, 2) + number(0, 1) + number(at, 2);
+  page.resize(at);
+  return page + cell;
+}
+
+TEST_CASE("block file: memory follows what is there, not what a cell claims") {
+  const testing::TemporaryFile file;
+  std::uint32_t root = 0, pages = 0;
+  SegmentInfo info;
+  {
+    Database db(file.path());
+    db.run("PRAGMA page_size = 4096");
+    Table table(db);
+    info = table.info;
+    root = std::stoul(db.value("SELECT rootpage FROM sqlite_master WHERE name = 'papers_blocks'"));
+    pages = std::stoul(db.value("PRAGMA page_count"));
+  }
+  // The length for which SQLite keeps the fewest bytes in the row's own page.
+  const std::uint64_t payload = 489 + 4092 * std::uint64_t{500'000};
+  const std::int64_t id = info.id * kSlots + kFirstColumnSlot;
+  std::fstream raw(file.path(), std::ios::in | std::ios::out | std::ios::binary);
+  raw.seekp(std::streamoff{root - 1} * 4096) << page_that_claims(id, payload, pages);
+  raw.seekp(std::streamoff{pages - 1} * 4096)
+      << std::string({'\0', '\0', static_cast<char>(pages >> 8), static_cast<char>(pages)});
+  raw.close();
+  Database db(file.path());
+  Store store(db.get(), "main", "papers", Table::layout_of_test());
+  const auto blocks = store.block_file();
+  REQUIRE(blocks != nullptr);
+  const auto refused = [&](const BlockFile* from) {
+    return thrown(ErrorKind::kCorrupt, [&] { store.load_vectors(info, 0, from); });
+  };
+  CHECK(refused(blocks.get()) == kNotThere);
+  CHECK(refused(nullptr) == "papers: segment 1, vector column 0: block of " + std::to_string(payload - 7) +
+                                " bytes in a database of " + std::to_string(4096 * std::uint64_t{pages}));
 }
 
 TEST_CASE("block file: other bytes are never taken for the block's") {
