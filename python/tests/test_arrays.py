@@ -74,6 +74,22 @@ def test_options(db):
         warplite.search(db, "t", "e", queries, 10, nonsense=1)
 
 
+def test_numbers_of_numpy_are_options(db):
+    make(db, "FLOAT[16] index=ivfflat(lists=8)")
+    queries = vectors("FLOAT[16]", 20, 4)
+    given = warplite.search(db, "t", "e", queries, np.int64(5), recall=np.float32(0.5), exact=np.bool_(False))
+    assert (given[0] == warplite.search(db, "t", "e", queries, 5, recall=0.5)[0]).all()
+    given = warplite.search(db, "t", "e", queries, 5.0, nprobe=np.int64(3))
+    assert (given[0] == warplite.search(db, "t", "e", queries, 5, nprobe=3)[0]).all()
+
+
+@pytest.mark.parametrize("k", [2.5, np.float32(2.5), "2", None, float("nan"), float("inf")])
+def test_k_is_a_whole_number(db, k):
+    make(db, "FLOAT[16]", 2)
+    with pytest.raises(ValueError, match="k: expected an integer, 0 or more, got"):
+        warplite.search(db, "t", "e", np.zeros(16), k)
+
+
 def test_filter_comes_before_k(db):
     ids, base = make(db, "FLOAT[16]")
     queries = vectors("FLOAT[16]", 6, 5)
@@ -152,6 +168,23 @@ def test_nulls_and_lists(db):
     assert [(r[0], r[1] is None, r[2]) for r in rows] == [(1, False, "a"), (2, True, None), (3, False, "c")]
     assert warplite.search(db, "t", "e", [1, 2], 5)[0].tolist() == [[1, 3, -1, -1, -1]]
     assert warplite.add(db, "t", [], e=[]) == 0
+
+
+def test_masked_elements_are_refused(db):
+    db.execute("CREATE VIRTUAL TABLE t USING warp(e FLOAT[2], year INTEGER)")
+    whole = np.ma.masked_array([[1.0, 2], [3, 4]])
+    assert warplite.add(db, "t", None, e=whole, year=np.ma.masked_array([1, 2], [False, True])) == 2
+    assert [row[0] for row in db.execute("SELECT year FROM t")] == [1, None]
+    part = np.ma.masked_array([[1.0, 2], [3, 4]], [[False, False], [False, True]])
+    for wrong in (part, part.astype(object), list(part), [part[1], None]):
+        with pytest.raises(ValueError, match="masked"):
+            warplite.add(db, "t", None, e=wrong)
+    with pytest.raises(ValueError, match="masked"):
+        warplite.search(db, "t", "e", part[1], 1)
+    rows = np.empty(2, object)
+    rows[:] = [np.ones(2), np.zeros(2)]
+    warplite.add(db, "t", None, e=np.ma.masked_array(rows, [False, True]))  # a vector is missing as a whole
+    assert [row[0] for row in db.execute("SELECT e IS NULL FROM t")] == [0, 0, 0, 1]
 
 
 def test_what_turns_into_an_array(db):

@@ -115,6 +115,41 @@ def test_json_lines(run):
     assert "b.jsonl, line 2" in run("import", "b.jsonl", "a.db", "u", code=1)
 
 
+@pytest.mark.parametrize(
+    "path, text, why",
+    [("a.csv", 'b,a,a\n1,2,"[1,2]"\n', "a.csv: two columns have one name: 'a', 'a'"),
+     ("a.csv", 'A,a,e\n1,2,"[1,2]"\n', "a.csv: two columns have one name: 'A', 'a'"),
+     ("a.jsonl", '{"e": [1]}\n{"E": [2]}\n', "a.jsonl: two columns have one name: 'e', 'E'"),
+     ("a.jsonl", '{"n": 0, "e": [1]}\n{"e": [1], "e": [2]}\n', "a.jsonl, line 2: two values have one name: 'e'"),
+     ("a.jsonl", '{"e": [1, 2]}\n\n{"e": [1, 2, 3]}\n',
+      "a.jsonl, column e, line 3: expected 2 elements, as in line 1, got 3"),
+     ("a.jsonl", '{"e": [1, 2]}\n{"n": 0}\n{"e": []}\n',
+      "a.jsonl, column e, line 3: expected 2 elements, as in line 1, got 0"),
+     ("a.csv", 'n,e\n1,"[1,\n2]"\n2,"[1]"\n', "a.csv, column e, line 4: expected 2 elements, as in line 3, got 1"),
+     ("a.jsonl", '{"t": "\u00e9"}\n{"t": "\udce9"}\n', "a.jsonl, line 2, byte 8: the text is not UTF-8"),
+     ("a.csv", 'n,t\n1,"\n\u00e9"\n2,\udce9\n', "a.csv, line 4, byte 3: the text is not UTF-8")],
+)  # fmt: skip
+def test_file_is_refused_rather_than_read_otherwise(run, path, text, why):
+    with open(path, "wb") as file:
+        file.write(text.encode(errors="surrogateescape"))
+    output = run("import", path, "a.db", "t", code=1)
+    assert output.startswith(f"Error: {why}") and output.count("\n") == 1, output
+    assert rows("SELECT name FROM sqlite_master") == []
+
+
+def test_lists_of_unequal_lengths_are_text_where_it_is_said(run):
+    with open("a.jsonl", "w") as file:
+        file.write('{"e": [1, 2], "tags": [1]}\n{"e": [3, 4], "tags": [1, 2]}\n')
+    assert "--declare 'tags TEXT'" in run("import", "a.jsonl", "a.db", "t", code=1)
+    run("import", "a.jsonl", "a.db", "t", "--declare", "tags TEXT")
+    run("import", "a.jsonl", "a.db", "t")  # into the column that is there
+    assert rows("SELECT tags FROM t") == [("[1]",), ("[1, 2]",)] * 2
+    with open("b.jsonl", "w") as file:
+        file.write('{"tags": [1]}\n{"tags": ["a", 2]}\n')  # no vectors
+    run("import", "b.jsonl", "a.db", "u")
+    assert rows("SELECT tags FROM u") == [("[1]",), ('["a", 2]',)]
+
+
 def test_row_that_is_refused_is_said_to_be_in_which_batch(run):
     with open("a.jsonl", "w") as file:
         for i in range(30):

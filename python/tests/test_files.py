@@ -28,6 +28,13 @@ def test_rows_from_any_row_on(tmp_path, start):
         np.testing.assert_array_equal(np.array(found).reshape(-1, 3), vectors[start:])
 
 
+def test_columns_of_one_name_are_refused(tmp_path):
+    table = pa.table([[1], [2]], names=["n", "N"])
+    parquet.write_table(table, tmp_path / "rows.parquet")
+    with pytest.raises(ValueError, match="rows.parquet: two columns have one name: 'n', 'N'"):
+        ParquetFile(str(tmp_path / "rows.parquet"))
+
+
 def test_lists_become_one_array():
     same = pa.array([[1.0, 2.0], [3.0, 4.0]])
     assert as_array(same).dtype == np.float64 and as_array(same).tolist() == [[1, 2], [3, 4]]

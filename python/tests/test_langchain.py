@@ -1,5 +1,8 @@
 """The vector store for LangChain: that project's own standard tests, and what they do not ask."""
 
+import re
+
+import numpy as np
 import pytest
 
 pytest.importorskip("langchain_core")
@@ -52,6 +55,84 @@ def test_filters_leave_k_documents(columns):
     for wrong in ({"i": {"$near": 3}}, {"$not": []}):
         with pytest.raises(ValueError, match="filter"):
             documents.similarity_search("x", filter=wrong)
+
+
+def found_by(documents, filter_):
+    return "".join(sorted(d.id for d in documents.similarity_search("a", 99, filter=filter_)))
+
+
+@pytest.mark.parametrize("columns", [None, {"tenant": "TEXT"}])
+def test_missing_keys_are_none(db, columns):
+    documents = WarpliteVectorStore(DeterministicFakeEmbedding(size=4), db, columns=columns)
+    documents.add_texts("abcd", [{"tenant": "x"}, {"tenant": "y"}, {}, {"tenant": None}], ids=list("abcd"))
+    for operators, ids in (
+        ({"$eq": "x"}, "a"), ({"$in": ["x"]}, "a"), ({"$ne": "x"}, "bcd"), ({"$nin": ["x"]}, "bcd"),
+        ({"$eq": None}, "cd"), ({"$in": [None]}, "cd"), ({"$ne": None}, "ab"), ({"$nin": [None]}, "ab"),
+        ({"$in": ["x", None]}, "acd"), ({"$nin": ["x", None]}, "b"), ({"$in": []}, ""), ({"$nin": []}, "abcd"),
+    ):  # fmt: skip
+        assert found_by(documents, {"tenant": operators}) == ids, operators
+        rest = "".join(sorted(set("abcd") - set(ids)))
+        assert found_by(documents, {"$not": {"tenant": operators}}) == rest, operators
+
+
+def test_filters_of_nothing_and_wrong_ones():
+    documents = WarpliteVectorStore(DeterministicFakeEmbedding(size=4))
+    documents.add_texts("ab", [{"tenant": "x"}, {"tenant": "y"}], ids=list("ab"))
+    for filter_, ids in (
+        (None, "ab"), ({}, "ab"), ({"$and": []}, "ab"), ({"$or": []}, ""), ({"$not": {}}, ""),
+        ({"$not": {"$or": []}}, "ab"), ({"$or": [{"tenant": "x"}, {"$or": []}]}, "a"),
+        ({"$not": {"tenant": "x", "gone": None}}, "b"),
+    ):  # fmt: skip
+        assert found_by(documents, filter_) == ids, filter_
+    for filter_, why in (
+        ({"tenant": {}}, "tenant: expected operators of .eq, "),
+        ({"tenant": {"$near": 1}}, "tenant: expected operators of .eq, .*near"),
+        ({"tenant": {"$in": "xy"}}, "tenant: in takes a list, not 'xy'"),
+        ({"tenant": ["x"]}, "tenant: == compares numbers and texts, not ..x"),
+        ({"$not": {"$eq": "x"}}, "[$]eq is neither .* nor one of .and, .or, .not"),
+        ({"$nor": []}, "[$]nor is neither"),
+        ({"$or": {"tenant": "x"}}, "[$]or takes a list of filters"),
+        ({"$and": ["tenant"]}, "expected a dict .* got 'tenant'"),
+        ([], "expected a dict"),
+    ):
+        with pytest.raises(ValueError, match=f"filter: {why}"):
+            found_by(documents, filter_)
+
+
+def test_any_key_is_found(db):
+    documents = WarpliteVectorStore(DeterministicFakeEmbedding(size=4), db)
+    keys = ['a"b', '"', "b\\c", "\\", "é", "\U0001f600", "", "a.b", "a[0]", "\n", "a'b", "plain"]
+    ids = "abcdefghijkl"
+    documents.add_texts(keys, [{key: "v"} for key in keys], ids=list(ids))
+    for key, id_ in zip(keys, ids):
+        for operators in ("v", {"$in": ["v"]}, {"$ne": None}, {"$gt": "u"}):
+            assert found_by(documents, {key: operators}) == id_, key
+        assert found_by(documents, {key: "w"}) == ""
+
+
+def test_numbers_that_json_has_not(db):
+    documents = WarpliteVectorStore(DeterministicFakeEmbedding(size=4), db, columns={"price": "REAL"})
+    nan = float("nan")
+    metadatas = [{"score": nan, "price": nan, "deep": [{"x": nan}, 1.5]}, {"score": np.float32(2), "price": 1.0}]
+    documents.add_texts("ab", metadatas, ids=list("ab"))
+    for key in ("score", "price", "gone"):
+        assert found_by(documents, {key: None}) == ("ab" if key == "gone" else "a")
+    assert found_by(documents, {"score": {"$gt": 1}}) == "b"
+    assert documents.get_by_ids(["a"])[0].metadata == {"score": None, "price": None, "deep": [{"x": None}, 1.5]}
+    assert metadatas[0]["score"] is nan  # what was given stays
+    for wrong, where in (({"s": float("inf")}, "['s']"), ({"s": {"t": [0, -float("inf")]}}, "['s']['t'][1]")):
+        with pytest.raises(ValueError, match=re.escape(f"document 'c': metadata{where}: a finite number")):
+            documents.add_texts("xc", [{}, wrong], ids=["x", "c"])
+    assert found_by(documents, None) == "ab"
+
+
+def test_what_pandas_writes_for_missing_values():
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"n": pd.array([1, None], "Int64"), "day": [pd.NaT, pd.NaT], "x": [0.5, None]})
+    documents = WarpliteVectorStore(DeterministicFakeEmbedding(size=4))
+    documents.add_texts("ab", frame.to_dict("records"), ids=list("ab"))
+    assert documents.get_by_ids(["a"])[0].metadata == {"n": 1, "day": None, "x": 0.5}
+    assert found_by(documents, {"n": None, "x": None}) == "b"
 
 
 def test_scores_and_diversity():

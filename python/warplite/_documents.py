@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
 import threading
 from collections.abc import Sequence
 from typing import Any
 
+from ._conditions import Condition, compare, prepare
 from ._loading import connect, load
 from ._rows import transaction
-from ._vectors import as_array, encode, fetch, quoted, quoted_table, vector_columns
-
-#: SQL of a filter, and the values for its parameters.
-Condition = tuple[str, list[Any]]
-
-_COMPARISONS = {"==": "IS", "!=": "IS NOT", ">": ">", ">=": ">=", "<": "<", "<=": "<="}
+from ._search import whole
+from ._vectors import as_array, encode, fetch, plain, quoted, quoted_table, vector_columns
 
 
 class DocumentTable:
@@ -34,6 +32,7 @@ class DocumentTable:
         else:
             self.connection = database
             load(database)
+        prepare(self.connection)
         self.table, self.name = table, quoted_table(table)
         self.options = f"distance={distance}" + (f" index={index}" if index else "")
         self.columns = columns or {}
@@ -43,9 +42,13 @@ class DocumentTable:
     def add(
         self, ids: Sequence[str], vectors: Any, contents: Sequence[str | None], metadatas: Sequence[dict[str, Any]]
     ) -> None:
-        """Inserts documents, or replaces those of the same id, in one transaction."""
+        """Inserts documents, or replaces those of the same id, in one transaction.
+
+        Raises what storable() raises.
+        """
         if len(ids) == 0:
             return
+        stored = [storable(metadata, id_) for id_, metadata in zip(ids, metadatas)]
         array = as_array(vectors)
         with self._lock:
             if not self.exists():
@@ -56,7 +59,7 @@ class DocumentTable:
             sql = f"INSERT OR REPLACE INTO {self.name}({', '.join(map(quoted, names))}) VALUES ({places})"
             rows = (
                 (id_, blob, content, json.dumps(metadata), *map(metadata.get, self.columns))
-                for id_, blob, content, metadata in zip(ids, blobs, contents, metadatas)
+                for id_, blob, content, metadata in zip(ids, blobs, contents, stored)
             )
             with transaction(self.connection):
                 self.connection.executemany(sql, rows)
@@ -92,35 +95,13 @@ class DocumentTable:
                 self.connection,
                 f"SELECT id, content, metadata, distance, embedding FROM {self.name} "
                 f"WHERE embedding MATCH ? AND {sql} ORDER BY distance LIMIT ?",
-                [np.asarray(vector, "<f4").tobytes(), *values, k],
+                [np.asarray(vector, "<f4").tobytes(), *values, whole(k)],
             )
         return [(id_, content, json.loads(metadata), *rest) for id_, content, metadata, *rest in rows]
 
     def compare(self, key: str, operator: str, value: Any) -> Condition:
-        """Returns the condition that compares a key of the metadata with a value.
-
-        Operators: == != > >= < <= in nin (of a list), contains any all (of a list in the metadata), text_match
-        text_match_insensitive, is_empty. Raises ValueError for others.
-        """
-        path = "$." + json.dumps(key)
-        target, values = (quoted(key), []) if key in self.columns else ("json_extract(metadata, ?)", [path])
-        if operator in _COMPARISONS:
-            return f"{target} {_COMPARISONS[operator]} ?", [*values, value]
-        if operator in ("in", "nin"):
-            word = "IN" if operator == "in" else "NOT IN"
-            return f"{target} {word} ({', '.join('?' * len(value))})", [*values, *value]
-        if operator in ("contains", "any", "all"):
-            wanted = [value] if operator == "contains" else list(value)
-            has = "EXISTS (SELECT 1 FROM json_each(metadata, ?) WHERE value IS ?)"
-            joint = " AND " if operator == "all" else " OR "
-            return f"({joint.join([has] * len(wanted)) or '0'})", [part for one in wanted for part in (path, one)]
-        if operator == "text_match":
-            return f"instr({target}, ?) > 0", [*values, value]
-        if operator == "text_match_insensitive":
-            return f"instr(lower({target}), lower(?)) > 0", [*values, value]
-        if operator == "is_empty":
-            return f"coalesce({target}, '') IN ('', '[]')", values
-        raise ValueError(f"no such operator: {operator}")
+        """Returns the condition that compares a key of the metadata with a value. Raises what compare() raises."""
+        return compare(key, operator, value, is_column=key in self.columns)
 
     def exists(self) -> bool:
         """Whether there has been a document."""
@@ -142,18 +123,25 @@ class DocumentTable:
         )
 
 
-def joined(conditions: Sequence[Condition], how: str = "AND") -> Condition:
-    """Returns that all (AND), some (OR) or not all (NOT) of the conditions hold."""
-    if not conditions:
-        return "1", []
-    inner = (" OR " if how == "OR" else " AND ").join(sql for sql, _ in conditions)
-    values = [value for _, some in conditions for value in some]
-    return (f"(({inner}) IS NOT TRUE)" if how == "NOT" else inner if how == "AND" else f"({inner})"), values
+def storable(metadata: dict[str, Any], id_: str) -> dict[str, Any]:
+    """Returns metadata as JSON takes it: None for NaN, and for what else pandas writes where a value is missing.
+
+    Raises ValueError, which names document and key, for an infinity.
+    """
+    return {key: _storable(value, f"document {id_!r}: metadata[{key!r}]") for key, value in metadata.items()}
 
 
-def in_ids(ids: Sequence[str], column: str = "id") -> Condition:
-    """Returns that a column is one of some texts, however many."""
-    return f"{quoted(column)} IN (SELECT value FROM json_each(?))", [json.dumps(list(ids))]
+def _storable(value: Any, where: str) -> Any:
+    if isinstance(value, dict):
+        return {key: _storable(inner, f"{where}[{key!r}]") for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_storable(inner, f"{where}[{i}]") for i, inner in enumerate(value)]
+    value = plain(value)
+    if not isinstance(value, float) or math.isfinite(value):
+        return value
+    if math.isinf(value):
+        raise ValueError(f"{where}: a finite number was expected, got {value}")
+    return None
 
 
 def _connect_for_threads(database: Any) -> Any:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import csv
 import json
 import os
+from contextlib import contextmanager
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     import numpy as np
 
@@ -19,11 +20,13 @@ _SAMPLE = 1000  # rows that the columns' types are taken from
 class Source:
     """A file whose rows come in batches.
 
-    `columns` maps the columns' names to what a warp table declares them as; `rows` says how many rows there are.
+    `columns` maps the columns' names to what a warp table declares them as; `rows` says how many rows there are;
+    `unequal`, of which columns the vectors are not all as long, and where.
     """
 
     columns: dict[str, str]
     rows: int
+    unequal: dict[str, str] = {}
 
     def batches(self, start: int, size: int) -> Iterator[dict[str, Any]]:
         """Yields arrays by columns, of up to `size` rows each, from row `start` (counted from 0) on."""
@@ -79,6 +82,7 @@ class ParquetFile(Source):
 
         self.file = pa.parquet.ParquetFile(path)
         self.rows = self.file.metadata.num_rows
+        _check_names(path, self.file.schema_arrow.names)
         first = next(self.file.iter_batches(_SAMPLE), None)
         self.columns = _declared_columns(self.file.schema_arrow, first)
 
@@ -161,44 +165,94 @@ class TextFile(Source):
         self.is_csv = path.endswith(".csv")
         self.rows = self._count()
         sample = list(islice(self._records(), _SAMPLE))
-        names = dict.fromkeys(name for record in sample for name in record)
-        self.columns = {name: _declared_text([r[name] for r in sample if r.get(name) is not None]) for name in names}
+        names = dict.fromkeys(name for _, record in sample for name in record)
+        _check_names(path, names)
+        self.columns, self.unequal = {}, {}
+        for name in names:
+            cells = {line: record[name] for line, record in sample if record.get(name) is not None}
+            self.columns[name] = _declared_text(list(cells.values()))
+            why = _unequal_vectors(cells)
+            if why:
+                self.unequal[name] = f"{path}, column {name}, {why}"
 
     def batches(self, start: int, size: int) -> Iterator[dict[str, Any]]:
-        records = islice(self._records(), start, None)
+        records = (record for _, record in islice(self._records(), start, None))
         while batch := list(islice(records, size)):
             late = {name for record in batch for name in record} - self.columns.keys()
             if late:
                 raise ValueError(f"{self.path}: {', '.join(sorted(late))}: in none of the first {_SAMPLE:,} rows")
             yield {name: [_cell(record.get(name)) for record in batch] for name in self.columns}
 
+    @contextmanager
+    def _opened(self) -> Iterator[TextIO]:
+        try:
+            with open(self.path, newline="" if self.is_csv else None, encoding="utf-8-sig") as file:
+                yield file
+        except UnicodeDecodeError as error:  # which counts bytes of a buffer
+            raise ValueError(f"{self.path}{_line_of_other_text(self.path)}: the text is not UTF-8") from error
+        except csv.Error as error:
+            raise ValueError(f"{self.path}: {error}") from error
+
     def _count(self) -> int:
-        with open(self.path, newline="" if self.is_csv else None, encoding="utf-8-sig") as file:
+        with self._opened() as file:
             if self.is_csv:
                 return max(sum(1 for cells in csv.reader(file) if cells) - 1, 0)
             return sum(1 for line in file if line.strip())
 
-    def _records(self) -> Iterator[dict[str, Any]]:
-        with open(self.path, newline="" if self.is_csv else None, encoding="utf-8-sig") as file:
+    def _records(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Yields rows, each with the number of the line in which it ends."""
+        with self._opened() as file:
             if self.is_csv:
-                for record in csv.DictReader(file):
+                reader = csv.DictReader(file)
+                _check_names(self.path, reader.fieldnames or ())
+                for record in reader:
                     if None in record or None in record.values():
                         raise ValueError(f"{self.path}: row {record} has not as many cells as the head")
-                    yield {name: value if value != "" else None for name, value in record.items()}
+                    yield reader.line_num, {name: value if value != "" else None for name, value in record.items()}
                 return
             for number, line in enumerate(file, 1):
                 if line.strip():
-                    yield _parsed_line(self.path, number, line)
+                    yield number, _parsed_line(self.path, number, line)
+
+
+def _line_of_other_text(path: str) -> str:
+    """Returns where the first bytes are that are not UTF-8."""
+    with open(path, "rb") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                line.decode()
+            except UnicodeDecodeError as error:
+                return f", line {number}, byte {error.start + 1}"
+    return ""  # the file has changed
+
+
+def _check_names(path: str, names: Iterable[str]) -> None:
+    """Raises ValueError where two columns have one name: SQL folds the case of ASCII's letters."""
+    known: dict[bytes, str] = {}
+    for name in names:
+        folded = name.encode().lower()
+        if folded in known:
+            raise ValueError(f"{path}: two columns have one name: {known[folded]!r}, {name!r}")
+        known[folded] = name
 
 
 def _parsed_line(path: str, number: int, line: str) -> dict[str, Any]:
     try:
-        record = json.loads(line)
+        record = json.loads(line, object_pairs_hook=_object)
     except ValueError as error:
         raise ValueError(f"{path}, line {number}: {error}") from error
     if not isinstance(record, dict):
         raise ValueError(f"{path}, line {number}: a JSON object was expected")
     return record
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Returns a JSON object. Raises ValueError where values of it have one name, of which the last would stay."""
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"two values have one name: {next(name for name in names if names.count(name) > 1)!r}")
+    return made
 
 
 def _cell(value: Any) -> Any:
@@ -214,6 +268,19 @@ def _declared_text(values: list[Any]) -> str:
     dims = {_dim(value) for value in values}
     dim = dims.pop() if len(dims) == 1 else None
     return f"FLOAT[{dim}]" if dim else "TEXT"
+
+
+def _unequal_vectors(cells: dict[int, Any]) -> str | None:
+    """Returns which of a column's vectors, by the numbers of their lines, is not as long as the first.
+
+    None where there is none, and of columns whose values are not all vectors.
+    """
+    dims = {line: _dim(value) for line, value in cells.items()}
+    if None in dims.values() or len(set(dims.values())) < 2:
+        return None
+    first, *rest = dims
+    other = next(line for line in rest if dims[line] != dims[first])
+    return f"line {other}: expected {dims[first]} elements, as in line {first}, got {dims[other]}"
 
 
 def _is_bool(value: Any) -> bool:
@@ -248,7 +315,7 @@ def _dim(value: Any) -> int | None:
             value = json.loads(value)
         except ValueError:
             return None
-    if isinstance(value, list) and value and all(map(_is_real, value)) and not isinstance(value[0], str):
+    if isinstance(value, list) and all(_is_real(element) and not isinstance(element, str) for element in value):
         return len(value)
     return None
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 
 from ._loading import driver_connection
 from ._sparse import CompressedRows
-from ._vectors import VectorType, as_array, encode, quoted, quoted_table, vector_columns
+from ._vectors import VectorType, as_array, encode, plain, quoted, quoted_table, vector_columns
 
 TYPE_CHECKING = False  # importing typing takes longer than all of this package
 if TYPE_CHECKING:
@@ -55,10 +55,7 @@ def _plain_cells(values: Any) -> list[Any]:
         if hasattr(values, convert):
             values = getattr(values, convert)()
             break
-    return [
-        value.item() if hasattr(value, "item") else None if type(value).__name__ in ("NAType", "NaTType") else value
-        for value in values
-    ]
+    return [plain(value) for value in values]
 
 
 def _vector_cells(values: Any, type_: VectorType, where: str) -> np.ndarray[Any, Any] | list[Any]:

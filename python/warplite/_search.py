@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ._loading import driver_connection
 from ._sparse import CompressedRows
-from ._vectors import VectorType, as_array, encode, fetch, vector_columns
+from ._vectors import VectorType, as_array, encode, fetch, plain, vector_columns
 
 TYPE_CHECKING = False  # importing typing takes longer than all of this package
 if TYPE_CHECKING:
@@ -35,18 +35,19 @@ def search(
         ``filter="year > 2000"`` is a SQL expression over the table's columns: the k are chosen among the rows for
         which it is true.
 
-    Raises ValueError for queries of another shape or type and for a column that holds no vectors, and the SQLite
-    module's own error for what SQLite or the extension refuses.
+    Raises ValueError for queries of another shape or type, for a column that holds no vectors and for a k that is no
+    whole number, and the SQLite module's own error for what SQLite or the extension refuses.
     """
     import numpy as np
 
+    k, options = whole(k), plain_options(options)
     connection = driver_connection(connection)
     where = f"{table}.{column}"
     type_ = vector_columns(connection, table).get(column.lower())
     if type_ is None:
         raise ValueError(f"{where} is no column of vectors")
     encoded = _Queries(queries, type_, where)
-    most = max(1, _BATCH_BYTES // max(encoded.bytes, 8 * int(k), 1))
+    most = max(1, _BATCH_BYTES // max(encoded.bytes, 8 * k, 1))
     parts = [
         _search_batch(connection, table, column, encoded, range(first, min(first + most, encoded.count)), k, options)
         for first in range(0, encoded.count or 1, most)
@@ -54,6 +55,22 @@ def search(
     if len(parts) == 1:
         return parts[0]
     return np.concatenate([rowids for rowids, _ in parts]), np.concatenate([far for _, far in parts])
+
+
+def whole(k: Any) -> int:
+    """Returns the number of rows that was asked for. Raises ValueError for what is no whole number."""
+    try:
+        number = int(k)
+    except (TypeError, ValueError, OverflowError):  # None; a text; infinity
+        number = None
+    if number is None or number != k:
+        raise ValueError(f"k: expected an integer, 0 or more, got {k!r}")
+    return number
+
+
+def plain_options(options: dict[str, Any]) -> dict[str, Any]:
+    """Returns options as JSON takes them: with Python's own numbers in place of NumPy's."""
+    return {name: plain(value) for name, value in options.items()}
 
 
 class _Queries:
@@ -85,9 +102,9 @@ def _search_batch(
     [(rowids, distances)] = fetch(
         connection,
         f"SELECT rowids, distances FROM warp_knn_arrays(?, ?, {queries.sql}, ?, ?)",
-        (table, column, *queries.parameters(some), int(k), json.dumps(options)),
+        (table, column, *queries.parameters(some), k, json.dumps(options)),
     )
-    shape = (len(some), -1 if some else int(k))
+    shape = (len(some), -1 if some else k)
     return np.frombuffer(rowids, "i8").reshape(shape), np.frombuffer(distances, "f8").reshape(shape)
 
 

@@ -52,6 +52,13 @@ def quoted_table(table: str) -> str:
     return ".".join(quoted(part) for part in table.split(".", 1))
 
 
+def plain(value: Any) -> Any:
+    """Returns Python's own number for NumPy's, and None for what pandas writes where a value is missing."""
+    if hasattr(value, "item"):
+        return value.item()
+    return None if type(value).__name__ in ("NAType", "NaTType") else value
+
+
 def vector_columns(connection: Any, table: str) -> dict[str, VectorType]:
     """Returns the vector columns of a warp table by their names in lower case, as its CREATE statement says.
 
@@ -84,6 +91,8 @@ def as_array(values: Any) -> np.ndarray[Any, Any]:
 
     Takes NumPy arrays and what turns into one (a tensor), Arrow arrays of (fixed-size) lists, pandas Series whose
     elements are arrays, and lists of lists. None among them is kept, in an array of objects [n].
+
+    Raises ValueError for vectors of different lengths, and for masked elements: a vector has a number everywhere.
     """
     import numpy as np
 
@@ -94,13 +103,17 @@ def as_array(values: Any) -> np.ndarray[Any, Any]:
             values = values.flatten().to_numpy(zero_copy_only=False).reshape(len(values), -1)
         else:
             values = values.to_pylist()
+    elif isinstance(values, np.ma.MaskedArray) and values.ndim == 1 and values.dtype == object:
+        values = values.tolist()
     elif hasattr(values, "__array__"):  # pandas, polars, PyTorch
+        _refuse_masked([values])
         values = np.asarray(values)
     if isinstance(values, np.ndarray):
         if values.dtype != object:
             return values
         values = list(values)
     values = [None if value is None or value is np.ma.masked or _is_missing(value) else value for value in values]
+    _refuse_masked(values)
     if any(value is None or isinstance(value, (str, bytes)) for value in values):
         cells = np.empty(len(values), object)
         cells[:] = values
@@ -109,6 +122,13 @@ def as_array(values: Any) -> np.ndarray[Any, Any]:
         return np.asarray(values)
     except ValueError as error:  # "inhomogeneous shape"
         raise ValueError(f"vectors of different lengths: {sorted({len(v) for v in values})[:5]}") from error
+
+
+def _refuse_masked(parts: list[Any]) -> None:
+    import numpy as np
+
+    if any(map(np.ma.is_masked, parts)):
+        raise ValueError("vectors with masked elements: numbers were expected; a vector is missing as a whole, as None")
 
 
 def _has_one_length(lists: Any) -> bool:

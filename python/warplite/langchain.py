@@ -12,7 +12,8 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import VectorStore
 from langchain_core.vectorstores.utils import maximal_marginal_relevance
 
-from ._documents import Condition, DocumentTable, in_ids, joined
+from ._conditions import Condition, in_ids, joined
+from ._documents import DocumentTable
 
 _OPERATORS = {
     "$eq": "==", "$ne": "!=", "$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<=", "$in": "in", "$nin": "nin",
@@ -30,7 +31,8 @@ class WarpliteVectorStore(VectorStore):
     columns: keys of the metadata that become columns, e.g. ``{"year": "INTEGER"}``: filters by them come first.
 
     A `filter` of the searches is a dict: ``{"venue": "ICDE", "year": {"$gte": 2020}}``, with $eq $ne $gt $gte $lt $lte
-    $in $nin, and $and, $or over lists of such dicts. k documents come when k pass it. Scores are distances.
+    $in $nin, and $and, $or over lists of such dicts, $not over one. A key that is missing is None. k documents come
+    when k pass it. Scores are distances.
     """
 
     def __init__(
@@ -126,21 +128,29 @@ class WarpliteVectorStore(VectorStore):
             raise ValueError(f"relevance scores are not defined for distance={self._documents.distance}") from None
 
     def _condition(self, filter_: dict[str, Any] | None) -> Condition:
-        conditions = []
-        for key, value in (filter_ or {}).items():
-            if key in ("$and", "$or"):
-                conditions.append(joined([self._condition(part) for part in value], key[1:].upper()))
-            elif isinstance(value, dict):
-                for operator, operand in value.items():
-                    if operator not in _OPERATORS:
-                        raise ValueError(f"filter: no such operator: {operator}; there are {', '.join(_OPERATORS)}")
-                    conditions.append(self._documents.compare(key, _OPERATORS[operator], operand))
-            elif key.startswith("$"):
-                raise ValueError(f"filter: {key} stands where a key of the metadata was expected")
-            else:
-                conditions.append(self._documents.compare(key, "==", value))
-        sql, values = joined(conditions)
-        return f"({sql})" if len(conditions) > 1 else sql, values
+        return ("1", []) if filter_ is None else self._all_of(filter_)
+
+    def _all_of(self, filter_: dict[str, Any]) -> Condition:
+        _expect(dict, filter_, "expected a dict of keys and values")
+        return joined([self._part(key, value) for key, value in filter_.items()])
+
+    def _part(self, key: str, value: Any) -> Condition:
+        if key == "$not":
+            return joined([self._all_of(value)], "NOT")
+        if key in ("$and", "$or"):
+            _expect((list, tuple), value, f"{key} takes a list of filters")
+            return joined([self._all_of(part) for part in value], key[1:].upper())
+        if key.startswith("$"):
+            raise ValueError(f"filter: {key} is neither a key of the metadata nor one of $and, $or, $not")
+        operands = value if isinstance(value, dict) else {"$eq": value}
+        if not operands or not operands.keys() <= _OPERATORS.keys():
+            raise ValueError(f"filter: {key}: expected operators of {', '.join(_OPERATORS)}; got {value!r}")
+        return joined([self._documents.compare(key, _OPERATORS[name], operand) for name, operand in operands.items()])
+
+
+def _expect(types: Any, value: Any, expected: str) -> None:
+    if not isinstance(value, types):
+        raise ValueError(f"filter: {expected}, got {value!r}")
 
 
 def _document(id_: str, content: str | None, metadata: dict[str, Any]) -> Document:

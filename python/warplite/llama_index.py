@@ -16,7 +16,8 @@ from llama_index.core.vector_stores.types import (
 )
 from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_metadata_dict
 
-from ._documents import Condition, DocumentTable, in_ids, joined
+from ._conditions import Condition, in_ids, joined
+from ._documents import DocumentTable, storable
 
 
 class WarpliteVectorStore(BasePydanticVectorStore):
@@ -27,7 +28,8 @@ class WarpliteVectorStore(BasePydanticVectorStore):
     distance, index: of the vectors, e.g. ``index="approximate"``.
     columns: keys of the metadata that become columns, e.g. ``{"year": "INTEGER"}``: filters by them come first.
 
-    Every operator of metadata filters is there. Similarities are 1 - distance under cosine, else -distance.
+    Every operator and condition of metadata filters is there, and finds what SimpleVectorStore finds; OR of no filters
+    finds nothing. Similarities are 1 - distance under cosine, else -distance.
     """
 
     stores_text: bool = True
@@ -53,7 +55,12 @@ class WarpliteVectorStore(BasePydanticVectorStore):
         return self._documents.connection
 
     def add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:
-        """Inserts nodes with embeddings, or replaces those of the same ids; returns the ids."""
+        """Inserts nodes with embeddings, or replaces those of the same ids; returns the ids.
+
+        Raises ValueError for an infinity in the metadata.
+        """
+        for node in nodes:
+            storable(node.metadata, node.node_id)  # what pydantic makes of it has null for an infinity
         self._documents.add(
             [node.node_id for node in nodes],
             [node.get_embedding() for node in nodes],
@@ -69,8 +76,8 @@ class WarpliteVectorStore(BasePydanticVectorStore):
     def delete_nodes(
         self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None, **delete_kwargs: Any
     ) -> None:
-        """Deletes nodes by their ids, by filters, or by both; by neither, none."""
-        if node_ids is not None or filters is not None:
+        """Deletes nodes by their ids, by filters, or by both; by neither, and by filters that name no key, none."""
+        if node_ids is not None or (filters is not None and _names_a_key(filters)):
             self._documents.delete(self._chosen(node_ids, filters))
 
     def get_nodes(self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None) -> list[BaseNode]:
@@ -111,6 +118,10 @@ class WarpliteVectorStore(BasePydanticVectorStore):
             for part in filters.filters
         ]
         return joined(parts, filters.condition.value.upper() if filters.condition else "AND")
+
+
+def _names_a_key(filters: MetadataFilters) -> bool:
+    return any(not isinstance(part, MetadataFilters) or _names_a_key(part) for part in filters.filters)
 
 
 def _node(content: str | None, metadata: dict[str, Any]) -> BaseNode:

@@ -42,6 +42,11 @@ def test_one_query_none_and_many_batches(cluster, one_file, rows, monkeypatch):
     same_neighbors(cluster.search("e", rows["e"][:99], 5), one_file, rows["e"][:99], 5)
 
 
+def test_numbers_of_numpy_are_options(cluster, one_file, rows):
+    found = cluster.search("e", rows["e"][:5], np.int64(3), recall=np.float32(0.5), exact=np.bool_(True))
+    same_neighbors(found, one_file, rows["e"][:5], 3)
+
+
 def test_everything_within_a_radius(cluster, one_file, rows):
     queries = rows["e"][:20]
     found = cluster.range("e", queries, 7.5, filter="year > 2000")
@@ -122,6 +127,8 @@ def test_what_is_asked_wrongly_says_so(cluster, rows):
             cluster.search("e", queries, 3, **wrong)
     with pytest.raises(ValueError, match="was not cut by this column"):
         cluster.search("e", queries, 3, probe=1)
+    with pytest.raises(ValueError, match="k: expected an integer, 0 or more, got 2.5"):
+        cluster.search("e", queries, 2.5)
 
 
 @pytest.mark.parametrize("kind", ["parquet", "npy", "fbin", "dataset"])

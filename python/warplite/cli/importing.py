@@ -65,6 +65,8 @@ def _declarations(source: Source, id_column: str | None, declare: tuple[str, ...
         plain = f"{stored}{quoted(name)} {type_}" + (f" distance={distance}" if distance and "[" in type_ else "")
         if name == id_column:
             plain = f"{quoted(name)} INTEGER PRIMARY KEY"
+        if name in source.unequal and name.lower() not in given:
+            raise click.ClickException(f"{source.unequal[name]}; --declare '{name} TEXT' stores lists as texts")
         parts.append(given.pop(name.lower(), plain))
     if given:
         raise click.ClickException(f"the file has no column {', '.join(given)}; it has {', '.join(source.columns)}")

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 import ray
 
+from .._search import plain_options, whole
 from .._sparse import CompressedRows
 from . import _manifest
 from ._answers import Array, Columns, Fused, Matches, Neighbors, Pairs, Sequences, fuse, ranked
@@ -111,9 +112,9 @@ class Searcher:
         another shape; the SQLite module's own error for what the extension refuses.
         """
         blobs = encoded(self._table, column, queries)
-        question = Question("nearest", self._table.name, column, None, int(k), options=_with(options, filter))
+        question = Question("nearest", self._table.name, column, None, whole(k), options=_with(options, filter))
         shards = self._router(column, queries, probe) if probe is not None and len(blobs) else None
-        most = max(bytes_each(blobs), 16 * int(k))
+        most = max(bytes_each(blobs), 16 * whole(k))
         found, coverage, generation = self._ask_in_batches(question, blobs, most, allow_partial, shards)
         return Neighbors(found["id"], found["distance"], coverage, generation)
 
@@ -132,7 +133,7 @@ class Searcher:
     ) -> Matches:
         """Returns the k rows that match most items of each query, e.g. ``{"year": [2015, 2020], "venue": "ICDE"}``."""
         given = [json.dumps(query) for query in ([queries] if isinstance(queries, dict) else queries)]
-        question = Question("matches", self._table.name, "", given, int(k), options=_with({}, filter))
+        question = Question("matches", self._table.name, "", given, whole(k), options=_with({}, filter))
         found, coverage, generation = self._ask(question, allow_partial)
         return Matches(found["id"], found["matches"], coverage, generation)
 
@@ -140,7 +141,7 @@ class Searcher:
         self, column: str, texts: Any, k: int, *, filter: str | None = None, allow_partial: bool = False
     ) -> Matches:
         """Returns the k rows with most words in common with each text, of a column with ``index=words``."""
-        question = Question("documents", self._table.name, column, _texts(texts), int(k), options=_with({}, filter))
+        question = Question("documents", self._table.name, column, _texts(texts), whole(k), options=_with({}, filter))
         found, coverage, generation = self._ask(question, allow_partial)
         return Matches(found["id"], found["matches"], coverage, generation)
 
@@ -159,7 +160,7 @@ class Searcher:
         candidates: of each shard; without it, as many as prove that the k are the nearest.
         """
         question = Question(
-            "sequences", self._table.name, column, _texts(texts), int(k), candidates=candidates,
+            "sequences", self._table.name, column, _texts(texts), whole(k), candidates=candidates,
             options=_with({}, filter),
         )  # fmt: skip
         found, coverage, generation = self._ask(question, allow_partial)
@@ -188,7 +189,7 @@ class Searcher:
             raise ValueError(f"fusion: expected rrf or linear, got {fusion!r}")
         if weights is not None and len(weights) != len(sources):
             raise ValueError(f"weights: expected {len(sources)}, one for each source, got {len(weights)}")
-        most = depth or max(int(k), 100)
+        most = depth or max(whole(k), 100)
         questions = [self._source(column, query, most, _with(options, filter)) for column, query in sources]
 
         def ask_all(manifest: Manifest) -> tuple[Columns, float]:
@@ -200,7 +201,7 @@ class Searcher:
                 found, coverage = self._ask_once(manifest, question, allow_partial, None)
                 lists.append(ranked(found))
                 covered = min(covered, coverage)
-            return fuse(lists, weights or [1.0] * len(lists), fusion == "linear", int(k)), covered
+            return fuse(lists, weights or [1.0] * len(lists), fusion == "linear", whole(k)), covered
 
         found, coverage, generation = self._of_one_generation(ask_all)
         return Fused(found["id"], found["score"], found["rank"], coverage, generation)
@@ -312,6 +313,7 @@ def _places(num_gpus: float) -> tuple[int, int]:
 
 
 def _with(options: dict[str, Any], filter: str | None) -> dict[str, Any]:
+    options = plain_options(options)
     return options if filter is None else {**options, "filter": filter}
 
 
