@@ -188,6 +188,11 @@ class View {
   DerivedStore& derived_of_segments() const {
     return segments_.count == 0 ? derived_ : *segments_.derived;
   }
+  // Things that the next views may find of use, as long as only rows that are not sealed change; they must find
+  // out whether they are.
+  DerivedStore& derived_for_next() const {
+    return segments_.derived == nullptr ? derived_ : *segments_.derived;
+  }
 
  private:
   const Layout* layout_;

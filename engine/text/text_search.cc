@@ -175,7 +175,7 @@ compute::HitTable candidates(const View& view, const Selection& rows, const Text
   // A query meets a small share of the postings, those of its own keywords.
   constexpr double kShare = 1.0 / 64;
   Items asked(request.index, queries);
-  const TextTileMaker maker(request.column, request.index);
+  const TextTileMaker maker(view, request.column, request.index);
   if (request.by_rarity) weigh(view, request, maker, asked.items);
   compute::HitTable best(queries.size(), k);
   search_tiles(view, rows, maker,

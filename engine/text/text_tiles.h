@@ -12,9 +12,9 @@ namespace warplite::engine {
 
 class TextTileMaker : public TileMaker {
  public:
-  // REQUIRES: `index` outlives this, and is the column's.
-  TextTileMaker(std::size_t column, const index::TextIndex& index)
-      : column_(column), index_(index) {}
+  // REQUIRES: the view and `index` outlive this, and the index is the column's.
+  TextTileMaker(const View& view, std::size_t column, const index::TextIndex& index)
+      : view_(view), column_(column), index_(index) {}
 
   std::size_t column() const override { return column_; }
   CacheKey key(const Part& part) const override;
@@ -22,6 +22,7 @@ class TextTileMaker : public TileMaker {
   Make read(const Part& part) const override;
 
  private:
+  const View& view_;
   const std::size_t column_;
   const index::TextIndex& index_;
 };
