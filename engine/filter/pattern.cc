@@ -1,5 +1,6 @@
 // LIKE and GLOB as SQLite's built-in functions define them, on UTF-8 of any quality.
 #include <cstdint>
+#include <cstring>
 #include <string_view>
 
 #include "core/process/interruption.h"
@@ -28,6 +29,25 @@ class Cursor {
     return refused ? kReplacement : c;
   }
 
+  // Goes on to the next byte that is one of the two. False: there is none. REQUIRES: they are ASCII, whose bytes
+  // are code points wherever they stand.
+  bool skip_to(std::uint32_t a, std::uint32_t b) {
+    const auto first = static_cast<char>(a), second = static_cast<char>(b);
+    const auto size = static_cast<std::size_t>(end_ - at_);
+    if (first == second) {
+      const void* const found = size == 0 ? nullptr : std::memchr(at_, first, size);
+      at_ = found == nullptr ? end_ : static_cast<const char*>(found);
+    } else {
+      while (at_ != end_ && *at_ != first && *at_ != second) ++at_;
+    }
+    return at_ != end_;
+  }
+  // The same for the next byte that is no ASCII.
+  bool skip_ascii() {
+    while (at_ != end_ && static_cast<unsigned char>(*at_) < 0x80) ++at_;
+    return at_ != end_;
+  }
+
  private:
   // The payload of a lead byte: as many bits as its length leaves.
   static std::uint32_t first_bits(std::uint32_t lead) {
@@ -45,12 +65,17 @@ class Cursor {
 std::uint32_t fold(std::uint32_t c) {
   return c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c;
 }
+std::uint32_t other_case(std::uint32_t c) {
+  return c >= 'a' && c <= 'z' ? c - ('a' - 'A') : fold(c);
+}
 
 struct Like {
   static constexpr std::uint32_t kAny = '%';
   static constexpr std::uint32_t kOne = '_';
   static bool same(std::uint32_t a, std::uint32_t b) { return fold(a) == fold(b); }
   static bool opens_set(std::uint32_t) { return false; }
+  // What else than `c` is the same.
+  static std::uint32_t other(std::uint32_t c) { return other_case(c); }
 };
 
 struct Glob {
@@ -58,6 +83,7 @@ struct Glob {
   static constexpr std::uint32_t kOne = '?';
   static bool same(std::uint32_t a, std::uint32_t b) { return a == b; }
   static bool opens_set(std::uint32_t c) { return c == '['; }
+  static std::uint32_t other(std::uint32_t c) { return c; }
 };
 
 // Says whether `c` is in the set whose '[' was just read; leaves `pattern` behind the ']'.
@@ -93,23 +119,63 @@ bool in_set(Cursor& pattern, std::uint32_t c, SparsePoll& poll) {
   return p == ']' && seen != inverted;
 }
 
+// What follows an "any", and where in the text it was tried last.
+template <typename Rules>
+class Retry {
+ public:
+  // Behind an "any". "Any" and "one", in any order, are as many of "one" and then "any". False: nothing matches.
+  bool begin(Cursor& pattern, Cursor& subject) {
+    for (Cursor ahead = pattern;; pattern = ahead) {
+      first_ = ahead.next();
+      if (first_ == Rules::kAny) continue;
+      if (first_ != Rules::kOne) break;
+      if (subject.next() == 0) return false;
+    }
+    possible_ = true;
+    pattern_ = pattern;
+    return advance(subject);
+  }
+  bool ends() const { return first_ == 0; }
+  // Behind a mismatch: at the next place where what follows may begin. False: there is none.
+  bool again(Cursor& pattern, Cursor& subject) {
+    if (!possible_) return false;
+    subject_.next();
+    pattern = pattern_;
+    subject = subject_;
+    return advance(subject);
+  }
+
+ private:
+  bool advance(Cursor& subject) {
+    bool there = true;
+    if (first_ >= 0x80) {
+      there = subject.skip_ascii();
+    } else if (first_ != 0 && !Rules::opens_set(first_)) {
+      there = subject.skip_to(first_, Rules::other(first_));
+    }
+    subject_ = subject;
+    return there;
+  }
+
+  bool possible_ = false;
+  std::uint32_t first_ = 0;  // 0: the pattern ends there
+  Cursor pattern_{{}}, subject_{{}};
+};
+
 // Iterative: after a mismatch only the last "any" needs another try, since an earlier one
 // could not do better.
 template <typename Rules>
 bool match(std::string_view pattern_text, std::string_view text) {
   Cursor pattern(pattern_text.substr(0, pattern_text.find('\0')));
   Cursor subject(text.substr(0, text.find('\0')));
-  Cursor retry_pattern = pattern;
-  Cursor retry_subject = subject;
-  bool can_retry = false;
+  Retry<Rules> retry;
   SparsePoll poll;
   for (;;) {
     poll();
     const std::uint32_t p = pattern.next();
     if (p == Rules::kAny) {
-      retry_pattern = pattern;
-      retry_subject = subject;
-      can_retry = true;
+      if (!retry.begin(pattern, subject)) return false;
+      if (retry.ends()) return true;
       continue;
     }
     const std::uint32_t c = subject.next();
@@ -120,10 +186,7 @@ bool match(std::string_view pattern_text, std::string_view text) {
                 (Rules::opens_set(p) ? in_set(pattern, c, poll) : Rules::same(p, c));
     }
     if (matched) continue;
-    if (!can_retry || c == 0) return false;
-    retry_subject.next();
-    pattern = retry_pattern;
-    subject = retry_subject;
+    if (c == 0 || !retry.again(pattern, subject)) return false;
   }
 }
 
