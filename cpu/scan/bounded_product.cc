@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "core/elements.h"
+#include "cpu/runtime/flush_denormals.h"
 
 namespace warplite::cpu {
 namespace {
@@ -192,6 +193,7 @@ void BoundedProduct::pack_rows(std::size_t n, const RowAt& row_at, Rows* out) co
 void BoundedProduct::multiply(const Queries& queries, std::size_t first_panel, std::size_t panels,
                               const Rows& packed, std::size_t rows, float* dots,
                               std::span<const std::byte> next) const {
+  const FlushDenormals flush;
   const std::size_t width = panel_.queries, size = width * depth_;
   const auto* panel = reinterpret_cast<const float*>(queries.panels.data()) + first_panel * size;
   const auto* tile = reinterpret_cast<const float*>(packed.packed.data());

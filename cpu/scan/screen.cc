@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "core/elements.h"
+#include "cpu/runtime/flush_denormals.h"
 
 namespace warplite::cpu {
 namespace {
@@ -99,7 +100,10 @@ std::size_t Screen::keep(std::size_t q, double threshold, const std::byte* base,
                          std::uint32_t* kept) const {
   const Query& query = queries_[q];
   const float most = limit(query, threshold);
-  screen_(query.form, base, rows, n, lows);
+  {
+    const FlushDenormals flush;
+    screen_(query.form, base, rows, n, lows);
+  }
   std::size_t found = 0;
   for (std::size_t i = 0; i < n; ++i) {
     kept[found] = rows[i];

@@ -31,7 +31,7 @@ namespace {
 
 enum class Data {
   kRandom, kFewValues, kZeros, kHuge, kTiny, kNearTies, kOffset, kMixedScales, kIdentical,
-  kLeastSquares, kLeastNormal, kLargest, kAllOrNothing, kBiased, kCount
+  kLeastSquares, kLeastNormal, kLargest, kAllOrNothing, kBiased, kPeaked, kCount
 };
 
 const char* name_of(Data data) {
@@ -39,7 +39,7 @@ const char* name_of(Data data) {
                                     "near ties", "offset",     "mixed scales", "identical",
                                     "squares that vanish", "the least normal numbers",
                                     "the largest numbers", "all elements or none",
-                                    "sums that are biased"};
+                                    "sums that are biased", "few that are not tiny"};
   return kNames[static_cast<int>(data)];
 }
 
@@ -91,6 +91,8 @@ std::vector<double> make_row(Data data, const std::vector<double>& base, Random&
       case Data::kAllOrNothing: row[i] = half ? 3.4e-21 : 0; break;
       // Equal terms: what adding them loses grows with their number, and is another for each row.
       case Data::kBiased: row[i] = alike ? 1.1 : bias * 0x1p-43; break;
+      // As probabilities are.
+      case Data::kPeaked: row[i] = noise * (random() % 8 == 0 ? 1.0 : random() % 2 == 0 ? 1e-20 : 1e-39); break;
       default: row[i] = noise;
     }
   }
