@@ -78,6 +78,37 @@ struct StatementReads {
   // a MATCH. None: nobody has asked.
   std::optional<bool> whole_order;
   std::uint64_t rows = 0;  // that it reads, as a rule: by its only LIMIT; 0: nothing is known
+  std::uint64_t text = 0;  // of which it is one, by a hash; 0: several statements run
+};
+
+// Rows that statements have read whose LIMIT is a parameter, which nobody can see: most ask for as many again.
+class RowsRead {
+ public:
+  // 0: nobody knows.
+  std::uint64_t by(std::uint64_t text) const {
+    for (const Known& known : known_) {
+      if (known.text == text && text != 0) return known.rows;
+    }
+    return 0;
+  }
+  void note(std::uint64_t text, std::uint64_t rows) {
+    if (text == 0 || rows > kMost) return;
+    for (Known& known : known_) {
+      if (known.text == text) {
+        known.rows = rows;
+        return;
+      }
+    }
+    known_[next_++ % known_.size()] = {text, rows};
+  }
+
+ private:
+  static constexpr std::uint64_t kMost = 1 << 16;
+  struct Known {
+    std::uint64_t text = 0, rows = 0;
+  };
+  std::array<Known, 8> known_{};
+  std::size_t next_ = 0;
 };
 
 // A SearchMemo is what planning remembers from call to call: was the table offered with a MATCH? A
@@ -91,6 +122,7 @@ struct SearchMemo {
   // The statement that was asked about last since the table was planned for; and what it says.
   const sqlite3_stmt* statement_read = nullptr;
   StatementReads reads{};  // reads_of_statement()
+  RowsRead rows_read{};
 };
 
 // xBestIndex. Returns SQLITE_OK or SQLITE_CONSTRAINT; throws for what can never work.

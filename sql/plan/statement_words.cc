@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <charconv>
+#include <functional>
 #include <set>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -195,7 +197,12 @@ StatementReads reads_of_statement(sqlite3* db, const TableDefinition& table, boo
   const bool known = running.size() == 1 && memo.statement_read == running[0];
   if (!known) {
     memo.statement_read = nullptr;  // until it is known what that one says
-    memo.reads = {std::nullopt, running.size() == 1 ? limit_of(running[0]) : 0};
+    memo.reads = {};
+    if (running.size() == 1) {
+      memo.reads.rows = limit_of(running[0]);
+      const char* const sql = sqlite3_sql(running[0]);
+      memo.reads.text = std::hash<std::string_view>()(sql == nullptr ? "" : sql);
+    }
   }
   if (ordered && !memo.reads.whole_order) {
     memo.reads.whole_order = may_want_whole_order(db, running, table);

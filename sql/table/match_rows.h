@@ -5,6 +5,7 @@
 // cancellation belong to the table.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -93,6 +94,8 @@ class MatchRows {
   void next();
   bool at_end() const { return at_ >= hits_.size(); }
   const Hit& hit() const { return hits_[at_]; }
+  // Rows that were read, the current one included.
+  std::size_t come() const { return std::min(at_ + 1, hits_.size()); }
 
  private:
   void fetch_first();

@@ -17,6 +17,7 @@ namespace warplite::sql {
 WarpCursor::WarpCursor(WarpTable& table) : sqlite3_vtab_cursor{}, table_(table) {}
 
 void WarpCursor::filter(const std::string& plan, int use, sqlite3_value** arguments) {
+  note_rows();
   end_scan();
   shows_values_ = (use & kShowsNoValues) == 0;
   shows_aux_ = (use & kShowsAux) != 0;
@@ -57,8 +58,13 @@ void WarpCursor::start_search(sqlite3_value** arguments) {
     // A bound LIMIT is not to be seen. Most are as small: more takes longer through lists, fewer one search
     // more.
     constexpr std::uint64_t kUnknown = 20;
-    const std::uint64_t unknown = in_batches_ ? kUnknown : question->first;
-    question->first = reads_->rows != 0 ? reads_->rows : unknown;
+    guesses_rows_ = reads_->rows == 0;
+    const std::uint64_t read = guesses_rows_ ? table_.memo.rows_read.by(reads_->text) : reads_->rows;
+    if (read != 0) {
+      question->first = read;
+    } else if (in_batches_) {
+      question->first = kUnknown;
+    }
   }
   std::shared_ptr<const engine::View> view = table_.collection().view();
   if (match_ != nullptr && match_->view() == view.get() && match_->question() == *question) {
@@ -84,6 +90,11 @@ void WarpCursor::start_search(sqlite3_value** arguments) {
   look_at(std::move(view));
   state_ = match_->at_end() ? State::kEnd : State::kMatch;
   if (state_ == State::kMatch) at_ = {match_->hit().block, match_->hit().row};
+}
+
+void WarpCursor::note_rows() {
+  if (!std::exchange(guesses_rows_, false) || match_ == nullptr || !reads_) return;
+  table_.memo.rows_read.note(reads_->text, match_->come());
 }
 
 void WarpCursor::look_at(std::shared_ptr<const engine::View> view) {

@@ -20,6 +20,7 @@ namespace warplite::sql {
 class WarpCursor : public sqlite3_vtab_cursor {
  public:
   explicit WarpCursor(WarpTable& table);
+  ~WarpCursor() { note_rows(); }
 
   // xFilter. REQUIRES: `arguments` as `plan` lists them; `use`: xBestIndex's idxNum for this plan.
   void filter(const std::string& plan, int use, sqlite3_value** arguments);
@@ -35,6 +36,7 @@ class WarpCursor : public sqlite3_vtab_cursor {
   enum class State { kEnd, kPoint, kScan, kMatch };
 
   void start_search(sqlite3_value** arguments);
+  void note_rows();  // that the statement has read of a search, for its next one
   void start_scan(sqlite3_value** arguments);
   void start_point(sqlite3_value* value);
   void start_key(sqlite3_value* value);
@@ -54,6 +56,7 @@ class WarpCursor : public sqlite3_vtab_cursor {
   Plan plan_;
   std::optional<StatementReads> reads_;  // of a search that reads on
   bool in_batches_ = false;              // Plan::comes_in_batches()
+  bool guesses_rows_ = false;            // of the search: nothing tells how many the statement will read
   bool shows_aux_ = false;               // those of the table with content=
   bool shows_values_ = true;  // else rowids and +columns alone, of an index with content=
   bool descending_ = false;   // the scan
