@@ -18,7 +18,7 @@ namespace warplite::cpu {
 namespace {
 
 constexpr std::size_t kFewestRows = 7;  // as of queries of a Nominator
-constexpr std::uint32_t kFewestLists = 16;
+constexpr std::uint32_t kFewestLists = 2;
 // Rows that a thread takes at once: each time it packs the centroids anew, which is little beside
 // their products with so many rows, and keeps no copy of them all.
 constexpr std::size_t kItemRows = 960;
