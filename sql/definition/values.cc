@@ -118,7 +118,7 @@ VectorInput from_blob(std::string_view blob, ElementType type, std::uint32_t dim
                         ? count > 0 && count <= UINT32_MAX && count * whole == blob.size() * 8
                         : blob.size() == bytes_per_vector(type, dim);
   if (!fits) {
-    const bool doubles = type == ElementType::kFloat32 && blob.size() == std::size_t{dim} * 8;
+    const bool doubles = type == ElementType::kFloat32 && !blob.empty() && blob.size() == std::size_t{dim} * 8;
     refuse(where, type, dim, describe(Cell::blob(blob)) + (doubles ? ", as of float64" : ""));
   }
   VectorInput vector;

@@ -38,7 +38,8 @@ void answer(sqlite3_context* context, sqlite3_value** argv) {
       ErrorKind::kInvalid,
       "MATCH on " + place +
       " cannot be answered here: it must be joined to the rest of WHERE by AND, outside OR and "
-      "NOT (each branch of an OR may have its own MATCH and k), and not on the side of a LEFT, "
+      "NOT (each branch of an OR may have its own MATCH and k, and comparisons with literals; with other values, "
+      "write a UNION of the branches), and not on the side of a LEFT, "
       "RIGHT or FULL JOIN that may be missing; then it belongs in the ON clause");
 }
 

@@ -60,8 +60,11 @@ std::optional<TextTarget> edit_target(Call& call, int table_parameter, int colum
   TextTarget target{call.table(table_parameter), nullptr};
   target.column = target.table->definition.find(
       call.text(column_parameter, "the name of a vector column, or of a TEXT column"));
-  if (target.column == nullptr || !target.column->text.by_edits()) return std::nullopt;
-  return target;
+  if (target.column == nullptr || target.column->is_vector()) return std::nullopt;
+  if (target.column->text.by_edits()) return target;
+  throw Error(ErrorKind::kInvalid, std::string(call.function()) + ": " + target.table->definition.table + "." +
+                                       target.column->name +
+                                       " is neither a vector column nor a TEXT column with distance=edit or index=ngram");
 }
 
 std::unique_ptr<RangeSearch> text_range_search(const Call& call, const TextTarget& target,
