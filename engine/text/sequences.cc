@@ -151,17 +151,12 @@ class SequenceSearch {
       if (known.size() == k) best.row(i).tighten(known.back().hit.distance);
     }
     nearest_texts(view_, rows_, edit_request(request_), points, best);
-    for (std::size_t i = 0; i < open.size(); ++i) finish(best.row(i), answers[open[i]], open[i]);
+    for (std::size_t i = 0; i < open.size(); ++i) finish(best.row(i), answers[open[i]]);
   }
 
-  void finish(TopK& best, Sequences& answer, std::size_t query) {
+  void finish(TopK& best, Sequences& answer) {
     answer.nearest.clear();
-    for (const Hit& hit : best.sorted()) {
-      poll(&cancellation_);
-      const std::string_view text = texts(hit.block)->text(hit.row);
-      answer.nearest.push_back(
-          {hit, index::common_keywords(request_.index, text, queries_[query].text)});
-    }
+    for (const Hit& hit : best.sorted()) answer.nearest.push_back({hit});
     answer.certified = true;
   }
 

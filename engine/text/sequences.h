@@ -18,8 +18,8 @@
 namespace warplite::engine {
 
 struct Sequence {
-  Hit hit;                // at its edit distance
-  std::uint32_t matches;  // n-grams in common
+  Hit hit;                                // at its edit distance
+  std::uint32_t matches = kNotCounted;    // n-grams in common, where the search has counted them
 };
 
 struct Sequences {

@@ -16,13 +16,16 @@
 
 namespace warplite::engine {
 
+// Stands for how many keywords a text has in common with a query, where that was not counted.
+inline constexpr std::uint32_t kNotCounted = ~std::uint32_t{0};
+
 struct TextRequest {
   std::size_t column = 0;  // index into Layout::plains
   index::TextIndex index;
   std::string device;      // empty: the configured one
   compute::Cancellation* cancellation = nullptr;
   // Keywords count by how few rows have them: kWeightUnit · ln(1 + n / df) instead of 1, where df of
-  // the n rows have the keyword; dead rows and those that do not pass a filter are among both.
+  // the n rows have the keyword; rows that do not pass a filter are among both, dead ones are not.
   bool by_rarity = false;
 };
 

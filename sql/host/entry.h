@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstddef>
+#include <memory>
 #include <utility>
 
 #include "storage/sqlite_api.h"
@@ -71,6 +72,15 @@ int create_function(sqlite3* db, const char* name, int arguments, int flags, voi
       sqlite3_api->create_function_v2(db, name, arguments, SQLITE_UTF8 | flags, data,
                                       entry<function>(), nullptr, nullptr, nullptr);
   return code == SQLITE_BUSY ? SQLITE_OK : code;
+}
+
+// Has SQLite keep `data` for the calls that follow of the same place in a statement, as long as the argument is a
+// constant there: sqlite3_get_auxdata() has it then. Returns it, as long as the call lasts, or null where SQLite has
+// no memory for that.
+template <typename Data>
+Data* keep_with_argument(sqlite3_context* context, int argument, std::unique_ptr<Data> data) {
+  sqlite3_api->set_auxdata(context, argument, data.release(), entry<destroy<Data>>());
+  return static_cast<Data*>(sqlite3_get_auxdata(context, argument));
 }
 
 // The same for a function of the rows of a group.

@@ -338,6 +338,31 @@ TEST_CASE("functions see what another connection did to the schema") {
   std::filesystem::remove(path);
 }
 
+// A text that is a constant of the statement is read once, and others are read each time.
+TEST_CASE("distances of texts, in constants, parameters and columns") {
+  const SqlSession session(":memory:");
+  session.must_run(
+      "CREATE TABLE q(id INTEGER PRIMARY KEY, v); INSERT INTO q VALUES (1, '[1,0]'), (2, '[0,2]'),"
+      "(3, vec_f32('[3,0]')), (4, '[4,4]')");
+  CHECK(session.must_run("SELECT vec_distance_l1(v, '[1,1]'), vec_distance_l1('[0,1]', v), "
+                         "vec_distance_l1(v, v), vec_to_json(vec_add('[1,0]', v)) FROM q ORDER BY id") ==
+        Rows{"1.0|2.0|0.0|[2.000000,0.000000]", "2.0|1.0|0.0|[1.000000,2.000000]",
+             "3.0|4.0|0.0|[4.000000,0.000000]", "6.0|7.0|0.0|[5.000000,4.000000]"});
+  CHECK(session.must_run("SELECT count(*) FROM q a, q b WHERE vec_distance_l1(a.v, b.v) = 0") == Rows{"4"});
+  sqlite3_stmt* statement = nullptr;
+  REQUIRE(sqlite3_prepare_v2(session.db(), "SELECT sum(vec_distance_l1(v, ?)) FROM q", -1, &statement, nullptr) ==
+          SQLITE_OK);
+  for (const auto& [query, sum] : {std::pair("[0,0]", 14.0), std::pair("[1,0]", 12.0), std::pair("[0,0]", 14.0)}) {
+    sqlite3_bind_text(statement, 1, query, -1, SQLITE_STATIC);
+    REQUIRE(sqlite3_step(statement) == SQLITE_ROW);
+    CHECK(sqlite3_column_double(statement, 0) == sum);
+    sqlite3_reset(statement);
+  }
+  sqlite3_finalize(statement);
+  CHECK(!session.run("SELECT vec_distance_l1(v, '[1,2,3]') FROM q").ok());
+  CHECK(!session.run("SELECT vec_distance_l1(v, 'x') FROM q").ok());
+}
+
 TEST_CASE("a table that the authorizer refuses is refused each time") {
   const SqlSession session(":memory:");
   fill(session);

@@ -24,20 +24,18 @@ class DocumentRows final : public TextRows {
   void answer(std::span<const std::string_view> queries) override {
     compute::HitTable table = engine::most_common(view(), selection(), request(), queries, k_);
     for (std::size_t i = 0; i < queries.size(); ++i) {
-      for (const Hit& hit : table.sorted(i)) add(document(hit, queries[i]));
+      for (const Hit& hit : table.sorted(i)) add(document(hit));
       end_query();
     }
   }
   std::size_t hits_of_query() const override { return k_; }
 
-  TextHit document(const Hit& hit, std::string_view query) {
+  TextHit document(const Hit& hit) {
+    const double count = -hit.distance;
     if (!request().by_rarity) {
-      return {hit.rowid, -hit.distance, static_cast<std::uint32_t>(-hit.distance)};
+      return {hit.rowid, count, static_cast<std::uint32_t>(count), hit.block, hit.row};
     }
-    poll();
-    const auto texts = view().part(hit.block).plain(request().column);
-    return {hit.rowid, -hit.distance / engine::kWeightUnit,
-            index::common_keywords(request().index, texts->text(hit.row), query)};
+    return {hit.rowid, count / engine::kWeightUnit, engine::kNotCounted, hit.block, hit.row};
   }
 
   const std::size_t k_;

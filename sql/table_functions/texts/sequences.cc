@@ -26,7 +26,7 @@ class SequenceRows final : public TextRows {
     for (const engine::Sequences& answer :
          engine::nearest_sequences(view(), selection(), request(), queries, k_, candidates_)) {
       for (const engine::Sequence& row : answer.nearest) {
-        add({row.hit.rowid, row.hit.distance, row.matches, answer.certified});
+        add({row.hit.rowid, row.hit.distance, row.matches, row.hit.block, row.hit.row, answer.certified});
       }
       end_query();
     }

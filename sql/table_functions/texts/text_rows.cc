@@ -93,6 +93,12 @@ void TextRows::answer_more() {
   WARP_CHECK(ends_.size() == answered_ - first_);
 }
 
+std::uint32_t TextRows::matches_of(const TextHit& hit) const {
+  if (hit.matches != engine::kNotCounted) return hit.matches;
+  const auto texts = view_->part(hit.part).plain(request_.column);
+  return index::common_keywords(request_.index, texts->text(hit.row), queries_.texts[query_]);
+}
+
 void TextRows::column(sqlite3_context* context, int column) const {
   const TextHit& hit = hits_[at_];
   switch (columns_[static_cast<std::size_t>(column)]) {
@@ -100,7 +106,7 @@ void TextRows::column(sqlite3_context* context, int column) const {
     case TextColumn::kRowId: return sqlite3_result_int64(context, hit.rowid);
     case TextColumn::kDistance:
       return sqlite3_result_int64(context, static_cast<sqlite3_int64>(hit.score));
-    case TextColumn::kMatches: return sqlite3_result_int64(context, hit.matches);
+    case TextColumn::kMatches: return sqlite3_result_int64(context, matches_of(hit));
     case TextColumn::kCertified: return sqlite3_result_int(context, hit.certified);
     case TextColumn::kRank:
       return sqlite3_result_int64(context,

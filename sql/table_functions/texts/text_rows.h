@@ -32,7 +32,8 @@ TextQueries read_texts(const Call& call, int parameter);
 struct TextHit {
   RowId rowid;
   double score;  // or a distance
-  std::uint32_t matches;
+  std::uint32_t matches;  // or engine::kNotCounted: they are when asked for, from the text at …
+  std::uint32_t part, row;
   bool certified = false;
 };
 
@@ -66,6 +67,7 @@ class TextRows : public Rows {
  private:
   void answer_more();
   void forget();
+  std::uint32_t matches_of(const TextHit& hit) const;  // and of the current query
   std::size_t begin_of(std::size_t query) const {
     return query == first_ ? 0 : ends_[query - first_ - 1];
   }
