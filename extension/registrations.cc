@@ -28,6 +28,7 @@
 #include "sql/table/context.h"
 #include "sql/table/match_function.h"
 #include "sql/table/warp_table.h"
+#include "sql/table_functions/hybrid/fts5_source.h"
 #include "sql/table_functions/table_functions.h"
 #include "sql/vec0/import_vec0.h"
 
@@ -91,6 +92,7 @@ int register_connection_parts(sqlite3* db, char** message) {
     if (code == SQLITE_OK) code = sql::register_scalar_functions(db, WARPLITE_VERSION);
     if (code == SQLITE_OK) code = sql::register_rank_fusion(db);
     if (code == SQLITE_OK) code = sql::register_model_functions(db, context);
+    if (code == SQLITE_OK) code = sql::register_fts5_source(db, context);
     if (code == SQLITE_OK) code = sql::register_import_vec0(db, context);
     if (code != SQLITE_OK) throw Error(ErrorKind::kHost, code, sqlite3_errmsg(db));
     return SQLITE_OK;

@@ -3,6 +3,7 @@
 // Threads: as the connection.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -99,6 +100,8 @@ class Context {
   int nested_queries = 0;  // statements of callers that run, one within another
   // Where each scan that begins says which rows it shows to SQLite; null: nobody asks.
   std::optional<engine::Filter>* scanned = nullptr;
+  // Which rows take part in the search that asks FTS5 just now (fts5_source.h); null: none does.
+  const std::function<bool(RowId)>* takes_part = nullptr;
 
  private:
   std::shared_ptr<OpenTable> lookup(const std::string& schema, const std::string& table);

@@ -2,11 +2,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <utility>
 
 #include "core/topk.h"
 #include "engine/filter/content_hits.h"
 #include "sql/definition/argument_lexer.h"
 #include "sql/definition/values.h"
+#include "sql/host/entry.h"
+#include "sql/host/guard.h"
 #include "sql/host/older_hosts.h"
 #include "sql/host/statement.h"
 
@@ -27,16 +31,22 @@ class Matches {
   Matches(const engine::View& view, const engine::Selection& rows, std::size_t depth)
       : view_(view), rows_(rows), best_(depth) {}
 
+  bool takes_part(RowId rowid) const { return selected(rowid).has_value(); }
   // Looks for the row in the view only if it ranks well enough.
   void add(RowId rowid, double rank) {
     if (!(rank <= best_.threshold())) return;
-    const std::optional<engine::Location> at = view_.find(rowid);
-    if (!at || !rows_.part(at->part).test(at->row) || !engine::is_there(view_, *at)) return;
+    const std::optional<engine::Location> at = selected(rowid);
+    if (!at || !engine::is_there(view_, *at)) return;
     best_.push({rank, rowid, at->part, at->row});
   }
   std::vector<Hit> sorted() { return best_.list(); }
 
  private:
+  std::optional<engine::Location> selected(RowId rowid) const {
+    const std::optional<engine::Location> at = view_.find(rowid);
+    return at && rows_.part(at->part).test(at->row) ? at : std::nullopt;
+  }
+
   const engine::View& view_;
   const engine::Selection& rows_;
   TopK best_;
@@ -54,13 +64,44 @@ double read_rank(sqlite3_stmt* statement) {
                   std::to_string(sqlite3_column_int64(statement, 0)));
 }
 
-Statement prepare_matches(sqlite3* db, const QualifiedName& table, std::string_view query) {
-  Statement statement =
-      prepare(db, "SELECT rowid, rank FROM " + quoted_name(table.schema) + "." +
-                      quoted_name(table.table) + "(?1)");
+constexpr char kTakesPart[] = "warp_takes_part";
+
+// FTS5 takes a microsecond to rank a row, which a filter may leave out: then its rank is NULL, and not asked for.
+Statement prepare_matches(sqlite3* db, const QualifiedName& table, std::string_view query, bool filtered) {
+  const std::string rank =
+      filtered ? "CASE WHEN " + std::string(kTakesPart) + "(rowid) THEN rank END" : "rank";
+  Statement statement = prepare(db, "SELECT rowid, " + rank + " FROM " + quoted_name(table.schema) +
+                                        "." + quoted_name(table.table) + "(?1)");
   bind_text(statement.get(), 1, query);
   return statement;
 }
+
+void takes_part(sqlite3_context* context, int, sqlite3_value** arguments) {
+  guarded(context, [&] {
+    const auto* asked = static_cast<const Context*>(sqlite3_user_data(context))->takes_part;
+    if (asked == nullptr) {
+      throw Error(ErrorKind::kInvalid, std::string(kTakesPart) + ": serves warp_hybrid_search alone");
+    }
+    sqlite3_result_int(context, (*asked)(sqlite3_value_int64(arguments[0])) ? 1 : 0);
+  });
+}
+
+// Has the function answer while it lives.
+class Asking {
+ public:
+  Asking(Context& context, std::function<bool(RowId)> test)
+      : context_(context), before_(context.takes_part), test_(std::move(test)) {
+    context_.takes_part = &test_;
+  }
+  ~Asking() { context_.takes_part = before_; }
+  Asking(const Asking&) = delete;
+  Asking& operator=(const Asking&) = delete;
+
+ private:
+  Context& context_;
+  const std::function<bool(RowId)>* const before_;
+  const std::function<bool(RowId)> test_;
+};
 
 }  // namespace
 
@@ -78,19 +119,25 @@ Fts5Name find_fts5(sqlite3* db, const std::string& name) {
   return found;
 }
 
-std::vector<Hit> fts5_matches(sqlite3* db, const QualifiedName& table, std::string_view query,
+std::vector<Hit> fts5_matches(Context& context, const QualifiedName& table, std::string_view query,
                               const engine::View& view, const engine::Selection& rows,
                               std::size_t depth) {
   Matches matches(view, rows, depth);
+  const Asking asking(context, [&](RowId rowid) { return matches.takes_part(rowid); });
   try {
-    const Statement statement = prepare_matches(db, table, query);
+    const Statement statement = prepare_matches(context.db(), table, query, !rows.everything());
     while (step(statement.get())) {
+      if (!rows.everything() && sqlite3_column_type(statement.get(), 1) == SQLITE_NULL) continue;
       matches.add(sqlite3_column_int64(statement.get(), 0), read_rank(statement.get()));
     }
   } catch (const Error& error) {
     throw Error(error.kind(), error.host_code(), table.table + ": " + error.what());
   }
   return matches.sorted();
+}
+
+int register_fts5_source(sqlite3* db, Context* context) {
+  return create_function<takes_part>(db, kTakesPart, 1, SQLITE_DIRECTONLY, context);
 }
 
 }  // namespace warplite::sql

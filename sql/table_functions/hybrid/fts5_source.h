@@ -25,8 +25,12 @@ Fts5Name find_fts5(sqlite3* db, const std::string& name);
 // The `depth` selected rows of the view that rank best among those that match, at their rank as
 // distance, in the order of results. Rows that FTS5 has and the view does not are passed over.
 // Throws FTS5's own errors, with the table named.
-std::vector<Hit> fts5_matches(sqlite3* db, const QualifiedName& table, std::string_view query,
+std::vector<Hit> fts5_matches(Context& context, const QualifiedName& table, std::string_view query,
                               const engine::View& view, const engine::Selection& rows,
                               std::size_t depth);
+
+// The function by which the statement that asks FTS5 leaves out what a filter does. `context` outlives the
+// connection.
+int register_fts5_source(sqlite3* db, Context* context);
 
 }  // namespace warplite::sql

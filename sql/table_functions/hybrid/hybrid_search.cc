@@ -213,7 +213,7 @@ class Search {
   }
 
   std::vector<Hit> text_hits(const Source& source) {
-    return fts5_matches(context_.db(), *source.fts5, source.text, *view_, *selection_, depth_);
+    return fts5_matches(context_, *source.fts5, source.text, *view_, *selection_, depth_);
   }
 
   std::vector<Hit> column_hits(Source source) {
