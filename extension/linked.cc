@@ -14,11 +14,11 @@ namespace {
     X(column_int) X(column_int64) X(column_text) X(column_type) X(column_value) \
     X(context_db_handle) X(create_function_v2) X(create_module_v2) X(db_config) X(db_filename) X(db_handle) \
     X(db_readonly) X(declare_vtab) X(errmsg) X(errstr) X(exec) X(extended_errcode) \
-    X(file_control) X(finalize) X(free) X(get_autocommit) X(last_insert_rowid) X(libversion) \
+    X(file_control) X(finalize) X(free) X(get_autocommit) X(get_auxdata) X(last_insert_rowid) X(libversion) \
     X(libversion_number) X(limit) X(log) X(mprintf) X(next_stmt) X(prepare_v2) X(prepare_v3) X(reset) \
     X(result_blob64) X(result_double) X(result_error) X(result_error_code) X(result_error_nomem) \
     X(result_int) X(result_int64) X(result_null) X(result_subtype) X(result_text) \
-    X(result_text64) X(result_value) X(set_last_insert_rowid) X(sql) X(step) X(stmt_busy) \
+    X(result_text64) X(result_value) X(set_auxdata) X(set_last_insert_rowid) X(sql) X(step) X(stmt_busy) \
     X(stmt_readonly) X(stmt_status) X(stricmp) X(table_column_metadata) X(total_changes) \
     X(total_changes64) X(txn_state) X(user_data) X(value_blob) X(value_bytes) X(value_double) \
     X(value_dup) X(value_free) X(value_int64) X(value_nochange) X(value_numeric_type) \
