@@ -36,31 +36,38 @@ class SparseResults {
         best_->row(q).push(hit);
       }
     }
-    if (all_ == nullptr) lower_limit(q);
+    if (all_ == nullptr) lower_limit(q, hits.size());
   }
 
  private:
   SparseResults(const SparseWork& work, HitTable* best, HitLists* all)
-      : range_(work.range), best_(best), all_(all), limits_(work.queries.size()) {
+      : range_(work.range), best_(best), all_(all), limits_(work.queries.size()), unsorted_(limits_.size()) {
     for (std::size_t q = 0; q < limits_.size(); ++q) {
       limits_[q] = range_.high;
-      if (best_ != nullptr) lower_limit(q);
+      if (best_ != nullptr) lower_limit(q, 0);
     }
   }
 
-  void lower_limit(std::size_t q) {
+  // `came`: hits that are new.
+  void lower_limit(std::size_t q, std::size_t came) {
     TopK& best = best_->row(q);
-    if (best.k() <= kMostSorted) best.sorted();
+    unsorted_[q] += came;
+    if (best.k() <= kMostSorted || unsorted_[q] >= best.k() / kSortedParts) {
+      best.sorted();
+      unsorted_[q] = 0;
+    }
     limits_[q] = std::min(limits_[q].load(), best.threshold());
   }
 
-  // Hits that are sorted whenever there are new ones, so that the last of them is known.
-  static constexpr std::size_t kMostSorted = 1024;
+  // Hits are sorted whenever there are new ones, so that the last of them is known; of many, when this part of them
+  // is new.
+  static constexpr std::size_t kMostSorted = 1024, kSortedParts = 8;
 
   const DistanceRange& range_;
   HitTable* const best_;
   HitLists* const all_;
   std::vector<std::atomic<double>> limits_;
+  std::vector<std::size_t> unsorted_;  // hits that came since, of each query
   std::array<std::mutex, 64> mutexes_;
 };
 
