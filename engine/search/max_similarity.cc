@@ -306,11 +306,14 @@ std::optional<std::vector<Value>> scored_documents(const View& view, const Selec
                                                    const SearchRequest& search,
                                                    const DocumentRequest& request) {
   constexpr std::size_t kFewestCandidates = 100, kCandidatesOfK = 4;
+  // To find a candidate of a query vector, and to score its document, takes as long as to score so many rows.
+  constexpr std::size_t kRowsOfCandidate = 40;
   if (request.documents) return request.documents;
   if (!request.candidates && is_exact(view, index, search)) return std::nullopt;
   const std::size_t most = static_cast<std::size_t>(rows.count());
   const std::size_t by_k =
       std::max(kFewestCandidates, kCandidatesOfK * std::min(request.k, most));
+  if (!request.candidates && most <= kRowsOfCandidate * search.queries.rows * by_k) return std::nullopt;
   return nominate(view, rows, index, search, request.column, request.candidates.value_or(by_k));
 }
 
