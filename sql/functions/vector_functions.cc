@@ -290,8 +290,11 @@ void quantize_binary(sqlite3_context* context, sqlite3_value** arguments) {
   }
   const std::vector<float> values = floats_of(vector);
   std::vector<std::uint8_t> bits(vector.dim / 8);
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    if (values[i] > 0) bits[i / 8] = static_cast<std::uint8_t>(bits[i / 8] | 1u << (i % 8));
+  // Without a branch, which nobody could predict.
+  for (std::size_t i = 0; i < bits.size(); ++i) {
+    unsigned byte = 0;
+    for (unsigned j = 0; j < 8; ++j) byte |= static_cast<unsigned>(values[8 * i + j] > 0) << j;
+    bits[i] = static_cast<std::uint8_t>(byte);
   }
   result_vector(context, ElementType::kBit, bits.data(), bits.size());
 }
