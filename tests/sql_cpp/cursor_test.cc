@@ -60,6 +60,28 @@ void check_original_rows(Statement& cursor, int already, int expected) {
 
 }  // namespace
 
+TEST_CASE("cursor: a bound LIMIT may be another each time") {
+  const SqlSession db(":memory:");
+  db.must_run("CREATE VIRTUAL TABLE p USING warp(e FLOAT[1], a FLOAT[1] index=approximate);"
+              "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < 500) "
+              "INSERT INTO p(rowid, e, a) SELECT i, '[' || i || ']', '[' || i || ']' FROM c");
+  for (const char* column : {"e", "a"}) {
+    Statement nearest(db, "SELECT rowid FROM p WHERE " + std::string(column) +
+                              " MATCH '[0]' ORDER BY distance LIMIT ? OFFSET ?");
+    for (const int limit : {5, 300, 300, 1, 0, 70, 1000, 499, 20, 21}) {
+      for (const int offset : {0, 3}) {
+        CAPTURE(limit);
+        sqlite3_bind_int(nearest.get(), 1, limit);
+        sqlite3_bind_int(nearest.get(), 2, offset);
+        int row = offset;
+        while (nearest.step()) CHECK(sqlite3_column_int(nearest.get(), 0) == ++row);
+        CHECK(row == std::max(offset, std::min(500, offset + limit)));
+        sqlite3_reset(nearest.get());
+      }
+    }
+  }
+}
+
 TEST_CASE("a cursor keeps the rows it began with while the table changes") {
   const SqlSession session(":memory:");
   session.must_run(kSetUp);

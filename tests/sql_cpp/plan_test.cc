@@ -244,31 +244,6 @@ TEST_CASE("plan: other tables keep their indexes") {
   }
 }
 
-TEST_CASE("plan: a bound LIMIT may be another each time") {
-  const SqlSession db(":memory:");
-  db.must_run("CREATE VIRTUAL TABLE p USING warp(e FLOAT[1], a FLOAT[1] index=approximate);"
-              "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < 500) "
-              "INSERT INTO p(rowid, e, a) SELECT i, '[' || i || ']', '[' || i || ']' FROM c");
-  for (const char* column : {"e", "a"}) {
-    const std::string sql =
-        "SELECT rowid FROM p WHERE " + std::string(column) + " MATCH '[0]' ORDER BY distance LIMIT ? OFFSET ?";
-    sqlite3_stmt* statement = nullptr;
-    REQUIRE(sqlite3_prepare_v2(db.db(), sql.c_str(), -1, &statement, nullptr) == SQLITE_OK);
-    for (const int limit : {5, 300, 300, 1, 0, 70, 1000, 499, 20, 21}) {
-      for (const int offset : {0, 3}) {
-        CAPTURE(limit);
-        sqlite3_bind_int(statement, 1, limit);
-        sqlite3_bind_int(statement, 2, offset);
-        int row = offset;
-        while (sqlite3_step(statement) == SQLITE_ROW) CHECK(sqlite3_column_int(statement, 0) == ++row);
-        CHECK(row == std::max(offset, std::min(500, offset + limit)));
-        sqlite3_reset(statement);
-      }
-    }
-    sqlite3_finalize(statement);
-  }
-}
-
 TEST_CASE("plan: a table without an index gets one where k results are joined with it") {
   const SqlSession db(":memory:");
   fill(db);
