@@ -60,7 +60,7 @@ void check_original_rows(Statement& cursor, int already, int expected) {
 
 }  // namespace
 
-TEST_CASE("cursor: a bound LIMIT may be another each time") {
+TEST_CASE("a bound LIMIT may be another each time") {
   const SqlSession db(":memory:");
   db.must_run("CREATE VIRTUAL TABLE p USING warp(e FLOAT[1], a FLOAT[1] index=approximate);"
               "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < 500) "
