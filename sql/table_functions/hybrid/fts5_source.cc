@@ -66,10 +66,11 @@ double read_rank(sqlite3_stmt* statement) {
 
 constexpr char kTakesPart[] = "warp_takes_part";
 
-// FTS5 takes a microsecond to rank a row, which a filter may leave out: then its rank is NULL, and not asked for.
+// FTS5 takes a microsecond to rank a row, which a filter may leave out: then its rank is not asked for, and a BLOB
+// stands in its place, which no rank is.
 Statement prepare_matches(sqlite3* db, const QualifiedName& table, std::string_view query, bool filtered) {
   const std::string rank =
-      filtered ? "CASE WHEN " + std::string(kTakesPart) + "(rowid) THEN rank END" : "rank";
+      filtered ? "CASE WHEN " + std::string(kTakesPart) + "(rowid) THEN rank ELSE x'' END" : "rank";
   Statement statement = prepare(db, "SELECT rowid, " + rank + " FROM " + quoted_name(table.schema) +
                                         "." + quoted_name(table.table) + "(?1)");
   bind_text(statement.get(), 1, query);
@@ -127,7 +128,7 @@ std::vector<Hit> fts5_matches(Context& context, const QualifiedName& table, std:
   try {
     const Statement statement = prepare_matches(context.db(), table, query, !rows.everything());
     while (step(statement.get())) {
-      if (!rows.everything() && sqlite3_column_type(statement.get(), 1) == SQLITE_NULL) continue;
+      if (sqlite3_column_type(statement.get(), 1) == SQLITE_BLOB && !rows.everything()) continue;
       matches.add(sqlite3_column_int64(statement.get(), 0), read_rank(statement.get()));
     }
   } catch (const Error& error) {
