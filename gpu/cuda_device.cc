@@ -3,6 +3,7 @@
 #include <atomic>
 #include <mutex>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "compute/devices/gatherer.h"
@@ -217,22 +218,48 @@ class CudaDevice : public compute::Device {
   Status search(const compute::Workload& work, compute::HitTable& best) {
     return guarded([&] {
       for_each_set(work, [&](Lane& lane, const RowSet& rows, const RowTable& table) {
-        std::vector<std::uint32_t> left(work.queries.rows);
-        std::iota(left.begin(), left.end(), 0u);
+        std::optional<std::vector<std::uint32_t>> left;
         if (ThresholdSearch::suits(gpu_, work, best.k(), rows)) {
           left = ThresholdSearch(gpu_, lane, work, rows, table, best.k()).nearest(best);
         } else if (BatchSearch::suits(gpu_, work, best.k(), rows.rows())) {
           left = BatchSearch(gpu_, lane, work, rows, table).nearest(best);
+          if (!left && copies_pay(work, rows)) return search_passing(lane, work, rows, best);
         }
-        ScanSearch(lane, work, rows, table).nearest(left, best);
+        ScanSearch(lane, work, rows, table).nearest(left ? *left : all_queries(work), best);
       });
     });
   }
 
-  void within_by_scan(const compute::Workload& work, compute::SearchCounters& counters,
-                      compute::HitLists& out) {
+  static std::vector<std::uint32_t> all_queries(const compute::Workload& work) {
     std::vector<std::uint32_t> all(work.queries.rows);
     std::iota(all.begin(), all.end(), 0u);
+    return all;
+  }
+
+  // Says whether to copy all rows for one search takes less than to scan those that live again and again.
+  static bool copies_pay(const compute::Workload& work, const RowSet& rows) {
+    return rows.live_rows() * (work.queries.rows / kScanQueries) > rows.rows();
+  }
+
+  // Each row goes over the bus once, if it is not here, in place of once for a few queries.
+  void search_passing(Lane& lane, const compute::Workload& work, const RowSet& all,
+                      compute::HitTable& best) {
+    std::vector<compute::Block> blocks;
+    for (const compute::Block* block : all.blocks()) blocks.push_back(*block);
+    compute::Workload some = work;
+    some.blocks = blocks;
+    for (std::size_t next = 0; next < blocks.size();) {
+      RowSet rows(some, next, BatchSearch::passing_rows(work.queries.dim));
+      const RowTable table = rows.upload(lane);
+      const auto left = BatchSearch(gpu_, lane, some, rows, table, BatchSearch::Copies::kPassing)
+                            .nearest(best);
+      ScanSearch(lane, some, rows, table).nearest(left ? *left : all_queries(work), best);
+    }
+  }
+
+  void within_by_scan(const compute::Workload& work, compute::SearchCounters& counters,
+                      compute::HitLists& out) {
+    const std::vector<std::uint32_t> all = all_queries(work);
     for_each_set(work, [&](Lane& lane, const RowSet& rows, const RowTable& table) {
       ScanSearch(lane, work, rows, table).within(all, out);
     });

@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "compute/host/host_kernels.h"
 #include "compute/host/parallel.h"
 #include "compute/tally.h"
 #include "core/bytes.h"
@@ -61,15 +62,6 @@ std::vector<float> gather(const Part::Vectors& vectors, const std::vector<std::u
   return out;
 }
 
-double squared_distance(const float* a, const float* b, std::uint32_t dim) {
-  double sum = 0;
-  for (std::uint32_t d = 0; d < dim; ++d) {
-    const double difference = static_cast<double>(a[d]) - static_cast<double>(b[d]);
-    sum += difference * difference;
-  }
-  return sum;
-}
-
 // Brings rows to the front of which each is drawn with a chance that grows with the square of its
 // distance to those before it (k-means++).
 class Spreader {
@@ -91,16 +83,28 @@ class Spreader {
  private:
   // Weights by the first rows up to `last`; returns their sum.
   double weigh(std::size_t last) {
-    const float* added = rows_ + last * dim_;
-    compute::in_parallel(
-        weights_.size(), 4096, weights_.size() / 4096, [&](std::size_t first, std::size_t end) {
-          for (std::size_t i = first; i < end; ++i) {
-            weights_[i] = std::min(weights_[i], squared_distance(rows_ + i * dim_, added, dim_));
-          }
-        });
+    constexpr std::size_t kGrainElements = std::size_t{1} << 18;
+    const std::size_t grain = std::max<std::size_t>(1, kGrainElements / dim_);
+    compute::in_parallel(weights_.size(), grain, weights_.size() / grain,
+                         [&](std::size_t first, std::size_t end) { weigh(last, first, end); });
     double total = 0;
     for (double weight : weights_) total += weight;
     return total;
+  }
+  void weigh(std::size_t last, std::size_t first, std::size_t end) {
+    std::vector<const std::byte*> rows(end - first);
+    std::vector<std::uint32_t> ends(rows.size());
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      rows[i] = reinterpret_cast<const std::byte*>(rows_ + (first + i) * dim_);
+      ends[i] = static_cast<std::uint32_t>(i + 1);
+    }
+    const MatrixView added{reinterpret_cast<const std::byte*>(rows_ + last * dim_), 1, dim_,
+                           ElementType::kFloat32};
+    std::vector<double> distances(rows.size());
+    compute::host_kernels().nearest_in_groups({Distance::kL2, added, rows, ends}, distances.data());
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      weights_[first + i] = std::min(weights_[first + i], distances[i] * distances[i]);
+    }
   }
   std::size_t draw(double at) const {
     std::size_t last = 0;

@@ -21,6 +21,7 @@ constexpr double kLaunchWork = 2e12;
 // As many as are done while a sum of cuBLAS's is written and read.
 constexpr std::uint32_t kSumWork = 512;
 constexpr std::uint32_t kRoomForTies = 32;
+constexpr std::size_t kPassingMemory = std::size_t{512} << 20;
 // Results wait in pinned memory, which is scarcer than the GPU's own: a byte of it counts as so many.
 constexpr std::size_t kPinnedWeight = 8;
 // Live rows are copied together when they are at most one in this many: to gather rows costs
@@ -120,14 +121,16 @@ bool BatchSearch::suits(const Gpu& gpu, const compute::Workload& work, std::size
          work.queries.rows >= least_queries(gpu, work.queries.type, work.queries.dim);
 }
 
-std::vector<std::uint32_t> BatchSearch::nearest(compute::HitTable& best) {
+std::uint32_t BatchSearch::passing_rows(std::uint32_t dim) {
+  return static_cast<std::uint32_t>(kPassingMemory / shadow_bytes(dim, kPanelRows) * kPanelRows);
+}
+
+std::optional<std::vector<std::uint32_t>> BatchSearch::nearest(compute::HitTable& best) {
   std::vector<std::uint32_t> lost;
   const bool done = nominate(best.k(), [&](const Nominate& work, std::size_t first) {
     rescore(work, first, best, lost);
   });
-  if (done) return lost;
-  lost.resize(work_.queries.rows);
-  std::iota(lost.begin(), lost.end(), 0u);
+  if (!done) return std::nullopt;
   return lost;
 }
 
@@ -160,7 +163,30 @@ BatchSearch::~BatchSearch() {
   if (!shadows_.empty()) cudaStreamSynchronize(lane_.stream());
 }
 
+bool BatchSearch::make_passing_shadows() {
+  try {
+    for (const compute::Block* block : rows_.blocks()) {
+      ask(work_.cancellation);
+      const CudaBuffer& buffer = CudaBuffer::of(block->vectors);
+      std::shared_ptr<const Shadow> shadow = buffer.derived().find<KeptShadow>();
+      if (shadow == nullptr) {
+        auto made = std::make_shared<Shadow>();
+        make_shadow(buffer.data(), work_.queries.type, work_.queries.dim, block->rows, lane_.pool(),
+                    lane_.stream(), *made);
+        shadow = std::move(made);
+      }
+      shadows_.push_back(std::move(shadow));
+    }
+    return true;
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kNoMemory) throw;
+  }
+  shadows_.clear();
+  return false;
+}
+
 bool BatchSearch::make_shadows() {
+  if (copies_ == Copies::kPassing) return make_passing_shadows();
   std::vector<compute::MemoryBudget::Growth> lacking;
   const auto others = std::span(rows_.blocks()).subspan(shadows_.size());
   for (const compute::Block* block : others) {
@@ -200,7 +226,7 @@ TileLists::Key BatchSearch::key_of_tiles(std::size_t blocks) const {
 }
 
 bool BatchSearch::make_tiles() {
-  if (rows_.all_live()) return make_lasting_tiles();
+  if (rows_.all_live() && copies_ == Copies::kKept) return make_lasting_tiles();
   if (!make_shadows()) return false;
   tiles_ = send_list({}, mixed(list_tiles()));
   return true;

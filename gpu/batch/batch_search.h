@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -27,10 +28,16 @@ class BatchSearch {
   static bool suits(const Gpu& gpu, const compute::Workload& work, std::size_t k,
                     std::uint32_t rows);
 
+  // Half-precision copies stay with the rows, counted; or this search alone has those that are lacking, for
+  // rows that memory is short of.
+  enum class Copies : std::uint8_t { kKept, kPassing };
+  // Rows whose copies pass: so many at a time, so that they take half a gigabyte.
+  static std::uint32_t passing_rows(std::uint32_t dim);
+
   // `table` was uploaded on the lane.
   BatchSearch(const Gpu& gpu, Lane& lane, const compute::Workload& work, const RowSet& rows,
-              const RowTable& table)
-      : gpu_(gpu), lane_(lane), work_(work), rows_(rows), table_(table) {}
+              const RowTable& table, Copies copies = Copies::kKept)
+      : gpu_(gpu), lane_(lane), work_(work), rows_(rows), table_(table), copies_(copies) {}
   // Waits for what reads the copies, which may go with this.
   ~BatchSearch();
   BatchSearch(const BatchSearch&) = delete;
@@ -42,10 +49,11 @@ class BatchSearch {
   void load_queries_by(LoadQueries load) { load_queries_ = std::move(load); }
 
   // Adds the nearest rows of every query, and returns the queries for which it could not prove
-  // them: too many rows within the error of the product, or values beyond its range.
-  std::vector<std::uint32_t> nearest(compute::HitTable& best);
+  // them: too many rows within the error of the product, or values beyond its range. None: there is no
+  // room for half-precision copies, and nothing was done.
+  std::optional<std::vector<std::uint32_t>> nearest(compute::HitTable& best);
   // The same, left on the device: `room` candidates apart, nearest first; `found` as Rescore has
-  // it. False: there are no half-precision copies, and nothing was done.
+  // it. False: as above.
   bool nearest_into(std::size_t k, std::uint32_t room, Candidate* out, std::uint32_t* found);
 
  protected:
@@ -81,6 +89,7 @@ class BatchSearch {
   bool add_compact_tiles(std::vector<RowTile>& tiles);
   // Half-precision copies of the other blocks, within the budget, or of none more than there were.
   bool make_shadows();
+  bool make_passing_shadows();
   // Calls finish(work, first query) for some queries after the other, nominees ready. False: as
   // nearest_into().
   template <typename Finish>
@@ -96,6 +105,7 @@ class BatchSearch {
   const compute::Workload& work_;
   const RowSet& rows_;
   const RowTable& table_;
+  const Copies copies_;
   TileShape shape_{};
   TileLists::Shadows shadows_;  // per block
   std::shared_ptr<const TileList> tiles_, sealed_tiles_;  // the latter begin the former, if there are any

@@ -34,14 +34,10 @@ bool ThresholdSearch::suits(const Gpu& gpu, const compute::Workload& work, std::
          work.queries.rows >= least_queries(gpu, work.queries.type, work.queries.dim);
 }
 
-std::vector<std::uint32_t> ThresholdSearch::nearest(compute::HitTable& best) {
+std::optional<std::vector<std::uint32_t>> ThresholdSearch::nearest(compute::HitTable& best) {
   Queries lost;
   shape_ = tile_shape(gpu_, work_.queries.dim, static_cast<std::uint32_t>(work_.queries.rows));
-  if (!make_tiles()) {
-    lost.resize(work_.queries.rows);
-    std::iota(lost.begin(), lost.end(), 0u);
-    return lost;
-  }
+  if (!make_tiles()) return std::nullopt;
   send_sample();
   const std::size_t device_bytes = 12 * (sample_tiles_.size() * shape_.rows + 2 * capacity()) +
                                    16 * std::size_t{work_.queries.dim};

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <numeric>
+#include <optional>
 #include <vector>
 
 #include "core/min_max_heap.h"
@@ -29,8 +30,8 @@ class ThresholdSearch : BatchSearch {
       : BatchSearch(gpu, lane, work, rows, table), k_(k) {}
 
   // Adds the nearest rows of every query, and returns the queries whose norms are beyond the
-  // product. REQUIRES: best.k() is k.
-  std::vector<std::uint32_t> nearest(compute::HitTable& best);
+  // product. None: as BatchSearch. REQUIRES: best.k() is k.
+  std::optional<std::vector<std::uint32_t>> nearest(compute::HitTable& best);
 
  private:
   using Queries = std::vector<std::uint32_t>;

@@ -42,11 +42,11 @@ struct KeptRowTable {
   DeviceBytes memory;
 };
 
-RowSet::RowSet(const compute::Workload& work, std::size_t& first) : work_(work) {
+RowSet::RowSet(const compute::Workload& work, std::size_t& first, std::uint32_t most) : work_(work) {
   for (; first < work.blocks.size(); ++first) {
     const compute::Block& block = work.blocks[first];
     if (block.live_rows == 0 || block.rows == 0) continue;
-    if (!blocks_.empty() && block.rows > kMostRows - std::min(kMostRows, rows_)) break;
+    if (!blocks_.empty() && block.rows > most - std::min(most, rows_)) break;
     add(block);
   }
 }

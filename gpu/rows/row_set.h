@@ -26,8 +26,9 @@ class RowSet {
   // Rows that one set may hold: their distances to kScanQueries queries lie in scratch memory.
   static constexpr std::uint32_t kMostRows = std::uint32_t{1} << 27;
 
-  // Takes blocks of `work` from `first` on while they fit; `first` moves past them.
-  RowSet(const compute::Workload& work, std::size_t& first);
+  // Takes blocks of `work` from `first` on, one and those that `most` rows have room for beside it; `first`
+  // moves past them.
+  RowSet(const compute::Workload& work, std::size_t& first, std::uint32_t most = kMostRows);
   // Takes all blocks, those without rows to search too, so that ordinals are what the caller
   // counts them to be, and so more rows than a scan may. Throws Error{kUnsupported} when ordinals do
   // not suffice.

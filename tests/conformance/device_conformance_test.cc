@@ -238,6 +238,7 @@ class Case {
     if (shape_.filter != 0) work_.filter = ++numbers;
     work_.distance = shape_.distance;
     work_.queries = {queries_.data(), shape_.queries, shape_.dim, shape_.type};
+    if (shape_.seed % 3 == 0) work_.budget = &NoRoom::instance();
   }
 
   // Bounds that are distances of rows, so that being open or closed matters.

@@ -27,9 +27,8 @@ using namespace warplite::testing;
 namespace {
 
 // Bytes that look like floats from −1 to 1, made faster than by a generator of the library.
-std::shared_ptr<Bytes> floats(std::size_t count) {
+std::shared_ptr<Bytes> floats(std::size_t count, std::uint64_t state = 88172645463325252u) {
   auto bytes = std::make_shared<Bytes>(count * sizeof(float));
-  std::uint64_t state = 88172645463325252u;
   for (std::size_t i = 0; i < count; ++i) {
     state ^= state << 13;
     state ^= state >> 7;
@@ -119,6 +118,34 @@ TEST_CASE("devices: rows that are read over the bus come some at a time") {
         CHECK(found[q][i].distance == found[q + 2][i].distance);
       }
     }
+  }
+}
+
+TEST_CASE("devices: batches of rows that there is no room for, more than are copied at a time") {
+  constexpr std::uint32_t kBlocks = 4, kRows = 80000, kDim = 1024;  // 1.3 GB
+  if (gpus().empty()) return;
+  std::vector<std::shared_ptr<Bytes>> bytes;
+  for (std::uint32_t i = 0; i < kBlocks; ++i) bytes.push_back(floats(std::size_t{kRows} * kDim, i + 1));
+  const std::byte* const queries = bytes[2]->data() + 4000;
+  for (const Candidate& candidate : gpus()) {
+    std::vector<HitTable> found;
+    for (const bool here : {true, false}) {
+      std::vector<std::shared_ptr<const Buffer>> buffers(kBlocks);
+      std::vector<Block> blocks;
+      for (std::uint32_t i = 0; i < kBlocks; ++i) {
+        const HostBytes rows{bytes[i], bytes[i]->data(), bytes[i]->size()};
+        REQUIRE((here ? candidate.device->make_resident(rows, &buffers[i])
+                      : candidate.device->map_host(rows, 0, &buffers[i])).ok());
+        blocks.push_back(block_of(buffers[i], kRows));
+        blocks.back().id = i;
+        blocks.back().rowids = {static_cast<RowId>(i) * kRows, nullptr};
+      }
+      Workload work = work_of(blocks, queries, 70, kDim);
+      if (!here) work.budget = &NoRoom::instance();
+      found.emplace_back(70, 20);
+      REQUIRE(candidate.device->nearest(work, found.back()).ok());
+    }
+    for (std::size_t q = 0; q < 70; ++q) expect_hits(found[0].sorted(q), found[1].sorted(q), q);
   }
 }
 

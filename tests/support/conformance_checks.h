@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <span>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -35,6 +36,17 @@ inline void expect_hits(std::span<const Hit> expected, std::span<const Hit> foun
   }
   REQUIRE_MESSAGE(expected.size() == found.size(), "query ", query);
 }
+
+// Has no room for anything that a device would keep for the next search.
+class NoRoom : public compute::MemoryBudget {
+ public:
+  static NoRoom& instance() {
+    static NoRoom budget;
+    return budget;
+  }
+  bool reserve(std::span<const Growth>) noexcept override { return false; }
+  void give_back(std::span<const Growth>) noexcept override {}
+};
 
 // What the CPU's searches look at between two questions whether to go on took 6 ms at most (SSE2, a core of
 // Sapphire Rapids). Machines may be busy, and sanitizers look at every byte of a row besides.
