@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -13,7 +14,7 @@
 namespace warplite::engine {
 namespace {
 
-// Queries for which it pays to make codes.
+// Queries for which it pays to make codes of a part.
 constexpr std::size_t kManyQueries = 512;
 // Codes and ranges that are in memory at a time.
 constexpr std::size_t kCodesAtOnce = std::size_t{1} << 27;
@@ -22,6 +23,11 @@ constexpr std::size_t kMostItems = std::size_t{1} << 24;
 // An item that scatters over the order of values becomes so many that scanning is quicker.
 constexpr std::size_t kMostScattered = 16;
 constexpr std::uint64_t kMostCount = 0x7fffffff;
+
+// Queries, times parts, that were counted without codes of some columns, although they might have had them.
+struct Uncoded {
+  std::map<std::vector<std::size_t>, std::size_t> of_columns;
+};
 
 }  // namespace
 
@@ -72,13 +78,27 @@ bool CodeSearch::possible() const {
   return !on_rowid_ && most_ <= kMostCount && items_asked_ <= kMostItems;
 }
 
-bool CodeSearch::worthwhile() const {
+bool CodeSearch::worthwhile() {
   if (!possible() || parts_.empty()) return false;
   const std::vector<bool>& match = view_.layout().match;
   const auto wanted = [&](std::size_t column) { return column < match.size() && match[column]; };
-  return queries_.size() >= kManyQueries || excludes_host_ ||
-         std::all_of(columns_.begin(), columns_.end(), wanted) ||
-         has_column_codes(view_, parts_, columns_);
+  if (excludes_host_ || std::all_of(columns_.begin(), columns_.end(), wanted)) return true;
+  std::vector<std::uint32_t> coded;
+  for (const std::uint32_t part : parts_) {
+    if (has_column_codes(view_, part, columns_)) coded.push_back(part);
+  }
+  if (!makes_codes(parts_.size() - coded.size())) parts_ = std::move(coded);
+  return !parts_.empty();
+}
+
+// `lacking`: parts that have no codes yet.
+bool CodeSearch::makes_codes(std::size_t lacking) const {
+  if (lacking == 0) return true;
+  std::size_t& counted = view_.derived_of_segments().of<Uncoded>().of_columns[columns_];
+  counted += queries_.size() * lacking;
+  if (counted < kManyQueries * lacking) return false;
+  counted = 0;
+  return true;
 }
 
 void CodeSearch::add_best(compute::HitTable& best) {

@@ -1,7 +1,7 @@
 // Match counts over the codes of columns (column_codes.h), on the device that is worth it. To make
 // the codes costs as much as to count some hundred queries without them (match_count.cc), so they
-// are used when they are there, of columns with index=match, for large batches, and where the query
-// insists on another device than the CPU.
+// are used where they are there, of columns with index=match, where the query insists on another device than
+// the CPU, and once so many queries have been counted without them, in one batch or in many.
 // Threads: as the view's connection.
 #pragma once
 
@@ -25,9 +25,9 @@ class CodeSearch {
   CodeSearch(const View& view, const Selection& rows, std::span<const RelationalQuery> queries,
              const CountRequest& request);
 
-  // Says whether to count by codes.
-  bool worthwhile() const;
-  // Adds the best rows of the parts that it counts.
+  // Chooses the parts to count by codes. False: none.
+  bool worthwhile();
+  // Adds the best rows of the parts that it counts. REQUIRES: worthwhile() was true.
   void add_best(compute::HitTable& best);
   // Returns, by part, whether it is counted already. Parts that are not sealed are counted when the
   // CPU may not count them; parts in which all columns asked for are NULL never are.
@@ -48,6 +48,7 @@ class CodeSearch {
   using Ranges = std::vector<std::vector<compute::CodeRange>>;  // [parts][items of items_]
 
   bool possible() const;
+  bool makes_codes(std::size_t lacking) const;
   void check_possible() const;
   void find_parts();
   void count(std::span<const std::uint32_t> parts, compute::HitTable& best);

@@ -70,13 +70,10 @@ void make(std::vector<Job>& jobs, compute::Cancellation& cancellation) {
 
 }  // namespace
 
-bool has_column_codes(const View& view, std::span<const std::uint32_t> parts,
-                      std::span<const std::size_t> columns) {
-  return std::all_of(parts.begin(), parts.end(), [&](std::uint32_t part) {
-    return std::all_of(columns.begin(), columns.end(), [&](std::size_t column) {
-      const CacheKey key = key_of(view, part, column);
-      return key.is_null() || Residency::instance().find(key) != nullptr;
-    });
+bool has_column_codes(const View& view, std::uint32_t part, std::span<const std::size_t> columns) {
+  return std::all_of(columns.begin(), columns.end(), [&](std::size_t column) {
+    const CacheKey key = key_of(view, part, column);
+    return key.is_null() || Residency::instance().find(key) != nullptr;
   });
 }
 

@@ -27,9 +27,8 @@ struct ColumnCodes {
   const Column& values() const { return *static_cast<const Column*>(bytes->owner.get()); }
 };
 
-// Says whether the codes of these columns of these parts are in memory. REQUIRES: parts are sealed.
-bool has_column_codes(const View& view, std::span<const std::uint32_t> parts,
-                      std::span<const std::size_t> columns);
+// Says whether the codes of these columns of a part are in memory. REQUIRES: the part is sealed.
+bool has_column_codes(const View& view, std::uint32_t part, std::span<const std::size_t> columns);
 
 // [parts][columns]; made on several threads where there are none yet. Throws Error{kCorrupt}, Error{kInterrupted}.
 std::vector<ColumnCodes> load_column_codes(const View& view, std::span<const std::uint32_t> parts,

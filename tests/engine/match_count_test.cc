@@ -125,6 +125,12 @@ class Table {
   Random& random() { return random_; }
   std::shared_ptr<const View> view() { return table_->view(); }
 
+  // Adds rows behind the others, in segments of their own.
+  void grow(int rows) {
+    for (int n = 0; n < rows; ++n) insert(4 * rows_count_ + n, rows_count_ - 1);
+    table_->sync();
+  }
+
   std::vector<Item> random_query() {
     std::vector<Item> query;
     const int items = 1 + random_.pick(9);
@@ -276,24 +282,32 @@ TEST_CASE("match counts: the same by the codes of columns") {
   CHECK(compute::Registry::instance().host().searches() > before);
 }
 
-TEST_CASE("match counts: codes are made for many queries, and then serve one") {
-  Table table(8, 700, 64);
+// Asks a question many times in one batch, and returns whether codes were counted.
+bool by_codes(Table& table, std::size_t times) {
   const auto view = table.view();
   const Selection all(*view, {});
-  const auto searches = [] { return compute::Registry::instance().host().searches(); };
   const std::vector<Item> items{{kIntegers, {{false, 10, 20, {}}}, 1}, {kTexts, {{true, {}, {}, {}}}, 2}};
-  const RelationalQuery query = compiled(items);
-  const std::vector<RelationalQuery> many(600, query);
+  const std::vector<RelationalQuery> queries(times, compiled(items));
   const auto expected = table.expected(items, {}, kKeepAll);
-  std::uint64_t before = searches();
-  check_hits(*view, most_matches(*view, all, {&query, 1}, 9, {}).sorted(0), expected, 9);
-  CHECK(searches() == before);
-  compute::HitTable found = most_matches(*view, all, many, 9, {});
-  for (std::size_t q = 0; q < many.size(); q += 100) check_hits(*view, found.sorted(q), expected, 9);
-  CHECK(searches() > before);
-  before = searches();
-  check_hits(*view, most_matches(*view, all, {&query, 1}, 9, {}).sorted(0), expected, 9);
-  CHECK(searches() > before);
+  const auto searches = [] { return compute::Registry::instance().host().searches(); };
+  const std::uint64_t before = searches();
+  compute::HitTable found = most_matches(*view, all, queries, 9, {});
+  for (std::size_t q = 0; q < times; q += 100) check_hits(*view, found.sorted(q), expected, 9);
+  return searches() > before;
+}
+
+TEST_CASE("match counts: codes are made for many queries, and then serve one") {
+  Table at_once(8, 700, 64), by_turns(9, 700, 64);
+  CHECK_FALSE(by_codes(at_once, 1));
+  CHECK(by_codes(at_once, 600));
+  CHECK(by_codes(at_once, 1));
+  for (int i = 0; i < 5; ++i) CHECK_FALSE(by_codes(by_turns, 100));
+  CHECK(by_codes(by_turns, 100));
+  CHECK(by_codes(by_turns, 1));
+  // New segments have none yet, and do not keep the others from theirs.
+  by_turns.grow(200);
+  CHECK(by_codes(by_turns, 1));
+  CHECK(by_codes(by_turns, 600));
 }
 
 void check_ranges(Table& table) {
