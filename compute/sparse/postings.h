@@ -34,6 +34,7 @@ struct SparseShape {
   std::uint32_t rows = 0, columns = 0, lists = 0, postings = 0;
   std::uint32_t negative = 0;  // whether there are values below 0
   std::uint32_t shift = 0;     // keys, less their lowest bits, are below kSparseBuckets
+  std::uint32_t widest = 0;    // entries of a row, at most
 
   std::size_t padded_rows() const { return round(rows, kSparseRange); }
   // Of a column.

@@ -14,7 +14,7 @@ namespace warplite::compute {
 
 // What all that adds can come to, in units; counters hold a little more.
 inline constexpr double kMostSparseUnits = 32000;
-// Beyond, rounding takes so much that most rows would be compared.
+// That a row is in. Beyond, rounding takes so much that most rows would be compared.
 inline constexpr std::uint32_t kMostSparseLists = 512;
 inline constexpr double kMostSparseMargin = 8000;
 inline constexpr std::uint32_t kMostSparseImpact = 255;
@@ -37,10 +37,13 @@ struct SparseScale {
   }
 };
 
-// `most`, `least`: what `added` lists can add to an S, and others of the `lists` take off.
+// `most`, `least`: what `added` lists can add to an S, and others of the `lists` take off. No row is in more than
+// `widest` of them; the others add nothing to its counter, rounded or not.
 constexpr SparseScale sparse_scale(double most, double least, std::uint32_t added,
-                                   std::uint32_t lists) {
+                                   std::uint32_t lists, std::uint32_t widest) {
   SparseScale scale;
+  added = std::min(added, widest);
+  lists = std::min(lists, widest);
   if (most == 0) return scale;
   scale.unit = most / kMostSparseUnits;
   // Each product is rounded down; the sum S itself is rounded, too.

@@ -48,7 +48,7 @@ bool PostingSearch::search(const SparseTile& tile, std::size_t q,
   std::swap(plan_, next_);
   if (plan_.tile != &tile || plan_.query != q) find_lists(tile, q, plan_);
   look_ahead(upcoming);
-  if (!set_scale()) return false;
+  if (!set_scale(postings.shape().widest)) return false;
   compared_.assign(words(tile.rows), 0);
   hits_.clear();
   const double floor = std::max(1.0, floor_of(results_.limit(q)));
@@ -145,7 +145,7 @@ void PostingSearch::find_list(const Postings& postings, std::uint32_t key, doubl
 }
 
 // Says whether counters can tell rows apart.
-bool PostingSearch::set_scale() {
+bool PostingSearch::set_scale(std::uint32_t widest) {
   double most = 0, least = 0;
   std::uint32_t added = 0;
   const auto each_list = [this](const auto& visit) {
@@ -156,9 +156,9 @@ bool PostingSearch::set_scale() {
     (list.taken_off ? least : most) += compute::kMostSparseImpact * list.each;
     added += list.taken_off ? 0 : 1;
   });
-  const std::size_t lists = plan_.lists.size() + plan_.columns.size();
-  if (lists > compute::kMostSparseLists) return false;
-  scale_ = compute::sparse_scale(most, least, added, static_cast<std::uint32_t>(lists));
+  const auto lists = static_cast<std::uint32_t>(plan_.lists.size() + plan_.columns.size());
+  if (std::min(lists, widest) > compute::kMostSparseLists) return false;
+  scale_ = compute::sparse_scale(most, least, added, lists, widest);
   if (scale_.unit == 0) return true;
   each_list([&](List& list) { list.weight = scale_.weight(list.each, list.taken_off); });
   return scale_.serves();

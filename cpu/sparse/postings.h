@@ -63,7 +63,7 @@ class PostingSearch {
   void find_lists(const compute::SparseTile& tile, std::size_t q, Plan& plan) const;
   static void find_list(const Postings& postings, std::uint32_t key, double weight, bool taken_off,
                         Plan& plan);
-  bool set_scale();
+  bool set_scale(std::uint32_t widest);
   void add_lists(const Postings& postings);
   void bound_ranges(std::size_t ranges);
   bool add_columns(std::uint32_t range);

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "compute/sparse/scale.h"
 #include "engine/filter/content_hits.h"
 #include "engine/match/tiles.h"
 #include "engine/residency/attempt.h"
@@ -137,6 +138,13 @@ class SparseSearch {
     return rows * entries / 2;
   }
 
+  // A GPU leaves such to the host, row by row.
+  bool long_queries() const {
+    return std::any_of(queries_.begin(), queries_.end(), [](const compute::SparseQuery& query) {
+      return query.entries().size() > compute::kMostSparseLists;
+    });
+  }
+
   void search(const Ask& ask_device) {
     if (tiles_.empty()) return;
     const std::vector<Tile> postings =
@@ -149,7 +157,7 @@ class SparseSearch {
     if (request_.report != nullptr) work.counters = &request_.report->counters;
     Attempt attempt({request_.device, Ability::sparse(), bytes_compared(), request_.cancellation},
                     Attempt::Use::kFirst, [&](Attempt::Devices devices) {
-                      return ready(*devices.front(), uploads(postings));
+                      return !long_queries() && ready(*devices.front(), uploads(postings));
                     });
     attempt.search([&](compute::Device& device) {
       const Status status = place(device, postings);

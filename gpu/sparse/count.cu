@@ -66,7 +66,7 @@ class StripSearch {
     if (shared_.stop != 0 || shared_.lists.count == 0) return;
     if (shared_.lists.count > compute::kMostSparseLists) return leave();
     double share = 1;
-    scale_ = shared_.lists.scale(share);
+    scale_ = shared_.lists.scale(tile_, share);
     if (scale_.unit == 0) return;
     if (!scale_.serves()) return leave();
     if (threadIdx.x == 0) raise(search_.others + query_, (scale_.margin + 1) * scale_.unit);

@@ -44,7 +44,7 @@ struct SparseLists {
   }
 
   // By all threads. `share`: of what they take off, how much counters lose. REQUIRES: count ≤ kMost
-  __device__ compute::SparseScale scale(double& share) {
+  __device__ compute::SparseScale scale(const SparseTileView& tile, double& share) {
     double adds = 0, takes = 0;
     std::uint32_t number = 0;
     for (std::uint32_t i = threadIdx.x; i < count; i += kThreads) {
@@ -73,7 +73,7 @@ struct SparseLists {
     }
     // Counters have no room for more to be taken off than what can be added.
     share = takes > adds ? adds / takes : 1;
-    return compute::sparse_scale(adds, takes, number, count);
+    return compute::sparse_scale(adds, takes, number, count, tile.widest);
   }
 
  private:

@@ -38,6 +38,7 @@ struct SparseTileView {
   std::uint32_t column_count;
   std::uint32_t shift;
   std::uint32_t negative;     // not 0: there are values below 0
+  std::uint32_t widest;       // entries of a row, at most
 };
 
 struct SparseStrip {

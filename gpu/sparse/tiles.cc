@@ -41,6 +41,7 @@ SparseTileView view_of(const compute::SparseTile& tile, Lane& lane) {
   view.column_count = shape.columns;
   view.shift = shape.shift;
   view.negative = shape.negative;
+  view.widest = shape.widest;
   return view;
 }
 

@@ -148,6 +148,11 @@ class Maker {
   SparseShape place_lists() {
     SparseShape shape;
     shape.rows = static_cast<std::uint32_t>(values_.size());
+    for (std::uint32_t row = 0; row < shape.rows; ++row) {
+      if (values_.is_null(row)) continue;
+      const std::size_t entries = SparseReader(values_.text(row).data()).left();
+      shape.widest = std::max(shape.widest, static_cast<std::uint32_t>(entries));
+    }
     for (std::size_t i = 0; i < lists_.keys().size(); ++i) {
       const std::uint32_t key = lists_.keys()[i];
       shape.negative |= key & 1;

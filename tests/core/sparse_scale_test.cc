@@ -48,8 +48,9 @@ TEST_CASE("counters of sparse vectors bound sums") {
   std::size_t served = 0;
   for (int round = 0; round < 20000; ++round) {
     Lists lists = some_lists(random);
-    const SparseScale scale = sparse_scale(lists.most, lists.least, lists.added,
-                                           static_cast<std::uint32_t>(lists.all.size()));
+    const auto count = static_cast<std::uint32_t>(lists.all.size());
+    const std::uint32_t widest = random() % 2 == 0 ? count + 1 : 1 + random() % count;
+    const SparseScale scale = sparse_scale(lists.most, lists.least, lists.added, count, widest);
     if (scale.unit == 0) {
       CHECK(lists.most == 0);
       continue;
@@ -61,11 +62,13 @@ TEST_CASE("counters of sparse vectors bound sums") {
     const bool all_impacts = random() % 4 == 0;
     double sum = 0;
     long counter = 0, lowest = 0, highest = 0;
+    std::uint32_t entries = 0;  // of the row
     for (List& list : lists.all) {
       list.weight = scale.weight(list.taken_off ? list.each * share : list.each, list.taken_off);
       const auto impact =
           all_impacts ? kMostSparseImpact : static_cast<std::uint32_t>(random() % 256);
-      if (impact == 0) continue;
+      if (impact == 0 || entries == widest) continue;
+      ++entries;
       // Above impact − 1 steps, and at most impact steps.
       const double part = static_cast<double>(1 + random() % 1000) / 1000;
       const double value = list.each * (impact - 1 + (all_impacts ? 1 : part));
