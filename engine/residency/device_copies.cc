@@ -381,18 +381,20 @@ std::size_t Residency::device_limit() const {
 }
 
 Residency::Holding Residency::holding(compute::Device& device, std::span<const Want> wanted,
-                                      std::span<bool> has) {
+                                      std::span<Presence> has) {
   std::unique_lock lock(impl_->mutex);
   const Impl::Account& account = impl_->account_for(device, lock);
   Holding holding{impl_->budget(account), account.used, 0, account.maps};
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     const auto found = impl_->index.find({wanted[i].key, Impl::Kind::kVectors});
-    bool present = false;
+    Presence present = Presence::kNone;
     if (found != impl_->index.end()) {
       const auto copy = found->second->copy_on(device);
-      present = copy != found->second->copies.end() && copy->place != Place::kMaking;
+      if (copy != found->second->copies.end() && copy->place != Place::kMaking) {
+        present = copy->place == Place::kMapped ? Presence::kInPlace : Presence::kHeld;
+      }
     }
-    if (present) holding.present += wanted[i].bytes;
+    if (present != Presence::kNone) holding.present += wanted[i].bytes;
     if (!has.empty()) has[i] = present;
   }
   return holding;

@@ -1,6 +1,5 @@
 #include "engine/residency/readiness.h"
 
-#include <memory>
 #include <utility>
 
 namespace warplite::engine {
@@ -16,13 +15,13 @@ namespace {
 class Look {
  public:
   Look(compute::Device& device, std::vector<Uploader::Item> items)
-      : device_(device), items_(std::move(items)), has_(std::make_unique<bool[]>(items_.size())) {
+      : device_(device), items_(std::move(items)), has_(items_.size()) {
     std::vector<Residency::Want> wants;
     for (const Uploader::Item& item : items_) {
       wants.push_back({item.key, item.bytes()});
       bytes_ += wants.back().bytes;
     }
-    holding_ = Residency::instance().holding(device, wants, {has_.get(), items_.size()});
+    holding_ = Residency::instance().holding(device, wants, has_);
   }
 
   bool has_room() const { return holding_.budget >= bytes_; }
@@ -32,7 +31,7 @@ class Look {
   void request() {
     std::vector<Uploader::Item> missing;
     for (std::size_t i = 0; i < items_.size(); ++i) {
-      if (!has_[i]) missing.push_back(std::move(items_[i]));
+      if (has_[i] == Residency::Presence::kNone) missing.push_back(std::move(items_[i]));
     }
     Uploader::instance().request(device_, std::move(missing));
   }
@@ -40,7 +39,7 @@ class Look {
  private:
   compute::Device& device_;
   std::vector<Uploader::Item> items_;
-  std::unique_ptr<bool[]> has_;  // by item
+  std::vector<Residency::Presence> has_;  // by item
   std::size_t bytes_ = 0;
   Residency::Holding holding_;
 };

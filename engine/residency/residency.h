@@ -146,10 +146,11 @@ class Residency : public compute::MemoryBudget {
     std::size_t present = 0;   // bytes of what is wanted that it holds, or reads in place
     bool maps = true;          // whether it may be able to read in place
   };
+  enum class Presence : std::uint8_t { kNone, kInPlace, kHeld };
   // Returns how much of `wanted` the device holds. `has`, if not empty, is set for each. REQUIRES:
   // own_memory().
   Holding holding(compute::Device& device, std::span<const Want> wanted,
-                  std::span<bool> has = {});
+                  std::span<Presence> has = {});
   // Evicts the device's copies that are not in use.
   void release_idle(const compute::Device& device);
   // Evicts those that were used least recently, until half of what was used is free. For a device

@@ -8,11 +8,13 @@
 namespace warplite::engine {
 namespace {
 
+using Presence = Residency::Presence;
+
 // A device, and what it has of the blocks.
 struct Candidacy {
   compute::Device* device;
   Residency::Holding holding;
-  std::vector<char> has;      // by block
+  std::vector<Presence> has;  // by block
   std::size_t assigned = 0;   // bytes that it will get
 };
 
@@ -40,7 +42,7 @@ class Planner {
 
  private:
   Candidacy look_at(compute::Device& device) const {
-    Candidacy candidate{&device, {}, std::vector<char>(blocks_.size(), 1)};
+    Candidacy candidate{&device, {}, std::vector<Presence>(blocks_.size(), Presence::kHeld)};
     if (!device.own_memory()) {
       candidate.holding.budget = SIZE_MAX;
       return candidate;
@@ -49,8 +51,8 @@ class Planner {
     for (const SearchBlock* block : blocks_) {
       if (block->cached()) wanted.push_back({block->vectors.key, block->bytes()});
     }
-    const auto has = std::make_unique<bool[]>(wanted.size());
-    candidate.holding = Residency::instance().holding(device, wanted, {has.get(), wanted.size()});
+    std::vector<Presence> has(wanted.size());
+    candidate.holding = Residency::instance().holding(device, wanted, has);
     std::size_t next = 0;
     for (std::size_t i = 0; i < blocks_.size(); ++i) {
       if (blocks_[i]->cached()) candidate.has[i] = has[next++];
@@ -71,7 +73,7 @@ class Planner {
     share.blocks.push_back(&block);
     share.bytes += block.bytes();
     to.assigned += block.bytes();
-    if (to.has[i]) return;
+    if (to.has[i] != Presence::kNone) return;
     share.missing.push_back({block.vectors.key, block.vectors.resident});
     share.missing_bytes += block.bytes();
   }
@@ -82,22 +84,24 @@ class Planner {
     return share;
   }
 
-  // Each block to the device that has it, or else to the one with most room.
+  // Each block to the device that holds it, or else to the one with most room; where none has any, to one that
+  // reads it in place already.
   std::vector<Share> spread() {
     std::vector<Share> shares;
     for (const Candidacy& one : candidates_) {
       shares.push_back({.device = one.device});
     }
-    const auto holder = [&](std::size_t i) {
-      return std::find_if(candidates_.begin(), candidates_.end(),
-                          [&](const Candidacy& one) { return blocks_[i]->cached() && one.has[i]; });
+    const auto first_with = [&](std::size_t i, Presence presence) {
+      return std::find_if(candidates_.begin(), candidates_.end(), [&](const Candidacy& one) {
+        return blocks_[i]->cached() && one.has[i] == presence;
+      });
     };
     const auto place = [&](std::size_t i, std::vector<Candidacy>::iterator at) {
       give(i, *at, shares[static_cast<std::size_t>(at - candidates_.begin())]);
     };
     std::vector<std::size_t> rest;
     for (std::size_t i = 0; i < blocks_.size(); ++i) {
-      const auto at = holder(i);
+      const auto at = first_with(i, Presence::kHeld);
       if (at == candidates_.end()) {
         rest.push_back(i);
       } else {
@@ -105,18 +109,18 @@ class Planner {
       }
     }
     for (const std::size_t i : rest) {
-      place(i, std::max_element(candidates_.begin(), candidates_.end(), has_less_room));
+      const auto at = std::max_element(candidates_.begin(), candidates_.end(), has_less_room);
+      const auto mapping = first_with(i, Presence::kInPlace);
+      place(i, room(*at) < blocks_[i]->bytes() && mapping != candidates_.end() ? mapping : at);
     }
     std::erase_if(shares, [](const Share& share) { return share.blocks.empty(); });
     return shares;
   }
 
-  static bool has_less_room(const Candidacy& a, const Candidacy& b) {
-    const auto room = [](const Candidacy& one) {
-      return one.assigned < one.holding.budget ? one.holding.budget - one.assigned : 0;
-    };
-    return room(a) < room(b);
+  static std::size_t room(const Candidacy& one) {
+    return one.assigned < one.holding.budget ? one.holding.budget - one.assigned : 0;
   }
+  static bool has_less_room(const Candidacy& a, const Candidacy& b) { return room(a) < room(b); }
 
   std::span<const SearchBlock* const> blocks_;
   std::size_t total_ = 0;  // bytes that devices keep

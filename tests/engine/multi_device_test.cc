@@ -47,6 +47,21 @@ TEST_CASE("a table too large for one device is spread over two") {
   CHECK(table.nearest_ten("gpu:1") == table.nearest_ten("cpu"));
 }
 
+TEST_CASE("what one device reads in place goes to another that has room") {
+  FakeGpus gpus(2);
+  gpus.start();
+  VectorTable table(9, kRows);
+  table.ask(16);
+  Residency::instance().set_device_limit(table.bytes() * 3 / 5);
+  CHECK(table.nearest_ten("gpu:0") == table.nearest_ten("cpu"));
+  CHECK(gpus[0].used == table.bytes() * 3 / 5);
+  CHECK(gpus[0].mappings > 0);
+  for (int i = 0; i < 2; ++i) CHECK(table.nearest_ten() == table.nearest_ten("cpu"));
+  CHECK(gpus[0].used == table.bytes() * 3 / 5);
+  CHECK(gpus[1].used == table.bytes() * 2 / 5);
+  CHECK(gpus[1].mappings == 0);
+}
+
 TEST_CASE("too large even for both, the rest is read in place") {
   FakeGpus gpus(2);
   gpus.start();
