@@ -283,7 +283,6 @@ std::shared_ptr<Collection> Collection::create(sqlite3* db, const std::string& s
 std::shared_ptr<Collection> Collection::open(sqlite3* db, const std::string& schema,
                                              const std::string& table, TableOptions options) {
   auto impl = std::make_unique<Impl>(db, schema, table, std::move(options));
-  impl->store.read_state();
   return std::shared_ptr<Collection>(new Collection(std::move(impl)));
 }
 

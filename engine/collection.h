@@ -39,7 +39,8 @@ enum class OnConflict { kAbort, kIgnore, kReplace };
 
 class Collection {
  public:
-  // xCreate: makes the shadow tables. xConnect: verifies that they are there.
+  // xCreate: makes the shadow tables. xConnect: reads nothing, since what reads in a transaction that
+  // has only begun cannot wait for another writer any more: SQLite asks no busy handler then.
   static std::shared_ptr<Collection> create(sqlite3* db, const std::string& schema,
                                             const std::string& table, TableOptions options);
   static std::shared_ptr<Collection> open(sqlite3* db, const std::string& schema,

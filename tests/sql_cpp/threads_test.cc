@@ -172,6 +172,37 @@ TEST_CASE("threads that join thousands of queries hold up no search beside them"
   }
 }
 
+// A connection that comes while another one writes, and begins a transaction that is to write, waits for it.
+TEST_CASE("the first write of a connection waits for another writer") {
+  std::string directory = (fs::temp_directory_path() / "warplite-waits-XXXXXX").string();
+  REQUIRE(mkdtemp(directory.data()) != nullptr);
+  const std::string path = directory + "/test.db";
+  const SqlSession writer(path);
+  writer.must_run("CREATE TABLE c(id INTEGER PRIMARY KEY, e);"
+                  "CREATE VIRTUAL TABLE i USING warp(id INTEGER PRIMARY KEY, e FLOAT[1], content=c);"
+                  "CREATE VIRTUAL TABLE t USING warp(id INTEGER PRIMARY KEY, e FLOAT[1]); INSERT INTO t VALUES (1, '[1]')");
+  const auto end_the_other = [](void* other, int times) -> int {
+    static_cast<const SqlSession*>(other)->must_run("COMMIT");
+    return times == 0 ? 1 : 0;
+  };
+  for (const std::string mode : {"delete", "wal"}) {
+    writer.must_run("PRAGMA journal_mode = " + mode);
+    for (const std::string write :
+         {"INSERT INTO t(e) VALUES ('[2]')", "UPDATE t SET e = '[3]' WHERE id = 1", "DELETE FROM t WHERE id = 2",
+          "INSERT INTO c(e) VALUES ('[4]')", "INSERT INTO t(t) VALUES ('optimize')"}) {
+      INFO(mode, ": ", write);
+      writer.must_run("BEGIN IMMEDIATE; INSERT INTO t(e) VALUES ('[5]')");
+      const SqlSession late(path);
+      sqlite3_busy_handler(late.db(), end_the_other, const_cast<SqlSession*>(&writer));
+      late.must_run("BEGIN");
+      late.must_run(write);
+      late.must_run("COMMIT");
+    }
+  }
+  CHECK(writer.must_run("SELECT count(*) FROM t") == std::vector<std::string>{"11"});
+  fs::remove_all(directory);
+}
+
 TEST_CASE("threads with their own connections see whole snapshots") {
   std::string directory = (fs::temp_directory_path() / "warplite-threads-XXXXXX").string();
   REQUIRE(mkdtemp(directory.data()) != nullptr);
