@@ -37,6 +37,10 @@ class BitsPart : public DelegatingPart {
     return out;
   }
   // What the base would read are its vectors.
+  Bitmap read_vectors(std::size_t column, std::span<const std::uint32_t> rows,
+                      std::byte* out) const override {
+    return Part::read_vectors(column, rows, out);
+  }
   bool lacks(Ahead what, std::size_t column) const override {
     return what == Ahead::kPlain && DelegatingPart::lacks(what, column);
   }
