@@ -116,6 +116,12 @@ class TopK {
     return {hits.begin(), hits.end()};
   }
 
+  // Calls change(hit) for each, which may say otherwise where the row is, but not which one.
+  template <typename Change>
+  void for_each(const Change& change) {
+    for (Hit& hit : hits_) change(hit);
+  }
+
   void merge(const TopK& other) {
     for (const Hit& hit : other.hits_) push(hit);
   }

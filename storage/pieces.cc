@@ -160,12 +160,16 @@ std::optional<ValuePlace> Store::Impl::find_pages(const BlockHeader& header, std
   return file ? file->pages.find(file->root, header.id(), bytes) : std::nullopt;
 }
 
-VectorPieces Store::cut_vectors(const SegmentInfo& segment, std::size_t column) {
-  const VectorBlock block = load_vectors(segment, column);
+VectorPieces Store::cut_vectors(const SegmentInfo& segment, std::size_t column,
+                                const BlockFile* file) {
+  VectorBlock block = load_vectors(segment, column, file);
   const std::span<const std::byte> bytes(block.memory.data(), block.memory.size());
   const BlockHeader header = impl_->vectors_header(segment, column);
-  auto place = impl_->find_pages(header, bytes.size());
-  return cut(bytes, place ? std::move(*place) : ValuePlace{0, kPieceBytes, {}});
+  auto place = file != nullptr ? file->pages.find(file->root, header.id(), bytes.size())
+                               : impl_->find_pages(header, bytes.size());
+  VectorPieces pieces = cut(bytes, place ? std::move(*place) : ValuePlace{0, kPieceBytes, {}});
+  pieces.present = std::move(block.present);
+  return pieces;
 }
 
 bool Store::read_vectors(const SegmentInfo& segment, std::size_t column, const VectorPieces& pieces,

@@ -62,6 +62,7 @@ struct VectorPieces {
   std::size_t local = 0, each = 0;   // of the first piece, and of every other but the last
   std::vector<std::uint64_t> sums;   // of each
   std::vector<std::uint32_t> pages;  // of each but the first; empty: they were not found
+  Bitmap present;                    // rows with a vector; empty when no vector is NULL
 };
 
 // A block that only others understand: a model, or codes.
@@ -158,9 +159,10 @@ class Store {
                            const BlockFile* file = nullptr);
   // Reads the block, once, so that rows can be read by themselves from then on. REQUIRES: the
   // column has a block.
-  VectorPieces cut_vectors(const SegmentInfo& segment, std::size_t column);
-  // Copies vectors of some rows, which ascend, to `out`, one after another. False: the pages are
-  // not what they were, so that it took longer than it need.
+  VectorPieces cut_vectors(const SegmentInfo& segment, std::size_t column,
+                           const BlockFile* file = nullptr);
+  // Copies vectors of some rows, which ascend, to `out`, one after another; zeros for NULL. False:
+  // the pages are not what they were, so that it took longer than it need.
   bool read_vectors(const SegmentInfo& segment, std::size_t column, const VectorPieces& pieces,
                     std::span<const std::uint32_t> rows, std::byte* out);
   Column load_plain(const SegmentInfo& segment, std::size_t column,

@@ -7,6 +7,7 @@
 #include "core/system.h"
 #include "engine/ivf/code_errors.h"
 #include "engine/residency/together.h"
+#include "engine/search/read_costs.h"
 
 namespace warplite::engine {
 namespace {
@@ -168,19 +169,22 @@ bool ListSearch::better_on_device() const {
 }
 
 bool ListSearch::better_streamed() const {
-  constexpr double kStreamed = 0.65, kSorted = 2.5;  // nanoseconds a byte
-  constexpr double kRead = 1000;                     // the same of a row
+  constexpr double kSorted = 2.5;  // nanoseconds a byte
   if (reach_.exact && reach_.nprobe >= shape_.lists) return true;
-  const auto vectors = static_cast<double>(vector_bytes(wanted_));
+  const std::size_t stride = request_.queries.stride();
+  double all = 0;
+  for (std::size_t i = 0; i < coded_->parts.size(); ++i) {
+    all += std::min(block_cost(coded_->bytes[i]),
+                    rows_cost(rows_.part(coded_->parts[i]).count, stride));
+  }
   const auto codes = static_cast<double>(bytes_of(wanted_));
   const Reach reach = likely_reach();
   const double probed = reach.nprobe / static_cast<double>(shape_.lists);
   const double passing = probed * static_cast<double>(selected_);
   const double read =
       shape_.m == 0 ? passing : std::min(passing, static_cast<double>(reach.refine * k_));
-  return vectors * kStreamed <=
-         read * kRead + (sorts_anew() ? codes * kSorted : 0) +
-             reach_cost(question(selected_), reach);
+  return all <= rows_cost(read, stride) + (sorts_anew() ? codes * kSorted : 0) +
+                    reach_cost(question(selected_), reach);
 }
 
 bool ListSearch::sorts_anew() const {

@@ -111,9 +111,9 @@ class ListSearch {
   void note_losses(const Reach& reach, std::size_t lost, std::size_t seen);
 
  private:
-  // The same as better_exact() where vectors are read from the file: all of them to compare every
-  // row, those of nominees else. Codes that do not fit, either, are sorted anew by every search.
-  // Measured on a core of Sapphire Rapids, with the file in the system's memory.
+  // The same as better_exact() where vectors are read from the file: to compare every row, whole
+  // blocks, or the rows that pass where they are few; those of nominees else. Codes that do not
+  // fit, either, are sorted anew by every search. Measured as read_costs.h has it.
   bool better_streamed() const;
   bool sorts_anew() const;  // codes
 

@@ -36,6 +36,14 @@ class BitsPart : public DelegatingPart {
     if (out.resident->block.present.size() != 0) out.present = &out.resident->block.present;
     return out;
   }
+  // What the base would read are its vectors.
+  Bitmap read_vectors(std::size_t column, std::span<const std::uint32_t> rows,
+                      std::byte* out) const override {
+    return Part::read_vectors(column, rows, out);
+  }
+  bool lacks(Ahead what, std::size_t column) const override {
+    return what == Ahead::kPlain && DelegatingPart::lacks(what, column);
+  }
   std::size_t vector_bytes(std::size_t) const override {
     return codes_.is_null() ? 0 : rows() * (bits_ / 8);
   }

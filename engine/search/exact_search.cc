@@ -16,6 +16,7 @@
 #include "engine/search/device_set.h"
 #include "engine/search/multi_device.h"
 #include "engine/search/outcome.h"
+#include "engine/search/read_costs.h"
 #include "engine/search/search_block.h"
 #include "engine/table/block_reader.h"
 
@@ -33,6 +34,9 @@ class NearestOutcome : public Outcome {
     return index_.nearest(device, work, best_);
   }
   void clear() override { best_ = compute::HitTable(best_.queries(), best_.k()); }
+  void for_each(const std::function<void(Hit&)>& change) override {
+    for (std::size_t q = 0; q < best_.queries(); ++q) best_.row(q).for_each(change);
+  }
   std::unique_ptr<Outcome> share(std::size_t queries) const override {
     return std::make_unique<NearestOutcome>(index_, compute::HitTable(queries, best_.k()));
   }
@@ -59,6 +63,9 @@ class WithinOutcome : public Outcome {
   }
   void clear() override {
     for (std::vector<Hit>& hits : hits_) hits.clear();
+  }
+  void for_each(const std::function<void(Hit&)>& change) override {
+    for (std::vector<Hit>& hits : hits_) std::for_each(hits.begin(), hits.end(), change);
   }
   std::unique_ptr<Outcome> share(std::size_t queries) const override {
     return std::make_unique<WithinOutcome>(index_, queries);
@@ -105,7 +112,7 @@ class ExactSearch {
     if (request.report != nullptr) work_.counters = &request.report->counters;
     const std::size_t total = but == nullptr && rows.everything() ? count_all() : count_some();
     const std::size_t limit = Residency::instance().limit();
-    fits_ = total <= limit;
+    fits_ = !choose_rows(limit) && total <= limit;
     group_budget_ = fits_ ? total : limit / 2;
   }
 
@@ -142,13 +149,42 @@ class ExactSearch {
     for (std::size_t i = 0; i < view_.parts(); ++i) {
       selected_ += selected(i);
       live_ += view_.part(i).live_rows();
+      const std::size_t bytes = view_.part(i).vector_bytes(request_.column);
+      column_bytes_ += bytes;
       if (selected(i) != 0) {
-        total += view_.part(i).vector_bytes(request_.column);
+        total += bytes;
       } else if (view_.part(i).live_rows() != 0) {
         everywhere_ = false;
       }
     }
     return total;
+  }
+
+  // Chooses parts of which rows are read by themselves. False: there is none. Where memory has no
+  // room for the column, whole parts would take the place of what the next search needs. What tells
+  // rows from damaged ones is remembered of each part, and must find room.
+  bool choose_rows(std::size_t limit) {
+    constexpr std::size_t kRemembered = 300, kShare = 8;  // parts of the bytes, and of memory
+    if (column_bytes_ <= limit || column_bytes_ / kRemembered > limit / kShare) return false;
+    for (std::size_t i = 0; i < view_.parts(); ++i) {
+      if (!few(i) || !view_.part(i).lacks(Part::Ahead::kVectors, request_.column)) continue;
+      by_rows_.resize(view_.parts());
+      by_rows_[i] = true;
+    }
+    return !by_rows_.empty();
+  }
+  // Says whether to read the selected rows takes less than to read the part, as several threads do.
+  bool few(std::size_t i) const {
+    constexpr unsigned kMostReaders = 8;
+    const double readers = std::min(compute::thread_count(), kMostReaders);
+    return selected(i) != 0 && rows_cost(selected(i), request_.queries.stride()) * readers <=
+                                   block_cost(view_.part(i).vector_bytes(request_.column));
+  }
+  bool reads_rows(std::size_t part) const { return !by_rows_.empty() && by_rows_[part]; }
+  // Bytes that are read of a part.
+  std::size_t bytes_read(std::size_t part) const {
+    return reads_rows(part) ? selected(part) * request_.queries.stride()
+                            : view_.part(part).vector_bytes(request_.column);
   }
 
   std::uint32_t selected(std::size_t part) const {
@@ -193,8 +229,10 @@ class ExactSearch {
     begun_ = true;
     sets_.clear();
     used_.clear();
+    numbers_.clear();
     Status status = fits_ ? search_whole(devices) : search_groups(devices);
     if (status.ok()) {
+      if (!numbers_.empty()) number_hits();
       for (compute::Device* device : used_) device->count_search();
     }
     return status;
@@ -349,14 +387,18 @@ class ExactSearch {
 
   // REQUIRES: they fit into memory.
   void read_selected(std::size_t first, std::size_t end) const {
-    std::vector<const Part*> parts;
+    std::vector<const Part*> parts, of_rows;
     for (std::size_t i = first; i < end; ++i) {
-      if (selected(i) != 0) parts.push_back(&view_.part(i));
+      if (selected(i) != 0) (reads_rows(i) ? of_rows : parts).push_back(&view_.part(i));
     }
     read_ahead(std::move(parts), Part::Ahead::kVectors, request_.column);
+    read_ahead(std::move(of_rows), Part::Ahead::kRows, request_.column);
   }
   void load(std::uint32_t part, SearchBlocks& blocks) const {
-    if (selected(part) != 0) load_whole(part, blocks);
+    if (selected(part) == 0) return;
+    if (!reads_rows(part)) return load_whole(part, blocks);
+    SearchBlock block;
+    if (load_some(view_, request_.column, part, rows_, block)) blocks.push_back(std::move(block));
   }
   void load_whole(std::uint32_t part, SearchBlocks& blocks) const {
     SearchBlock block;
@@ -370,7 +412,7 @@ class ExactSearch {
     std::size_t held = 0, first = 0;
     for (std::size_t i = 0; i < view_.parts(); ++i) {
       if (selected(i) == 0) continue;
-      const std::size_t bytes = view_.part(i).vector_bytes(request_.column);
+      const std::size_t bytes = bytes_read(i);
       if (held > 0 && held + bytes > group_budget_) {
         if (Status status = search_group(devices, first, i); !status.ok()) return status;
         first = i;
@@ -388,7 +430,19 @@ class ExactSearch {
     if (group.empty()) return {};
     std::vector<const SearchBlock*> blocks;
     for (const SearchBlock& block : group) blocks.push_back(&block);
-    return search_shares(plan_shares(devices, blocks));
+    const Status status = search_shares(plan_shares(devices, blocks));
+    for (SearchBlock& block : group) {
+      if (block.some.empty()) continue;
+      numbers_.resize(view_.parts());
+      numbers_[block.block.id] = std::move(block.some);
+    }
+    return status;
+  }
+  // Hits in rows that were read by themselves have these rows' places among one another.
+  void number_hits() {
+    outcome_.for_each([this](Hit& hit) {
+      if (!numbers_[hit.block].empty()) hit.row = numbers_[hit.block][hit.row];
+    });
   }
 
   Status search_shares(Devices devices) {
@@ -415,6 +469,8 @@ class ExactSearch {
   std::uint64_t live_ = 0;       // rows
   bool everywhere_ = true;       // rows of every part that has any are selected
   bool fits_ = false;            // all of it, into the memory budget
+  std::size_t column_bytes_ = 0;  // of all parts, if only some rows are searched
+  std::vector<bool> by_rows_;     // parts of which rows are read by themselves; empty: none
   std::size_t group_budget_ = 0;
   // When it fits: blocks of the segments that views share, and of all other parts.
   std::shared_ptr<const SearchBlocks> segments_, rest_;
@@ -423,6 +479,7 @@ class ExactSearch {
   std::optional<SharePlan> plan_;  // of `whole_`, for the next search
   bool named_ = false;             // the devices were
   bool begun_ = false;             // the outcome may hold something
+  std::vector<std::vector<std::uint32_t>> numbers_;  // SearchBlock::some, by part; or empty
   std::vector<compute::Device*> used_;
   compute::Device** failed_ = nullptr;  // where to say which device did
 };

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 
 #include "compute/device.h"
@@ -17,6 +18,8 @@ class Outcome {
   // Adds what the device finds. After an error the contents are unspecified.
   virtual Status add(compute::Device& device, const compute::Workload& work) = 0;
   virtual void clear() = 0;
+  // Has each hit changed, which may get another block and row.
+  virtual void for_each(const std::function<void(Hit&)>& change) = 0;
 
   // An empty one for some of the queries.
   virtual std::unique_ptr<Outcome> share(std::size_t queries) const = 0;

@@ -1,8 +1,31 @@
 #include "engine/search/search_block.h"
 
+#include <bit>
+#include <numeric>
 #include <utility>
 
+#include "core/process/interruption.h"
+
 namespace warplite::engine {
+namespace {
+
+std::vector<std::uint32_t> numbers_of(const Selection::Rows& selected) {
+  std::vector<std::uint32_t> numbers(selected.count);
+  if (selected.all) {
+    std::iota(numbers.begin(), numbers.end(), 0u);
+    return numbers;
+  }
+  std::size_t n = 0;
+  for (std::size_t word = 0; word < selected.bits.word_count(); ++word) {
+    for (std::uint64_t bits = selected.bits.words()[word]; bits != 0; bits &= bits - 1) {
+      numbers[n++] =
+          static_cast<std::uint32_t>(word * 64 + static_cast<std::size_t>(std::countr_zero(bits)));
+    }
+  }
+  return numbers;
+}
+
+}  // namespace
 
 bool load_block(const View& view, std::size_t column, std::uint32_t i, SearchBlock& out) {
   const Part& part = view.part(i);
@@ -29,11 +52,40 @@ bool load_block(const View& view, std::size_t column, std::uint32_t i, SearchBlo
   return block.live_rows != 0;
 }
 
+bool load_some(const View& view, std::size_t column, std::uint32_t i, const Selection& rows,
+               SearchBlock& out) {
+  poll_interruption();
+  const Part& part = view.part(i);
+  const Selection::Rows& selected = rows.part(i);
+  const RowIdView rowids = part.rowids();
+  out.some = numbers_of(selected);
+  for (const std::uint32_t row : out.some) out.rowids.push_back(rowids[row]);
+  const Layout::Vector& shape = view.layout().vectors[column];
+  const auto bytes = std::make_shared<Bytes>(out.some.size() * shape.stride());
+  out.live = part.read_vectors(column, out.some, bytes->data());
+  out.vectors.data = {bytes->data(), out.some.size(), shape.dim, shape.type};
+  out.vectors.owner = bytes;
+  out.part_live_rows = part.live_rows();
+  compute::Block& block = out.block;
+  block.rows = block.live_rows = static_cast<std::uint32_t>(out.some.size());
+  block.id = i;
+  block.rowids = {0, out.rowids.data()};
+  if (out.live.size() != 0) {
+    block.live = out.live.words();
+    block.live_rows = static_cast<std::uint32_t>(out.live.count());
+  }
+  return block.live_rows != 0;
+}
+
 void Workset::add(const SearchBlock& from, const Selection& rows, const compute::Buffer* buffer) {
   const Selection::Rows& selected = rows.part(from.block.id);
   if (selected.count == 0 && !whole_) return;
   compute::Block block = from.block;
   block.vectors = buffer;
+  if (!from.some.empty()) {
+    blocks_.push_back(block);
+    return;
+  }
   if (selected.count == 0) {
     live_.emplace_back(block.rows);
     block.live = live_.back().words();

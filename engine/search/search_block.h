@@ -14,15 +14,18 @@
 
 namespace warplite::engine {
 
-// All live rows that have a vector.
+// All live rows that have a vector, or some that were read by themselves.
 struct SearchBlock {
   Part::Vectors vectors;             // keeps the vectors alive
+  std::vector<std::uint32_t> some;   // numbers, in their part, of rows that were read; empty: all
+  std::vector<RowId> rowids;         // of these
   std::uint32_t part_live_rows = 0;  // with and without a vector
   Bitmap live;                       // what `block` points to, unless it is the part's
   compute::Block block;              // lacks its buffer, which is a device's
 
   SearchBlock() = default;
-  SearchBlock(SearchBlock&&) = default;  // `block` points into `live`, which a copy would not
+  // `block` points into `live` and `rowids`, which a copy would not.
+  SearchBlock(SearchBlock&&) = default;
   SearchBlock& operator=(SearchBlock&&) = default;
 
   std::size_t bytes() const { return vectors.data.rows * vectors.data.stride(); }
@@ -33,6 +36,12 @@ using SearchBlocks = std::vector<SearchBlock>;
 
 // False when the part has no such row. REQUIRES: the view outlives the block.
 bool load_block(const View& view, std::size_t column, std::uint32_t part, SearchBlock& out);
+
+// The same of the rows of a part that a selection leaves, which alone are read where that is
+// possible. Hits in such a block have the row's place in `some`. REQUIRES: the selection leaves
+// any.
+bool load_some(const View& view, std::size_t column, std::uint32_t part, const Selection& rows,
+               SearchBlock& out);
 
 // Blocks as a device takes them, cut down to the rows that a selection leaves.
 class Workset {

@@ -105,12 +105,15 @@ bool SegmentPart::lacks(Ahead what, std::size_t column) const {
     return !key.is_null() && columns_[column].expired() && memory.find_column(key) == nullptr;
   }
   const CacheKey& key = keys_.vectors[column];
-  return !key.is_null() && memory.find(key) == nullptr;
+  if (key.is_null() || memory.find(key) != nullptr) return false;
+  return what == Ahead::kVectors || memory.find(derived_key(Derived::kPieces, key)) == nullptr;
 }
 
 void SegmentPart::read_ahead(Ahead what, std::size_t column, const storage::BlockFile& file) const {
   if (what == Ahead::kPlain) {
     values(column, &file);
+  } else if (what == Ahead::kRows && !has_room(column)) {
+    pieces(column, &file);
   } else {
     resident(column, &file);
   }
@@ -168,39 +171,47 @@ Part::Vectors SegmentPart::vectors(std::size_t column) const {
   return out;
 }
 
-std::shared_ptr<const ResidentVectors> SegmentPart::pieces(std::size_t column) const {
+std::shared_ptr<const ResidentVectors> SegmentPart::pieces(std::size_t column,
+                                                           const storage::BlockFile* file) const {
   return Residency::instance().bytes(
       derived_key(Derived::kPieces, keys_.vectors[column]),
       owner(options_->vectors[column].name + " (pieces)"), 0, [&] {
-        auto cut = std::make_shared<Pieces>(store_->cut_vectors(info_, column));
+        auto cut = std::make_shared<Pieces>(store_->cut_vectors(info_, column, file));
         ResidentVectors entry;
         entry.beside = cut->known.sums.size() * sizeof(cut->known.sums[0]) +
-                       cut->known.pages.size() * sizeof(cut->known.pages[0]);
+                       cut->known.pages.size() * sizeof(cut->known.pages[0]) +
+                       cut->known.present.word_count() * sizeof(std::uint64_t);
         entry.owner = std::move(cut);
         return entry;
       });
 }
 
-void SegmentPart::read_vectors(std::size_t column, std::span<const std::uint32_t> rows,
-                               std::byte* out) const {
+// Blocks that come as long as there is room leave some for what is small and comes after them: else
+// one would push the other out for ever.
+bool SegmentPart::has_room(std::size_t column) const {
+  const Residency& memory = Residency::instance();
+  return memory.used() + vector_bytes(column) <= memory.limit() / 8 * 7;
+}
+
+Bitmap SegmentPart::read_vectors(std::size_t column, std::span<const std::uint32_t> rows,
+                                 std::byte* out) const {
   Residency& memory = Residency::instance();
   const CacheKey& key = keys_.vectors[column];
-  // Blocks that come as long as there is room leave some for what is small and comes after them:
-  // else one would push the other out for ever.
-  if (pinned_ != nullptr || content_ != nullptr || key.is_null() ||
-      memory.used() + vector_bytes(column) <= memory.limit() / 8 * 7) {
+  if (pinned_ != nullptr || content_ != nullptr || key.is_null() || has_room(column) ||
+      memory.find(key) != nullptr) {
     return Part::read_vectors(column, rows, out);
   }
-  if (const auto known = memory.find(key)) return copy_rows(known->block.vectors, rows, out);
   auto held = pieces(column);
   const auto& cut = *static_cast<const Pieces*>(held->owner.get());
-  if (store_->read_vectors(info_, column, cut.known, rows, out)) return;
+  Bitmap present = some_bits(cut.known.present, rows);
+  if (store_->read_vectors(info_, column, cut.known, rows, out)) return present;
   // What is in the log, or in the connection's memory, gets to its place sooner or later.
   constexpr int kPatience = 16;
-  if (++cut.misses < kPatience) return;
+  if (++cut.misses < kPatience) return present;
   held = nullptr;
   const CacheKey forgotten = derived_key(Derived::kPieces, key);
   memory.forget({&forgotten, 1});
+  return present;
 }
 
 std::size_t SegmentPart::vector_bytes(std::size_t column) const {

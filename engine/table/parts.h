@@ -38,8 +38,8 @@ class SegmentPart : public Part {
   RowId max_rowid() const override { return info_.max_rowid; }
   std::optional<std::uint32_t> find(RowId rowid) const override;
   Vectors vectors(std::size_t column) const override;
-  void read_vectors(std::size_t column, std::span<const std::uint32_t> rows,
-                    std::byte* out) const override;
+  Bitmap read_vectors(std::size_t column, std::span<const std::uint32_t> rows,
+                      std::byte* out) const override;
   std::size_t vector_bytes(std::size_t column) const override;
   std::shared_ptr<const Column> plain(std::size_t column) const override;
   CacheKey plain_key(std::size_t column) const override;
@@ -75,7 +75,9 @@ class SegmentPart : public Part {
   std::shared_ptr<const Column> values(std::size_t column,
                                        const storage::BlockFile* file = nullptr) const;
   std::shared_ptr<const ResidentVectors> decoded(std::size_t column) const;
-  std::shared_ptr<const ResidentVectors> pieces(std::size_t column) const;
+  std::shared_ptr<const ResidentVectors> pieces(std::size_t column,
+                                                const storage::BlockFile* file = nullptr) const;
+  bool has_room(std::size_t column) const;
   std::shared_ptr<const index::Model> model(std::size_t column) const;
   index::CodedBlock checked_codes(std::size_t column, const index::Model& model,
                                   const storage::OpaqueBlock& block) const;
@@ -173,9 +175,9 @@ class DelegatingPart : public Part {
   RowId max_rowid() const override { return base_->max_rowid(); }
   std::optional<std::uint32_t> find(RowId rowid) const override { return base_->find(rowid); }
   Vectors vectors(std::size_t column) const override { return base_->vectors(column); }
-  void read_vectors(std::size_t column, std::span<const std::uint32_t> rows,
-                    std::byte* out) const override {
-    base_->read_vectors(column, rows, out);
+  Bitmap read_vectors(std::size_t column, std::span<const std::uint32_t> rows,
+                      std::byte* out) const override {
+    return base_->read_vectors(column, rows, out);
   }
   std::size_t vector_bytes(std::size_t column) const override {
     return base_->vector_bytes(column);

@@ -41,6 +41,15 @@ void copy_rows(const MatrixView& from, std::span<const std::uint32_t> rows, std:
   }
 }
 
+Bitmap some_bits(const Bitmap& from, std::span<const std::uint32_t> rows) {
+  if (from.size() == 0) return {};
+  Bitmap bits(rows.size());
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (from.test(rows[i])) bits.set(i);
+  }
+  return bits;
+}
+
 std::optional<std::uint32_t> find_row(const Chunk& chunk, std::uint32_t rows, RowId rowid) {
   const std::optional<std::uint32_t> found = chunk.find(rowid);
   if (!found || *found < rows) return found;

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "core/bitmap.h"
 #include "core/chunk.h"
 #include "core/types.h"
 
@@ -37,6 +38,8 @@ std::size_t text_bytes(const Chunk& chunk, std::uint32_t row);
 
 // Copies vectors, one after another.
 void copy_rows(const MatrixView& from, std::span<const std::uint32_t> rows, std::byte* out);
+// The bits of some rows, one after another; of an empty bitmap, an empty one.
+Bitmap some_bits(const Bitmap& from, std::span<const std::uint32_t> rows);
 
 // The last of the first `rows` rows of a chunk that has this rowid.
 std::optional<std::uint32_t> find_row(const Chunk& chunk, std::uint32_t rows, RowId rowid);

@@ -13,9 +13,12 @@ std::shared_ptr<const storage::OpaqueBlock> Part::load_codes(std::size_t,
   throw Error(ErrorKind::kInvalid, "rows that are not sealed have no codes");
 }
 
-void Part::read_vectors(std::size_t column, std::span<const std::uint32_t> rows,
-                        std::byte* out) const {
-  copy_rows(vectors(column).data, rows, out);
+Bitmap Part::read_vectors(std::size_t column, std::span<const std::uint32_t> rows,
+                          std::byte* out) const {
+  const Vectors all = vectors(column);
+  if (all.all_null) return Bitmap(rows.size());
+  copy_rows(all.data, rows, out);
+  return all.present == nullptr ? Bitmap() : some_bits(*all.present, rows);
 }
 
 Value Part::decode_vector(std::size_t, std::uint32_t) const {

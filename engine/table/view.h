@@ -62,10 +62,11 @@ class Part {
     bool all_null = false;
   };
   virtual Vectors vectors(std::size_t column) const = 0;
-  // Copies the vectors of some rows, which ascend and have one, to `out`, one after another. Those
-  // alone are read, where the file can be read so and memory has no room for the others.
-  virtual void read_vectors(std::size_t column, std::span<const std::uint32_t> rows,
-                            std::byte* out) const;
+  // Copies the vectors of some rows, which ascend, to `out`, one after another, and says which of
+  // the rows have one; an empty answer: all of them. Those alone are read, where the file can be
+  // read so and memory has no room for the others.
+  virtual Bitmap read_vectors(std::size_t column, std::span<const std::uint32_t> rows,
+                              std::byte* out) const;
   // Returns how many bytes vectors(column) would add to memory if it is not resident yet.
   virtual std::size_t vector_bytes(std::size_t column) const = 0;
   // Null: every value is NULL.
@@ -87,8 +88,9 @@ class Part {
       std::size_t column, const storage::BlockFile* file = nullptr) const;
   // Whose file may have the part's blocks; null: nobody's.
   virtual storage::Store* store() const { return nullptr; }
-  // Blocks that are read ahead: those of vectors(column), or of plain(column).
-  enum class Ahead { kVectors, kPlain };
+  // Blocks that are read ahead: those of vectors(column), or of plain(column); or, for
+  // read_vectors(column), what tells rows from damaged ones.
+  enum class Ahead { kVectors, kPlain, kRows };
   // Says whether there is such a block, which is not in memory.
   virtual bool lacks(Ahead, std::size_t) const { return false; }
   // Reads it from the file; on any thread, while the connection's waits. REQUIRES: lacks() it.
