@@ -10,7 +10,7 @@ from typing import Any
 
 from ._conditions import Condition, compare, prepare
 from ._loading import connect, load
-from ._rows import transaction
+from ._rows import writing
 from ._search import whole
 from ._vectors import as_array, encode, fetch, plain, quoted, quoted_table, vector_columns
 
@@ -61,7 +61,7 @@ class DocumentTable:
                 (id_, blob, content, json.dumps(metadata), *map(metadata.get, self.columns))
                 for id_, blob, content, metadata in zip(ids, blobs, contents, stored)
             )
-            with transaction(self.connection):
+            with writing(self.connection):
                 self.connection.executemany(sql, rows)
 
     def select(self, condition: Condition) -> list[tuple[str, str | None, dict[str, Any]]]:
@@ -78,7 +78,7 @@ class DocumentTable:
         sql, values = condition
         with self._lock:
             if self.exists():
-                with transaction(self.connection):
+                with writing(self.connection):
                     self.connection.execute(f"DELETE FROM {self.name} WHERE {sql}", values)
 
     def search(

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from .._files import Source, open_source
-from .._rows import add, transaction
+from .._rows import add, writing
 from .._vectors import quoted
 from . import main, needs, open_database
 
@@ -122,7 +122,7 @@ class _Import:
         rows = len(next(iter(arrays.values())))
         first = self.first_rowid + self.done
         rowids = None if self.id_column else range(first, first + rows)
-        with transaction(self.db):
+        with writing(self.db):
             add(self.db, self.table, rowids, **arrays)
             self.db.execute(
                 "REPLACE INTO warplite_imports VALUES (?, ?, ?, ?, ?, ?)",
@@ -132,7 +132,7 @@ class _Import:
         return rows
 
     def _finish(self) -> None:
-        with transaction(self.db):
+        with writing(self.db):
             self.db.execute("DELETE FROM warplite_imports WHERE file = ? AND target = ?", self.key)
             if self.db.execute("SELECT 1 FROM warplite_imports").fetchone() is None:
                 self.db.execute("DROP TABLE warplite_imports")
