@@ -33,7 +33,7 @@ class DocumentTable:
             self.connection = database
             load(database)
         prepare(self.connection)
-        self.table, self.name = table, quoted_table(table)
+        self.table, self.name = table, quoted_table(self.connection, table)
         self.options = f"distance={distance}" + (f" index={index}" if index else "")
         self.columns = columns or {}
         self.distance = distance

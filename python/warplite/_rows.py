@@ -45,7 +45,7 @@ def add(connection: Any, table: str, rowids: Any, /, **columns: Any) -> int:
     if len(set(lengths.values())) != 1:
         raise ValueError(f"arrays of different lengths for {table}: {lengths or 'none'}")
     sql = "INSERT INTO {}({}) VALUES ({})".format(
-        quoted_table(table), ", ".join(map(quoted, cells)), ", ".join("?" * len(cells))
+        quoted_table(connection, table), ", ".join(map(quoted, cells)), ", ".join("?" * len(cells))
     )
     _begin_with(holder, connection)
     with writing(connection):
