@@ -227,6 +227,12 @@ def test_names_that_need_quotes(db):
     assert warplite.search(db, "a table", "other one", [3, 4], 1)[1].tolist() == [[0]]
 
 
+def test_query_that_is_missing_is_named(db):
+    make(db, "FLOAT[16]", 2)
+    with pytest.raises(ValueError, match=r"t.e: queries\[1\]: a vector was expected, got none"):
+        warplite.search(db, "t", "e", [np.zeros(16), None], 1)
+
+
 def test_dots_in_names(db):
     db.execute("ATTACH ':memory:' AS a")
     for name in ('"v1.docs"', 'main."a.b"', 'a."b"', 'temp."b.c.d"'):

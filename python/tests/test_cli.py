@@ -2,6 +2,9 @@
 
 import json
 import sqlite3
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -325,6 +328,43 @@ def test_search(run):
     assert "t " in run("info", "a.db") and "float32[2]" in run("info", "a.db")
 
 
+def test_search_by_a_file_without_a_vector_somewhere(run):
+    np.save("a.npy", np.eye(3))
+    run("import", "a.npy", "a.db", "t")
+    with open("q.jsonl", "w") as file:
+        file.write('{"embedding": [1, 0, 0]}\n' * 10_004 + '{"embedding": null}\n{"embedding": [1, 0, 0]}\n')
+    output = run("search", "a.db", "t", "embedding", "--file", "q.jsonl", "-k", 1, code=1)
+    assert output.endswith("Error: q.jsonl, row 10005: a vector was expected, got none\n") and "query" in output
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table({"embedding": pa.array([None, [1, 0, 0]], pa.list_(pa.float32()))}), "q.parquet")
+    assert "q.parquet, row 1: " in run("search", "a.db", "t", "embedding", "--file", "q.parquet", code=1)
+
+
+def test_tables_whose_names_have_dots(run):
+    np.save("a.npy", np.eye(3))
+    for table in ("v1.t", "main.u"):
+        for _ in range(2):
+            run("import", "a.npy", "a.db", table)
+        assert json.loads(run("search", "a.db", table, "embedding", "--row", 1, "-k", 1, "--json"))["rowid"] == 1
+        assert run("search", "a.db", table, "embedding", "--file", "a.npy", "-k", 1).count("\n") == 3
+    lines = run("info", "a.db").splitlines()
+    assert [line.split()[:3] for line in lines[1:]] == [["u", "6", "embedding"], ["v1.t", "6", "embedding"]]
+
+
+def test_a_reader_that_leaves_is_no_error(run):
+    np.save("a.npy", np.zeros((2000, 2)))
+    run("import", "a.npy", "a.db", "t")
+    command = [sys.executable, "-m", "warplite", "search", "a.db", "t", "embedding", "--file", "a.npy", "-k", "50"]
+    search = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert search.stdout.readline()
+    search.stdout.close()
+    assert search.stderr.read() == b""
+    search.stderr.close()
+    search.wait()
+
+
 def test_what_goes_wrong_is_said_in_a_line(run):
     np.save("a.npy", np.zeros((5, 2)))
     run("import", "a.npy", "a.db", "t")
@@ -337,6 +377,8 @@ def test_what_goes_wrong_is_said_in_a_line(run):
         (("search", "a.db", "u", "e", "[1]"), "no such table: u"),
         (("search", "a.db", "t", "embedding", "[1]"), "2"),
         (("search", "a.db", "t", "embedding", "--row", 77), "no row 77"),
+        (("search", "a.db", "t", "gone", "--row", 1), "no such column"),
+        (("search", "a.db", "t", "gone", "[1]"), "no such column"),
         (("import", "b.fvecs", "a.db", "t"), "not whole vectors"),
         (("import", "b.jsonl", "a.db", "t"), "b.jsonl holds no rows"),
         (("import", "b.xyz", "a.db", "t"), ".parquet .csv"),
@@ -357,6 +399,31 @@ def test_info_and_doctor(run, monkeypatch):
     assert "/gone/warplite_cuda.so: not there; pip install 'warplite[cuda]'" in run("doctor")
     monkeypatch.setattr("warplite.cli.about.MODULES", ("apsw_gone",))
     assert "not installed" in run("doctor", code=1)
+
+
+def test_doctor_says_why_a_library_is_not_loaded(run, monkeypatch, tmp_path):
+    (tmp_path / "other.so").write_bytes(b"no library")
+    monkeypatch.setattr("warplite._library.FOLDER", str(tmp_path))
+    monkeypatch.setenv("WARPLITE_EXTENSION", "other.so")
+    output = run("doctor", code=1)
+    assert "other.so.so" not in output and "other.so cannot be loaded" in output
+    if sys.platform == "linux":
+        assert "other.so: file too short" in output
+
+
+def test_info_of_every_kind_of_table(run):
+    db = warplite.connect("a.db")
+    db.execute('CREATE VIRTUAL TABLE "odd ""USING"" name" USING "warp"(e FLOAT[2])')
+    db.execute("CREATE VIRTUAL TABLE b USING vec0(e float[3], +note text)")
+    db.execute("CREATE VIRTUAL TABLE [c]USING`WARP`(e f16[4])")
+    db.execute("CREATE VIRTUAL TABLE words USING fts5(using, warp)")
+    db.execute("CREATE TABLE plain(x DEFAULT 'CREATE VIRTUAL TABLE t USING warp(')")
+    sql = (Path(__file__).parents[2] / "tests" / "vec0" / "docs.sql").read_text()
+    db.executescript(sql)
+    db.close()
+    output = run("info", "a.db")
+    assert [line.split()[0] for line in output.splitlines() if "float" in line] == ["b", "c", "docs", "odd"]
+    assert "SELECT warp_import_vec0('docs', 'docs') converts it" in output
 
 
 def test_bench_and_plot(run):

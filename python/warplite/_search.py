@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ._loading import driver_connection
 from ._sparse import CompressedRows
-from ._vectors import VectorType, as_array, encode, fetch, plain, quoted_table, vector_columns
+from ._vectors import VectorType, as_array, encode, fetch, first_missing, plain, quoted_table, vector_columns
 
 TYPE_CHECKING = False  # importing typing takes longer than all of this package
 if TYPE_CHECKING:
@@ -86,6 +86,9 @@ class _Queries:
             self.parameters = lambda some: rows[some.start : some.stop].matrix()
             return
         array = as_array(queries)
+        missing = first_missing(array)
+        if missing is not None:
+            raise ValueError(f"{where}: queries[{missing}]: a vector was expected, got none")
         if array.shape == (0,):  # an empty list, which has no type
             blobs = np.empty((0, type_.bytes), np.uint8)
         else:

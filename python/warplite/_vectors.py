@@ -181,6 +181,11 @@ def _has_one_length(lists: Any) -> bool:
     return bool((lengths == lengths[0]).all()) and lists.flatten().null_count == 0
 
 
+def first_missing(array: np.ndarray[Any, Any]) -> int | None:
+    """Returns the first row of as_array()'s that has no vector."""
+    return next((i for i, row in enumerate(array) if row is None), None) if array.dtype == object else None
+
+
 def _is_missing(value: Any) -> bool:
     """Whether pandas writes a missing vector so: a NaN or NA where the others are arrays."""
     return (isinstance(value, float) and value != value) or type(value).__name__ == "NAType"

@@ -15,6 +15,8 @@ class _PlainErrors(click.Group):
     def invoke(self, context: click.Context) -> Any:
         try:
             return super().invoke(context)
+        except BrokenPipeError:  # `| head` has read enough, and click ends without a word
+            raise
         except (OSError, ValueError, LoadingNotSupportedError) as error:
             raise click.ClickException(str(error)) from error
         except Exception as error:
