@@ -220,6 +220,17 @@ def encode(array: np.ndarray[Any, Any], to: VectorType, where: str) -> np.ndarra
     return np.ascontiguousarray(words).view(np.uint8).reshape(len(array), to.bytes)
 
 
+def decode(cell: bytes, of: VectorType) -> np.ndarray[Any, Any]:
+    """Returns a column's vector, which is not sparse, as an array [dim]: of float32 for BFLOAT16, of bool for BIT."""
+    import numpy as np
+
+    if of.kind == "bit":
+        return np.unpackbits(np.frombuffer(cell, np.uint8), bitorder="little").view(bool)
+    if of.kind == "bfloat16":
+        return (np.frombuffer(cell, "<u2").astype("<u4") << 16).view("<f4")
+    return np.frombuffer(cell, {"float32": "<f4", "float16": "<f2", "int8": "i1"}[of.kind])
+
+
 def _checked(array: np.ndarray[Any, Any], least: int, most: int, expected: str) -> np.ndarray[Any, Any]:
     """Returns the integers, all of which are in the range."""
     if array.dtype.kind not in "biu":

@@ -12,8 +12,8 @@ import click
 
 from .._library import LibraryNotFoundError, cuda_plugin_path, loadable_path
 from .._loading import MODULES, LoadingNotSupportedError, connect, not_supported
-from .._vectors import module_of, quoted, table_columns, vector_columns
-from . import main, open_database, print_table
+from .._vectors import quoted, table_columns, vector_columns
+from . import main, open_database, print_table, warp_tables
 
 
 @main.command()
@@ -25,11 +25,8 @@ def info(database: str | None) -> None:
         click.echo(f"warplite {db.execute('SELECT warp_version()').fetchone()[0]}, {loadable_path()}")
         return
     db = open_database(database)
-    made = db.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table' ORDER BY name").fetchall()
-    tables = [name for name, sql in made if module_of(sql) in ("warp", "vec0")]
-    if not tables:
-        raise click.ClickException(f"{database} has no warp tables")
-    print_table(["table", "rows", "vectors", "other columns"], [_table_row(db, name) for name in tables])
+    tables = [_table_row(db, name) for name in warp_tables(db, database)]
+    print_table(["table", "rows", "vectors", "other columns"], tables)
 
 
 def _table_row(db: Any, table: str) -> list[str]:
