@@ -147,6 +147,16 @@ def test_texts_with_nul(db, columns):
     assert ids_by(table, ALL) == ["a"]
 
 
+def test_values_that_are_refused_are_named(db):
+    table = documents(db, columns={"tags": "TEXT"})
+    with pytest.raises(ValueError, match=r"document 'b': metadata\['tags'\]: a number or a text .* got \['x'\]"):
+        fill(table, [{"tags": "x"}, {"tags": ["x"]}], ["a", "b"])
+    assert not table.exists()
+    for operator, value in (("contains", "a\0b"), ("any", ["a", "a\0"]), ("all", [float("inf")])):
+        with pytest.raises(ValueError, match="filter: name: SQLite reads no such value in JSON"):
+            table.compare("name", operator, value)
+
+
 def test_ids_are_lists_of_texts(db):
     table = documents(db)
     fill(table, [{}] * 3, ["d", "o", "doc"])
@@ -178,6 +188,20 @@ def test_first_documents_that_are_refused_leave_no_table(db):
         table.add(["a"], [[float("inf"), 1]], [None], [{}])
     assert not table.exists()
     table.add(["a"], [[1, 2, 3]], [None], [{}])
+
+
+def test_callers_transaction_is_respected(db):
+    table = documents(db)
+    fill(table, [{"n": 1}], ["before"])
+    db.execute("BEGIN")
+    fill(table, [{"n": 2}], ["within"])
+    table.delete(table.among(["before"]))
+    assert ids_by(table, ALL) == ["within"]
+    table.drop()
+    assert table.select(ALL) == []
+    fill(table, [{"n": 2}], ["anew"])
+    db.execute("ROLLBACK")
+    assert ids_by(table, ALL) == ["before"]
 
 
 def test_several_begin_at_once(driver, tmp_path):

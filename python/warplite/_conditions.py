@@ -169,12 +169,15 @@ def _among(target: str, values: list[Any], wanted: list[Any], kind: str | None) 
 
 def _having(key: str, wanted: list[Any], *, every: bool) -> Condition:
     """Returns that the metadata's list, object or text has one, or every one, of some values."""
+    for value in wanted:
+        if value is not None and not _is_plain_json(value):
+            raise ValueError(f"filter: {key}: SQLite reads no such value in JSON: {value!r}")
     some = "NOT EXISTS" if every else "EXISTS"
     has = f"NOT {_HAS}" if every else _HAS
     return (
         "EXISTS (SELECT 1 FROM json_each(metadata) AS field WHERE field.key = ? AND field.type <> 'null' "
         f"AND {some} (SELECT 1 FROM json_each(?) AS wanted WHERE {has}))",
-        [key, json.dumps(wanted, allow_nan=False)],
+        [key, json.dumps(wanted)],
     )
 
 

@@ -81,7 +81,7 @@ class DocumentTable:
             places = ", ".join("?" * len(names))
             sql = f"INSERT OR REPLACE INTO {self.name}({', '.join(map(quoted, names))}) VALUES ({places})"
             rows = (
-                (id_, blob, content, json.dumps(metadata), *map(metadata.get, self.columns))
+                (id_, blob, content, json.dumps(metadata), *self._cells(metadata, id_))
                 for id_, blob, content, metadata in zip(ids, blobs, contents, stored)
             )
             self.connection.executemany(sql, rows)
@@ -139,9 +139,17 @@ class DocumentTable:
 
     def drop(self) -> None:
         """Drops the table with all documents."""
-        with self._lock, writing(self.connection):
-            if self.exists():
+        with self._lock:
+            if self.exists():  # no savepoint: SQLite drops no table in one whose rows are not committed
                 self.connection.execute(f"DROP TABLE {self.name}")
+
+    def _cells(self, metadata: dict[str, Any], id_: str) -> list[Any]:
+        """Returns the values of the columns. Raises ValueError, which names document and key, for a list or a dict."""
+        for key in self.columns:
+            if isinstance(metadata.get(key), (list, dict)):
+                where = f"document {id_!r}: metadata[{key!r}]"
+                raise ValueError(f"{where}: a number or a text was expected, as of every column, got {metadata[key]!r}")
+        return [metadata.get(key) for key in self.columns]
 
     def _column(self, name: str) -> str:
         """Returns a column in SQL: without its table, SQLite would take one that there is not for a text."""
