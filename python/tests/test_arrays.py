@@ -227,6 +227,44 @@ def test_names_that_need_quotes(db):
     assert warplite.search(db, "a table", "other one", [3, 4], 1)[1].tolist() == [[0]]
 
 
+def test_query_that_is_missing_is_named(db):
+    make(db, "FLOAT[16]", 2)
+    with pytest.raises(ValueError, match=r"t.e: queries\[1\]: a vector was expected, got none"):
+        warplite.search(db, "t", "e", [np.zeros(16), None], 1)
+
+
+def test_dots_in_names(db):
+    db.execute("ATTACH ':memory:' AS a")
+    for name in ('"v1.docs"', 'main."a.b"', 'a."b"', 'temp."b.c.d"'):
+        db.execute(f"CREATE VIRTUAL TABLE {name} USING warp(e FLOAT[2])")
+    for i, name in enumerate(("v1.docs", "main.a.b", "a.b", "temp.b.c.d", "b.c.d"), 1):
+        warplite.add(db, name, [i], e=[[i, 2]])
+        assert warplite.search(db, name, "e", [i, 2], 1)[0].tolist() == [[i]], name
+    assert db.execute('SELECT count(*) FROM main."a.b"').fetchone()[0] == 1  # a.b is the one of the schema a
+    with pytest.raises(ValueError, match="no such table: gone.b"):
+        warplite.search(db, "gone.b", "e", [1, 2], 1)
+
+
+def test_connections_with_traces_and_factories(db):
+    if hasattr(db, "text_factory"):
+        db.text_factory = bytes
+    else:
+        db.row_trace = lambda cursor, row: {"row": row}
+    db.execute("CREATE VIRTUAL TABLE t USING warp(e FLOAT[2], colour TEXT)")
+    warplite.add(db, "t", [5], e=[[1, 2]], colour=["red"])
+    assert warplite.search(db, "t", "e", [1, 2], 1, filter="colour = 'red'")[0].tolist() == [[5]]
+    [row] = db.execute("SELECT colour FROM t")
+    assert row in ((b"red",), {"row": ("red",)})  # what was set stays
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_queries(db, kind):
+    make(db, kind, 2)
+    for none in ([], np.array([]), np.zeros((0, 16), "i1")):
+        rowids, distances = warplite.search(db, "t", "e", none, 4)
+        assert rowids.shape == distances.shape == (0, 4)
+
+
 def test_arrow(db):
     pa = pytest.importorskip("pyarrow")
     db.execute("CREATE VIRTUAL TABLE t USING warp(e FLOAT[2], colour TEXT)")

@@ -2,6 +2,9 @@
 
 import json
 import sqlite3
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -80,12 +83,122 @@ def test_import_goes_on_after_it_was_ended(run, monkeypatch):
     assert rows("SELECT name FROM sqlite_master WHERE name LIKE 'warplite%'") == []
 
 
+def test_import_goes_on_after_others_have_written(run, monkeypatch):
+    np.save("a.npy", np.arange(100, dtype="f4").reshape(50, 2))
+    insert = importing._Import._insert
+
+    def ends(self, arrays):
+        if self.done == 20:
+            raise OSError("the lights went out")
+        return insert(self, arrays)
+
+    monkeypatch.setattr(importing._Import, "_insert", ends)
+    assert "the 20 before are in t" in run("import", "a.npy", "a.db", "t", "--batch", 10, code=1)
+    monkeypatch.setattr(importing._Import, "_insert", insert)
+    warplite.add(warplite.connect("a.db"), "t", [20, 31], embedding=[[-1, -1]] * 2)
+    assert "going on after 20 rows" in run("import", "a.npy", "a.db", "T", "--batch", 10)
+    assert rows("SELECT count(*), min(rowid), max(rowid) FROM t") == [(52, 0, 61)]
+    monkeypatch.setattr(importing._Import, "_insert", ends)
+    run("import", "a.npy", "a.db", "t", "--batch", 10, code=1)
+    monkeypatch.setattr(importing._Import, "_insert", insert)
+    assert "imported 50 rows" in run("import", "a.npy", "a.db", "t", "--restart")
+    assert rows("SELECT count(*) FROM t") == [(52 + 20 + 50,)]
+    assert rows("SELECT name FROM sqlite_master WHERE name LIKE 'warplite%'") == []
+
+
+def test_import_that_fails_at_once_leaves_nothing(run):
+    with open("a.csv", "w") as file:
+        file.write('id,e\n1,"[1, 2]"\n1,"[1, 2]"\n')
+    output = run("import", "a.csv", "a.db", "t", "--id", "id", code=1)
+    assert "UNIQUE" in output.upper() and "before are in" not in output
+    assert rows("SELECT name FROM sqlite_master") == []
+
+
+def test_id_is_a_column_of_the_file(run):
+    with open("a.csv", "w") as file:
+        file.write('Id,e\n7,"[1, 2]"\n')
+    output = run("import", "a.csv", "a.db", "t", "--id", "key", code=1)
+    assert (
+        output == "Error: the file has no column key; it has Id, e\n" and rows("SELECT name FROM sqlite_master") == []
+    )
+    run("import", "a.csv", "a.db", "t", "--id", "ID")
+    assert rows("SELECT rowid, id FROM t") == [(7, 7)]
+
+
+@pytest.mark.parametrize(
+    "cells, declared",
+    [("1 -20 9223372036854775807 -9223372036854775808", "INTEGER"), ("1.5 1e3 -.5 3. 0.25 -1E-9 0", "REAL"),
+     ("+1 2", "TEXT"), ("007 2", "TEXT"), ("-0 2", "REAL"), ("-01.5 2", "TEXT"), ("9223372036854775808 1", "REAL"),
+     ("9223372036854775809 1", "TEXT"), ("1e3 9007199254740993", "TEXT"), ("1e3 9007199254740992", "REAL"),
+     ("1e999 1", "TEXT"), ("nan 1", "TEXT"), ("inf 1", "TEXT"), ("1_000 1", "TEXT"), ("٣ 1", "TEXT"), (". 1", "TEXT"),
+     ("1" * 5000 + " 1", "TEXT")],
+)  # fmt: skip
+def test_numbers_come_back_as_they_were_written(run, cells, declared):
+    with open("a.csv", "w", encoding="utf-8") as file:
+        file.write("n,e\n" + "".join(f'{cell},"[1]"\n' for cell in cells.split()))
+    run("import", "a.csv", "a.db", "t")
+    assert f'"n" {declared}' in rows("SELECT sql FROM sqlite_master WHERE name = 't'")[0][0]
+    kind = {"INTEGER": int, "REAL": float, "TEXT": str}[declared]
+    assert [n for (n,) in rows("SELECT n FROM t ORDER BY rowid")] == [kind(cell) for cell in cells.split()]
+
+
+def test_numbers_of_json(run):
+    with open("a.jsonl", "w") as file:
+        for n, big in ((1, 2**70), (2.5, 1), (float("nan"), None)):
+            file.write(json.dumps({"e": [1], "n": n, "big": big, "odd": 2**70 + 1}) + "\n")
+    run("import", "a.jsonl", "a.db", "t")
+    assert rows("SELECT n, big, odd FROM t") == [
+        (1.0, 2.0**70, str(2**70 + 1)), (2.5, 1.0, str(2**70 + 1)), (None, None, str(2**70 + 1))
+    ]  # fmt: skip
+
+
+def test_long_cells_of_csv(run):
+    vector, text = [i / 7 for i in range(20_000)], "x" * 300_000
+    with open("a.csv", "w") as file:
+        file.write(f'e,text\n"{vector}",{text}\n')
+    run("import", "a.csv", "a.db", "t")
+    assert rows("SELECT length(e), length(text) FROM t") == [(80_000, 300_000)]
+
+
+@pytest.mark.parametrize("path, dtype", [("a.fvecs", "<f4"), ("a.bvecs", "u1"), ("a.ivecs", "<i4")])
+def test_records_of_other_lengths_are_refused(run, path, dtype):
+    vectors = np.ones((50, 8), dtype)
+    write_vectors(path, vectors)
+    stride = 4 + vectors[0].nbytes
+    with open(path, "r+b") as file:
+        file.seek(36 * stride)
+        file.write(np.int32(7).tobytes())
+    output = run("import", path, "a.db", "t", "--batch", 10, code=1)
+    assert f"Error: {path}: record 37 has 7 elements, the first one 8" in output
+    assert rows("SELECT count(*) FROM t") == [(30,)]
+
+
+def test_vectors_that_come_late(run):
+    with open("a.jsonl", "w") as file:
+        for i in range(2500):
+            file.write(json.dumps({"e": [i, 1] if i > 2100 else None, "n": None}) + "\n")
+    run("import", "a.jsonl", "a.db", "t")
+    assert rows("SELECT count(*), count(e), count(n) FROM t") == [(2500, 399, 0)]
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    vectors = [None] * 2100 + [[i, 1] for i in range(400)]
+    columns = {
+        "a.e": pa.array(vectors, pa.list_(pa.float32())),
+        "none": pa.array([None] * 2500, pa.list_(pa.float32())),
+    }
+    pq.write_table(pa.table(columns), "a.parquet")
+    run("import", "a.parquet", "a.db", "u")
+    assert rows('SELECT count(*), count("a.e"), count("none") FROM u') == [(2500, 400, 0)]
+
+
 def test_changed_file_does_not_go_on(run, monkeypatch):
     np.save("a.npy", np.zeros((50, 2)))
     monkeypatch.setattr(importing._Import, "_finish", lambda self: None)
     run("import", "a.npy", "a.db", "t", "--batch", 10)
     np.save("a.npy", np.zeros((60, 2)))
     assert "has changed since 50 of its rows" in run("import", "a.npy", "a.db", "t", code=1)
+    assert "imported 60 rows" in run("import", "a.npy", "a.db", "t", "--restart")
 
 
 def test_csv(run):
@@ -215,6 +328,43 @@ def test_search(run):
     assert "t " in run("info", "a.db") and "float32[2]" in run("info", "a.db")
 
 
+def test_search_by_a_file_without_a_vector_somewhere(run):
+    np.save("a.npy", np.eye(3))
+    run("import", "a.npy", "a.db", "t")
+    with open("q.jsonl", "w") as file:
+        file.write('{"embedding": [1, 0, 0]}\n' * 10_004 + '{"embedding": null}\n{"embedding": [1, 0, 0]}\n')
+    output = run("search", "a.db", "t", "embedding", "--file", "q.jsonl", "-k", 1, code=1)
+    assert output.endswith("Error: q.jsonl, row 10005: a vector was expected, got none\n") and "query" in output
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table({"embedding": pa.array([None, [1, 0, 0]], pa.list_(pa.float32()))}), "q.parquet")
+    assert "q.parquet, row 1: " in run("search", "a.db", "t", "embedding", "--file", "q.parquet", code=1)
+
+
+def test_tables_whose_names_have_dots(run):
+    np.save("a.npy", np.eye(3))
+    for table in ("v1.t", "main.u"):
+        for _ in range(2):
+            run("import", "a.npy", "a.db", table)
+        assert json.loads(run("search", "a.db", table, "embedding", "--row", 1, "-k", 1, "--json"))["rowid"] == 1
+        assert run("search", "a.db", table, "embedding", "--file", "a.npy", "-k", 1).count("\n") == 3
+    lines = run("info", "a.db").splitlines()
+    assert [line.split()[:3] for line in lines[1:]] == [["u", "6", "embedding"], ["v1.t", "6", "embedding"]]
+
+
+def test_a_reader_that_leaves_is_no_error(run):
+    np.save("a.npy", np.zeros((2000, 2)))
+    run("import", "a.npy", "a.db", "t")
+    command = [sys.executable, "-m", "warplite", "search", "a.db", "t", "embedding", "--file", "a.npy", "-k", "50"]
+    search = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert search.stdout.readline()
+    search.stdout.close()
+    assert search.stderr.read() == b""
+    search.stderr.close()
+    search.wait()
+
+
 def test_what_goes_wrong_is_said_in_a_line(run):
     np.save("a.npy", np.zeros((5, 2)))
     run("import", "a.npy", "a.db", "t")
@@ -227,6 +377,8 @@ def test_what_goes_wrong_is_said_in_a_line(run):
         (("search", "a.db", "u", "e", "[1]"), "no such table: u"),
         (("search", "a.db", "t", "embedding", "[1]"), "2"),
         (("search", "a.db", "t", "embedding", "--row", 77), "no row 77"),
+        (("search", "a.db", "t", "gone", "--row", 1), "no such column"),
+        (("search", "a.db", "t", "gone", "[1]"), "no such column"),
         (("import", "b.fvecs", "a.db", "t"), "not whole vectors"),
         (("import", "b.jsonl", "a.db", "t"), "b.jsonl holds no rows"),
         (("import", "b.xyz", "a.db", "t"), ".parquet .csv"),
@@ -247,6 +399,31 @@ def test_info_and_doctor(run, monkeypatch):
     assert "/gone/warplite_cuda.so: not there; pip install 'warplite[cuda]'" in run("doctor")
     monkeypatch.setattr("warplite.cli.about.MODULES", ("apsw_gone",))
     assert "not installed" in run("doctor", code=1)
+
+
+def test_doctor_says_why_a_library_is_not_loaded(run, monkeypatch, tmp_path):
+    (tmp_path / "other.so").write_bytes(b"no library")
+    monkeypatch.setattr("warplite._library.FOLDER", str(tmp_path))
+    monkeypatch.setenv("WARPLITE_EXTENSION", "other.so")
+    output = run("doctor", code=1)
+    assert "other.so.so" not in output and "other.so cannot be loaded" in output
+    if sys.platform == "linux":
+        assert "other.so: file too short" in output
+
+
+def test_info_of_every_kind_of_table(run):
+    db = warplite.connect("a.db")
+    db.execute('CREATE VIRTUAL TABLE "odd ""USING"" name" USING "warp"(e FLOAT[2])')
+    db.execute("CREATE VIRTUAL TABLE b USING vec0(e float[3], +note text)")
+    db.execute("CREATE VIRTUAL TABLE [c]USING`WARP`(e f16[4])")
+    db.execute("CREATE VIRTUAL TABLE words USING fts5(using, warp)")
+    db.execute("CREATE TABLE plain(x DEFAULT 'CREATE VIRTUAL TABLE t USING warp(')")
+    sql = (Path(__file__).parents[2] / "tests" / "vec0" / "docs.sql").read_text()
+    db.executescript(sql)
+    db.close()
+    output = run("info", "a.db")
+    assert [line.split()[0] for line in output.splitlines() if "float" in line] == ["b", "c", "docs", "odd"]
+    assert "SELECT warp_import_vec0('docs', 'docs') converts it" in output
 
 
 def test_bench_and_plot(run):

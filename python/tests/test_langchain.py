@@ -145,6 +145,58 @@ def test_scores_and_diversity():
     assert [d.metadata["venue"] for d in retriever.invoke("text 9")] == ["A", "A"]
 
 
+def test_unknown_arguments_are_refused():
+    documents = store()
+    vector = DeterministicFakeEmbedding(size=16).embed_query("text 9")
+    passed_on = {"score_threshold": 0.5, "fetch_k": 9, "lambda_mult": 0.5}
+    for call, given in (
+        (documents.similarity_search, "text 9"),
+        (documents.similarity_search_with_score, "text 9"),
+        (documents.similarity_search_with_relevance_scores, "text 9"),
+        (documents.similarity_search_by_vector, vector),
+        (documents.max_marginal_relevance_search, "text 9"),
+        (documents.max_marginal_relevance_search_by_vector, vector),
+        (documents.delete, ["text 9"]),
+        (documents.add_texts, ["new"]),
+    ):
+        with pytest.raises(TypeError, match="unexpected keyword argument 'where'"):
+            call(given, where={"venue": "A"})
+        if call not in (documents.delete, documents.add_texts):
+            call(given, k=2, filter={"venue": "B"}, **passed_on)
+    documents.add_documents([Document("new")], batch_size=10)  # as LangChain's indexing gives it
+    assert len(documents.similarity_search("x", k=1000)) == 201
+
+
+def test_delete_by_filter():
+    documents = WarpliteVectorStore(DeterministicFakeEmbedding(size=4))
+    documents.add_texts("abcd", [{"y": 1}, {"y": 1}, {"y": 2}, {"y": 2}], ids=list("abcd"))
+    assert documents.delete(["a", "c"], filter={"y": 1})
+    assert found_by(documents, None) == "bcd"
+    with pytest.raises(ValueError, match="without keys it would delete all"):
+        documents.delete(filter={})
+    for call in (documents.delete, documents.get_by_ids):
+        with pytest.raises(ValueError, match="ids: a list of texts was expected, got 'b'"):
+            call("b")
+    documents.delete(filter={"y": {"$gt": 1}})
+    assert found_by(documents, None) == "b"
+
+
+def test_as_many_embeddings_metadatas_and_ids_as_texts():
+    class Forgetful(DeterministicFakeEmbedding):
+        def embed_documents(self, texts):
+            return super().embed_documents(texts)[1:]
+
+    documents = WarpliteVectorStore(Forgetful(size=4))
+    with pytest.raises(ValueError, match="3 ids, 2 embeddings"):
+        documents.add_texts("abc", ids=list("abc"))
+    for wrong in ({"metadatas": []}, {"metadatas": iter([{}])}, {"ids": ["a"]}):
+        with pytest.raises(ValueError, match="3 texts, "):
+            documents.add_texts("abc", **wrong)
+    with pytest.raises(ValueError, match="ids: a list of texts was expected, got among them 5"):
+        documents.add_texts("ab", ids=[None, 5])
+    assert documents.similarity_search("a") == []
+
+
 def test_table_is_found_again_and_all_are_deleted(tmp_path):
     documents = store(database=tmp_path / "a.db")
     other = WarpliteVectorStore(DeterministicFakeEmbedding(size=16), tmp_path / "a.db")

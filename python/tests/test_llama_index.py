@@ -156,6 +156,10 @@ def test_wrong_filters_and_numbers_are_named(store):
 
 def test_ids_and_documents_restrict(store):
     assert ask(store, node_ids=["n1", "n2"]).ids == ["n2", "n1"]
+    assert ask(store, doc_ids=[]).ids == [] and store.get_nodes([]) == []
+    assert len(ask(store, node_ids=[]).ids) == 40  # what VectorStoreIndex gives
+    store.delete_nodes([])
+    assert len(store.get_nodes()) == 40
     assert set(ask(store, doc_ids=["doc1"]).ids) == {f"n{i}" for i in range(1, 40, 5)}
     store.delete("doc1")
     assert ask(store, doc_ids=["doc1"]).ids == []

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import os
+import re
 from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     import numpy as np
 
 _SAMPLE = 1000  # rows that the columns' types are taken from
+
+# Numbers that come back as they were written: neither 007 nor +1.
+_INTEGER = re.compile(r"0|-?[1-9][0-9]*")
+_REAL = re.compile(r"-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
 
 class Source:
@@ -37,7 +43,8 @@ class VectorFile(Source):
     """Vectors in one array, which is mapped and not read: .npy .fbin .u8bin .i8bin .fvecs .bvecs .ivecs."""
 
     def __init__(self, path: str, column: str) -> None:
-        self.array = _map(path)
+        self.path = path
+        self.array, self.dims = _map(path)
         if self.array.ndim != 2:
             raise ValueError(f"{path}: an array of two dimensions was expected; its shape is {self.array.shape}")
         kind = {"float16": "FLOAT16", "int8": "INT8", "bool": "BIT"}.get(self.array.dtype.name, "FLOAT")
@@ -47,30 +54,39 @@ class VectorFile(Source):
 
     def batches(self, start: int, size: int) -> Iterator[dict[str, Any]]:
         for first in range(start, len(self.array), size):
-            yield {self.column: self.array[first : first + size]}
+            some = slice(first, first + size)
+            if self.dims is not None and (self.dims[some] != self.dims[0]).any():
+                other = first + int((self.dims[some] != self.dims[0]).argmax())
+                raise ValueError(
+                    f"{self.path}: record {other + 1} has {self.dims[other]} elements, the first one {self.dims[0]}"
+                )
+            yield {self.column: self.array[some]}
 
 
-def _map(path: str) -> np.ndarray[Any, Any]:
-    """Maps the vectors of a file [n, dim]. Raises ValueError where the file's length is not what its head says."""
+def _map(path: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any] | None]:
+    """Maps the vectors of a file [n, dim], and how long each says that it is where it does.
+
+    Raises ValueError where the file's length is not what its head says.
+    """
     import numpy as np
 
     suffix = os.path.splitext(path)[1]
     size = os.path.getsize(path)
     if suffix == ".npy":
-        return np.load(path, mmap_mode="r")  # type: ignore[no-any-return]
+        return np.load(path, mmap_mode="r"), None
     if suffix in (".fbin", ".u8bin", ".i8bin"):
         element = {".fbin": "<f4", ".u8bin": "u1", ".i8bin": "i1"}[suffix]
         rows, dim = np.fromfile(path, "<i4", 2).tolist() if size >= 8 else (0, 0)
         if size < 8 or size != 8 + rows * dim * np.dtype(element).itemsize:
             raise ValueError(f"{path}: its head says {rows} vectors of {dim}, its length is {size} bytes")
-        return np.memmap(path, element, "r", 8, (rows, dim))
+        return np.memmap(path, element, "r", 8, (rows, dim)), None
     element = {".fvecs": "<f4", ".bvecs": "u1", ".ivecs": "<i4"}[suffix]
     dim = int(np.fromfile(path, "<i4", 1)[0]) if size >= 4 else 0
     stride = 4 + dim * np.dtype(element).itemsize
     if dim <= 0 or size % stride:
         raise ValueError(f"{path}: its first vector has {dim} elements, and {size} bytes are not whole vectors of it")
     records = np.memmap(path, np.dtype([("dim", "<i4"), ("vector", element, (dim,))]), "r")
-    return records["vector"]
+    return records["vector"], records["dim"]
 
 
 class ParquetFile(Source):
@@ -83,8 +99,9 @@ class ParquetFile(Source):
         self.file = pa.parquet.ParquetFile(path)
         self.rows = self.file.metadata.num_rows
         _check_names(path, self.file.schema_arrow.names)
-        first = next(self.file.iter_batches(_SAMPLE), None)
-        self.columns = _declared_columns(self.file.schema_arrow, first)
+        self.columns = _declared_columns(
+            self.file.schema_arrow, lambda name: (b[name] for b in self.file.iter_batches(_SAMPLE, columns=[name]))
+        )
 
     def batches(self, start: int, size: int) -> Iterator[dict[str, Any]]:
         group, groups = 0, self.file.metadata.num_row_groups
@@ -110,29 +127,34 @@ class ArrowRows(Source):
                 table = table.set_column(i, field.name, pa.chunked_array(stored, field.type.storage_type))
         self.table = table
         self.rows = table.num_rows
-        self.columns = _declared_columns(table.schema, table.slice(0, _SAMPLE))
+        self.columns = _declared_columns(
+            table.schema, lambda name: (b[name] for b in table.select([name]).to_batches(_SAMPLE))
+        )
 
     def batches(self, start: int, size: int) -> Iterator[dict[str, Any]]:
         for first in range(start, self.rows, size):
             yield _batch_cells(self.table.slice(first, size), self.columns)
 
 
-def _declared_columns(schema: Any, sample: Any) -> dict[str, str]:
-    return {field.name: _declared_arrow(field.type, sample and sample[field.name]) for field in schema}
+def _declared_columns(schema: Any, batches: Callable[[str], Iterable[Any]]) -> dict[str, str]:
+    """Returns what columns are declared as; `batches` yields the values of one, as far as they are wanted."""
+    return {field.name: _declared_arrow(field.type, batches(field.name)) for field in schema}
 
 
 def _batch_cells(batch: Any, columns: dict[str, str]) -> dict[str, Any]:
     return {name: _arrow_cells(batch[name], declared) for name, declared in columns.items()}
 
 
-def _declared_arrow(type_: Any, sample: Any) -> str:
+def _declared_arrow(type_: Any, batches: Iterable[Any]) -> str:
     import pyarrow as pa
 
     types = pa.types
     element = getattr(type_, "value_type", None) if types.is_nested(type_) else None
     if element is not None and any(is_(element) for is_ in (types.is_boolean, types.is_integer, types.is_floating)):
-        lengths = set() if sample is None else {len(v) for v in sample.to_pylist() if v is not None}
-        dim = getattr(type_, "list_size", None) or next(iter(lengths), 0)
+        lengths = (len(value) for batch in batches for value in batch.to_pylist() if value is not None)
+        dim = getattr(type_, "list_size", None) or next(lengths, 0)
+        if dim == 0:  # no vector anywhere
+            return "TEXT"
         kind = {"halffloat": "FLOAT16", "int8": "INT8", "bool": "BIT"}.get(str(element), "FLOAT")
         return f"{kind}[{dim}]"
     for declared, fits in (
@@ -164,16 +186,24 @@ class TextFile(Source):
         self.path = path
         self.is_csv = path.endswith(".csv")
         self.rows = self._count()
-        sample = list(islice(self._records(), _SAMPLE))
-        names = dict.fromkeys(name for _, record in sample for name in record)
-        _check_names(path, names)
         self.columns, self.unequal = {}, {}
-        for name in names:
-            cells = {line: record[name] for line, record in sample if record.get(name) is not None}
+        for name, cells in self._sampled().items():
             self.columns[name] = _declared_text(list(cells.values()))
             why = _unequal_vectors(cells)
             if why:
                 self.unequal[name] = f"{path}, column {name}, {why}"
+
+    def _sampled(self) -> dict[str, dict[int, Any]]:
+        """Returns values by columns and lines: of the first rows, and of a column without any there, of later ones."""
+        records = self._records()
+        sample = list(islice(records, _SAMPLE))
+        columns: dict[str, dict[int, Any]] = {name: {} for _, record in sample for name in record}
+        _check_names(self.path, columns)
+        while sample and not all(columns.values()):
+            for name in [name for name, cells in columns.items() if not cells]:
+                columns[name] = {line: record[name] for line, record in sample if record.get(name) is not None}
+            sample = list(islice(records, _SAMPLE))
+        return columns
 
     def batches(self, start: int, size: int) -> Iterator[dict[str, Any]]:
         records = (record for _, record in islice(self._records(), start, None))
@@ -185,6 +215,7 @@ class TextFile(Source):
 
     @contextmanager
     def _opened(self) -> Iterator[TextIO]:
+        csv.field_size_limit(2**31 - 1)  # Python's own 128 KB is less than a long vector's
         try:
             with open(self.path, newline="" if self.is_csv else None, encoding="utf-8-sig") as file:
                 yield file
@@ -256,13 +287,17 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _cell(value: Any) -> Any:
-    """Returns what SQLite takes: vectors and other JSON as text."""
-    return json.dumps(value) if isinstance(value, (list, dict)) else value
+    """Returns what SQLite takes: vectors and other JSON as text, and so integers of more than 64 bits."""
+    return json.dumps(value) if isinstance(value, (list, dict)) or _is_huge(value) else value
+
+
+def _is_huge(value: Any) -> bool:
+    return isinstance(value, int) and not -(2**63) <= value < 2**63
 
 
 def _declared_text(values: list[Any]) -> str:
     """Returns what holds all of the values, texts of a CSV file or JSON's own."""
-    for declared, fits in (("BOOLEAN", _is_bool), ("INTEGER", _is_integer), ("REAL", _is_real)):
+    for declared, fits in (("BOOLEAN", _is_bool), ("INTEGER", _is_integer), ("REAL", _is_exact_real)):
         if values and all(map(fits, values)):
             return declared
     dims = {_dim(value) for value in values}
@@ -289,23 +324,23 @@ def _is_bool(value: Any) -> bool:
 
 def _is_integer(value: Any) -> bool:
     if isinstance(value, str):
-        return value.lstrip("-").isdecimal() and not _is_code(value)
-    return isinstance(value, int) and not isinstance(value, bool)
+        return bool(_INTEGER.fullmatch(value)) and len(value) <= 20 and not _is_huge(int(value))
+    return isinstance(value, int) and not isinstance(value, bool) and not _is_huge(value)
 
 
-def _is_real(value: Any) -> bool:
+def _is_exact_real(value: Any) -> bool:
+    """Whether a REAL column holds the number: a finite one, and an integer with all of its digits."""
     if isinstance(value, str):
-        try:
-            return float(value) == float(value) and not _is_code(value)
-        except ValueError:
+        if not _REAL.fullmatch(value) or math.isinf(float(value)):
             return False
+        value = int(value) if _INTEGER.fullmatch(value) else float(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return abs(value) < 1 << 1023 and int(float(value)) == value
+    return isinstance(value, float)
+
+
+def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-def _is_code(value: str) -> bool:
-    """Whether a number would come back otherwise: 007."""
-    digits = value.lstrip("-")
-    return len(digits) > 1 and digits[0] == "0" and digits[1].isdecimal()
 
 
 def _dim(value: Any) -> int | None:
@@ -315,7 +350,7 @@ def _dim(value: Any) -> int | None:
             value = json.loads(value)
         except ValueError:
             return None
-    if isinstance(value, list) and all(_is_real(element) and not isinstance(element, str) for element in value):
+    if isinstance(value, list) and all(map(_is_number, value)):
         return len(value)
     return None
 

@@ -85,7 +85,8 @@ def connect(database: str | os.PathLike[str], *, module: str | None = None, **op
     """Opens a database with the extension, by whichever module can load it: sqlite3, pysqlite3 or apsw.
 
     `module` names the one to use instead. `options` go to its connect() (of apsw: to Connection()). The
-    connection is that module's: apsw's has no commit() and no rollback(). Raises what load() raises.
+    connection is that module's: apsw's has no commit() and no rollback(), and waits 5 seconds for other writers, as the
+    others do. Raises what load() raises.
     """
     from importlib import import_module
 
@@ -100,6 +101,8 @@ def connect(database: str | os.PathLike[str], *, module: str | None = None, **op
             continue
         open_database = driver.Connection if name == "apsw" else driver.connect
         connection = open_database(os.fspath(database), **options)
+        if name == "apsw":
+            connection.set_busy_timeout(5000)  # as the others have it
         try:
             load(connection)
         except BaseException:

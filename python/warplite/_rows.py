@@ -11,9 +11,13 @@ from ._vectors import VectorType, as_array, encode, plain, quoted, quoted_table,
 TYPE_CHECKING = False  # importing typing takes longer than all of this package
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from contextlib import AbstractContextManager
     from typing import Any
 
     import numpy as np
+
+# SQLite waits for another writer where a transaction begins; in the midst of one that has read, it gives up at once.
+_BEGIN_WRITING = "BEGIN IMMEDIATE"
 
 
 def add(connection: Any, table: str, rowids: Any, /, **columns: Any) -> int:
@@ -41,10 +45,10 @@ def add(connection: Any, table: str, rowids: Any, /, **columns: Any) -> int:
     if len(set(lengths.values())) != 1:
         raise ValueError(f"arrays of different lengths for {table}: {lengths or 'none'}")
     sql = "INSERT INTO {}({}) VALUES ({})".format(
-        quoted_table(table), ", ".join(map(quoted, cells)), ", ".join("?" * len(cells))
+        quoted_table(connection, table), ", ".join(map(quoted, cells)), ", ".join("?" * len(cells))
     )
     _begin_with(holder, connection)
-    with transaction(connection):
+    with writing(connection):
         connection.executemany(sql, zip(*cells.values()))
     return next(iter(lengths.values()))
 
@@ -80,13 +84,18 @@ def _begin_with(holder: Any, connection: Any) -> None:
     """Begins the transaction that SQLAlchemy's object says it is in, and leaves to the first statement that writes."""
     in_transaction = getattr(holder, "in_transaction", None)
     if callable(in_transaction) and in_transaction() and not connection.in_transaction:
-        connection.execute("BEGIN")
+        connection.execute(_BEGIN_WRITING)
+
+
+def writing(connection: Any) -> AbstractContextManager[None]:
+    """As transaction(), of what writes: it waits for other writers as long as the connection's timeout says."""
+    return transaction(connection, _BEGIN_WRITING)
 
 
 @contextmanager
-def transaction(connection: Any) -> Iterator[None]:
+def transaction(connection: Any, begin: str = "BEGIN") -> Iterator[None]:
     """Commits what is done within, or undoes it after an exception; inside the caller's transaction, a savepoint."""
-    begin, end, undo = "BEGIN", "COMMIT", ["ROLLBACK"]
+    end, undo = "COMMIT", ["ROLLBACK"]
     if connection.in_transaction:
         begin, end, undo = (
             "SAVEPOINT warplite",

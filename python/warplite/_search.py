@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ._loading import driver_connection
 from ._sparse import CompressedRows
-from ._vectors import VectorType, as_array, encode, fetch, plain, vector_columns
+from ._vectors import VectorType, as_array, encode, fetch, first_missing, plain, quoted_table, vector_columns
 
 TYPE_CHECKING = False  # importing typing takes longer than all of this package
 if TYPE_CHECKING:
@@ -47,9 +47,10 @@ def search(
     if type_ is None:
         raise ValueError(f"{where} is no column of vectors")
     encoded = _Queries(queries, type_, where)
+    name = quoted_table(connection, table)
     most = max(1, _BATCH_BYTES // max(encoded.bytes, 8 * k, 1))
     parts = [
-        _search_batch(connection, table, column, encoded, range(first, min(first + most, encoded.count)), k, options)
+        _search_batch(connection, name, column, encoded, range(first, min(first + most, encoded.count)), k, options)
         for first in range(0, encoded.count or 1, most)
     ]
     if len(parts) == 1:
@@ -85,9 +86,13 @@ class _Queries:
             self.parameters = lambda some: rows[some.start : some.stop].matrix()
             return
         array = as_array(queries)
-        if array.ndim == 1 and array.dtype != object:
-            array = array[np.newaxis]
-        blobs = encode(array, type_, where)
+        missing = first_missing(array)
+        if missing is not None:
+            raise ValueError(f"{where}: queries[{missing}]: a vector was expected, got none")
+        if array.shape == (0,):  # an empty list, which has no type
+            blobs = np.empty((0, type_.bytes), np.uint8)
+        else:
+            blobs = encode(array[np.newaxis] if array.ndim == 1 and array.dtype != object else array, type_, where)
         self.count, self.bytes, self.sql = len(blobs), type_.bytes, "?"
         self.parameters = lambda some: (blobs[some.start : some.stop].data if some else b"",)
 

@@ -18,7 +18,9 @@ _KINDS = {
     "bit": "bit",
     "sparse": "sparse",
 }  # fmt: skip
-_DECLARATION = r'(?:"((?:[^"]|"")+)"|\[([^]]+)\]|`([^`]+)`|(\w+))\s+(' + "|".join(_KINDS) + r")\s*\[\s*(\d+)\s*\]"
+_NAME = r'(?:"((?:[^"]|"")+)"|\[([^]]+)\]|`([^`]+)`|(\w+))'
+_DECLARATION = _NAME + r"\s+(" + "|".join(_KINDS) + r")\s*\[\s*(\d+)\s*\]"
+_MODULE = r"CREATE\s+VIRTUAL\s+TABLE\s+(?:'(?:[^']|'')*'|" + _NAME + r")\s*USING\s*" + _NAME
 
 
 class VectorType(namedtuple("VectorType", ["kind", "dim"])):
@@ -35,11 +37,19 @@ class VectorType(namedtuple("VectorType", ["kind", "dim"])):
 
 
 def fetch(connection: Any, sql: str, parameters: Any = ()) -> list[tuple[Any, ...]]:
-    """Returns a statement's rows as tuples, whatever row factory the connection has."""
+    """Returns a statement's rows as tuples with texts, whatever factories and traces the connection has."""
     cursor = connection.cursor()
-    if hasattr(cursor, "row_factory"):
-        cursor.row_factory = None
-    return cursor.execute(sql, parameters).fetchall()  # type: ignore[no-any-return]
+    for name in ("row_factory", "row_trace"):  # apsw's is the latter
+        if hasattr(cursor, name):
+            setattr(cursor, name, None)
+    text_factory = getattr(connection, "text_factory", str)
+    if text_factory is str:
+        return cursor.execute(sql, parameters).fetchall()  # type: ignore[no-any-return]
+    connection.text_factory = str
+    try:
+        return cursor.execute(sql, parameters).fetchall()  # type: ignore[no-any-return]
+    finally:
+        connection.text_factory = text_factory
 
 
 def quoted(name: str) -> str:
@@ -47,9 +57,16 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def quoted_table(table: str) -> str:
+def _parts(connection: Any, table: str) -> list[str]:
+    """Returns the table's name, after its schema's where that is written; a dot after anything else is the name's."""
+    schema, _, name = table.partition(".")
+    schemas = ["main", "temp", *(row[1].lower() for row in fetch(connection, "PRAGMA database_list"))]
+    return [schema, name] if name and schema.lower() in schemas else [table]
+
+
+def quoted_table(connection: Any, table: str) -> str:
     """Returns ``schema.table`` or ``table`` as SQL writes it."""
-    return ".".join(quoted(part) for part in table.split(".", 1))
+    return ".".join(map(quoted, _parts(connection, table)))
 
 
 def plain(value: Any) -> Any:
@@ -59,6 +76,28 @@ def plain(value: Any) -> Any:
     return None if type(value).__name__ in ("NAType", "NaTType") else value
 
 
+def declaration(connection: Any, table: str) -> str | None:
+    """Returns the CREATE statement of a table or a view, None where there is none."""
+    *schemas, name = _parts(connection, table)
+    schemas = schemas or [row[1] for row in fetch(connection, "PRAGMA database_list")]
+    # SQLite's own order: temporary tables hide those of the file.
+    for schema in sorted(schemas, key=lambda s: s != "temp"):
+        master = f"{quoted(schema)}.sqlite_master"
+        sql = f"SELECT sql FROM {master} WHERE type IN ('table', 'view') AND name = ? COLLATE NOCASE"
+        rows = fetch(connection, sql, (name,))
+        if rows:
+            return rows[0][0]  # type: ignore[no-any-return]
+    return None
+
+
+def module_of(sql: str) -> str:
+    """Returns the module that a CREATE statement names, in lower case; "" for what is no virtual table's."""
+    import re
+
+    found = re.match(_MODULE, sql, re.IGNORECASE)
+    return _name_in(found.groups()[4:]) if found else ""
+
+
 def vector_columns(connection: Any, table: str) -> dict[str, VectorType]:
     """Returns the vector columns of a warp table by their names in lower case, as its CREATE statement says.
 
@@ -66,24 +105,23 @@ def vector_columns(connection: Any, table: str) -> dict[str, VectorType]:
     """
     import re
 
-    schema, _, name = table.rpartition(".")
-    schemas = [schema] if schema else [row[1] for row in fetch(connection, "PRAGMA database_list")]
-    # SQLite's own order: temporary tables hide those of the file.
-    for schema in sorted(schemas, key=lambda s: s != "temp"):
-        rows = fetch(
-            connection,
-            f"SELECT sql FROM {quoted(schema)}.sqlite_master WHERE type = 'table' AND name = ? COLLATE NOCASE",
-            (name,),
-        )
-        if rows:
-            found = re.finditer(_DECLARATION, rows[0][0], re.IGNORECASE)
-            return {
-                next(filter(None, m.groups()[:4])).replace('""', '"').lower(): VectorType(
-                    _KINDS[m[5].lower()], int(m[6])
-                )
-                for m in found
-            }
-    raise ValueError(f"no such table: {table}")
+    sql = declaration(connection, table)
+    if sql is None:
+        raise ValueError(f"no such table: {table}")
+    found = re.finditer(_DECLARATION, sql, re.IGNORECASE)
+    return {_name_in(m.groups()[:4]): VectorType(_KINDS[m[5].lower()], int(m[6])) for m in found}
+
+
+def _name_in(forms: tuple[str | None, ...]) -> str:
+    """Returns the name that one of _NAME's groups has, in lower case."""
+    return next(filter(None, forms)).replace('""', '"').lower()
+
+
+def table_columns(connection: Any, table: str) -> dict[str, str]:
+    """Returns the types of a table's columns by their names."""
+    *schema, name = _parts(connection, table)
+    pragma = ".".join([*map(quoted, schema), "table_info"])
+    return {row[1]: row[2] for row in fetch(connection, f"PRAGMA {pragma}({quoted(name)})")}
 
 
 def as_array(values: Any) -> np.ndarray[Any, Any]:
@@ -143,6 +181,11 @@ def _has_one_length(lists: Any) -> bool:
     return bool((lengths == lengths[0]).all()) and lists.flatten().null_count == 0
 
 
+def first_missing(array: np.ndarray[Any, Any]) -> int | None:
+    """Returns the first row of as_array()'s that has no vector."""
+    return next((i for i, row in enumerate(array) if row is None), None) if array.dtype == object else None
+
+
 def _is_missing(value: Any) -> bool:
     """Whether pandas writes a missing vector so: a NaN or NA where the others are arrays."""
     return (isinstance(value, float) and value != value) or type(value).__name__ == "NAType"
@@ -175,6 +218,17 @@ def encode(array: np.ndarray[Any, Any], to: VectorType, where: str) -> np.ndarra
         with np.errstate(over="ignore"):  # the extension refuses infinities, and says where
             words = array.astype("<f4" if to.kind == "float32" else "<f2", copy=False)
     return np.ascontiguousarray(words).view(np.uint8).reshape(len(array), to.bytes)
+
+
+def decode(cell: bytes, of: VectorType) -> np.ndarray[Any, Any]:
+    """Returns a column's vector, which is not sparse, as an array [dim]: of float32 for BFLOAT16, of bool for BIT."""
+    import numpy as np
+
+    if of.kind == "bit":
+        return np.unpackbits(np.frombuffer(cell, np.uint8), bitorder="little").view(bool)
+    if of.kind == "bfloat16":
+        return (np.frombuffer(cell, "<u2").astype("<u4") << 16).view("<f4")
+    return np.frombuffer(cell, {"float32": "<f4", "float16": "<f2", "int8": "i1"}[of.kind])
 
 
 def _checked(array: np.ndarray[Any, Any], least: int, most: int, expected: str) -> np.ndarray[Any, Any]:

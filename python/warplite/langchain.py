@@ -12,12 +12,15 @@ from langchain_core.embeddings import Embeddings
 from langchain_core.vectorstores import VectorStore
 from langchain_core.vectorstores.utils import maximal_marginal_relevance
 
-from ._conditions import Condition, in_ids, joined
+from ._conditions import Condition, joined, listed_texts
 from ._documents import DocumentTable
 
 _OPERATORS = {
     "$eq": "==", "$ne": "!=", "$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<=", "$in": "in", "$nin": "nin",
 }  # fmt: skip
+
+# What LangChain's retrievers give to every search, although not every one has a use for it.
+_PASSED_ON = ("score_threshold", "fetch_k", "lambda_mult")
 
 
 class WarpliteVectorStore(VectorStore):
@@ -27,17 +30,20 @@ class WarpliteVectorStore(VectorStore):
     database: a path, or an open connection (with check_same_thread=False, where LangChain's asynchronous methods
         are used: they call from other threads).
     table: made with the first documents.
-    distance, index: of the vectors, e.g. ``index="approximate"``.
+    distance, index: of the vectors, e.g. ``index="approximate"``; distance="cosine" where nothing is said.
     columns: keys of the metadata that become columns, e.g. ``{"year": "INTEGER"}``: filters by them come first.
 
+    A table that is there says its own distance and columns. ValueError where it has others than are given here, and
+    where it is no table of documents.
+
     A `filter` of the searches is a dict: ``{"venue": "ICDE", "year": {"$gte": 2020}}``, with $eq $ne $gt $gte $lt $lte
-    $in $nin, and $and, $or over lists of such dicts, $not over one. A key that is missing is None. k documents come
-    when k pass it. Scores are distances.
+    $in $nin, and $and, $or over lists of such dicts, $not over one. A key that is missing is None. Numbers compare with
+    numbers, texts with texts, dates as ISO texts. k documents come when k pass it. Scores are distances.
     """
 
     def __init__(
         self, embedding: Embeddings, database: Any = ":memory:", *, table: str = "documents",
-        distance: str = "cosine", index: str | None = None, columns: dict[str, str] | None = None,
+        distance: str | None = None, index: str | None = None, columns: dict[str, str] | None = None,
     ) -> None:  # fmt: skip
         self._embedding = embedding
         self._documents = DocumentTable(database, table, distance, index, columns)
@@ -52,35 +58,46 @@ class WarpliteVectorStore(VectorStore):
         *, ids: Sequence[str | None] | None = None, **kwargs: Any,
     ) -> list[str]:  # fmt: skip
         """Embeds texts and inserts them, or replaces those of the same ids, in one transaction; returns the ids."""
+        _refuse_unknown(kwargs, "batch_size")
         contents = list(texts)
-        given = list(ids) if ids is not None else [None] * len(contents)
-        metadatas = metadatas or [{}] * len(contents)
-        if not len(given) == len(metadatas) == len(contents):
-            raise ValueError(f"{len(contents)} texts, {len(metadatas)} metadatas, {len(given)} ids")
+        given = [None] * len(contents) if ids is None else listed_texts(ids, or_none=True)
+        known = [{}] * len(contents) if metadatas is None else [metadata or {} for metadata in metadatas]
+        if not len(given) == len(known) == len(contents):
+            raise ValueError(f"{len(contents)} texts, {len(known)} metadatas, {len(given)} ids")
         names = [id_ or str(uuid.uuid4()) for id_ in given]
-        self._documents.add(names, self._embedding.embed_documents(contents), contents, metadatas)
+        self._documents.add(names, self._embedding.embed_documents(contents), contents, known)
         return names
 
-    def delete(self, ids: Sequence[str] | None = None, **kwargs: Any) -> bool:
-        """Deletes documents by their ids, without ids all of them; ids that there are not do no harm."""
-        self._documents.delete(("1", []) if ids is None else in_ids(ids))
+    def delete(self, ids: Sequence[str] | None = None, *, filter: dict[str, Any] | None = None, **kwargs: Any) -> bool:
+        """Deletes documents by their ids, by a filter, or by both; without either all of them.
+
+        Ids that there are not do no harm. Raises ValueError for a filter without keys.
+        """
+        _refuse_unknown(kwargs)
+        if filter is not None and not filter:
+            raise ValueError("filter: without keys it would delete all; delete() does that")
+        conditions = [self._condition(filter)]
+        if ids is not None:
+            conditions.append(self._documents.among(ids))
+        self._documents.delete(joined(conditions))
         return True
 
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
         """Returns the documents of those ids that there are, in their order."""
-        found = {row[0]: _document(*row) for row in self._documents.select(in_ids(ids))}
+        found = {row[0]: _document(*row) for row in self._documents.select(self._documents.among(ids))}
         return [found[id_] for id_ in ids if id_ in found]
 
     def similarity_search(
         self, query: str, k: int = 4, filter: dict[str, Any] | None = None, **kwargs: Any
     ) -> list[Document]:
         """Returns the k documents nearest to a text."""
-        return self.similarity_search_by_vector(self._embedding.embed_query(query), k, filter)
+        return self.similarity_search_by_vector(self._embedding.embed_query(query), k, filter, **kwargs)
 
     def similarity_search_with_score(
         self, query: str, k: int = 4, filter: dict[str, Any] | None = None, **kwargs: Any
     ) -> list[tuple[Document, float]]:
         """Returns the k documents nearest to a text, with their distances: the smallest first."""
+        _refuse_unknown(kwargs, *_PASSED_ON)
         hits = self._documents.search(self._embedding.embed_query(query), k, self._condition(filter))
         return [(_document(*hit[:3]), hit[3]) for hit in hits]
 
@@ -88,6 +105,7 @@ class WarpliteVectorStore(VectorStore):
         self, embedding: list[float], k: int = 4, filter: dict[str, Any] | None = None, **kwargs: Any
     ) -> list[Document]:
         """Returns the k documents nearest to a vector."""
+        _refuse_unknown(kwargs, *_PASSED_ON)
         return [_document(*hit[:3]) for hit in self._documents.search(embedding, k, self._condition(filter))]
 
     def max_marginal_relevance_search(
@@ -102,6 +120,7 @@ class WarpliteVectorStore(VectorStore):
         filter: dict[str, Any] | None = None, **kwargs: Any,
     ) -> list[Document]:  # fmt: skip
         """Returns k of the fetch_k documents nearest to a vector, near to it and unlike one another."""
+        _refuse_unknown(kwargs, *_PASSED_ON)
         hits = self._documents.search(embedding, fetch_k, self._condition(filter))
         vectors = [np.frombuffer(hit[4], "<f4").tolist() for hit in hits]
         chosen = maximal_marginal_relevance(np.array(embedding, np.float32), vectors, lambda_mult, k) if hits else []
@@ -146,6 +165,12 @@ class WarpliteVectorStore(VectorStore):
         if not operands or not operands.keys() <= _OPERATORS.keys():
             raise ValueError(f"filter: {key}: expected operators of {', '.join(_OPERATORS)}; got {value!r}")
         return joined([self._documents.compare(key, _OPERATORS[name], operand) for name, operand in operands.items()])
+
+
+def _refuse_unknown(kwargs: dict[str, Any], *known: str) -> None:
+    """Raises TypeError for an argument that would change nothing: a filter by another name passed everything."""
+    for name in kwargs.keys() - set(known):
+        raise TypeError(f"unexpected keyword argument {name!r}")
 
 
 def _expect(types: Any, value: Any, expected: str) -> None:

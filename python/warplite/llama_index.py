@@ -16,7 +16,7 @@ from llama_index.core.vector_stores.types import (
 )
 from llama_index.core.vector_stores.utils import metadata_dict_to_node, node_to_metadata_dict
 
-from ._conditions import Condition, in_ids, joined
+from ._conditions import Condition, joined
 from ._documents import DocumentTable, storable
 
 
@@ -25,8 +25,11 @@ class WarpliteVectorStore(BasePydanticVectorStore):
 
     database: a path, or an open connection with check_same_thread=False.
     table: made with the first nodes.
-    distance, index: of the vectors, e.g. ``index="approximate"``.
+    distance, index: of the vectors, e.g. ``index="approximate"``; distance="cosine" where nothing is said.
     columns: keys of the metadata that become columns, e.g. ``{"year": "INTEGER"}``: filters by them come first.
+
+    A table that is there says its own distance and columns. ValueError where it has others than are given here, and
+    where it is no table of nodes.
 
     Every operator and condition of metadata filters is there, and finds what SimpleVectorStore finds; OR of no filters
     finds nothing. Similarities are 1 - distance under cosine, else -distance.
@@ -37,7 +40,7 @@ class WarpliteVectorStore(BasePydanticVectorStore):
     _documents: DocumentTable = PrivateAttr()
 
     def __init__(
-        self, database: Any = ":memory:", *, table: str = "nodes", distance: str = "cosine",
+        self, database: Any = ":memory:", *, table: str = "nodes", distance: str | None = None,
         index: str | None = None, columns: dict[str, str] | None = None,
     ) -> None:  # fmt: skip
         super().__init__(stores_text=True)
@@ -60,7 +63,7 @@ class WarpliteVectorStore(BasePydanticVectorStore):
         Raises ValueError for an infinity in the metadata.
         """
         for node in nodes:
-            storable(node.metadata, node.node_id)  # what pydantic makes of it has null for an infinity
+            storable(node.metadata, node.node_id, others=True)  # of which pydantic makes JSON, with null for infinities
         self._documents.add(
             [node.node_id for node in nodes],
             [node.get_embedding() for node in nodes],
@@ -71,7 +74,7 @@ class WarpliteVectorStore(BasePydanticVectorStore):
 
     def delete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
         """Deletes the nodes of a document."""
-        self._documents.delete(in_ids([ref_doc_id], "ref_doc_id"))
+        self._documents.delete(self._documents.among([ref_doc_id], "ref_doc_id"))
 
     def delete_nodes(
         self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None, **delete_kwargs: Any
@@ -90,12 +93,16 @@ class WarpliteVectorStore(BasePydanticVectorStore):
         self._documents.drop()
 
     def query(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
-        """Returns the nodes nearest to the query's embedding. Raises ValueError for other modes than the default."""
+        """Returns the nodes nearest to the query's embedding. Raises ValueError for other modes than the default.
+
+        An empty list of documents permits nothing. An empty list of nodes does not restrict, as LlamaIndex means it.
+        """
         if query.mode != VectorStoreQueryMode.DEFAULT or query.query_embedding is None:
             raise ValueError(f"only queries by an embedding are answered, and mode default; this one is {query.mode}")
+        # VectorStoreIndex gives [] for every store that keeps its texts.
         condition = self._chosen(query.node_ids or None, query.filters)
-        if query.doc_ids:
-            condition = joined([condition, in_ids(query.doc_ids, "ref_doc_id")])
+        if query.doc_ids is not None:
+            condition = joined([condition, self._documents.among(query.doc_ids, "ref_doc_id")])
         hits = self._documents.search(query.query_embedding, query.similarity_top_k, condition)
         best = 1.0 if self._documents.distance == "cosine" else 0.0
         return VectorStoreQueryResult(
@@ -105,7 +112,7 @@ class WarpliteVectorStore(BasePydanticVectorStore):
         )
 
     def _chosen(self, node_ids: Sequence[str] | None, filters: MetadataFilters | None) -> Condition:
-        conditions = [] if node_ids is None else [in_ids(node_ids)]
+        conditions = [] if node_ids is None else [self._documents.among(node_ids)]
         if filters is not None:
             conditions.append(self._condition(filters))
         return joined(conditions)

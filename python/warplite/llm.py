@@ -15,6 +15,7 @@ import sqlite_utils
 from llm.embeddings import Entry
 
 from ._loading import load
+from ._rows import writing
 from ._vectors import quoted, vector_columns
 
 
@@ -49,7 +50,7 @@ class Collection(llm.Collection):
     def _indexed(self, dim: int) -> str:
         """Returns the warp table, which holds what the collection holds now."""
         table = quoted(f"warplite_{self.id}")
-        with self.db.conn:
+        with writing(self.db.conn):
             known = self.db[f"warplite_{self.id}"].exists()
             if known and vector_columns(self.db.conn, f"warplite_{self.id}")["embedding"].dim != dim:
                 self.db.execute(f"DROP TABLE {table}")  # the collection was made anew with another model

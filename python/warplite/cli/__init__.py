@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from .._loading import LoadingNotSupportedError, connect
+from .._vectors import module_of
 
 
 class _PlainErrors(click.Group):
@@ -15,6 +16,8 @@ class _PlainErrors(click.Group):
     def invoke(self, context: click.Context) -> Any:
         try:
             return super().invoke(context)
+        except BrokenPipeError:  # `| head` has read enough, and click ends without a word
+            raise
         except (OSError, ValueError, LoadingNotSupportedError) as error:
             raise click.ClickException(str(error)) from error
         except Exception as error:
@@ -41,6 +44,19 @@ def open_database(path: str, *, must_exist: bool = True) -> Any:
     return connect(path)
 
 
+def warp_tables(db: Any, database: str, table: str | None = None) -> list[str]:
+    """Returns a file's warp and vec0 tables, or the one of that name. Raises ClickException where there is none."""
+    made = db.execute("SELECT name, sql FROM main.sqlite_master WHERE type = 'table' ORDER BY name").fetchall()
+    names = [name for name, sql in made if module_of(sql) in ("warp", "vec0")]
+    if table is not None:
+        names = [name for name in names if name.lower() == table.lower()]
+    if not names:
+        raise click.ClickException(
+            f"{database} has no warp tables" if table is None else f"no such warp table: {table}"
+        )
+    return names
+
+
 def needs(module: str, extra: str) -> Any:
     """Imports a package that an extra of warplite brings, or says which."""
     from importlib import import_module
@@ -63,4 +79,4 @@ def print_table(head: list[str], rows: list[list[str]]) -> None:
         click.echo("  ".join(cells).rstrip())
 
 
-from . import about, bench, importing, plot, searching  # noqa: E402, F401  (they add their commands)
+from . import about, bench, exporting, importing, maintaining, plot, searching  # noqa: E402, F401  (they add their commands)

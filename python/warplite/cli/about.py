@@ -12,34 +12,34 @@ import click
 
 from .._library import LibraryNotFoundError, cuda_plugin_path, loadable_path
 from .._loading import MODULES, LoadingNotSupportedError, connect, not_supported
-from .._vectors import quoted, vector_columns
-from . import main, open_database, print_table
+from .._vectors import quoted, table_columns, vector_columns
+from . import main, open_database, print_table, warp_tables
 
 
 @main.command()
 @click.argument("database", required=False)
 def info(database: str | None) -> None:
-    """The version; with DATABASE, its warp tables."""
+    """The version; with DATABASE, its warp and vec0 tables."""
     if database is None:
         db = connect(":memory:")
         click.echo(f"warplite {db.execute('SELECT warp_version()').fetchone()[0]}, {loadable_path()}")
         return
     db = open_database(database)
-    tables = db.execute(
-        "SELECT name FROM sqlite_master WHERE sql LIKE 'CREATE VIRTUAL TABLE%USING warp%' ORDER BY name"
-    ).fetchall()
-    if not tables:
-        raise click.ClickException(f"{database} has no warp tables")
-    print_table(["table", "rows", "vectors", "other columns"], [_table_row(db, name) for (name,) in tables])
+    tables = [_table_row(db, name) for name in warp_tables(db, database)]
+    print_table(["table", "rows", "vectors", "other columns"], tables)
 
 
 def _table_row(db: Any, table: str) -> list[str]:
-    rows = db.execute(f"SELECT count(*) FROM {quoted(table)}").fetchone()[0]
-    vectors = vector_columns(db, table)
-    columns = [row[1] for row in db.execute(f"PRAGMA table_info({quoted(table)})")]
+    try:
+        rows = str(db.execute(f"SELECT count(*) FROM {quoted(table)}").fetchone()[0])
+        columns = list(table_columns(db, f"main.{table}"))
+    except Exception as error:  # sqlite-vec's table, which is to be converted; a damaged one
+        click.echo(error, err=True)
+        rows, columns = "?", []
+    vectors = vector_columns(db, f"main.{table}")
     others = [name for name in columns if name.lower() not in vectors]
     described = [f"{name} {type_.kind}[{type_.dim}]" for name, type_ in vectors.items()]
-    return [table, str(rows), ", ".join(described), ", ".join(others)]
+    return [table, rows, ", ".join(described), ", ".join(others)]
 
 
 @main.command()
@@ -54,9 +54,11 @@ def doctor() -> None:
     except LibraryNotFoundError as error:
         raise click.ClickException(str(error)) from error
     click.echo(f"library    {path} ({os.path.getsize(path) / 1e6:.1f} MB)")
-    working = [name for name in MODULES if _report_module(name)]
+    reports = {name: _report_module(name) for name in MODULES}
+    working = [name for name, loads in reports.items() if loads]
     if not working:
-        raise not_supported("Every SQLite module")
+        refused = any(loads is False for loads in reports.values())
+        raise click.ClickException(f"{path} cannot be loaded") if refused else not_supported("Every SQLite module")
     db = connect(":memory:", module=working[0])
     plugin = cuda_plugin_path()
     hint = "" if os.path.exists(plugin) else ": not there; pip install 'warplite[cuda]' brings it, for NVIDIA GPUs"
@@ -71,21 +73,32 @@ def doctor() -> None:
     click.echo(f"settings   {threads} threads, {memory / 2**30:.1f} GB for tables in memory")
 
 
-def _report_module(name: str) -> bool:
-    """Prints whether a SQLite module works here, and returns it."""
+def _report_module(name: str) -> bool | None:
+    """Prints whether a SQLite module loads the library, and returns it; None where it loads none."""
     try:
         module: Any = import_module(name)
     except ImportError:
         click.echo(f"{name:10} not installed")
-        return False
+        return None
     version = module.sqlite_lib_version() if name == "apsw" else module.sqlite_version
     try:
         loaded = connect(":memory:", module=name).execute("SELECT warp_version()").fetchone()[0]
     except LoadingNotSupportedError:
         click.echo(f"{name:10} SQLite {version}: built without the loading of extensions")
-        return False
+        return None
     except Exception as error:  # whatever SQLite says of a library that it does not load
-        click.echo(f"{name:10} SQLite {version}: {error}")
+        click.echo(f"{name:10} SQLite {version}: {_loaders_reason() or error}")
         return False
     click.echo(f"{name:10} SQLite {version}: loads warplite {loaded}")
     return True
+
+
+def _loaders_reason() -> str:
+    """Returns why the system does not load the library: SQLite tells of a last attempt, under another name."""
+    import ctypes
+
+    try:
+        ctypes.CDLL(loadable_path())
+    except OSError as error:
+        return str(error)
+    return ""

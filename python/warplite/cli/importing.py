@@ -9,15 +9,14 @@ from typing import Any
 import click
 
 from .._files import Source, open_source
-from .._rows import add, transaction
-from .._vectors import quoted
+from .._rows import add, writing
+from .._vectors import declaration, quoted, quoted_table
 from . import main, needs, open_database
 
 # Where an import has got to; the table is there only while one is unfinished.
 _PROGRESS = """
 CREATE TABLE IF NOT EXISTS warplite_imports(
-  file TEXT, size INTEGER, modified INTEGER, target TEXT, first_rowid INTEGER, rows INTEGER,
-  PRIMARY KEY(file, target))
+  file TEXT, size INTEGER, modified INTEGER, target TEXT COLLATE NOCASE, rows INTEGER, PRIMARY KEY(file, target))
 """
 
 
@@ -31,30 +30,36 @@ CREATE TABLE IF NOT EXISTS warplite_imports(
     "--declare", multiple=True, metavar="COLUMN", help="of a new table, e.g. 'title TEXT index=words' instead of TEXT"
 )
 @click.option("--distance", help="of the vectors of a new table, e.g. cosine")
+@click.option(
+    "--restart", is_flag=True, help="begin with the file's first row, and leave what an ended import has brought"
+)
 @click.option("--batch", default=20_000, show_default=True, type=click.IntRange(1), help="rows of one transaction")
 def import_(
     file: str, database: str, table: str, column: str, id_column: str | None, declare: tuple[str, ...],
-    distance: str | None, batch: int,
+    distance: str | None, restart: bool, batch: int,
 ) -> None:  # fmt: skip
     """Imports FILE into TABLE of DATABASE, both of which are made where they are missing.
 
     FILE: .npy .fbin .u8bin .i8bin .fvecs .bvecs .ivecs (vectors), .parquet, .csv (with a head), .jsonl. Lists of
     numbers are vectors, and so are JSON arrays in a CSV file. Rowids count on from the table's last, or from 0.
-    Each batch is a transaction: an import that was ended goes on when the same command is given again.
+    Each batch is a transaction: an import that was ended goes on when the same command is given again, also after
+    others have written rows. One that fails in its first batch leaves nothing.
     """
     if file.endswith(".parquet"):
         needs("pyarrow", "arrow")
     source = open_source(file, column)
     if source.rows == 0:
         raise click.ClickException(f"{file} holds no rows")
+    if id_column is not None and id_column.lower() not in map(str.lower, source.columns):
+        raise click.ClickException(f"the file has no column {id_column}; it has {', '.join(source.columns)}")
     db = open_database(database, must_exist=False)
-    if db.execute("SELECT 1 FROM sqlite_master WHERE name = ? COLLATE NOCASE", (table,)).fetchone() is None:
-        db.execute(
-            f"CREATE VIRTUAL TABLE {quoted(table)} USING warp({_declarations(source, id_column, declare, distance)})"
-        )
+    create = None
+    if declaration(db, table) is None:
+        columns = _declarations(source, id_column, declare, distance)
+        create = f"CREATE VIRTUAL TABLE IF NOT EXISTS {quoted_table(db, table)} USING warp({columns})"
     elif declare or distance:
         raise click.ClickException(f"{table} is there already: --declare and --distance are for new tables")
-    _Import(db, table, file, id_column).run(source, batch)
+    _Import(db, table, file, create, restart, numbered=id_column is None).run(source, batch)
 
 
 def _declarations(source: Source, id_column: str | None, declare: tuple[str, ...], distance: str | None) -> str:
@@ -63,7 +68,7 @@ def _declarations(source: Source, id_column: str | None, declare: tuple[str, ...
     for name, type_ in source.columns.items():
         stored = "+" if type_ == "BLOB" else ""  # along with the row: no filter compares them
         plain = f"{stored}{quoted(name)} {type_}" + (f" distance={distance}" if distance and "[" in type_ else "")
-        if name == id_column:
+        if id_column is not None and name.lower() == id_column.lower():
             plain = f"{quoted(name)} INTEGER PRIMARY KEY"
         if name in source.unequal and name.lower() not in given:
             raise click.ClickException(f"{source.unequal[name]}; --declare '{name} TEXT' stores lists as texts")
@@ -74,28 +79,34 @@ def _declarations(source: Source, id_column: str | None, declare: tuple[str, ...
 
 
 class _Import:
-    """One file on its way into one table; what is done is kept beside, in the same transactions."""
+    """One file on its way into one table; what is done is kept beside, in the same transactions.
 
-    def __init__(self, db: Any, table: str, file: str, id_column: str | None) -> None:
+    `create` makes the table with the first rows; `numbered` rows count on from the table's last.
+    """
+
+    def __init__(self, db: Any, table: str, file: str, create: str | None, restart: bool, *, numbered: bool) -> None:
         status = os.stat(file)
-        self.db, self.table, self.id_column = db, table, id_column
+        self.db, self.table, self.create, self.numbered = db, table, create, numbered
         self.key = (os.path.abspath(file), table)
         self.version = (status.st_size, status.st_mtime_ns)
-        db.execute(_PROGRESS)
-        row = db.execute(
-            "SELECT size, modified, first_rowid, rows FROM warplite_imports WHERE file = ? AND target = ?", self.key
-        ).fetchone()
+        self.done = 0 if create or restart else self._done_before()
+
+    def _done_before(self) -> int:
+        """Returns how many rows an import that was ended has brought."""
+        if declaration(self.db, "warplite_imports") is None:
+            return 0
+        sql = "SELECT size, modified, rows FROM warplite_imports WHERE file = ? AND target = ?"
+        row = self.db.execute(sql, self.key).fetchone()
         if row is not None and tuple(row[:2]) != self.version:
             raise click.ClickException(
-                f"{file} has changed since {row[3]} of its rows were imported into {table}; to begin anew: "
-                f"DELETE FROM warplite_imports, and of the rows what is to go"
+                f"{self.key[0]} has changed since {row[2]} of its rows were imported into {self.table}; "
+                "--restart begins with its first row, and leaves those"
             )
-        self.done = row[3] if row else 0
-        self.first_rowid = row[2] if row else self._next_rowid()
+        return int(row[2]) if row else 0
 
     def _next_rowid(self) -> int:
-        last = self.db.execute(f"SELECT max(rowid) FROM {quoted(self.table)}").fetchone()[0]
-        return 0 if last is None else last + 1
+        last = self.db.execute(f"SELECT max(rowid) FROM {quoted_table(self.db, self.table)}").fetchone()[0]
+        return 0 if last is None else int(last) + 1
 
     def run(self, source: Source, batch: int) -> None:
         if self.done:
@@ -115,24 +126,27 @@ class _Import:
         except Exception as error:
             rows = len(next(iter(arrays.values())))
             where = f"{self.key[0]}: of rows {self.done + 1:,} to {self.done + rows:,}"
-            raise click.ClickException(f"{where}: {error}; the {self.done:,} before are in {self.table}") from error
+            before = f"; the {self.done:,} before are in {self.table}" if self.done else ""
+            raise click.ClickException(f"{where}: {error}{before}") from error
 
     def _insert(self, arrays: dict[str, Any]) -> int:
         """Inserts a batch and notes it, in one transaction."""
         rows = len(next(iter(arrays.values())))
-        first = self.first_rowid + self.done
-        rowids = None if self.id_column else range(first, first + rows)
-        with transaction(self.db):
-            add(self.db, self.table, rowids, **arrays)
+        with writing(self.db):
+            if self.create:
+                self.db.execute(self.create)
+            first = self._next_rowid() if self.numbered else 0
+            add(self.db, self.table, range(first, first + rows) if self.numbered else None, **arrays)
+            self.db.execute(_PROGRESS)
             self.db.execute(
-                "REPLACE INTO warplite_imports VALUES (?, ?, ?, ?, ?, ?)",
-                (self.key[0], *self.version, self.key[1], self.first_rowid, self.done + rows),
+                "REPLACE INTO warplite_imports(file, target, size, modified, rows) VALUES (?, ?, ?, ?, ?)",
+                (*self.key, *self.version, self.done + rows),
             )
         self.done += rows
         return rows
 
     def _finish(self) -> None:
-        with transaction(self.db):
+        with writing(self.db):
             self.db.execute("DELETE FROM warplite_imports WHERE file = ? AND target = ?", self.key)
             if self.db.execute("SELECT 1 FROM warplite_imports").fetchone() is None:
                 self.db.execute("DROP TABLE warplite_imports")

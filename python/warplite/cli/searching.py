@@ -10,7 +10,7 @@ import click
 
 from .._files import open_source
 from .._search import search as search_arrays
-from .._vectors import quoted, vector_columns
+from .._vectors import as_array, first_missing, quoted, quoted_table, table_columns, vector_columns
 from . import main, needs, open_database, print_table
 
 
@@ -39,18 +39,19 @@ def search(
         _search_file(db, table, column, file, k, dict(_parsed_option(text) for text in option))
         return
     value: Any = query
+    name = quoted_table(db, table)
+    searched = f"{name}.{quoted(column)}"
     if row is not None:
-        found = db.execute(f"SELECT {quoted(column)} FROM {quoted(table)} WHERE rowid = ?", (row,)).fetchone()
+        found = db.execute(f"SELECT {searched} FROM {name} WHERE rowid = ?", (row,)).fetchone()
         if found is None or found[0] is None:
             raise click.ClickException(f"{table} has no row {row} with a value in {column}")
         value = found[0]
     vectors = vector_columns(db, table)
-    names = [name for (name,) in db.execute("SELECT name FROM pragma_table_info(?)", (table,))]
-    shown = [name for name in names if name.lower() not in vectors]
+    shown = [name for name in table_columns(db, table) if name.lower() not in vectors]
     selected = ", ".join(["rowid", "distance", *map(quoted, shown)])
     filter_ = f" AND ({where})" if where else ""
     rows = db.execute(
-        f"SELECT {selected} FROM {quoted(table)} WHERE {quoted(column)} MATCH ?{filter_} ORDER BY distance LIMIT ?",
+        f"SELECT {selected} FROM {name} WHERE {searched} MATCH ?{filter_} ORDER BY distance LIMIT ?",
         (value, k),
     ).fetchall()
     _show(["rowid", "distance", *shown], rows, as_json)
@@ -96,7 +97,11 @@ def _search_file(db: Any, table: str, column: str, file: str, k: int, options: d
     for arrays in source.batches(0, 10_000):
         queries = arrays[column]
         if isinstance(queries, list):  # JSON texts
-            queries = [json.loads(text) for text in queries]
+            queries = [None if text is None else json.loads(text) for text in queries]
+        queries = as_array(queries)
+        missing = first_missing(queries)
+        if missing is not None:
+            raise click.ClickException(f"{file}, row {first + missing + 1}: a vector was expected, got none")
         rowids, distances = search_arrays(db, table, column, queries, k, **options)
         for number, (ids, far) in enumerate(zip(rowids.tolist(), distances.tolist()), first):
             for rank, (rowid, distance) in enumerate(zip(ids, far), 1):
