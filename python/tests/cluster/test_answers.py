@@ -125,10 +125,46 @@ def test_what_is_asked_wrongly_says_so(cluster, rows):
     for wrong in ({"filter": "no_such_column > 1"}, {"filter": "1) OR (1"}, {"nonsense": 1}):
         with pytest.raises(Exception, match="no_such_column|expected"):
             cluster.search("e", queries, 3, **wrong)
+    for filter in ("no_such_column > 1", "year > ?", 5):
+        with pytest.raises(ValueError, match="^filter: "):
+            cluster.match_count({"year": 2000}, 3, filter=filter)
     with pytest.raises(ValueError, match="was not cut by this column"):
         cluster.search("e", queries, 3, probe=1)
     with pytest.raises(ValueError, match="k: expected an integer, 0 or more, got 2.5"):
         cluster.search("e", queries, 2.5)
+
+
+@pytest.mark.parametrize(
+    "filter",
+    [
+        "id < (SELECT avg(id) FROM papers)",
+        "id IN (/* SELECT */ select id FROM papers)",
+        "EXISTS (WITH t AS (VALUES (1)) SELECT 1 FROM t)",
+        "id IN (VALUES (1), (2))",
+        "venue IN pragma_function_list OR 1",
+        "1) AND id IN (SELECT 1",
+    ],
+)
+def test_filters_with_a_sub_query_are_refused(cluster, rows, filter):
+    """Each shard would take the rows of its own for those of the cluster."""
+    asked = {
+        cluster.search: ("e", rows["e"][:2], 3),
+        cluster.range: ("e", rows["e"][:2], 1.0),
+        cluster.match_count: ({"year": 2000}, 3),
+        cluster.documents: ("words", ["w1"], 3),
+        cluster.sequence: ("name", ["abc"], 3),
+        cluster.hybrid: ([("words", "w1")], 3),
+    }
+    for ask, arguments in asked.items():
+        with pytest.raises(ValueError, match="would see the rows of one shard"):
+            ask(*arguments, filter=filter)
+
+
+@pytest.mark.parametrize(
+    "filter", ["venue <> 'SELECT id FROM papers'", "venue LIKE 'V%' -- (SELECT 1)", "papers.year IN (2001, 2002)"]
+)
+def test_what_only_looks_like_a_sub_query(cluster, one_file, rows, filter):
+    same_neighbors(cluster.search("e", rows["e"][:5], 9, filter=filter), one_file, rows["e"][:5], 9, filter=filter)
 
 
 @pytest.mark.parametrize("kind", ["parquet", "npy", "fbin", "dataset"])

@@ -58,7 +58,9 @@ def test_searches(client, one_file, rows):
         ({"column": "e", "queries": [[0] * 16], "filter": "nonsense > 1"}, 400, "nonsense"),
         ({"column": "e", "queries": [[0] * 16], "filter": "1; DROP TABLE papers"}, 400, "filter"),
         ({"column": "e", "queries": [[0] * 16], "filter": "EXISTS (SELECT 1 FROM warp_vectors_file('/etc/passwd'))"},
-         400, "external_access"),
+         400, "sub-query"),
+        ({"column": "e", "queries": [[0] * 16], "filter": "id < (SELECT avg(id) FROM papers)"}, 400, "sub-query"),
+        ({"column": "e", "queries": [[0] * 16], "filter": "warp_config('threads', 1) > 0"}, 400, "lock_configuration"),
         ({"column": "nowhere", "queries": [[0] * 16]}, 400, "nowhere"),
     ],
 )  # fmt: skip

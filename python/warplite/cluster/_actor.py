@@ -25,7 +25,8 @@ class ShardActor:
     def __init__(self, settings: dict[str, Any], shares: int, secret: bytes) -> None:
         db = connect(":memory:")
         cores = {"threads": max(1, len(os.sched_getaffinity(0)) // shares)} if shares > 1 else {}
-        for name, value in {"external_access": 0, **cores, **settings}.items():
+        # A filter is SQL, and could change settings: for all who search, until the process ends.
+        for name, value in {**cores, **settings, "external_access": 0, "lock_configuration": 1}.items():
             db.execute("SELECT warp_config(?, ?)", (name, value)).fetchall()
         db.close()
         self._readers: dict[tuple[str, ...], Reader] = {}
@@ -62,8 +63,7 @@ class ShardActor:
         readable = [next((path for path in copies if path not in self._unreadable), None) for copies in shards]
         places = [place for place, path in enumerate(readable) if path is not None]
         alone = [place for place, path in enumerate(readable) if path is None]
-        # A sub-query of the filter is to see the table of its own shard.
-        most = 1 if "select" in question.options.get("filter", "").lower() else Reader.MOST_FILES
+        most = Reader.MOST_FILES
         for group in (places[i : i + most] for i in range(0, len(places), most)):
             try:
                 parts.append(self._ask(tuple(str(readable[place]) for place in group), question, end))

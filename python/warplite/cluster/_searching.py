@@ -20,6 +20,7 @@ from . import _manifest
 from ._answers import Array, Columns, Fused, Matches, Neighbors, Pairs, Sequences, fuse, ranked
 from ._asking import Actors, Policy, shard_error
 from ._errors import ClusterError, OverloadedError
+from ._filters import FilterCheck
 from ._manifest import Manifest, Shard
 from ._reading import Question, merge
 from ._routing import Router, nearest_centroids
@@ -61,6 +62,7 @@ class Searcher:
         self._read = _manifest.read(self._folder)
         self._signature = _manifest.signature(self._folder)
         self._table = describe(self._read.schema)
+        self._filters = FilterCheck(self._table)
         self._options = (actors, replicas, settings or {}, ray_options)
         self._policy = Policy(timeout, patience, ahead=in_flight)
         self._started: Actors | None = None
@@ -112,7 +114,7 @@ class Searcher:
         another shape; the SQLite module's own error for what the extension refuses.
         """
         blobs = encoded(self._table, column, queries)
-        question = Question("nearest", self._table.name, column, None, whole(k), options=_with(options, filter))
+        question = self._question("nearest", column, None, filter, options, k=whole(k))
         shards = self._router(column, queries, probe) if probe is not None and len(blobs) else None
         most = max(bytes_each(blobs), 16 * whole(k))
         found, coverage, generation = self._ask_in_batches(question, blobs, most, allow_partial, shards)
@@ -124,7 +126,7 @@ class Searcher:
         """Returns every row within the radius of each query: vectors, or texts under edit distance."""
         texts = column.lower() not in {*self._table.vectors, *self._table.sparse}
         given = _texts(queries) if texts else encoded(self._table, column, queries)
-        question = Question("pairs", self._table.name, column, given, radius=float(radius), options=_with({}, filter))
+        question = self._question("pairs", column, given, filter, radius=float(radius))
         found, coverage, generation = self._ask(question, allow_partial)
         return Pairs(found["query"], found["id"], found["distance"], coverage, generation)
 
@@ -133,7 +135,7 @@ class Searcher:
     ) -> Matches:
         """Returns the k rows that match most items of each query, e.g. ``{"year": [2015, 2020], "venue": "ICDE"}``."""
         given = [json.dumps(query) for query in ([queries] if isinstance(queries, dict) else queries)]
-        question = Question("matches", self._table.name, "", given, whole(k), options=_with({}, filter))
+        question = self._question("matches", "", given, filter, k=whole(k))
         found, coverage, generation = self._ask(question, allow_partial)
         return Matches(found["id"], found["matches"], coverage, generation)
 
@@ -141,7 +143,7 @@ class Searcher:
         self, column: str, texts: Any, k: int, *, filter: str | None = None, allow_partial: bool = False
     ) -> Matches:
         """Returns the k rows with most words in common with each text, of a column with ``index=words``."""
-        question = Question("documents", self._table.name, column, _texts(texts), whole(k), options=_with({}, filter))
+        question = self._question("documents", column, _texts(texts), filter, k=whole(k))
         found, coverage, generation = self._ask(question, allow_partial)
         return Matches(found["id"], found["matches"], coverage, generation)
 
@@ -159,10 +161,7 @@ class Searcher:
 
         candidates: of each shard; without it, as many as prove that the k are the nearest.
         """
-        question = Question(
-            "sequences", self._table.name, column, _texts(texts), whole(k), candidates=candidates,
-            options=_with({}, filter),
-        )  # fmt: skip
+        question = self._question("sequences", column, _texts(texts), filter, k=whole(k), candidates=candidates)
         found, coverage, generation = self._ask(question, allow_partial)
         return Sequences(found["id"], found["distance"], found["certified"], coverage, generation)
 
@@ -190,7 +189,7 @@ class Searcher:
         if weights is not None and len(weights) != len(sources):
             raise ValueError(f"weights: expected {len(sources)}, one for each source, got {len(weights)}")
         most = depth or max(whole(k), 100)
-        questions = [self._source(column, query, most, _with(options, filter)) for column, query in sources]
+        questions = [self._source(column, query, most, filter, options) for column, query in sources]
 
         def ask_all(manifest: Manifest) -> tuple[Columns, float]:
             lists, covered = [], 1.0
@@ -206,18 +205,36 @@ class Searcher:
         found, coverage, generation = self._of_one_generation(ask_all)
         return Fused(found["id"], found["score"], found["rank"], coverage, generation)
 
-    def _source(self, column: str, query: Any, depth: int, options: dict[str, Any]) -> Question | None:
+    def _source(
+        self, column: str, query: Any, depth: int, filter: str | None, options: dict[str, Any]
+    ) -> Question | None:
         if query is None:
             return None
         if column.lower() in {*self._table.vectors, *self._table.sparse}:
             blobs = encoded(self._table, column, query)
-            return Question("nearest", self._table.name, column, blobs[:1], depth, options=options)
+            return self._question("nearest", column, blobs[:1], filter, options, k=depth)
         index = option(self._read.schema, column, "index")
         operation = {"words": "documents", "ngram": "sequences"}.get(index)
         if operation is None:
             raise ValueError(f"{self._table.name}.{column} is no column of vectors, and has no index=words or ngram")
-        text_options = {key: value for key, value in options.items() if key in ("filter", "device")}
-        return Question(operation, self._table.name, column, [str(query)], depth, options=text_options)
+        text_options = {key: value for key, value in options.items() if key == "device"}
+        return self._question(operation, column, [str(query)], filter, text_options, k=depth)
+
+    def _question(
+        self,
+        operation: str,
+        column: str,
+        queries: Any,
+        filter: str | None,
+        options: dict[str, Any] | None = None,
+        **rest: Any,
+    ) -> Question:
+        """Raises ValueError for a filter that would not mean in a shard what it means in one file."""
+        options = plain_options(options or {})
+        if filter is not None:
+            self._filters.check(filter)
+            options["filter"] = filter
+        return Question(operation, self._table.name, column, queries, options=options, **rest)
 
     def _ask_in_batches(
         self,
@@ -310,11 +327,6 @@ def _places(num_gpus: float) -> tuple[int, int]:
     machines = [resources for resources in machines if resources.get("CPU", 0) >= 1] or [{}]
     gpus = sum(resources.get("GPU", 0) for resources in machines)
     return len(machines), int(gpus / num_gpus + 1e-9) if num_gpus else len(machines)
-
-
-def _with(options: dict[str, Any], filter: str | None) -> dict[str, Any]:
-    options = plain_options(options)
-    return options if filter is None else {**options, "filter": filter}
 
 
 def _texts(texts: Any) -> list[str]:

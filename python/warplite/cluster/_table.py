@@ -22,6 +22,7 @@ class Table:
 
     name: str
     columns: tuple[str, ...]
+    names: tuple[str, ...]  # all that expressions may name: the columns, and hidden ones
     vectors: dict[str, VectorType]  # dense ones, by name in lower case
     sparse: dict[str, VectorType]  # the others
     learning: tuple[str, ...]  # those whose index learns
@@ -42,11 +43,13 @@ def describe(schema: str) -> Table:
         words = " ".join(statement.replace("=", " = ").lower().split())
         if "text primary key" in words or "content =" in words:
             raise ClusterError(f"{name}: a cluster's rows have integer ids: no TEXT PRIMARY KEY, and no content=")
-        columns = tuple(row[1] for row in fetch(db, f"PRAGMA table_xinfo({quoted(name)})") if row[6] != 1)
+        hidden = {row[1]: row[6] == 1 for row in fetch(db, f"PRAGMA table_xinfo({quoted(name)})")}
+        columns = tuple(column for column in hidden if not hidden[column])
         every = vector_columns(db, name)
         vectors = {column: type_ for column, type_ in every.items() if type_.kind != "sparse"}
         sparse = {column: type_ for column, type_ in every.items() if type_.kind == "sparse"}
-        return Table(name, columns, vectors, sparse, tuple(column for column in vectors if _learns(db, name, column)))
+        learning = tuple(column for column in vectors if _learns(db, name, column))
+        return Table(name, columns, tuple(hidden), vectors, sparse, learning)
 
 
 def _learns(db: Any, table: str, column: str) -> bool:
