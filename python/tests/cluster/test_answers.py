@@ -220,7 +220,7 @@ def test_one_model_for_all(tmp_path):
 
 
 @pytest.mark.parametrize("distance", ["l2", "cosine"])
-def test_routing(distance, tmp_path):
+def test_routing(distance, tmp_path, monkeypatch):
     random = np.random.default_rng(3)
     centres = random.standard_normal((40, 8)) * 10
     vectors = (centres[random.integers(0, 40, 5000)] + random.standard_normal((5000, 8))).astype("f4")
@@ -231,11 +231,20 @@ def test_routing(distance, tmp_path):
         same_neighbors(made.search("e", vectors[:30], 10), one, vectors[:30], 10)
         same_neighbors(made.search("e", vectors[:30], 10, probe=6), one, vectors[:30], 10)
         true, _ = warplite.search(one, "papers", "e", vectors[:300], 10)
-        shares = []
+        shares, sizes = [], sorted(shard.rows for shard in made.manifest.shards)
         for probe in (1, 2):
             found = made.search("e", vectors[:300], 10, probe=probe)
             shares.append(np.mean([len(np.intersect1d(a, b)) / 10 for a, b in zip(true, found.ids)]))
+            assert sum(sizes[:probe]) / 5050 <= found.coverage <= sum(sizes[-probe:]) / 5050
+            with monkeypatch.context() as patch:
+                patch.setattr("warplite.cluster._searching._ANSWER_BYTES", 5000)  # several batches
+                np.testing.assert_array_equal(made.search("e", vectors[:300], 10, probe=probe).ids, found.ids)
         assert 0.8 < shares[0] <= shares[1] <= 1
+        assert made.search("e", vectors[:0], 10, probe=1).ids.shape == (0, 10)
+        assert made.search("e", [vectors[0].tolist()], 10, probe=7).coverage == 1
+        for wrong in (0, -1, 1.5, "2"):
+            with pytest.raises(ValueError, match="probe: expected an integer, 1 or more, got"):
+                made.search("e", vectors[:3], 10, probe=wrong)
 
 
 class Matrix:

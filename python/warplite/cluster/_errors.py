@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from numbers import Integral
+from typing import Any
+
 
 class ClusterError(RuntimeError):
     """A cluster cannot be opened or written as asked."""
@@ -13,3 +16,10 @@ class ShardError(ClusterError):
 
 class OverloadedError(ClusterError):
     """More batches wait than were allowed to."""
+
+
+def at_least(least: int, **given: Any) -> None:
+    """Raises ValueError, which names it, for what is no integer, or less."""
+    for name, value in given.items():
+        if not isinstance(value, Integral) or value < least:
+            raise ValueError(f"{name}: expected an integer, {least} or more, got {value!r}")

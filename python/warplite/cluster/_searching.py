@@ -16,10 +16,11 @@ import ray
 
 from .._search import plain_options, whole
 from .._sparse import CompressedRows
+from .._vectors import as_array
 from . import _manifest
 from ._answers import Array, Columns, Fused, Matches, Neighbors, Pairs, Sequences, fuse, ranked
 from ._asking import Actors, Policy, shard_error
-from ._errors import ClusterError, OverloadedError
+from ._errors import ClusterError, OverloadedError, at_least
 from ._filters import FilterCheck
 from ._manifest import Manifest, Shard
 from ._reading import Question, merge
@@ -108,14 +109,15 @@ class Searcher:
         """Returns the k rows nearest to each query, as warplite.search() does of one file.
 
         options: of warp_knn_arrays, e.g. ``recall=0.95, exact=True``. probe: of a cluster cut by this column, shards
-            that each query looks into, those of the nearest centroids; all if not given.
+            that each query looks into, those of the nearest centroids; all if not given. `coverage` is then the share
+            of the rows that are in them, of the query that looked at fewest.
 
         Raises ShardError where shards do not answer, unless `allow_partial`; OverloadedError; ValueError for queries of
         another shape; the SQLite module's own error for what the extension refuses.
         """
         blobs = encoded(self._table, column, queries)
         question = self._question("nearest", column, None, filter, options, k=whole(k))
-        shards = self._router(column, queries, probe) if probe is not None and len(blobs) else None
+        shards = None if probe is None else self._router(column, queries, probe)
         most = max(bytes_each(blobs), 16 * whole(k))
         found, coverage, generation = self._ask_in_batches(question, blobs, most, allow_partial, shards)
         return Neighbors(found["id"], found["distance"], coverage, generation)
@@ -247,13 +249,13 @@ class Searcher:
         """Asks as many queries at a time as one answer has room for. All are of one generation."""
         most = max(1, _ANSWER_BYTES // most_bytes)
         if len(blobs) <= most:
-            return self._ask(replace(question, queries=blobs), allow_partial, shards)
+            return self._ask(replace(question, queries=blobs), allow_partial, shards if len(blobs) else None)
 
         def ask_all(manifest: Manifest) -> tuple[Columns, float]:
-            parts = [
-                self._ask_once(manifest, replace(question, queries=blobs[i : i + most]), allow_partial, shards)
-                for i in range(0, len(blobs), most)
-            ]
+            parts = []
+            for some in (slice(i, i + most) for i in range(0, len(blobs), most)):
+                router = None if shards is None else shards[some]
+                parts.append(self._ask_once(manifest, replace(question, queries=blobs[some]), allow_partial, router))
             joined = {name: np.concatenate([part[name] for part, _ in parts]) for name in parts[0][0]}
             return joined, min(coverage for _, coverage in parts)
 
@@ -290,8 +292,8 @@ class Searcher:
         answers, failed = actors.ask(manifest.generation, shards, folders, question, self._policy)
         if failed and not (allow_partial and answers):
             raise shard_error(failed)
-        missing = sum(shard.rows for shard in failed)
-        return merge(question, answers), 1.0 - missing / max(1, manifest.rows)
+        searched = sum(shard.rows for shard in shards if shard not in failed)
+        return merge(question, answers), searched / manifest.rows if manifest.rows else 1.0
 
     def _actors(self, manifest: Manifest) -> Actors:
         with self._lock:
@@ -314,10 +316,11 @@ class Searcher:
             self._room.release()
 
     def _router(self, column: str, queries: Any, probe: int) -> Router:
+        at_least(1, probe=probe)
         manifest = self.manifest
         if manifest.centroids is None or manifest.centroids[0].lower() != column.lower():
             raise ValueError(f"{self._table.name}.{column}: the cluster was not cut by this column; probe= needs that")
-        array = np.atleast_2d(np.asarray(queries, np.float32))
+        array = np.atleast_2d(np.asarray(as_array(queries), np.float32))
         return Router(nearest_centroids(self._folder, manifest, array, probe))
 
 

@@ -81,7 +81,7 @@ class _Metrics:
         self.seconds = Histogram("warplite_seconds", "Seconds of a request", ["route"], registry=self.registry)
         self.rows = Gauge("warplite_rows", "Rows of the cluster", registry=self.registry)
         self.generation = Gauge("warplite_generation", "Generation of the manifest", registry=self.registry)
-        self.partial = Counter("warplite_partial", "Answers that do not cover all rows", registry=self.registry)
+        self.partial = Counter("warplite_partial", "Answers without shards that failed", registry=self.registry)
 
 
 def application(cluster: Cluster, keys: frozenset[str] | None = None) -> FastAPI:
@@ -115,7 +115,7 @@ def application(cluster: Cluster, keys: frozenset[str] | None = None) -> FastAPI
             raise HTTPException(504 if "too long" in str(error) else 503, str(error)) from error
         except Exception as error:  # SQLite's modules have no class of their own for what was asked wrongly
             raise HTTPException(400, str(error)) from error
-        if found.coverage < 1:
+        if found.coverage < 1 and "probe" not in options:
             metrics.partial.inc()
         return {name: _plain(value) for name, value in found._asdict().items()}
 
