@@ -287,7 +287,7 @@ class Searcher:
     def _ask_shards(
         self, manifest: Manifest, question: Question, shards: Sequence[Shard], allow_partial: bool
     ) -> tuple[Columns, float]:
-        folders = [self._folder, *manifest.replicas]
+        folders = [self._folder, *manifest.copies]
         actors = self._actors(manifest)
         answers, failed = actors.ask(manifest.generation, shards, folders, question, self._policy)
         if failed and not (allow_partial and answers):

@@ -79,6 +79,31 @@ def encoded(table: Table, column: str, queries: Any) -> Array | CompressedRows:
     return encode(array, type_, where)
 
 
+def decoded(raw: Array, type_: VectorType) -> Array:
+    """Returns vectors, float32 [n, dim], from their bytes, uint8 [n, bytes of a vector]."""
+    if type_.kind == "bfloat16":  # the upper half of a float32
+        return (raw.view("<u2").astype("<u4") << 16).view("<f4")
+    return raw.view({"float32": "<f4", "float16": "<f2", "int8": "i1"}[type_.kind]).astype(np.float32, copy=False)
+
+
+def as_ids(values: Any, where: str) -> Array:
+    """Returns ids, int64 [n]. Raises ValueError, which names `where`, for what are none: 1.5, NULL, 2**63."""
+    given = np.asarray(values).reshape(-1)
+    if given.dtype.kind in "iu" and given.max(initial=0) < 2**63:
+        return given.astype(np.int64, copy=False)
+    ids = np.empty(len(given), np.int64)
+    for place, value in enumerate(given.tolist()):
+        try:
+            ids[place] = int(value)
+            fits = isinstance(value, str) or ids[place] == value  # a CSV file has texts
+        except (TypeError, ValueError, OverflowError):
+            fits = False
+        # A float of 2**53 may have been another integer. Dates and truth values are numbers to NumPy alone.
+        if not fits or given.dtype.kind in "bmM" or (isinstance(value, float) and abs(value) >= 2**53):
+            raise ValueError(f"{where}: expected integers of 64 bits, got {value!r}")
+    return ids
+
+
 def bytes_each(queries: Array | CompressedRows) -> int:
     """Returns how many bytes the longest of the queries has."""
     return 8 * queries.longest if isinstance(queries, CompressedRows) else int(queries.shape[1])
