@@ -91,7 +91,7 @@ def damage(path):
     path.write_bytes(content)
 
 
-@pytest.mark.parametrize("how", ["missing", "damaged", "truncated", "another"])
+@pytest.mark.parametrize("how", ["missing", "damaged", "truncated", "another", "empty", "other table"])
 def test_a_file_that_cannot_be_read(rows, one_file, tmp_path, how):
     warplite.cluster.create(tmp_path / "c", SCHEMA, source=rows, shards=4, replicas=[tmp_path / "copies"])
     manifest = warplite.cluster.open(tmp_path / "c").manifest
@@ -102,6 +102,12 @@ def test_a_file_that_cannot_be_read(rows, one_file, tmp_path, how):
         damage(victim)
     elif how == "truncated":
         os.truncate(victim, 3 * 4096)
+    elif how == "empty":
+        os.truncate(victim, 0)
+    elif how == "other table":
+        victim.unlink()
+        with warplite.connect(victim) as db:
+            db.execute("CREATE TABLE other(a)")
     else:
         victim.write_bytes(b"no database at all" * 1000)
     with warplite.cluster.open(tmp_path / "c", actors=2) as cluster:

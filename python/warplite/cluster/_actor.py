@@ -90,7 +90,7 @@ class ShardActor:
 
     def _ask(self, paths: tuple[str, ...], question: Question, end: float) -> Columns:
         if paths not in self._readers:
-            self._readers[paths] = Reader(paths)
+            self._readers[paths] = Reader(paths, question.table)
         reader = self._readers[paths]
         left = end - time.monotonic()
         if left <= 0:

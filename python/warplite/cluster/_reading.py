@@ -45,14 +45,14 @@ class UnreadableError(ClusterError):
 
 
 class Reader:
-    """A connection to files of shards, at most MOST_FILES. Raises UnreadableError where one is not there.
+    """A connection to files of shards, at most MOST_FILES. Raises UnreadableError where one has no such table.
 
     Their nearest rows are searched as those of one table, so that several files take as long as one with their rows.
     """
 
     MOST_FILES = 10  # SQLite attaches so many
 
-    def __init__(self, paths: Sequence[str]) -> None:
+    def __init__(self, paths: Sequence[str], table: str) -> None:
         self._paths = ", ".join(paths)
         for path in paths:
             if not os.path.exists(path):
@@ -64,6 +64,10 @@ class Reader:
             for number, uri in enumerate(uris[1:], 1):
                 self._db.execute(f"ATTACH ? AS shard{number}", (uri,))
         self._schemas = ["main", *(f"shard{number}" for number in range(1, len(paths)))]
+        for path, schema in zip(paths, self._schemas):
+            with _reading(path):
+                if not fetch(self._db, f"SELECT 1 FROM {schema}.sqlite_master WHERE name = ?", (table,)):
+                    raise UnreadableError(f"{path}: it has no table {table}")  # a file of 0 bytes is a database
 
     def answer(self, question: Question) -> Columns:
         """Raises UnreadableError for a damaged file, TimeoutError after interrupt(), the SQLite module's own error for
