@@ -60,6 +60,10 @@ def test_everything_within_a_radius(cluster, one_file, rows):
     ).fetchall()
     assert list(zip(found.queries.tolist(), found.ids.tolist(), found.distances.tolist())) == expected
     assert len(expected) > 20
+    assert len(cluster.range("e", queries, 7.5, filter="year > 2000", most=len(expected)).ids) == len(expected)
+    for most in (0, len(expected) - 1):
+        with pytest.raises(ValueError, match=rf"more than {most} pairs .* radius of 7\.5; ask with a smaller radius"):
+            cluster.range("e", queries, 7.5, filter="year > 2000", most=most)
 
 
 def test_match_counts(cluster, one_file):
@@ -128,6 +132,16 @@ def test_what_is_asked_wrongly_says_so(cluster, rows):
     for filter in ("no_such_column > 1", "year > ?", 5):
         with pytest.raises(ValueError, match="^filter: "):
             cluster.match_count({"year": 2000}, 3, filter=filter)
+    for wrong in (queries, [None], [b"ab"], b"ab", [5], ["abc", np.nan]):
+        for ask in (
+            lambda texts: cluster.range("name", texts, 1),
+            lambda texts: cluster.documents("words", texts, 1),
+            lambda texts: cluster.sequence("name", texts, 1),
+            lambda texts: cluster.hybrid([("words", texts)], 1),
+        ):
+            with pytest.raises(ValueError, match=r"papers\.(name|words): expected texts, got "):
+                ask(wrong)
+    assert cluster.documents("words", np.array(["w1 w2"]), 1).matches.tolist() == [[2]]
     with pytest.raises(ValueError, match="was not cut by this column"):
         cluster.search("e", queries, 3, probe=1)
     with pytest.raises(ValueError, match="k: expected an integer, 0 or more, got 2.5"):

@@ -123,12 +123,23 @@ class Searcher:
         return Neighbors(found["id"], found["distance"], coverage, generation)
 
     def range(
-        self, column: str, queries: Any, radius: float, *, filter: str | None = None, allow_partial: bool = False
+        self,
+        column: str,
+        queries: Any,
+        radius: float,
+        *,
+        filter: str | None = None,
+        allow_partial: bool = False,
+        most: int | None = None,
     ) -> Pairs:
-        """Returns every row within the radius of each query: vectors, or texts under edit distance."""
+        """Returns every row within the radius of each query: vectors, or texts under edit distance.
+
+        most: pairs of a query and a row that there may be; ValueError where there are more.
+        """
+        at_least(0, most=0 if most is None else most)
         texts = column.lower() not in {*self._table.vectors, *self._table.sparse}
-        given = _texts(queries) if texts else encoded(self._table, column, queries)
-        question = self._question("pairs", column, given, filter, radius=float(radius))
+        given = self._texts(column, queries) if texts else encoded(self._table, column, queries)
+        question = self._question("pairs", column, given, filter, radius=float(radius), most=most)
         found, coverage, generation = self._ask(question, allow_partial)
         return Pairs(found["query"], found["id"], found["distance"], coverage, generation)
 
@@ -145,7 +156,7 @@ class Searcher:
         self, column: str, texts: Any, k: int, *, filter: str | None = None, allow_partial: bool = False
     ) -> Matches:
         """Returns the k rows with most words in common with each text, of a column with ``index=words``."""
-        question = self._question("documents", column, _texts(texts), filter, k=whole(k))
+        question = self._question("documents", column, self._texts(column, texts), filter, k=whole(k))
         found, coverage, generation = self._ask(question, allow_partial)
         return Matches(found["id"], found["matches"], coverage, generation)
 
@@ -163,7 +174,8 @@ class Searcher:
 
         candidates: of each shard; without it, as many as prove that the k are the nearest.
         """
-        question = self._question("sequences", column, _texts(texts), filter, k=whole(k), candidates=candidates)
+        given = self._texts(column, texts)
+        question = self._question("sequences", column, given, filter, k=whole(k), candidates=candidates)
         found, coverage, generation = self._ask(question, allow_partial)
         return Sequences(found["id"], found["distance"], found["certified"], coverage, generation)
 
@@ -220,7 +232,20 @@ class Searcher:
         if operation is None:
             raise ValueError(f"{self._table.name}.{column} is no column of vectors, and has no index=words or ngram")
         text_options = {key: value for key, value in options.items() if key == "device"}
-        return self._question(operation, column, [str(query)], filter, text_options, k=depth)
+        return self._question(operation, column, self._texts(column, [query]), filter, text_options, k=depth)
+
+    def _texts(self, column: str, texts: Any) -> list[str]:
+        if isinstance(texts, str):
+            return [texts]
+        listed = texts
+        for convert in ("to_pylist", "tolist"):  # Arrow; NumPy, pandas
+            if hasattr(texts, convert):
+                listed = getattr(texts, convert)()
+                break
+        for text in listed:
+            if not isinstance(text, str):
+                raise ValueError(f"{self._table.name}.{column}: expected texts, got {text!r}")
+        return list(listed)
 
     def _question(
         self,
@@ -330,7 +355,3 @@ def _places(num_gpus: float) -> tuple[int, int]:
     machines = [resources for resources in machines if resources.get("CPU", 0) >= 1] or [{}]
     gpus = sum(resources.get("GPU", 0) for resources in machines)
     return len(machines), int(gpus / num_gpus + 1e-9) if num_gpus else len(machines)
-
-
-def _texts(texts: Any) -> list[str]:
-    return [texts] if isinstance(texts, str) else [str(text) for text in texts]
