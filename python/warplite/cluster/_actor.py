@@ -44,12 +44,17 @@ class ShardActor:
         """Returns, pickled, what the shards answer together or None, and why some did not, by their places in the list.
 
         request: generation; of each shard, the file and its copies, the first to be read first; seconds, after which it
-        raises TimeoutError. question: a Question.
+        raises TimeoutError, whatever they passed with. question: a Question.
         """
         generation, shards, seconds = pickle.loads(request)
-        with self._busy:
+        end = time.monotonic() + seconds
+        if not self._busy.acquire(timeout=seconds):
+            raise TimeoutError("it took too long: others were answered")
+        try:
             self._forget_files(generation, shards)
-            return pickle.dumps(self._ask_all(shards, pickle.loads(question), time.monotonic() + seconds))
+            return pickle.dumps(self._ask_all(shards, pickle.loads(question), end))
+        finally:
+            self._busy.release()
 
     def ready(self) -> int:
         """Returns the number of its process."""

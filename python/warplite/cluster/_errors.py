@@ -14,6 +14,10 @@ class ShardError(ClusterError):
     """Shards did not answer, after they and their replicas were asked again."""
 
 
+class TimedOutError(ShardError):
+    """A search was not over when its time was."""
+
+
 class OverloadedError(ClusterError):
     """More batches wait than were allowed to."""
 

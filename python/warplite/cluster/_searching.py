@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -20,15 +20,26 @@ from .._vectors import as_array
 from . import _manifest
 from ._answers import Array, Columns, Fused, Matches, Neighbors, Pairs, Sequences, fuse, ranked
 from ._asking import Actors, Policy, shard_error
-from ._errors import ClusterError, OverloadedError, at_least
+from ._errors import ClusterError, at_least
 from ._filters import FilterCheck
 from ._manifest import Manifest, Shard
 from ._reading import Question, merge
 from ._routing import Router, nearest_centroids
 from ._table import bytes_each, describe, encoded, option
+from ._waiting import Gate
 
 _Self = TypeVar("_Self", bound="Searcher")
 _ANSWER_BYTES = 1 << 27  # of one batch of queries, or of its answers
+_LONGEST = 1e8  # seconds that a search may take; threads cannot wait for ever longer
+
+
+@dataclass(frozen=True)
+class _Run:
+    """A search as it runs: of which generation, until when, and whether an answer of some shards will do."""
+
+    manifest: Manifest
+    end: float
+    allow_partial: bool
 
 
 class Searcher:
@@ -55,21 +66,27 @@ class Searcher:
         actors: how many share the shards; if not given, one on each machine, or on each GPU where ``num_gpus`` is.
             Those of one machine share its cores. replicas: actors that have the same shards. settings: of warp_config,
             for each actor, e.g. ``{"threads": 4}``.
-        timeout: seconds that shards have for a batch. patience: seconds after which a replica is asked as well.
-        in_flight: batches that are searched at once; others wait, and beyond `waiting` of them searches fail.
+        timeout: seconds from the call to the answer, those included that a search waits for its turn; as many again for
+            each further batch of queries, where answers have more than 128 MB. What actors take to start, the first
+            time, is not counted.
+        patience: seconds after which a replica is asked as well.
+        in_flight: searches at once; others wait, and beyond `waiting` of them searches fail.
         ray_options: of actors, e.g. ``num_gpus=0.25``.
         """
+        at_least(1, replicas=replicas, in_flight=in_flight, actors=1 if actors is None else actors)
+        at_least(0, waiting=waiting)
+        if not timeout > 0:
+            raise ValueError(f"timeout: expected a number of seconds above 0, got {timeout!r}")
         self._folder = os.path.abspath(path)
         self._read = _manifest.read(self._folder)
         self._signature = _manifest.signature(self._folder)
         self._table = describe(self._read.schema)
         self._filters = FilterCheck(self._table)
         self._options = (actors, replicas, settings or {}, ray_options)
-        self._policy = Policy(timeout, patience, ahead=in_flight)
+        self._policy = Policy(min(timeout, _LONGEST), patience, ahead=in_flight)
         self._started: Actors | None = None
         self._lock = threading.Lock()
-        self._flying = threading.BoundedSemaphore(in_flight)
-        self._room = threading.BoundedSemaphore(in_flight + waiting)
+        self.gate = Gate(in_flight, waiting)
 
     def __enter__(self: _Self) -> _Self:
         return self
@@ -112,8 +129,9 @@ class Searcher:
             that each query looks into, those of the nearest centroids; all if not given. `coverage` is then the share
             of the rows that are in them, of the query that looked at fewest.
 
-        Raises ShardError where shards do not answer, unless `allow_partial`; OverloadedError; ValueError for queries of
-        another shape; the SQLite module's own error for what the extension refuses.
+        Raises ShardError where shards do not answer, unless `allow_partial`, TimedOutError of these where it took too
+        long; OverloadedError; ValueError for queries of another shape, and for filters with a sub-query; the SQLite
+        module's own error for what the extension refuses.
         """
         blobs = encoded(self._table, column, queries)
         question = self._question("nearest", column, None, filter, options, k=whole(k))
@@ -205,18 +223,18 @@ class Searcher:
         most = depth or max(whole(k), 100)
         questions = [self._source(column, query, most, filter, options) for column, query in sources]
 
-        def ask_all(manifest: Manifest) -> tuple[Columns, float]:
+        def ask_all(run: _Run) -> tuple[Columns, float]:
             lists, covered = [], 1.0
             for question in questions:
                 if question is None:
                     lists.append(ranked({}))
                     continue
-                found, coverage = self._ask_once(manifest, question, allow_partial, None)
+                found, coverage = self._ask_once(run, question, None)
                 lists.append(ranked(found))
                 covered = min(covered, coverage)
             return fuse(lists, weights or [1.0] * len(lists), fusion == "linear", whole(k)), covered
 
-        found, coverage, generation = self._of_one_generation(ask_all)
+        found, coverage, generation = self._of_one_generation(ask_all, allow_partial)
         return Fused(found["id"], found["score"], found["rank"], coverage, generation)
 
     def _source(
@@ -276,47 +294,50 @@ class Searcher:
         if len(blobs) <= most:
             return self._ask(replace(question, queries=blobs), allow_partial, shards if len(blobs) else None)
 
-        def ask_all(manifest: Manifest) -> tuple[Columns, float]:
+        batches = [slice(i, i + most) for i in range(0, len(blobs), most)]
+
+        def ask_all(run: _Run) -> tuple[Columns, float]:
             parts = []
-            for some in (slice(i, i + most) for i in range(0, len(blobs), most)):
+            for some in batches:
                 router = None if shards is None else shards[some]
-                parts.append(self._ask_once(manifest, replace(question, queries=blobs[some]), allow_partial, router))
+                parts.append(self._ask_once(run, replace(question, queries=blobs[some]), router))
             joined = {name: np.concatenate([part[name] for part, _ in parts]) for name in parts[0][0]}
             return joined, min(coverage for _, coverage in parts)
 
-        return self._of_one_generation(ask_all)
+        return self._of_one_generation(ask_all, allow_partial, len(batches))
 
     def _ask(self, question: Question, allow_partial: bool, shards: Router | None = None) -> tuple[Columns, float, int]:
-        return self._of_one_generation(lambda manifest: self._ask_once(manifest, question, allow_partial, shards))
+        return self._of_one_generation(lambda run: self._ask_once(run, question, shards), allow_partial)
 
-    def _of_one_generation(self, ask: Callable[[Manifest], tuple[Columns, float]]) -> tuple[Columns, float, int]:
+    def _of_one_generation(
+        self, ask: Callable[[_Run], tuple[Columns, float]], allow_partial: bool, batches: int = 1
+    ) -> tuple[Columns, float, int]:
         """Begins again where files went meanwhile, because there is a newer generation for long enough."""
-        with self._flight():
+        end = time.monotonic() + self._policy.timeout * batches
+        with self.gate.place(end):
+            began = time.monotonic()
+            self._actors(self.manifest).wait(self._policy.hangs)
+            end += time.monotonic() - began
             while True:
-                manifest = self.manifest
+                run = _Run(self.manifest, end, allow_partial)
                 try:
-                    return (*ask(manifest), manifest.generation)
+                    return (*ask(run), run.manifest.generation)
                 except ClusterError:
-                    if self.manifest.generation == manifest.generation:
+                    if self.manifest.generation == run.manifest.generation:
                         raise
 
-    def _ask_once(
-        self, manifest: Manifest, question: Question, allow_partial: bool, router: Router | None
-    ) -> tuple[Columns, float]:
+    def _ask_once(self, run: _Run, question: Question, router: Router | None) -> tuple[Columns, float]:
         if router is not None:
-            return router.ask(
-                manifest, question, lambda q, shards: self._ask_shards(manifest, q, shards, allow_partial)
-            )
-        return self._ask_shards(manifest, question, manifest.shards, allow_partial)
+            return router.ask(run.manifest, question, lambda q, shards: self._ask_shards(run, q, shards))
+        return self._ask_shards(run, question, run.manifest.shards)
 
-    def _ask_shards(
-        self, manifest: Manifest, question: Question, shards: Sequence[Shard], allow_partial: bool
-    ) -> tuple[Columns, float]:
+    def _ask_shards(self, run: _Run, question: Question, shards: Sequence[Shard]) -> tuple[Columns, float]:
+        manifest = run.manifest
         folders = [self._folder, *manifest.copies]
         actors = self._actors(manifest)
-        answers, failed = actors.ask(manifest.generation, shards, folders, question, self._policy)
-        if failed and not (allow_partial and answers):
-            raise shard_error(failed)
+        answers, failed = actors.ask(manifest.generation, shards, folders, question, self._policy, run.end)
+        if failed and not (run.allow_partial and answers):
+            raise shard_error(failed, run.end)
         searched = sum(shard.rows for shard in shards if shard not in failed)
         return merge(question, answers), searched / manifest.rows if manifest.rows else 1.0
 
@@ -328,17 +349,6 @@ class Searcher:
                 groups = actors or max(1, min(len(manifest.shards), places // replicas))
                 self._started = Actors(groups, replicas, -(-groups // machines), settings, ray_options)
             return self._started
-
-    @contextmanager
-    def _flight(self) -> Iterator[None]:
-        """Waits until the batch may be searched. Raises OverloadedError where too many wait already."""
-        if not self._room.acquire(blocking=False):
-            raise OverloadedError("too many searches wait; ask again later")
-        try:
-            with self._flying:
-                yield
-        finally:
-            self._room.release()
 
     def _router(self, column: str, queries: Any, probe: int) -> Router:
         at_least(1, probe=probe)
