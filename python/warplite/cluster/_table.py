@@ -74,7 +74,9 @@ def encoded(table: Table, column: str, queries: Any) -> Array | CompressedRows:
     if type_ is None:
         raise ValueError(f"{where} is no column of vectors")
     array = as_array(queries)
-    if array.ndim == 1 and array.dtype != object:
+    if len(array) == 0:
+        array = np.empty((0, type_.dim), np.uint8)
+    elif array.ndim == 1 and array.dtype != object:
         array = array[np.newaxis]
     return encode(array, type_, where)
 
