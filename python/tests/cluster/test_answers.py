@@ -129,7 +129,7 @@ def test_what_is_asked_wrongly_says_so(cluster, rows):
     for wrong in ({"filter": "no_such_column > 1"}, {"filter": "1) OR (1"}, {"nonsense": 1}):
         with pytest.raises(Exception, match="no_such_column|expected"):
             cluster.search("e", queries, 3, **wrong)
-    for filter in ("no_such_column > 1", "year > ?", 5):
+    for filter in ("no_such_column > 1", "year > ?", "", 5):
         with pytest.raises(ValueError, match="^filter: "):
             cluster.match_count({"year": 2000}, 3, filter=filter)
     for wrong in (queries, [None], [b"ab"], b"ab", [5], ["abc", np.nan]):

@@ -16,10 +16,16 @@ class FilterCheck:
     """Has SQLite read filters, over an empty table with the cluster's columns. Threads: any."""
 
     def __init__(self, table: Table) -> None:
-        self._table = table.name
+        self._table = table
         self._lock = threading.Lock()
-        self._db: Any = connect(":memory:", check_same_thread=False)
-        self._db.execute(f"CREATE TABLE {quoted(table.name)}({', '.join(map(quoted, table.names))})")
+        self._db: Any = None
+
+    def close(self) -> None:
+        """Closes what the next check opens again."""
+        with self._lock:
+            if self._db is not None:
+                self._db.close()
+            self._db = None
 
     def check(self, expression: str) -> None:
         """Raises ValueError for what is no expression over the columns, and for a sub-query.
@@ -37,16 +43,18 @@ class FilterCheck:
                 tables.add(first)
             return 0
 
-        sql = f"EXPLAIN SELECT rowid FROM {quoted(self._table)} WHERE ({expression}\n)"
+        name = self._table.name
         failed: Exception | None = None
         with self._lock:
+            if self._db is None:
+                self._db = connect(":memory:", check_same_thread=False)
+                self._db.execute(f"CREATE TABLE {quoted(name)}({', '.join(map(quoted, self._table.names))})")
             self._db.set_authorizer(note)
             try:
-                self._db.execute(sql).close()
+                self._db.execute(f"EXPLAIN SELECT rowid FROM {quoted(name)} WHERE ({expression}\n)").close()
             except Exception as error:
                 failed = error
-            self._db.set_authorizer(None)
-        if len(selects) > 1 or tables - {self._table}:
+        if len(selects) > 1 or tables - {name}:
             raise ValueError(
                 f"filter: {expression!r} has a sub-query, which would see the rows of one shard and not of the "
                 f"cluster; ask for its result first, and write that"

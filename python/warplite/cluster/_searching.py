@@ -86,7 +86,7 @@ class Searcher:
         self._policy = Policy(min(timeout, _LONGEST), patience, ahead=in_flight)
         self._started: Actors | None = None
         self._lock = threading.Lock()
-        self.gate = Gate(in_flight, waiting)
+        self.gate = Gate(in_flight, waiting)  # for searches
 
     def __enter__(self: _Self) -> _Self:
         return self
@@ -100,6 +100,7 @@ class Searcher:
             if self._started is not None:
                 self._started.close()
             self._started = None
+        self._filters.close()
 
     @property
     def manifest(self) -> Manifest:
