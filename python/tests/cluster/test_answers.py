@@ -60,6 +60,10 @@ def test_everything_within_a_radius(cluster, one_file, rows):
     ).fetchall()
     assert list(zip(found.queries.tolist(), found.ids.tolist(), found.distances.tolist())) == expected
     assert len(expected) > 20
+    assert len(cluster.range("e", queries, 7.5, filter="year > 2000", most=len(expected)).ids) == len(expected)
+    for most in (0, len(expected) - 1):
+        with pytest.raises(ValueError, match=rf"more than {most} pairs .* radius of 7\.5; ask with a smaller radius"):
+            cluster.range("e", queries, 7.5, filter="year > 2000", most=most)
 
 
 def test_match_counts(cluster, one_file):
@@ -125,10 +129,56 @@ def test_what_is_asked_wrongly_says_so(cluster, rows):
     for wrong in ({"filter": "no_such_column > 1"}, {"filter": "1) OR (1"}, {"nonsense": 1}):
         with pytest.raises(Exception, match="no_such_column|expected"):
             cluster.search("e", queries, 3, **wrong)
+    for filter in ("no_such_column > 1", "year > ?", "", 5):
+        with pytest.raises(ValueError, match="^filter: "):
+            cluster.match_count({"year": 2000}, 3, filter=filter)
+    for wrong in (queries, [None], [b"ab"], b"ab", [5], ["abc", np.nan]):
+        for ask in (
+            lambda texts: cluster.range("name", texts, 1),
+            lambda texts: cluster.documents("words", texts, 1),
+            lambda texts: cluster.sequence("name", texts, 1),
+            lambda texts: cluster.hybrid([("words", texts)], 1),
+        ):
+            with pytest.raises(ValueError, match=r"papers\.(name|words): expected texts, got "):
+                ask(wrong)
+    assert cluster.documents("words", np.array(["w1 w2"]), 1).matches.tolist() == [[2]]
     with pytest.raises(ValueError, match="was not cut by this column"):
         cluster.search("e", queries, 3, probe=1)
     with pytest.raises(ValueError, match="k: expected an integer, 0 or more, got 2.5"):
         cluster.search("e", queries, 2.5)
+
+
+@pytest.mark.parametrize(
+    "filter",
+    [
+        "id < (SELECT avg(id) FROM papers)",
+        "id IN (/* SELECT */ select id FROM papers)",
+        "EXISTS (WITH t AS (VALUES (1)) SELECT 1 FROM t)",
+        "id IN (VALUES (1), (2))",
+        "venue IN pragma_function_list OR 1",
+        "1) AND id IN (SELECT 1",
+    ],
+)
+def test_filters_with_a_sub_query_are_refused(cluster, rows, filter):
+    """Each shard would take the rows of its own for those of the cluster."""
+    asked = {
+        cluster.search: ("e", rows["e"][:2], 3),
+        cluster.range: ("e", rows["e"][:2], 1.0),
+        cluster.match_count: ({"year": 2000}, 3),
+        cluster.documents: ("words", ["w1"], 3),
+        cluster.sequence: ("name", ["abc"], 3),
+        cluster.hybrid: ([("words", "w1")], 3),
+    }
+    for ask, arguments in asked.items():
+        with pytest.raises(ValueError, match="would see the rows of one shard"):
+            ask(*arguments, filter=filter)
+
+
+@pytest.mark.parametrize(
+    "filter", ["venue <> 'SELECT id FROM papers'", "venue LIKE 'V%' -- (SELECT 1)", "papers.year IN (2001, 2002)"]
+)
+def test_what_only_looks_like_a_sub_query(cluster, one_file, rows, filter):
+    same_neighbors(cluster.search("e", rows["e"][:5], 9, filter=filter), one_file, rows["e"][:5], 9, filter=filter)
 
 
 @pytest.mark.parametrize("kind", ["parquet", "npy", "fbin", "dataset"])
@@ -184,7 +234,7 @@ def test_one_model_for_all(tmp_path):
 
 
 @pytest.mark.parametrize("distance", ["l2", "cosine"])
-def test_routing(distance, tmp_path):
+def test_routing(distance, tmp_path, monkeypatch):
     random = np.random.default_rng(3)
     centres = random.standard_normal((40, 8)) * 10
     vectors = (centres[random.integers(0, 40, 5000)] + random.standard_normal((5000, 8))).astype("f4")
@@ -195,11 +245,20 @@ def test_routing(distance, tmp_path):
         same_neighbors(made.search("e", vectors[:30], 10), one, vectors[:30], 10)
         same_neighbors(made.search("e", vectors[:30], 10, probe=6), one, vectors[:30], 10)
         true, _ = warplite.search(one, "papers", "e", vectors[:300], 10)
-        shares = []
+        shares, sizes = [], sorted(shard.rows for shard in made.manifest.shards)
         for probe in (1, 2):
             found = made.search("e", vectors[:300], 10, probe=probe)
             shares.append(np.mean([len(np.intersect1d(a, b)) / 10 for a, b in zip(true, found.ids)]))
+            assert sum(sizes[:probe]) / 5050 <= found.coverage <= sum(sizes[-probe:]) / 5050
+            with monkeypatch.context() as patch:
+                patch.setattr("warplite.cluster._searching._ANSWER_BYTES", 5000)  # several batches
+                np.testing.assert_array_equal(made.search("e", vectors[:300], 10, probe=probe).ids, found.ids)
         assert 0.8 < shares[0] <= shares[1] <= 1
+        assert made.search("e", vectors[:0], 10, probe=1).ids.shape == (0, 10)
+        assert made.search("e", [vectors[0].tolist()], 10, probe=7).coverage == 1
+        for wrong in (0, -1, 1.5, "2"):
+            with pytest.raises(ValueError, match="probe: expected an integer, 1 or more, got"):
+                made.search("e", vectors[:3], 10, probe=wrong)
 
 
 class Matrix:

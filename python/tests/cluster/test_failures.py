@@ -13,7 +13,8 @@ import ray
 
 import warplite
 import warplite.cluster
-from warplite.cluster import OverloadedError, ShardError, _writing
+from warplite.cluster import ClusterError, OverloadedError, ShardError, TimedOutError, _writing
+from warplite.cluster._waiting import CALLER, Caller
 
 from .conftest import ROWS, SCHEMA, table_of
 from .test_answers import same_neighbors
@@ -91,7 +92,7 @@ def damage(path):
     path.write_bytes(content)
 
 
-@pytest.mark.parametrize("how", ["missing", "damaged", "truncated", "another"])
+@pytest.mark.parametrize("how", ["missing", "damaged", "truncated", "another", "empty", "other table"])
 def test_a_file_that_cannot_be_read(rows, one_file, tmp_path, how):
     warplite.cluster.create(tmp_path / "c", SCHEMA, source=rows, shards=4, replicas=[tmp_path / "copies"])
     manifest = warplite.cluster.open(tmp_path / "c").manifest
@@ -102,6 +103,12 @@ def test_a_file_that_cannot_be_read(rows, one_file, tmp_path, how):
         damage(victim)
     elif how == "truncated":
         os.truncate(victim, 3 * 4096)
+    elif how == "empty":
+        os.truncate(victim, 0)
+    elif how == "other table":
+        victim.unlink()
+        with warplite.connect(victim) as db:
+            db.execute("CREATE TABLE other(a)")
     else:
         victim.write_bytes(b"no database at all" * 1000)
     with warplite.cluster.open(tmp_path / "c", actors=2) as cluster:
@@ -116,16 +123,16 @@ def test_a_file_that_cannot_be_read(rows, one_file, tmp_path, how):
         assert cluster.match_count({"venue": "VLDB"}, 9, allow_partial=True).coverage == 0.75
 
 
+SLOW = "length(replace(hex(zeroblob(20000000 + year)), '00', '1')) > 0"  # a tenth of a second for each row
+
+
 def test_a_search_that_takes_too_long(folder, rows):
     with warplite.cluster.open(folder, actors=1) as cluster:
         cluster.search("e", rows["e"][:1], 1)
         cluster._policy = warplite.cluster._asking.Policy(timeout=0.3)
-        endless = (
-            "(WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 1e12) SELECT max(x) FROM c) > 0"
-        )
         began = time.monotonic()
-        with pytest.raises(ShardError, match="took too long|no time was left"):
-            cluster.search("e", rows["e"][:1], 1, filter=endless)
+        with pytest.raises(TimedOutError, match="took too long|no time was left"):
+            cluster.search("e", rows["e"][:1], 1, filter=SLOW)
         assert time.monotonic() - began < 30
         cluster._policy = warplite.cluster._asking.Policy()
         assert cluster.search("e", rows["e"][:1], 1).coverage == 1
@@ -164,6 +171,66 @@ def test_batches_in_flight_are_bounded(folder, rows):
         for thread in threads:
             thread.join()
         assert most == 1 and len(refused) == 3
+
+
+def in_threads(ask, count):
+    """Returns what so many calls raised, and after how many seconds."""
+    ended = []
+
+    def call(number):
+        began = time.monotonic()
+        try:
+            ask(number)
+            ended.append((None, time.monotonic() - began))
+        except ClusterError as error:
+            ended.append((type(error), time.monotonic() - began))
+
+    threads = [threading.Thread(target=call, args=(number,)) for number in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return ended
+
+
+@pytest.mark.parametrize("in_flight", [1, 4])
+def test_the_time_of_a_search_passes_while_it_waits(folder, rows, in_flight):
+    """Be it before it is asked, or in the actor, behind others."""
+    with warplite.cluster.open(folder, actors=1, in_flight=in_flight, timeout=2.0) as cluster:
+        cluster.search("e", rows["e"][:1], 1)
+        ended = in_threads(lambda _: cluster.search("e", rows["e"][:1], 1, filter=SLOW), 6)
+        assert {kind for kind, _ in ended} == {TimedOutError}
+        assert max(seconds for _, seconds in ended) < 2 * 2 + 2
+        assert cluster.search("e", rows["e"][:1], 1).coverage == 1
+
+
+def test_who_has_left_is_not_searched_for(folder, rows):
+    with warplite.cluster.open(folder, actors=1, in_flight=1, waiting=1) as cluster:
+        cluster.search("e", rows["e"][:1], 1)
+        callers, asked, ask, go = [Caller() for _ in range(3)], [], cluster._ask_once, threading.Event()
+
+        def wait(*arguments):
+            asked.append(CALLER.get())
+            go.wait(60)
+            return ask(*arguments)
+
+        def search(number):
+            CALLER.set(callers[number])
+            if number:  # one after the other, when the place and the room are taken, and the room is free again
+                while len(asked) < 1:
+                    time.sleep(0.01)
+            if number == 2:
+                while not callers[1].has_left or cluster.gate._queue:
+                    time.sleep(0.01)
+                threading.Timer(0.2, go.set).start()
+            if number == 1:
+                threading.Timer(0.2, callers[1].leave).start()
+            cluster.search("e", rows["e"][:1], 1)
+
+        cluster._ask_once = wait
+        ended = in_threads(search, 3)
+        assert sorted(str(kind) for kind, _ in ended) == sorted(map(str, [None, None, ClusterError]))
+        assert asked == [callers[0], callers[2]]
 
 
 def under_fire(cluster, rows, one_file, seconds, seed):

@@ -1,5 +1,6 @@
 """Rows that come and go: a reader sees all of a commit or nothing, whoever dies on the way."""
 
+import json
 import os
 import threading
 import time
@@ -194,3 +195,120 @@ def test_rows_of_a_new_generation_are_in_every_answer(cluster, rows):
             cluster.add(cut(make_rows(50, 9 + turn), 0, 50))
             assert other.match_count({"year": [0, 9999]}, 5000).ids[0].max() == cluster.manifest.next_id - 1
     assert cluster.manifest.next_id == 3150
+
+
+def test_clusters_with_one_folder_for_copies(rows, tmp_path):
+    """Each has its place there, also where the folder is that of a third cluster; and files of others stay."""
+    shared, some = tmp_path / "c0", {}
+    for number in range(3):
+        some[number] = cut(rows, 1000 * number, 1000 * number + 1000)
+        replicas = [] if number == 0 else [shared]
+        warplite.cluster.create(tmp_path / f"c{number}", SCHEMA, source=some[number], shards=2, replicas=replicas)
+    (shared / "shards" / "mine.txt").write_text("kept")
+    for number in range(3):
+        with warplite.cluster.open(tmp_path / f"c{number}") as made:
+            some[number] = {name: [*some[number][name], values[7]] for name, values in rows.items()}
+            made.add(cut(rows, 7, 8))
+            for shard in made.manifest.shards if number else ():
+                os.unlink(tmp_path / f"c{number}" / shard.file)  # what is left is the copy
+            one = table_of({**some[number], "e": np.array(some[number]["e"])}, np.arange(1001))
+            same_neighbors(made.search("e", rows["e"][:20], 12), one, rows["e"][:20], 12)
+    assert (shared / "shards" / "mine.txt").read_text() == "kept"
+
+
+def test_a_create_that_fails_leaves_no_copies(rows, tmp_path):
+    with pytest.raises(ClusterError, match="comes twice"):
+        source = {**cut(rows, 0, 9), "key": [1, 2, 3, 4, 5, 6, 7, 8, 1]}
+        warplite.cluster.create(tmp_path / "c", SCHEMA, source=source, shards=3, ids="key", replicas=[tmp_path / "r"])
+    assert os.listdir(tmp_path / "r") == []
+
+
+def test_a_cluster_of_before(rows, tmp_path):
+    """Its copies are right in the folder for them, and stay there."""
+    made = warplite.cluster.create(
+        tmp_path / "c", SCHEMA, source=cut(rows, 0, 1000), shards=2, replicas=[tmp_path / "r"]
+    )
+    os.rename(tmp_path / "r" / made.manifest.uuid / "shards", tmp_path / "r" / "shards")
+    fields = json.loads((tmp_path / "c" / "manifest.json").read_text())
+    del fields["uuid"]
+    (tmp_path / "c" / "manifest.json").write_text(json.dumps(fields))
+    with warplite.cluster.open(tmp_path / "c") as old:
+        old.add(cut(rows, 1000, 1100))
+        for shard in old.manifest.shards:
+            os.unlink(tmp_path / "c" / shard.file)
+        one = table_of(cut(rows, 0, 1100), np.arange(1100))
+        same_neighbors(old.search("e", rows["e"][:20], 12), one, rows["e"][:20], 12)
+
+
+@pytest.mark.parametrize(
+    "ids", [[1.5, 2], np.array([3, 2**63], "u8"), [None, 1], [float(2**53), 1], ["x", "1"], [2**70, 1], [True, False]]
+)
+def test_what_is_no_id(cluster, rows, tmp_path, ids):
+    expected = "key: expected integers of 64 bits, got "
+    with pytest.raises(ValueError, match=expected):
+        cluster.add({**cut(rows, 0, 2), "key": ids}, ids="key")
+    with pytest.raises(ValueError, match=expected):
+        warplite.cluster.create(tmp_path / "d", SCHEMA, source={**cut(rows, 0, 2), "key": ids}, ids="key", shards=1)
+    with pytest.raises(ValueError, match="ids: expected integers of 64 bits, got "):
+        cluster.delete(ids)
+    assert cluster.manifest.generation == 1
+
+
+def test_ids_as_sources_have_them(cluster, rows):
+    for number, key in enumerate((["9000", "-9001"], [9002.0, 9003.0], np.array([9004, 9005], "u2"))):
+        assert cluster.add({**cut(rows, 0, 2), "key": key}, ids="key") == 2
+        assert cluster.delete(key) == 2, number
+    assert cluster.delete([]) == 0
+    with pytest.raises(ClusterError, match="ids: the source has no column 'key'; it has e, year, venue, name, words"):
+        cluster.add(cut(rows, 0, 2), ids="key")
+
+
+def test_numbers_of_shards(cluster, rows, tmp_path):
+    with pytest.raises(ValueError, match="shards: expected an integer, 1 or more, got 0"):
+        warplite.cluster.create(tmp_path / "d", SCHEMA, source=rows, shards=0)
+    with pytest.raises(ValueError, match="shards: expected an integer, 0 or more, got -1"):
+        cluster.add(cut(rows, 0, 2), shards=-1)
+    with pytest.raises(ValueError, match="count: expected an integer, 1 or more, got 0"):
+        cluster.add_shards(0)
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "lists", "blobs", "float16", "bfloat16", "int8"])
+def test_cut_by_vectors_of_every_kind(kind, tmp_path):
+    """Also where some rows have none."""
+    random = np.random.default_rng(4)
+    vectors = random.integers(-9, 9, (3, 8))[random.integers(0, 3, 600)] + random.integers(-1, 2, (600, 8))
+    given = [None if i % 5 == 3 else vector.tolist() for i, vector in enumerate(vectors)]
+    stored = kind if kind in ("float16", "bfloat16", "int8") else "float"
+    schema = f"CREATE VIRTUAL TABLE papers USING warp(id INTEGER PRIMARY KEY, E {stored}[8], y INTEGER)"
+    source = str(tmp_path / f"rows.{kind}")
+    if kind == "csv":
+        text = "e,y\n" + "".join(f'"{value or ""}",{i}\n' for i, value in enumerate(given))
+        (tmp_path / "rows.csv").write_text(text)
+    elif kind == "jsonl":
+        lines = [json.dumps({"e": value, "y": i}) + "\n" for i, value in enumerate(given)]
+        (tmp_path / "rows.jsonl").write_text("".join(lines))
+    else:
+        cells = [value and np.array(value, "f4").tobytes() for value in given] if kind == "blobs" else given
+        source = {"e": cells, "y": np.arange(600)}
+    with warplite.cluster.create(tmp_path / "c", schema, source=source, shards=3, cut_by="e") as made:
+        there = [i for i, value in enumerate(given) if value is not None]
+        found = made.search("e", vectors[there], 1, probe=1)
+        np.testing.assert_array_equal(found.distances, 0)
+        assert min(shard.rows for shard in made.manifest.shards) > 30  # those without a vector go to all
+        assert made.manifest.rows == 600 and made.match_count({"y": 3}, 1).ids.tolist() == [[3]]
+
+
+def test_what_no_cluster_is_cut_by(rows, tmp_path):
+    schema = "CREATE VIRTUAL TABLE papers USING warp(e FLOAT[16], b BIT[8], year INTEGER)"
+    source = {"e": [None] * 9, "year": range(9)}
+    for column, says in {
+        "year": "is cut by a column of vectors",
+        "b": "is cut by a column of vectors",
+        "e": "the source has no vectors",
+    }.items():
+        with pytest.raises(ClusterError, match=says):
+            warplite.cluster.create(tmp_path / "c", schema, source=source, shards=2, cut_by=column)
+    with pytest.raises(ClusterError, match="the source has no vectors"):
+        warplite.cluster.create(tmp_path / "c", schema, source={"year": range(9)}, shards=2, cut_by="e")
+    with pytest.raises(ValueError, match=r"papers\.e takes vectors of 16 elements"):
+        warplite.cluster.create(tmp_path / "c", schema, source={"e": rows["e"][:9, :8]}, shards=2, cut_by="e")

@@ -24,13 +24,17 @@ whole, and a file that no manifest names is no part of the cluster. A question t
 then of a replica, and is then an error, never a smaller answer, unless `allow_partial=True` asks for one that says
 which share of the rows it covers.
 
+**Time.** A search has `timeout` seconds from its call on, which pass while it waits for its turn, too. An actor is told
+how many are left, and interrupts what takes longer. What has waited for longer is not searched for, and neither is what
+nobody waits for any more.
+
 One writer at a time (a lock in the folder sees to that), any number of readers. POSIX only. `warplite[cluster]` has
 what this needs; nothing else of the package imports it.
 """
 
 from ._answers import Answer, Fused, Matches, Neighbors, Pairs, Sequences
 from ._cluster import Cluster, create, open
-from ._errors import ClusterError, OverloadedError, ShardError
+from ._errors import ClusterError, OverloadedError, ShardError, TimedOutError
 
 __all__ = [
     "Answer",
@@ -43,6 +47,7 @@ __all__ = [
     "Pairs",
     "Sequences",
     "ShardError",
+    "TimedOutError",
     "create",
     "open",
 ]

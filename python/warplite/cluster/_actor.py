@@ -25,7 +25,8 @@ class ShardActor:
     def __init__(self, settings: dict[str, Any], shares: int, secret: bytes) -> None:
         db = connect(":memory:")
         cores = {"threads": max(1, len(os.sched_getaffinity(0)) // shares)} if shares > 1 else {}
-        for name, value in {"external_access": 0, **cores, **settings}.items():
+        # A filter is SQL, and could change settings: for all who search, until the process ends.
+        for name, value in {**cores, **settings, "external_access": 0, "lock_configuration": 1}.items():
             db.execute("SELECT warp_config(?, ?)", (name, value)).fetchall()
         db.close()
         self._readers: dict[tuple[str, ...], Reader] = {}
@@ -43,12 +44,17 @@ class ShardActor:
         """Returns, pickled, what the shards answer together or None, and why some did not, by their places in the list.
 
         request: generation; of each shard, the file and its copies, the first to be read first; seconds, after which it
-        raises TimeoutError. question: a Question.
+        raises TimeoutError, whatever they passed with. question: a Question.
         """
         generation, shards, seconds = pickle.loads(request)
-        with self._busy:
+        end = time.monotonic() + seconds
+        if not self._busy.acquire(timeout=seconds):
+            raise TimeoutError("it took too long: others were answered")
+        try:
             self._forget_files(generation, shards)
-            return pickle.dumps(self._ask_all(shards, pickle.loads(question), time.monotonic() + seconds))
+            return pickle.dumps(self._ask_all(shards, pickle.loads(question), end))
+        finally:
+            self._busy.release()
 
     def ready(self) -> int:
         """Returns the number of its process."""
@@ -62,8 +68,7 @@ class ShardActor:
         readable = [next((path for path in copies if path not in self._unreadable), None) for copies in shards]
         places = [place for place, path in enumerate(readable) if path is not None]
         alone = [place for place, path in enumerate(readable) if path is None]
-        # A sub-query of the filter is to see the table of its own shard.
-        most = 1 if "select" in question.options.get("filter", "").lower() else Reader.MOST_FILES
+        most = Reader.MOST_FILES
         for group in (places[i : i + most] for i in range(0, len(places), most)):
             try:
                 parts.append(self._ask(tuple(str(readable[place]) for place in group), question, end))
@@ -90,7 +95,7 @@ class ShardActor:
 
     def _ask(self, paths: tuple[str, ...], question: Question, end: float) -> Columns:
         if paths not in self._readers:
-            self._readers[paths] = Reader(paths)
+            self._readers[paths] = Reader(paths, question.table)
         reader = self._readers[paths]
         left = end - time.monotonic()
         if left <= 0:

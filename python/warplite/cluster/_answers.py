@@ -17,7 +17,7 @@ Array = np.ndarray[Any, Any]
 class Answer(Protocol):
     """What every answer has.
 
-    coverage: the share of the cluster's rows that was searched, 1.0 unless `allow_partial` was asked for (or `probe`).
+    coverage: the share of the cluster's rows that was searched, 1.0 unless `allow_partial` or `probe` was asked for.
     generation: that of the manifest, for all of the answer.
     """
 

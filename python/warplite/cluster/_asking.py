@@ -21,7 +21,7 @@ from ray.exceptions import RayError, RayTaskError
 
 from ._actor import ShardActor
 from ._answers import Columns
-from ._errors import ShardError
+from ._errors import ShardError, TimedOutError
 from ._lines import MOST_BYTES, Line, answer_of, open_line
 from ._manifest import Shard
 from ._reading import Question
@@ -41,7 +41,6 @@ class _Errand:
     replica: int  # whom to ask next
     tries: int = 0
     losses: int = 0  # tries that ended with their actor; these do not count
-    begun: float = field(default_factory=time.monotonic)
     asked: float = 0.0  # when, for the last time
     waiting: int = 0  # for so many answers
     done: bool = False
@@ -51,8 +50,8 @@ class _Errand:
 class Policy:
     """How long to wait and how often to ask.
 
-    timeout: seconds that shards have for an answer. patience: seconds after which a replica is asked, too. tries: how
-    often shards are asked in all. ahead: questions that an actor may have to answer first, this one counted.
+    timeout: seconds that an answer may take. patience: seconds after which a replica is asked, too. tries: how often
+    shards are asked in all. ahead: questions that an actor may have to answer first, this one counted.
     """
 
     timeout: float = 30.0
@@ -62,8 +61,8 @@ class Policy:
 
     @property
     def hangs(self) -> float:
-        """Seconds after which an actor that has not said a word hangs."""
-        return self.ahead * (self.timeout + _GRACE)
+        """Seconds after which an actor that has not said a word hangs, and is not just starting."""
+        return self.ahead * self.timeout
 
 
 class _LostError(Exception):
@@ -77,7 +76,7 @@ class _Lines:
         self._actor, self._secret = actor, secret
         self._lock = threading.Lock()
         self._idle: list[Line] = []
-        self._address: Any = actor.address.remote()
+        self.address: Any = actor.address.remote()
         self._not_before = 0.0
         self._closed = False
 
@@ -86,7 +85,7 @@ class _Lines:
         with self._lock:
             if self._idle:
                 return self._idle.pop()
-            address = self._address
+            address = self.address
             if self._closed or time.monotonic() < self._not_before or not ray.wait([address], timeout=0)[0]:
                 return None
         try:
@@ -94,7 +93,7 @@ class _Lines:
         except (RayError, OSError):
             with self._lock:
                 self._not_before = time.monotonic() + _NO_LINE_SECONDS
-                self._address = self._actor.address.remote()  # it may have moved
+                self.address = self._actor.address.remote()  # it may have moved
             return None
 
     def give(self, line: Line) -> None:
@@ -127,6 +126,15 @@ class Actors:
         self.groups = [[remote.options(**options).remote(*arguments) for _ in range(replicas)] for _ in range(groups)]
         self.lines = [[_Lines(actor, secret) for actor in actors] for actors in self.groups]
         self._turn = itertools.count()
+        self.silent: dict[tuple[int, int], float] = {}  # since when actors have been asked, and said nothing
+        self._have_started = False
+
+    def wait(self, seconds: float) -> None:
+        """Waits, if this is the first time, until each group has an actor that has started."""
+        end = time.monotonic() + seconds
+        for lines in () if self._have_started else self.lines:
+            ray.wait([line.address for line in lines], timeout=max(0.0, end - time.monotonic()))
+        self._have_started = True
 
     def close(self) -> None:
         for lines in itertools.chain(*self.lines):
@@ -135,10 +143,16 @@ class Actors:
             ray.kill(actor)
 
     def ask(
-        self, generation: int, shards: Sequence[Shard], folders: Sequence[str], question: Question, policy: Policy
+        self,
+        generation: int,
+        shards: Sequence[Shard],
+        folders: Sequence[str],
+        question: Question,
+        policy: Policy,
+        end: float,
     ) -> tuple[list[Columns], dict[Shard, str]]:
-        """Returns the answers of groups of shards, and why some shards gave none."""
-        return _Round(self, generation, folders, question, policy, next(self._turn)).run(shards)
+        """Returns the answers of groups of shards, and why some shards gave none until `end`, by time.monotonic()."""
+        return _Round(self, generation, folders, question, policy, end, next(self._turn)).run(shards)
 
 
 @dataclass
@@ -150,6 +164,7 @@ class _Round:
     folders: Sequence[str]
     question: Question
     policy: Policy
+    end: float
     turn: int
     answers: list[Columns] = field(default_factory=list)
     failed: dict[Shard, str] = field(default_factory=dict)
@@ -203,7 +218,8 @@ class _Round:
         replica = errand.replica % len(actors)
         folders = [*self.folders[replica % len(self.folders) :], *self.folders[: replica % len(self.folders)]]
         files = [[os.path.join(folder, shard.file) for folder in folders] for shard in errand.shards]
-        request = pickle.dumps((self.generation, files, self.policy.timeout))
+        request = pickle.dumps((self.generation, files, max(0.0, self.end - time.monotonic())))
+        self.actors.silent.setdefault((errand.group, replica), time.monotonic())
         self.errands[self._way(errand.group, replica, request)] = (errand, replica)
         errand.tries, errand.replica, errand.waiting = errand.tries + 1, errand.replica + 1, errand.waiting + 1
         errand.asked = time.monotonic()
@@ -239,6 +255,7 @@ class _Round:
             raise _LostError(f"{type(error).__name__}: {str(error).splitlines()[0]}") from None
 
     def _take(self, errand: _Errand, replica: int, way: Any) -> None:
+        self.actors.silent.pop((errand.group, replica), None)
         try:
             columns, broken = self._answer(errand.group, replica, way)
         except TimeoutError as error:
@@ -258,9 +275,9 @@ class _Round:
                 )
 
     def _after_loss(self, errand: _Errand, reason: str) -> None:
-        """Asks again for as long as Ray may need to start actors again: all replicas may have been lost at once."""
+        """Asks again while there is time: all replicas may have been lost at once, and Ray starts them again."""
         errand.losses, errand.tries = errand.losses + 1, errand.tries - 1
-        if time.monotonic() < errand.begun + self.policy.hangs:
+        if time.monotonic() < self.end:
             if errand.losses >= len(self.actors.groups[errand.group]):
                 time.sleep(0.1)
             self._send(errand)
@@ -274,7 +291,7 @@ class _Round:
     def _again(self, errand: _Errand, reason: str, other_actor: bool = False) -> None:
         """Asks again, of another actor if only that can help, or gives up."""
         replicas = len(self.actors.groups[errand.group])
-        if errand.tries < self.policy.tries and (replicas > 1 or not other_actor):
+        if errand.tries < self.policy.tries and (replicas > 1 or not other_actor) and time.monotonic() < self.end:
             self._send(errand)
         elif not errand.waiting:
             self._give_up(errand, reason)
@@ -286,11 +303,12 @@ class _Round:
 
     def _patience(self, errand: _Errand) -> float:
         """Returns when the clock is to be looked at for the errand."""
-        return errand.asked + (self.policy.patience if self._may_ask(errand) else self.policy.hangs)
+        return errand.asked + self.policy.patience if self._may_ask(errand) else self.end + _GRACE
 
     def _may_ask(self, errand: _Errand) -> bool:
-        """Whether there is an actor that was not asked yet, or has answered that it cannot."""
-        return len(self.actors.groups[errand.group]) > errand.waiting and errand.tries < self.policy.tries
+        """Whether there is time, and an actor that was not asked yet, or has answered that it cannot."""
+        actors = len(self.actors.groups[errand.group])
+        return actors > errand.waiting and errand.tries < self.policy.tries and time.monotonic() < self.end
 
     def _look_at_the_clock(self) -> None:
         now = time.monotonic()
@@ -303,14 +321,21 @@ class _Round:
             elif self._may_ask(errand):
                 self._send(errand)
             else:
-                # It does not even end: whatever it hangs in, Ray starts another.
-                ray.kill(self.actors.groups[errand.group][replica], no_restart=False)
+                self._end_if_it_hangs(errand.group, replica)
                 del self.errands[way]
                 self._drop(way)
                 errand.waiting -= 1
-                self._again(errand, f"no answer within {self.policy.hangs:g} s")
+                self._again(errand, f"no answer within {self.policy.timeout + _GRACE:g} s")
+
+    def _end_if_it_hangs(self, group: int, replica: int) -> None:
+        """Whatever it hangs in, Ray starts another."""
+        since = self.actors.silent.get((group, replica), self.end)
+        if time.monotonic() >= since + self.policy.hangs:
+            self.actors.silent.pop((group, replica), None)
+            ray.kill(self.actors.groups[group][replica], no_restart=False)
 
 
-def shard_error(failed: dict[Shard, str]) -> ShardError:
+def shard_error(failed: dict[Shard, str], end: float) -> ShardError:
     reasons = sorted({f"{shard.file}: {reason}" for shard, reason in failed.items()})
-    return ShardError(f"{len(failed)} shards gave no answer: " + "; ".join(reasons)[:2000])
+    kind = TimedOutError if time.monotonic() >= end else ShardError
+    return kind(f"{len(failed)} shards gave no answer: " + "; ".join(reasons)[:2000])

@@ -26,10 +26,6 @@ def only_vector(table: Table) -> str:
     return next(iter(table.vectors)) if len(table.vectors) == 1 else ""
 
 
-def file_name(number: int, generation: int) -> str:
-    return f"shards/{number:04d}-{generation}.db"
-
-
 def results(references: list[Any]) -> Any:
     """Returns what tasks give. Raises what they raised."""
     try:
@@ -41,7 +37,7 @@ def results(references: list[Any]) -> Any:
 def carry_out(folder: str, manifest: Manifest, orders: Sequence[Order]) -> list[Shard]:
     """Writes shards in tasks, which Ray runs again when they die."""
     write: Any = ray.remote(_writing.write)
-    return list(results([write.options(max_retries=5).remote(folder, manifest.replicas, order) for order in orders]))
+    return list(results([write.options(max_retries=5).remote(folder, manifest.copies, order) for order in orders]))
 
 
 def commit(folder: str, manifest: Manifest, shards: list[Shard]) -> Manifest:
@@ -63,23 +59,27 @@ def dealt(folder: str, manifest: Manifest, orders: list[Order], pieces: list[Pie
             for order, low, high in zip(orders, bounds, bounds[1:])
         ]
     assign: Any = ray.remote(_assigned)
-    columns = (folder, manifest, orders[0].column)
-    nearest = np.concatenate(results([assign.remote(*columns, piece) for piece in pieces]))
+    options = (folder, manifest, orders[0].column, len(orders))
+    nearest = np.concatenate(results([assign.remote(*options, piece) for piece in pieces]))
     dealt = [
         replace(order, pieces=tuple(pieces), chosen=np.flatnonzero(nearest == i)) for i, order in enumerate(orders)
     ]
     return [order for order in dealt if len(order.chosen) or order.base is None]
 
 
-def _assigned(folder: str, manifest: Manifest, column: str, piece: Piece) -> Array:
-    """Returns the place of the nearest centroid of each row of a piece."""
+def _assigned(folder: str, manifest: Manifest, column: str, shards: int, piece: Piece) -> Array:
+    """Returns the place of the nearest centroid of each row of a piece. Rows without a vector go to all in turn."""
     assert manifest.centroids is not None
-    name = manifest.centroids[0].lower()
+    name = manifest.centroids[0]
     parts = []
-    for _, arrays in _sources.read(piece, column):
-        vectors = next(values for key, values in arrays.items() if key.lower() == name)
-        array = np.asarray(as_array(vectors), np.float32)
-        parts.append(nearest_centroids(folder, manifest, array, 1)[:, 0])
+    for first, arrays in _sources.read(piece, column):
+        given = [values for key, values in arrays.items() if key.lower() == name.lower()]
+        places = (first + np.arange(len(next(iter(arrays.values()))))) % shards
+        if given:
+            vectors = _writing.vectors_of(manifest.schema, name, given[0])
+            there = ~np.isnan(vectors).any(axis=1)
+            places[there] = nearest_centroids(folder, manifest, vectors[there], 1)[:, 0]
+        parts.append(places)
     return np.concatenate(parts)
 
 
@@ -120,11 +120,17 @@ def learn(folder: str, schema: str, table: Table, drawn: dict[str, Any]) -> dict
     return files
 
 
-def find_centroids(folder: str, schema: str, column: str, count: int, drawn: dict[str, Any]) -> tuple[str, str]:
-    if distance(schema, column) not in ("l2", "cosine"):
-        raise ClusterError(f"{column}: a cluster is cut by a column with distance=l2 or cosine")
+def find_centroids(
+    folder: str, table: Table, schema: str, column: str, count: int, drawn: dict[str, Any]
+) -> tuple[str, str]:
+    type_ = table.vectors.get(column.lower())
+    if type_ is None or type_.kind == "bit" or distance(schema, column) not in ("l2", "cosine"):
+        raise ClusterError(f"{table.name}.{column}: a cluster is cut by a column of vectors with distance=l2 or cosine")
     find: Any = ray.remote(_writing.centroids_of)
-    centroids = results([find.remote(schema, column, count, drawn)])[0]
+    there = column.lower() in map(str.lower, drawn)
+    centroids = results([find.remote(schema, column, count, drawn)])[0] if there else ()
+    if not len(centroids):
+        raise ClusterError(f"{table.name}.{column}: the source has no vectors to cut the cluster by")
     file = "centroids.npy"
     np.save(os.path.join(folder, file), centroids)
     return column, file

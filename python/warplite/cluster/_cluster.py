@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import uuid
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -17,18 +19,17 @@ from ._building import (
     commit,
     dealt,
     draw,
-    file_name,
     find_centroids,
     learn,
     only_vector,
     packed,
     results,
 )  # fmt: skip
-from ._errors import ClusterError
-from ._manifest import Manifest, Shard
+from ._errors import ClusterError, at_least
+from ._manifest import Manifest, Shard, file_name
 from ._searching import Searcher
 from ._sources import Piece
-from ._table import describe
+from ._table import as_ids, describe
 from ._writing import Order
 
 SAMPLE_ROWS = 100_000
@@ -57,31 +58,38 @@ def create(
         order.
     column: of a file of vectors alone, which column they are; the only one of its kind by default.
     sample: rows of the whole source from which indexes learn, once.
-    replicas: further folders, which get a copy of each shard.
+    replicas: further folders, which get a copy of each shard. Several clusters may have one: each has its place there.
     cut_by: a vector column; rows near each other share a shard, and a search may pass over shards (`probe`). Without
         one, each shard has as many consecutive rows.
 
-    Raises ClusterError where there is a cluster already, or for a schema that no cluster can have, and what reading
-    the source and inserting its rows raise. A folder without manifest.json is no cluster: the call may be repeated.
+    Raises ClusterError where there is a cluster already, or for a schema that no cluster can have, ValueError for ids
+    that are no integers of 64 bits, and what reading the source and inserting its rows raise. A folder without
+    manifest.json is no cluster: the call may be repeated.
     """
+    at_least(1, shards=shards)
     folder = os.path.abspath(path)
     os.makedirs(os.path.join(folder, "shards"), exist_ok=True)
     table = describe(schema)
     with _manifest.writing(folder):
         if os.path.exists(os.path.join(folder, _manifest.NAME)):
             raise ClusterError(f"{folder} holds a cluster already")
-        empty = Manifest(schema, table.name, generation=0, replicas=tuple(os.path.abspath(r) for r in replicas))
+        copies = tuple(os.path.abspath(replica) for replica in replicas)
+        manifest = Manifest(schema, table.name, generation=0, replicas=copies, uuid=uuid.uuid4().hex)
         column = column or only_vector(table)
         pieces = _sources.pieces_of(source, column)
         drawn = draw(pieces, table, column, sample)
-        manifest = replace(empty, models=learn(folder, schema, table, drawn))
+        manifest = replace(manifest, models=learn(folder, schema, table, drawn))
         if cut_by is not None:
-            manifest = replace(manifest, centroids=find_centroids(folder, schema, cut_by, shards, drawn))
+            manifest = replace(manifest, centroids=find_centroids(folder, table, schema, cut_by, shards, drawn))
         orders = [Order(schema, n, file_name(n, 1), manifest.models, column=column, ids=ids) for n in range(shards)]
-        orders = dealt(folder, manifest, orders, pieces, _sources.rows_in(pieces))
-        made = carry_out(folder, manifest, orders)
-        if ids is not None:
-            check_distinct(folder, schema, made)
+        try:
+            made = carry_out(folder, manifest, dealt(folder, manifest, orders, pieces, _sources.rows_in(pieces)))
+            if ids is not None:
+                check_distinct(folder, schema, made)
+        except BaseException:  # the next try has another uuid
+            for copy in manifest.copies:
+                shutil.rmtree(copy, ignore_errors=True)
+            raise
         commit(folder, manifest, made)
     return Cluster(folder)
 
@@ -99,8 +107,10 @@ class Cluster(Searcher):
 
         Without `ids`, rows are numbered from the largest id there was on. They go to the smallest shard, or, once that
         has `SMALL_ROWS`, to a new one; to so many new ones if `shards` says; of a cluster that was cut by a column, to
-        those of the nearest centroids. Raises ClusterError for an id that is there already.
+        those of the nearest centroids. Raises ClusterError for an id that is there already, and ValueError
+        for what is no id.
         """
+        at_least(0, shards=shards)
         with _manifest.writing(self._folder):
             manifest = _manifest.read(self._folder)
             column = column or only_vector(self._table)
@@ -152,6 +162,7 @@ class Cluster(Searcher):
 
     def add_shards(self, count: int) -> None:
         """Adds empty shards. Rows are not moved: the new ones take what comes."""
+        at_least(1, count=count)
         with _manifest.writing(self._folder):
             manifest = _manifest.read(self._folder)
             if manifest.centroids is not None:
@@ -162,8 +173,11 @@ class Cluster(Searcher):
             commit(self._folder, manifest, [*manifest.shards, *carry_out(self._folder, manifest, orders)])
 
     def delete(self, ids: Any) -> int:
-        """Deletes rows by their ids, those that are there, and returns how many. Shards that have some are copied."""
-        wanted = np.unique(np.asarray(ids, np.int64))
+        """Deletes rows by their ids, those that are there, and returns how many. Shards that have some are copied.
+
+        Raises ValueError for what is no id.
+        """
+        wanted = np.unique(as_ids(ids, "ids"))
         with _manifest.writing(self._folder):
             manifest = _manifest.read(self._folder)
             near = [s for s in manifest.shards if s.rows and np.any((wanted >= s.low) & (wanted <= s.high))]

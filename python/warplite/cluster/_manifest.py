@@ -8,6 +8,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +20,12 @@ from ._errors import ClusterError
 FORMAT = 1
 NAME = "manifest.json"
 KEEP_SECONDS = 600.0
+_OF_A_SHARD = re.compile(r"\d{4,}-\d+\.db(\.\w+\.part)?(-journal|-wal|-shm)?")  # and what writers that died leave
+
+
+def file_name(number: int, generation: int) -> str:
+    """Returns the name of a shard's file."""
+    return f"shards/{number:04d}-{generation}.db"
 
 
 @dataclass(frozen=True)
@@ -43,7 +50,8 @@ class Manifest:
 
     models: by vector column, the file that has what its index learnt. centroids: the column whose nearest centroid
     chooses a row's shard, and the file that has them, in the order of shards; or None. replicas: folders with copies
-    of the shards' files. retired: files of earlier generations, and when they ceased to be named.
+    of the shards' files, each in a folder of the cluster's own, which is named by uuid; clusters of before have none.
+    retired: files of earlier generations, and when they ceased to be named.
     """
 
     schema: str
@@ -55,7 +63,13 @@ class Manifest:
     models: dict[str, str] = field(default_factory=dict)
     centroids: tuple[str, str] | None = None
     replicas: tuple[str, ...] = ()
+    uuid: str = ""
     retired: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def copies(self) -> tuple[str, ...]:
+        """The folders below which the shards' files are again."""
+        return tuple(os.path.join(replica, self.uuid) for replica in self.replicas)
 
     @property
     def rows(self) -> int:
@@ -149,13 +163,13 @@ def writing(folder: str) -> Iterator[None]:
 def sweep(folder: str, manifest: Manifest, keep_seconds: float = KEEP_SECONDS) -> Manifest:
     """Removes what no manifest has named for so long, and what writers that died left; returns the manifest without it.
 
-    REQUIRES: writing(folder).
+    Other files than a cluster's stay. REQUIRES: writing(folder).
     """
     kept = {name: since for name, since in manifest.retired.items() if since > time.time() - keep_seconds}
     named = {shard.file for shard in manifest.shards} | kept.keys()
-    for root in (folder, *manifest.replicas):
+    for root in (folder, *manifest.copies):
         shards = os.path.join(root, "shards")
         for name in os.listdir(shards) if os.path.isdir(shards) else ():
-            if os.path.join("shards", name) not in named:
+            if _OF_A_SHARD.fullmatch(name) and os.path.join("shards", name) not in named:
                 os.unlink(os.path.join(shards, name))
     return replace(manifest, retired=kept)

@@ -37,6 +37,7 @@ class Question:
     k: int = 0
     radius: float = 0.0
     candidates: int | None = None
+    most: int | None = None  # rows that a range's answer may have
     options: dict[str, Any] = field(default_factory=dict)
 
 
@@ -45,14 +46,14 @@ class UnreadableError(ClusterError):
 
 
 class Reader:
-    """A connection to files of shards, at most MOST_FILES. Raises UnreadableError where one is not there.
+    """A connection to files of shards, at most MOST_FILES. Raises UnreadableError where one has no such table.
 
     Their nearest rows are searched as those of one table, so that several files take as long as one with their rows.
     """
 
     MOST_FILES = 10  # SQLite attaches so many
 
-    def __init__(self, paths: Sequence[str]) -> None:
+    def __init__(self, paths: Sequence[str], table: str) -> None:
         self._paths = ", ".join(paths)
         for path in paths:
             if not os.path.exists(path):
@@ -64,6 +65,10 @@ class Reader:
             for number, uri in enumerate(uris[1:], 1):
                 self._db.execute(f"ATTACH ? AS shard{number}", (uri,))
         self._schemas = ["main", *(f"shard{number}" for number in range(1, len(paths)))]
+        for path, schema in zip(paths, self._schemas):
+            with _reading(path):
+                if not fetch(self._db, f"SELECT 1 FROM {schema}.sqlite_master WHERE name = ?", (table,)):
+                    raise UnreadableError(f"{path}: it has no table {table}")  # a file of 0 bytes is a database
 
     def answer(self, question: Question) -> Columns:
         """Raises UnreadableError for a damaged file, TimeoutError after interrupt(), the SQLite module's own error for
@@ -139,7 +144,10 @@ _FILL = {"id": -1, "distance": np.nan, "matches": 0, "certified": 1}  # where th
 
 def _pairs(db: Any, question: Question, tables: Sequence[str]) -> Columns:
     parameters = (question.column, _QUERIES, question.radius, json.dumps(question.options))
-    return _joined(db, question, tables, "rowid, distance", "warp_range_join(?, ?, ?, ?, ?)", parameters)
+    call = "warp_range_join(?, ?, ?, ?, ?)"
+    if question.most is not None:
+        call += f" LIMIT {question.most + 1}"  # one more says that there are too many
+    return _joined(db, question, tables, "rowid, distance", call, parameters)
 
 
 def _matches(db: Any, question: Question, tables: Sequence[str]) -> Columns:
@@ -168,7 +176,15 @@ _OPERATIONS = {
 
 
 def merge(question: Question, parts: Sequence[Columns]) -> Columns:
-    """Returns the answer of all from the answers of some, which is what one file with all of their rows answers."""
+    """Returns the answer of all from the answers of some, which is what one file with all of their rows answers.
+
+    Raises ValueError where it has more rows than it may have.
+    """
     if question.operation == "pairs":
+        if question.most is not None and sum(len(part["id"]) for part in parts) > question.most:
+            raise ValueError(
+                f"{question.table}.{question.column}: more than {question.most:,} pairs of a query and a row are "
+                f"within the radius of {question.radius:g}; ask with a smaller radius, fewer queries, or a filter"
+            )
         return merge_all(parts)
     return merge_best(parts, "matches" if question.operation in ("matches", "documents") else "distance", question.k)

@@ -21,19 +21,26 @@ def nearest_centroids(folder: str, manifest: Manifest, vectors: Array, count: in
     if distance(manifest.schema, manifest.centroids[0]) == "cosine":
         vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-30)
     far = (centroids**2).sum(1) - 2 * vectors @ centroids.T
-    return np.argsort(far, axis=1, kind="stable")[:, : max(1, min(count, len(centroids)))]
+    return np.argsort(far, axis=1, kind="stable")[:, :count]
 
 
 class Router:
-    """Which shards each query looks into. REQUIRES: every query of the question, in one batch."""
+    """Which shards each query looks into."""
 
     def __init__(self, nearest: Array) -> None:
         self.nearest = nearest  # [q, probe], places of shards
 
+    def __getitem__(self, some: slice) -> Router:
+        """Returns that of some of the queries, which are asked together."""
+        return Router(self.nearest[some])
+
     def ask(
         self, manifest: Manifest, question: Question, ask: Callable[[Question, Sequence[Shard]], tuple[Columns, float]]
     ) -> tuple[Columns, float]:
-        """Asks queries of one set of shards together."""
+        """Asks queries of one set of shards together. Returns the least share of the rows that a query looked at, too.
+
+        REQUIRES: the question has this router's queries.
+        """
         sets, which = np.unique(np.sort(self.nearest, axis=1), axis=0, return_inverse=True)
         which = which.reshape(-1)
         found: Columns = {}

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -16,17 +16,30 @@ import ray
 
 from .._search import plain_options, whole
 from .._sparse import CompressedRows
+from .._vectors import as_array
 from . import _manifest
 from ._answers import Array, Columns, Fused, Matches, Neighbors, Pairs, Sequences, fuse, ranked
 from ._asking import Actors, Policy, shard_error
-from ._errors import ClusterError, OverloadedError
+from ._errors import ClusterError, at_least
+from ._filters import FilterCheck
 from ._manifest import Manifest, Shard
 from ._reading import Question, merge
 from ._routing import Router, nearest_centroids
 from ._table import bytes_each, describe, encoded, option
+from ._waiting import Gate
 
 _Self = TypeVar("_Self", bound="Searcher")
 _ANSWER_BYTES = 1 << 27  # of one batch of queries, or of its answers
+_LONGEST = 1e8  # seconds that a search may take; threads cannot wait for ever longer
+
+
+@dataclass(frozen=True)
+class _Run:
+    """A search as it runs: of which generation, until when, and whether an answer of some shards will do."""
+
+    manifest: Manifest
+    end: float
+    allow_partial: bool
 
 
 class Searcher:
@@ -53,20 +66,27 @@ class Searcher:
         actors: how many share the shards; if not given, one on each machine, or on each GPU where ``num_gpus`` is.
             Those of one machine share its cores. replicas: actors that have the same shards. settings: of warp_config,
             for each actor, e.g. ``{"threads": 4}``.
-        timeout: seconds that shards have for a batch. patience: seconds after which a replica is asked as well.
-        in_flight: batches that are searched at once; others wait, and beyond `waiting` of them searches fail.
+        timeout: seconds from the call to the answer, those included that a search waits for its turn; as many again for
+            each further batch of queries, where answers have more than 128 MB. What actors take to start, the first
+            time, is not counted.
+        patience: seconds after which a replica is asked as well.
+        in_flight: searches at once; others wait, and beyond `waiting` of them searches fail.
         ray_options: of actors, e.g. ``num_gpus=0.25``.
         """
+        at_least(1, replicas=replicas, in_flight=in_flight, actors=1 if actors is None else actors)
+        at_least(0, waiting=waiting)
+        if not timeout > 0:
+            raise ValueError(f"timeout: expected a number of seconds above 0, got {timeout!r}")
         self._folder = os.path.abspath(path)
         self._read = _manifest.read(self._folder)
         self._signature = _manifest.signature(self._folder)
         self._table = describe(self._read.schema)
+        self._filters = FilterCheck(self._table)
         self._options = (actors, replicas, settings or {}, ray_options)
-        self._policy = Policy(timeout, patience, ahead=in_flight)
+        self._policy = Policy(min(timeout, _LONGEST), patience, ahead=in_flight)
         self._started: Actors | None = None
         self._lock = threading.Lock()
-        self._flying = threading.BoundedSemaphore(in_flight)
-        self._room = threading.BoundedSemaphore(in_flight + waiting)
+        self.gate = Gate(in_flight, waiting)  # for searches
 
     def __enter__(self: _Self) -> _Self:
         return self
@@ -80,6 +100,7 @@ class Searcher:
             if self._started is not None:
                 self._started.close()
             self._started = None
+        self._filters.close()
 
     @property
     def manifest(self) -> Manifest:
@@ -106,25 +127,38 @@ class Searcher:
         """Returns the k rows nearest to each query, as warplite.search() does of one file.
 
         options: of warp_knn_arrays, e.g. ``recall=0.95, exact=True``. probe: of a cluster cut by this column, shards
-            that each query looks into, those of the nearest centroids; all if not given.
+            that each query looks into, those of the nearest centroids; all if not given. `coverage` is then the share
+            of the rows that are in them, of the query that looked at fewest.
 
-        Raises ShardError where shards do not answer, unless `allow_partial`; OverloadedError; ValueError for queries of
-        another shape; the SQLite module's own error for what the extension refuses.
+        Raises ShardError where shards do not answer, unless `allow_partial`, TimedOutError of these where it took too
+        long; OverloadedError; ValueError for queries of another shape, and for filters with a sub-query; the SQLite
+        module's own error for what the extension refuses.
         """
         blobs = encoded(self._table, column, queries)
-        question = Question("nearest", self._table.name, column, None, whole(k), options=_with(options, filter))
-        shards = self._router(column, queries, probe) if probe is not None and len(blobs) else None
+        question = self._question("nearest", column, None, filter, options, k=whole(k))
+        shards = None if probe is None else self._router(column, queries, probe)
         most = max(bytes_each(blobs), 16 * whole(k))
         found, coverage, generation = self._ask_in_batches(question, blobs, most, allow_partial, shards)
         return Neighbors(found["id"], found["distance"], coverage, generation)
 
     def range(
-        self, column: str, queries: Any, radius: float, *, filter: str | None = None, allow_partial: bool = False
+        self,
+        column: str,
+        queries: Any,
+        radius: float,
+        *,
+        filter: str | None = None,
+        allow_partial: bool = False,
+        most: int | None = None,
     ) -> Pairs:
-        """Returns every row within the radius of each query: vectors, or texts under edit distance."""
+        """Returns every row within the radius of each query: vectors, or texts under edit distance.
+
+        most: pairs of a query and a row that there may be; ValueError where there are more.
+        """
+        at_least(0, most=0 if most is None else most)
         texts = column.lower() not in {*self._table.vectors, *self._table.sparse}
-        given = _texts(queries) if texts else encoded(self._table, column, queries)
-        question = Question("pairs", self._table.name, column, given, radius=float(radius), options=_with({}, filter))
+        given = self._texts(column, queries) if texts else encoded(self._table, column, queries)
+        question = self._question("pairs", column, given, filter, radius=float(radius), most=most)
         found, coverage, generation = self._ask(question, allow_partial)
         return Pairs(found["query"], found["id"], found["distance"], coverage, generation)
 
@@ -133,7 +167,7 @@ class Searcher:
     ) -> Matches:
         """Returns the k rows that match most items of each query, e.g. ``{"year": [2015, 2020], "venue": "ICDE"}``."""
         given = [json.dumps(query) for query in ([queries] if isinstance(queries, dict) else queries)]
-        question = Question("matches", self._table.name, "", given, whole(k), options=_with({}, filter))
+        question = self._question("matches", "", given, filter, k=whole(k))
         found, coverage, generation = self._ask(question, allow_partial)
         return Matches(found["id"], found["matches"], coverage, generation)
 
@@ -141,7 +175,7 @@ class Searcher:
         self, column: str, texts: Any, k: int, *, filter: str | None = None, allow_partial: bool = False
     ) -> Matches:
         """Returns the k rows with most words in common with each text, of a column with ``index=words``."""
-        question = Question("documents", self._table.name, column, _texts(texts), whole(k), options=_with({}, filter))
+        question = self._question("documents", column, self._texts(column, texts), filter, k=whole(k))
         found, coverage, generation = self._ask(question, allow_partial)
         return Matches(found["id"], found["matches"], coverage, generation)
 
@@ -159,10 +193,8 @@ class Searcher:
 
         candidates: of each shard; without it, as many as prove that the k are the nearest.
         """
-        question = Question(
-            "sequences", self._table.name, column, _texts(texts), whole(k), candidates=candidates,
-            options=_with({}, filter),
-        )  # fmt: skip
+        given = self._texts(column, texts)
+        question = self._question("sequences", column, given, filter, k=whole(k), candidates=candidates)
         found, coverage, generation = self._ask(question, allow_partial)
         return Sequences(found["id"], found["distance"], found["certified"], coverage, generation)
 
@@ -190,34 +222,65 @@ class Searcher:
         if weights is not None and len(weights) != len(sources):
             raise ValueError(f"weights: expected {len(sources)}, one for each source, got {len(weights)}")
         most = depth or max(whole(k), 100)
-        questions = [self._source(column, query, most, _with(options, filter)) for column, query in sources]
+        questions = [self._source(column, query, most, filter, options) for column, query in sources]
 
-        def ask_all(manifest: Manifest) -> tuple[Columns, float]:
+        def ask_all(run: _Run) -> tuple[Columns, float]:
             lists, covered = [], 1.0
             for question in questions:
                 if question is None:
                     lists.append(ranked({}))
                     continue
-                found, coverage = self._ask_once(manifest, question, allow_partial, None)
+                found, coverage = self._ask_once(run, question, None)
                 lists.append(ranked(found))
                 covered = min(covered, coverage)
             return fuse(lists, weights or [1.0] * len(lists), fusion == "linear", whole(k)), covered
 
-        found, coverage, generation = self._of_one_generation(ask_all)
+        found, coverage, generation = self._of_one_generation(ask_all, allow_partial)
         return Fused(found["id"], found["score"], found["rank"], coverage, generation)
 
-    def _source(self, column: str, query: Any, depth: int, options: dict[str, Any]) -> Question | None:
+    def _source(
+        self, column: str, query: Any, depth: int, filter: str | None, options: dict[str, Any]
+    ) -> Question | None:
         if query is None:
             return None
         if column.lower() in {*self._table.vectors, *self._table.sparse}:
             blobs = encoded(self._table, column, query)
-            return Question("nearest", self._table.name, column, blobs[:1], depth, options=options)
+            return self._question("nearest", column, blobs[:1], filter, options, k=depth)
         index = option(self._read.schema, column, "index")
         operation = {"words": "documents", "ngram": "sequences"}.get(index)
         if operation is None:
             raise ValueError(f"{self._table.name}.{column} is no column of vectors, and has no index=words or ngram")
-        text_options = {key: value for key, value in options.items() if key in ("filter", "device")}
-        return Question(operation, self._table.name, column, [str(query)], depth, options=text_options)
+        text_options = {key: value for key, value in options.items() if key == "device"}
+        return self._question(operation, column, self._texts(column, [query]), filter, text_options, k=depth)
+
+    def _texts(self, column: str, texts: Any) -> list[str]:
+        if isinstance(texts, str):
+            return [texts]
+        listed = texts
+        for convert in ("to_pylist", "tolist"):  # Arrow; NumPy, pandas
+            if hasattr(texts, convert):
+                listed = getattr(texts, convert)()
+                break
+        for text in listed:
+            if not isinstance(text, str):
+                raise ValueError(f"{self._table.name}.{column}: expected texts, got {text!r}")
+        return list(listed)
+
+    def _question(
+        self,
+        operation: str,
+        column: str,
+        queries: Any,
+        filter: str | None,
+        options: dict[str, Any] | None = None,
+        **rest: Any,
+    ) -> Question:
+        """Raises ValueError for a filter that would not mean in a shard what it means in one file."""
+        options = plain_options(options or {})
+        if filter is not None:
+            self._filters.check(filter)
+            options["filter"] = filter
+        return Question(operation, self._table.name, column, queries, options=options, **rest)
 
     def _ask_in_batches(
         self,
@@ -230,51 +293,54 @@ class Searcher:
         """Asks as many queries at a time as one answer has room for. All are of one generation."""
         most = max(1, _ANSWER_BYTES // most_bytes)
         if len(blobs) <= most:
-            return self._ask(replace(question, queries=blobs), allow_partial, shards)
+            return self._ask(replace(question, queries=blobs), allow_partial, shards if len(blobs) else None)
 
-        def ask_all(manifest: Manifest) -> tuple[Columns, float]:
-            parts = [
-                self._ask_once(manifest, replace(question, queries=blobs[i : i + most]), allow_partial, shards)
-                for i in range(0, len(blobs), most)
-            ]
+        batches = [slice(i, i + most) for i in range(0, len(blobs), most)]
+
+        def ask_all(run: _Run) -> tuple[Columns, float]:
+            parts = []
+            for some in batches:
+                router = None if shards is None else shards[some]
+                parts.append(self._ask_once(run, replace(question, queries=blobs[some]), router))
             joined = {name: np.concatenate([part[name] for part, _ in parts]) for name in parts[0][0]}
             return joined, min(coverage for _, coverage in parts)
 
-        return self._of_one_generation(ask_all)
+        return self._of_one_generation(ask_all, allow_partial, len(batches))
 
     def _ask(self, question: Question, allow_partial: bool, shards: Router | None = None) -> tuple[Columns, float, int]:
-        return self._of_one_generation(lambda manifest: self._ask_once(manifest, question, allow_partial, shards))
+        return self._of_one_generation(lambda run: self._ask_once(run, question, shards), allow_partial)
 
-    def _of_one_generation(self, ask: Callable[[Manifest], tuple[Columns, float]]) -> tuple[Columns, float, int]:
+    def _of_one_generation(
+        self, ask: Callable[[_Run], tuple[Columns, float]], allow_partial: bool, batches: int = 1
+    ) -> tuple[Columns, float, int]:
         """Begins again where files went meanwhile, because there is a newer generation for long enough."""
-        with self._flight():
+        end = time.monotonic() + self._policy.timeout * batches
+        with self.gate.place(end):
+            began = time.monotonic()
+            self._actors(self.manifest).wait(self._policy.hangs)
+            end += time.monotonic() - began
             while True:
-                manifest = self.manifest
+                run = _Run(self.manifest, end, allow_partial)
                 try:
-                    return (*ask(manifest), manifest.generation)
+                    return (*ask(run), run.manifest.generation)
                 except ClusterError:
-                    if self.manifest.generation == manifest.generation:
+                    if self.manifest.generation == run.manifest.generation:
                         raise
 
-    def _ask_once(
-        self, manifest: Manifest, question: Question, allow_partial: bool, router: Router | None
-    ) -> tuple[Columns, float]:
+    def _ask_once(self, run: _Run, question: Question, router: Router | None) -> tuple[Columns, float]:
         if router is not None:
-            return router.ask(
-                manifest, question, lambda q, shards: self._ask_shards(manifest, q, shards, allow_partial)
-            )
-        return self._ask_shards(manifest, question, manifest.shards, allow_partial)
+            return router.ask(run.manifest, question, lambda q, shards: self._ask_shards(run, q, shards))
+        return self._ask_shards(run, question, run.manifest.shards)
 
-    def _ask_shards(
-        self, manifest: Manifest, question: Question, shards: Sequence[Shard], allow_partial: bool
-    ) -> tuple[Columns, float]:
-        folders = [self._folder, *manifest.replicas]
+    def _ask_shards(self, run: _Run, question: Question, shards: Sequence[Shard]) -> tuple[Columns, float]:
+        manifest = run.manifest
+        folders = [self._folder, *manifest.copies]
         actors = self._actors(manifest)
-        answers, failed = actors.ask(manifest.generation, shards, folders, question, self._policy)
-        if failed and not (allow_partial and answers):
-            raise shard_error(failed)
-        missing = sum(shard.rows for shard in failed)
-        return merge(question, answers), 1.0 - missing / max(1, manifest.rows)
+        answers, failed = actors.ask(manifest.generation, shards, folders, question, self._policy, run.end)
+        if failed and not (run.allow_partial and answers):
+            raise shard_error(failed, run.end)
+        searched = sum(shard.rows for shard in shards if shard not in failed)
+        return merge(question, answers), searched / manifest.rows if manifest.rows else 1.0
 
     def _actors(self, manifest: Manifest) -> Actors:
         with self._lock:
@@ -285,22 +351,12 @@ class Searcher:
                 self._started = Actors(groups, replicas, -(-groups // machines), settings, ray_options)
             return self._started
 
-    @contextmanager
-    def _flight(self) -> Iterator[None]:
-        """Waits until the batch may be searched. Raises OverloadedError where too many wait already."""
-        if not self._room.acquire(blocking=False):
-            raise OverloadedError("too many searches wait; ask again later")
-        try:
-            with self._flying:
-                yield
-        finally:
-            self._room.release()
-
     def _router(self, column: str, queries: Any, probe: int) -> Router:
+        at_least(1, probe=probe)
         manifest = self.manifest
         if manifest.centroids is None or manifest.centroids[0].lower() != column.lower():
             raise ValueError(f"{self._table.name}.{column}: the cluster was not cut by this column; probe= needs that")
-        array = np.atleast_2d(np.asarray(queries, np.float32))
+        array = np.atleast_2d(np.asarray(as_array(queries), np.float32))
         return Router(nearest_centroids(self._folder, manifest, array, probe))
 
 
@@ -310,12 +366,3 @@ def _places(num_gpus: float) -> tuple[int, int]:
     machines = [resources for resources in machines if resources.get("CPU", 0) >= 1] or [{}]
     gpus = sum(resources.get("GPU", 0) for resources in machines)
     return len(machines), int(gpus / num_gpus + 1e-9) if num_gpus else len(machines)
-
-
-def _with(options: dict[str, Any], filter: str | None) -> dict[str, Any]:
-    options = plain_options(options)
-    return options if filter is None else {**options, "filter": filter}
-
-
-def _texts(texts: Any) -> list[str]:
-    return [texts] if isinstance(texts, str) else [str(text) for text in texts]

@@ -22,6 +22,7 @@ class Table:
 
     name: str
     columns: tuple[str, ...]
+    names: tuple[str, ...]  # all that expressions may name: the columns, and hidden ones
     vectors: dict[str, VectorType]  # dense ones, by name in lower case
     sparse: dict[str, VectorType]  # the others
     learning: tuple[str, ...]  # those whose index learns
@@ -42,11 +43,13 @@ def describe(schema: str) -> Table:
         words = " ".join(statement.replace("=", " = ").lower().split())
         if "text primary key" in words or "content =" in words:
             raise ClusterError(f"{name}: a cluster's rows have integer ids: no TEXT PRIMARY KEY, and no content=")
-        columns = tuple(row[1] for row in fetch(db, f"PRAGMA table_xinfo({quoted(name)})") if row[6] != 1)
+        hidden = {row[1]: row[6] == 1 for row in fetch(db, f"PRAGMA table_xinfo({quoted(name)})")}
+        columns = tuple(column for column in hidden if not hidden[column])
         every = vector_columns(db, name)
         vectors = {column: type_ for column, type_ in every.items() if type_.kind != "sparse"}
         sparse = {column: type_ for column, type_ in every.items() if type_.kind == "sparse"}
-        return Table(name, columns, vectors, sparse, tuple(column for column in vectors if _learns(db, name, column)))
+        learning = tuple(column for column in vectors if _learns(db, name, column))
+        return Table(name, columns, tuple(hidden), vectors, sparse, learning)
 
 
 def _learns(db: Any, table: str, column: str) -> bool:
@@ -71,9 +74,36 @@ def encoded(table: Table, column: str, queries: Any) -> Array | CompressedRows:
     if type_ is None:
         raise ValueError(f"{where} is no column of vectors")
     array = as_array(queries)
-    if array.ndim == 1 and array.dtype != object:
+    if len(array) == 0:
+        array = np.empty((0, type_.dim), np.uint8)
+    elif array.ndim == 1 and array.dtype != object:
         array = array[np.newaxis]
     return encode(array, type_, where)
+
+
+def decoded(raw: Array, type_: VectorType) -> Array:
+    """Returns vectors, float32 [n, dim], from their bytes, uint8 [n, bytes of a vector]."""
+    if type_.kind == "bfloat16":  # the upper half of a float32
+        return (raw.view("<u2").astype("<u4") << 16).view("<f4")
+    return raw.view({"float32": "<f4", "float16": "<f2", "int8": "i1"}[type_.kind]).astype(np.float32, copy=False)
+
+
+def as_ids(values: Any, where: str) -> Array:
+    """Returns ids, int64 [n]. Raises ValueError, which names `where`, for what are none: 1.5, NULL, 2**63."""
+    given = np.asarray(values).reshape(-1)
+    if given.dtype.kind in "iu" and given.max(initial=0) < 2**63:
+        return given.astype(np.int64, copy=False)
+    ids = np.empty(len(given), np.int64)
+    for place, value in enumerate(given.tolist()):
+        try:
+            ids[place] = int(value)
+            fits = isinstance(value, str) or ids[place] == value  # a CSV file has texts
+        except (TypeError, ValueError, OverflowError):
+            fits = False
+        # A float of 2**53 may have been another integer. Dates and truth values are numbers to NumPy alone.
+        if not fits or given.dtype.kind in "bmM" or (isinstance(value, float) and abs(value) >= 2**53):
+            raise ValueError(f"{where}: expected integers of 64 bits, got {value!r}")
+    return ids
 
 
 def bytes_each(queries: Array | CompressedRows) -> int:

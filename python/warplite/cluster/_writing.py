@@ -18,12 +18,13 @@ import numpy as np
 
 from .._loading import connect
 from .._rows import add, transaction
-from .._vectors import fetch, quoted
+from .._vectors import as_array, encode, fetch, quoted
 from . import _sources
 from ._answers import Array
+from ._errors import ClusterError
 from ._manifest import Shard, install
 from ._sources import Piece
-from ._table import Table, describe
+from ._table import Table, as_ids, decoded, describe
 
 
 def train(schema: str, sample: dict[str, Any]) -> dict[str, bytes]:
@@ -49,6 +50,27 @@ def centroids_of(schema: str, column: str, count: int, sample: dict[str, Any]) -
         add(db, table.name, None, **sample)
         rows = fetch(db, "SELECT centroid FROM warp_kmeans(?, ?, ?) ORDER BY cluster", (table.name, column, count))
         return np.array([np.frombuffer(centroid, "<f4") for (centroid,) in rows])
+
+
+def vectors_of(schema: str, column: str, values: Any) -> Array:
+    """Returns a column's vectors as a source has them, float32 [n, dim], NaN where there is none.
+
+    Raises what inserting them raises.
+    """
+    table = describe(schema)
+    type_ = table.vectors[column.lower()]
+    array = as_array(values)
+    if array.dtype != object:
+        return decoded(encode(array, type_, f"{table.name}.{column}"), type_)
+    with contextlib.closing(connect(":memory:", isolation_level=None)) as db:  # NULL, JSON texts, BLOBs
+        db.execute(schema)
+        add(db, table.name, None, **{column: array})
+        cells = fetch(db, f"SELECT {quoted(column)} FROM {quoted(table.name)} ORDER BY rowid")
+    there = [place for place, (cell,) in enumerate(cells) if cell is not None]
+    vectors = np.full((len(cells), type_.dim), np.nan, np.float32)
+    raw = b"".join(cells[place][0] for place in there)
+    vectors[there] = decoded(np.frombuffer(raw, np.uint8).reshape(-1, type_.bytes), type_)
+    return vectors
 
 
 @dataclass(frozen=True)
@@ -165,7 +187,9 @@ def batches(order: Order) -> Iterator[tuple[Array, dict[str, Any]]]:
                 continue
             rowids = some + (order.first_id + first)
             if order.ids is not None:
-                rowids = np.asarray(arrays.pop(order.ids)).astype(np.int64)
+                if order.ids not in arrays:
+                    raise ClusterError(f"ids: the source has no column {order.ids!r}; it has {', '.join(arrays)}")
+                rowids = as_ids(arrays.pop(order.ids), order.ids)
             yield rowids, arrays
 
 
