@@ -83,6 +83,7 @@ struct Collection::Impl {
   void train_what_waits(const index::Progress& progress);
   std::string subject(std::size_t column) const;
   std::shared_ptr<const index::InvertedModel> measurable(std::size_t column);
+  bool recall_is_dated(std::size_t column, const index::InvertedModel& model, double changed);
   std::optional<NewModel> measure_column(std::size_t column, double changed,
                                          const index::Progress& progress);
   template <typename Body>
@@ -148,6 +149,7 @@ struct Collection::Impl {
   bool rollback_waits = false;                         // the host rolled back meanwhile
   compute::Cancellation* cancellation = nullptr;       // of the call that is being served
   std::vector<std::uint64_t> trained_in_vain;          // rows per column that were too few
+  std::vector<std::uint64_t> compared_rows;            // newer ones per column that were like the others
   std::int64_t considered_segment = 0;                 // next number when that was thought of last
   ContentSource::Moment moment;                        // of the last look_again()
   CodingAhead ahead;                                   // of pending rows

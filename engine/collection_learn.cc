@@ -18,6 +18,12 @@ namespace {
 // when somebody asks.
 constexpr double kChangedBetweenCommits = 0.25;
 constexpr double kChangedBetweenOptimizes = 1.0 / 64;
+// The part that is new when it is asked whether these rows are unlike the others, for then recall is
+// measured again, too: the first time since the index learnt, and after that, since rows may come
+// sorted, each unlike all before it. Where 12,000 rows of 64 or 128 dimensions come to 60,000, to
+// insert them takes 60 ms of a core, to ask 1 to 10, and to measure 2,300 to 3,200: as long as to learn.
+constexpr double kNewUnlikeLearnt = 1.0 / 32;
+constexpr double kNewUnlikeMeasured = 1.0 / 8;
 
 std::string hundredths(float part) {
   char text[8];
@@ -139,6 +145,30 @@ std::shared_ptr<const index::InvertedModel> Collection::Impl::measurable(std::si
   }
 }
 
+// Says whether so large a part of the rows that the model's recall was measured with has gone, or
+// twice that part of the rows is newer, that it is to be measured again: most tables grow by rows
+// like those before. Fewer do where they are unlike those.
+bool Collection::Impl::recall_is_dated(std::size_t column, const index::InvertedModel& model,
+                                       double changed) {
+  const Snapshot& base = *transaction.base();
+  const index::Calibration* const known = model.calibration();
+  const Change change =
+      change_since(base, column, known == nullptr ? index::TableMoment() : known->table);
+  const index::InvertedIndex& index = *options.vectors[column].made->trained()->inverted();
+  if (index.measured_rows(change.rows) == 0) return false;
+  const auto is_part = [&](std::uint64_t rows, double part) {
+    return static_cast<double>(rows) >= part * static_cast<double>(change.rows);
+  };
+  if (is_part(change.newer, 2 * changed) || is_part(change.gone, changed)) return true;
+  compared_rows.resize(options.vectors.size());
+  std::uint64_t& compared = compared_rows[column];
+  if (compared > change.newer) compared = 0;  // it was measured since
+  const bool learnt = known != nullptr && known->table.rows == model.table_rows();
+  if (!is_part(change.newer - compared, learnt ? kNewUnlikeLearnt : kNewUnlikeMeasured)) return false;
+  compared = change.newer;
+  return newer_drifted(base, options, column, model, cancellation);
+}
+
 // Measures what a model finds of the rows there are, once such a part of them has changed; says in
 // the host's log when that is less than it was.
 std::optional<NewModel> Collection::Impl::measure_column(std::size_t column, double changed,
@@ -147,7 +177,7 @@ std::optional<NewModel> Collection::Impl::measure_column(std::size_t column, dou
   if (model == nullptr) return std::nullopt;
   const Snapshot& base = *transaction.base();
   const index::InvertedIndex& index = *options.vectors[column].made->trained()->inverted();
-  if (!recall_is_dated(base, column, index, *model, changed)) return std::nullopt;
+  if (!recall_is_dated(column, *model, changed)) return std::nullopt;
   auto measured = measure(base, options, column, index, *model, cancellation, progress);
   if (measured == nullptr) return std::nullopt;
   const index::Calibration& now = *measured->calibration();
@@ -175,14 +205,25 @@ std::optional<NewModel> Collection::Impl::measure_in_time(std::size_t column, do
 }
 
 // What the model there is gives way to: one that learns from the rows there are now, where its
-// recall fell, or itself with what was measured.
+// recall fell, or itself with what was measured. Where it is known that it fell, it learns at once: by
+// now segments were merged, and it is not to be seen which rows are newer.
 std::optional<NewModel> Collection::Impl::restore_recall(std::size_t column,
                                                          const index::Progress& progress) {
+  const auto fell = [](const index::InvertedModel& model) {
+    return model.calibration() != nullptr && model.calibration()->fell();
+  };
+  const auto before = measurable(column);
+  if (before == nullptr) return std::nullopt;
+  const bool fell_before = fell(*before);
+  const bool may_learn =
+      training_limit() != 0 && origin(column) != storage::ModelOrigin::kGiven;
+  if (may_learn && fell_before) {
+    if (auto learnt = learn_in_time(column, progress)) return learnt;
+  }
   auto measured = measure_column(column, kChangedBetweenOptimizes, progress);
-  const auto model = measured ? index::inverted(measured->model) : measurable(column);
-  const index::Calibration* const known = model == nullptr ? nullptr : model->calibration();
-  if (known == nullptr || !known->fell() || training_limit() == 0) return measured;
-  if (origin(column) == storage::ModelOrigin::kGiven) return measured;
+  if (!may_learn || fell_before || !measured || !fell(*index::inverted(measured->model))) {
+    return measured;
+  }
   auto learnt = learn_in_time(column, progress);
   return learnt ? learnt : measured;
 }
@@ -285,6 +326,7 @@ void Collection::Impl::train_what_waits(const index::Progress& progress) {
 void Collection::Impl::forget_thoughts() noexcept {
   considered_segment = 0;
   trained_in_vain.clear();
+  compared_rows.clear();
 }
 
 void Collection::train(compute::Cancellation* cancellation, const index::Progress& progress) {

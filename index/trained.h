@@ -196,10 +196,11 @@ class InvertedIndex : public Trained {
   // Rows it wants to measure recall with, of a table of so many; 0: too few tell anything.
   virtual std::size_t measured_rows(std::uint64_t rows) const = 0;
   // The same model, whose codes stay as they are, with its recall measured anew by a sample of the
-  // table as it is now. Null: the sample has too few rows.
+  // table as it is now, of which the last so many rows are newer than the last measurement. Null: the
+  // sample has too few rows.
   virtual std::shared_ptr<const InvertedModel> measure(const compute::Devices& devices,
                                                        const InvertedModel& model,
-                                                       const MatrixView& sample,
+                                                       const MatrixView& sample, std::size_t newer,
                                                        const TableMoment& table,
                                                        compute::Cancellation* cancellation,
                                                        const Progress& progress) const = 0;

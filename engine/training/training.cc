@@ -9,6 +9,7 @@
 
 #include "engine/residency/common_cancellation.h"
 #include "index/recall/calibration.h"
+#include "index/recall/drift.h"
 
 namespace warplite::engine {
 namespace {
@@ -96,18 +97,33 @@ class Sampler {
     sample_.type = shape.type;
   }
 
-  // The sample, which lives as long as this.
-  MatrixView take(const Snapshot& snapshot, compute::Cancellation* cancellation) {
-    for (const auto& segment : snapshot.segments()) {
-      ask(cancellation);
-      if (has_vectors(*segment, column_)) add(*segment);
-    }
+  // Samples, which live as long as this: of all rows, those of segments before that number first,
+  MatrixView take(const Snapshot& snapshot, std::int64_t segment, compute::Cancellation* cancellation) {
+    take_segments(snapshot, 0, segment, cancellation);
+    older_ = sample_.rows;
+    return take_newer(snapshot, segment, cancellation);
+  }
+  // and of those that are newer.
+  MatrixView take_newer(const Snapshot& snapshot, std::int64_t segment,
+                        compute::Cancellation* cancellation) {
+    take_segments(snapshot, segment, snapshot.state.next_segment, cancellation);
     if (snapshot.tail.part != nullptr) add(*snapshot.tail.part);
     sample_.data = bytes_.data();
     return sample_;
   }
+  // How many of them are.
+  std::size_t newer() const { return sample_.rows - older_; }
 
  private:
+  void take_segments(const Snapshot& snapshot, std::int64_t first, std::int64_t end,
+                     compute::Cancellation* cancellation) {
+    for (const auto& segment : snapshot.segments()) {
+      ask(cancellation);
+      const std::int64_t id = segment->info().id;
+      if (id >= first && id < end && has_vectors(*segment, column_)) add(*segment);
+    }
+  }
+
   void add(const Part& part) {
     const std::uint64_t end = next_ + part.live_rows();
     if (strata_.any_before(end)) copy(part);
@@ -129,6 +145,7 @@ class Sampler {
   Strata strata_;
   Bytes bytes_;
   MatrixView sample_;
+  std::size_t older_ = 0;
   std::uint64_t next_ = 0;
 };
 
@@ -175,20 +192,28 @@ std::uint64_t sealed_rows(const Snapshot& snapshot, std::size_t column) {
   return rows;
 }
 
-bool recall_is_dated(const Snapshot& snapshot, std::size_t column, const index::InvertedIndex& index,
-                     const index::InvertedModel& model, double part) {
-  const std::uint64_t rows = sealed_rows(snapshot, column);
-  if (index.measured_rows(rows) == 0) return false;
-  const index::Calibration* const known = model.calibration();
-  const index::TableMoment then = known == nullptr ? index::TableMoment() : known->table;
-  std::uint64_t newer = 0;
+Change change_since(const Snapshot& snapshot, std::size_t column, const index::TableMoment& then) {
+  Change change;
   for (const auto& segment : snapshot.segments()) {
-    const storage::SegmentInfo& info = segment->info();
-    if (info.id >= then.next_segment && has_vectors(*segment, column)) newer += info.live_rows;
+    if (!has_vectors(*segment, column)) continue;
+    change.rows += segment->live_rows();
+    if (segment->info().id >= then.next_segment) change.newer += segment->live_rows();
   }
-  const double least = part * static_cast<double>(rows);
-  const auto gone = static_cast<double>(then.rows) - static_cast<double>(rows - newer);
-  return static_cast<double>(newer) >= 2 * least || gone >= least;
+  const std::uint64_t left = change.rows - change.newer;
+  change.gone = then.rows > left ? then.rows - left : 0;
+  return change;
+}
+
+bool newer_drifted(const Snapshot& snapshot, const TableOptions& options, std::size_t column,
+                   const index::InvertedModel& model, compute::Cancellation* cancellation) {
+  constexpr std::size_t kRows = 512;
+  if (model.calibration() == nullptr) return false;
+  const index::TableMoment& then = model.calibration()->table;
+  const std::uint64_t newer = change_since(snapshot, column, then).newer + snapshot.tail.live;
+  Sampler sampler(options.layout.vectors[column], column, Strata(newer, kRows));
+  const MatrixView sample = sampler.take_newer(snapshot, then.next_segment, cancellation);
+  // A GPU would have to be given the centroids first.
+  return index::drifted(compute::Registry::instance().host(), model, sample, cancellation);
 }
 
 std::shared_ptr<const index::InvertedModel> measure(
@@ -196,16 +221,17 @@ std::shared_ptr<const index::InvertedModel> measure(
     const index::InvertedIndex& index, const index::InvertedModel& model,
     compute::Cancellation* cancellation, const index::Progress& progress) {
   const std::uint64_t rows = live_rows(snapshot, column);
+  const index::Calibration* const known = model.calibration();
   Sampler sampler(options.layout.vectors[column], column,
                   Strata(rows, index.measured_rows(rows)));
-  const MatrixView sample = sampler.take(snapshot, cancellation);
+  const MatrixView sample =
+      sampler.take(snapshot, known == nullptr ? 0 : known->table.next_segment, cancellation);
   std::shared_ptr<const index::InvertedModel> measured;
   const double bytes = static_cast<double>(sample.rows) * static_cast<double>(sample.stride());
   on_workers({{}, training_ability(), kComparisons * bytes, cancellation},
              [&](const compute::Devices& devices) {
-               measured =
-                   index.measure(devices, model, sample, {rows, snapshot.state.next_segment},
-                                 cancellation, progress);
+               measured = index.measure(devices, model, sample, sampler.newer(),
+                                        {rows, snapshot.state.next_segment}, cancellation, progress);
              });
   return measured;
 }
@@ -218,7 +244,7 @@ std::shared_ptr<const index::Model> learn(const Snapshot& snapshot, const TableO
   const std::uint64_t rows = live_rows(snapshot, column);
   Sampler sampler(options.layout.vectors[column], column,
                   Strata(rows, rows_in_time(index, rows, seconds)));
-  const MatrixView sample = sampler.take(snapshot, cancellation);
+  const MatrixView sample = sampler.take(snapshot, 0, cancellation);
   std::shared_ptr<const index::Model> model;
   on_workers({{}, training_ability(), index.training_bytes(sample.rows), cancellation},
              [&](const compute::Devices& devices) {

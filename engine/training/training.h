@@ -50,10 +50,17 @@ bool was_late(const Snapshot& snapshot, std::size_t column);
 // Live rows of sealed segments whose column is not all NULL: what training is worth while for.
 std::uint64_t sealed_rows(const Snapshot& snapshot, std::size_t column);
 
-// Says whether so large a part of the rows that the model's recall was measured with has gone, or twice that
-// part of the rows is newer, that it is to be measured again: most tables grow by rows like those before.
-bool recall_is_dated(const Snapshot& snapshot, std::size_t column, const index::InvertedIndex& index,
-                     const index::InvertedModel& model, double part);
+// What became of the rows of a column since then: live rows of sealed segments, those that are
+// newer, and how many of the others are gone.
+struct Change {
+  std::uint64_t rows = 0, newer = 0, gone = 0;
+};
+Change change_since(const Snapshot& snapshot, std::size_t column, const index::TableMoment& then);
+
+// Says whether rows that are newer than the measurement of the model's recall are unlike those that
+// it was measured with (index/recall/drift.h). Throws Error{kInterrupted}.
+bool newer_drifted(const Snapshot& snapshot, const TableOptions& options, std::size_t column,
+                   const index::InvertedModel& model, compute::Cancellation* cancellation);
 
 // The model, its recall measured with the rows that there are now; null: these are too few. Throws
 // Error{kInterrupted}.

@@ -68,12 +68,13 @@ class IvfIndex : public InvertedIndex {
 
   std::shared_ptr<const InvertedModel> measure(const compute::Devices& devices,
                                                const InvertedModel& model,
-                                               const MatrixView& sample, const TableMoment& table,
+                                               const MatrixView& sample, std::size_t newer,
+                                               const TableMoment& table,
                                                compute::Cancellation* cancellation,
                                                const Progress& progress) const override {
     if (held_rows(sample.rows) == 0) return nullptr;
     const TrainingTask task(devices, cancellation, progress);
-    Calibration calibration = calibrate(task, model, column_.distance, sample);
+    Calibration calibration = calibrate(task, model, column_.distance, sample, newer);
     calibration.table = table;
     Calibration then = model.calibration() != nullptr ? *model.calibration() : Calibration();
     if (then.usual_nprobe == 0) {  // it does not say when it was measured: when the model was trained

@@ -43,11 +43,26 @@ std::vector<std::size_t> last_first(std::size_t rows) {
   return order;
 }
 
+// The same, but that it begins with so many of those from `first` on.
+std::vector<std::size_t> these_first(std::size_t rows, std::size_t first, std::size_t count) {
+  std::vector<std::size_t> order, others;
+  for (const std::size_t row : last_first(rows)) {
+    (row >= first && order.size() < count ? order : others).push_back(row);
+  }
+  order.insert(order.end(), others.begin(), others.end());
+  return order;
+}
+
 class Measurement {
  public:
+  // The first so many of the order are held aside.
   Measurement(const TrainingTask& task, const InvertedModel& model, Distance distance,
-              const MatrixView& sample)
-      : Measurement(task, model, distance, sample, last_first(sample.rows)) {}
+              const MatrixView& sample, const std::vector<std::size_t>& order, std::size_t held)
+      : task_(task), model_(model),
+        held_(task, model, distance, sample, std::span(order).first(held)),
+        base_(sample, std::span(order).subspan(held_rows(sample.rows), base_rows(sample))),
+        base_buffer_(resident(task.device(), base_.view().data,
+                              base_.view().rows * base_.view().stride())) {}
 
   Calibration run() {
     Calibration calibration;
@@ -80,14 +95,6 @@ class Measurement {
   // How many lists are nearer to a held row than that of each of its neighbours: by level, held rows
   // after one another, Level::width() each.
   using Ranks = std::vector<std::vector<std::uint32_t>>;
-
-  Measurement(const TrainingTask& task, const InvertedModel& model, Distance distance,
-              const MatrixView& sample, const std::vector<std::size_t>& order)
-      : task_(task), model_(model),
-        held_(task, model, distance, sample, std::span(order).first(held_rows(sample.rows))),
-        base_(sample, std::span(order).subspan(held_rows(sample.rows), base_rows(sample))),
-        base_buffer_(resident(task.device(), base_.view().data,
-                              base_.view().rows * base_.view().stride())) {}
 
   std::size_t steps() const { return model_.shape().m == 0 ? 2 : 4; }
   std::size_t held() const { return held_.rows.view().rows; }
@@ -215,9 +222,25 @@ std::size_t held_rows(std::size_t sample_rows) {
 }
 
 Calibration calibrate(const TrainingTask& task, const InvertedModel& model, Distance distance,
-                      const MatrixView& sample) {
-  if (held_rows(sample.rows) == 0) return {};
-  return Measurement(task, model, distance, sample).run();
+                      const MatrixView& sample, std::size_t newer) {
+  // Measured of so many of the newer rows, it takes a third longer.
+  constexpr std::size_t kMostNewer = 256, kNewerShare = 8;
+  const std::size_t held = held_rows(sample.rows);
+  if (held == 0) return {};
+  const std::size_t new_held = std::min({held, kMostNewer, newer / kNewerShare});
+  const bool apart = new_held >= kLeastHeld && newer < sample.rows;
+  const double all_end = apart ? 0.75 : 1;
+  Calibration all = Measurement(task.part(0, all_end), model, distance, sample,
+                                last_first(sample.rows), held)
+                        .run();
+  if (!apart) return all;
+  const Calibration of_newer =
+      Measurement(task.part(all_end, 1), model, distance, sample,
+                  these_first(sample.rows, sample.rows - newer, new_held), new_held)
+          .run();
+  all.lists.take_less(of_newer.lists);
+  all.codes.take_less(of_newer.codes);
+  return all;
 }
 
 }  // namespace warplite::index

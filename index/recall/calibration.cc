@@ -204,6 +204,20 @@ std::vector<Found> Calibration::Table::along(double share) const {
   return out;
 }
 
+void Calibration::Table::take_less(const Table& other) {
+  constexpr float kChance = 3;  // standard errors
+  const auto least = [](const Found& found) { return found.part - kErrors * found.error; };
+  std::vector<Found> less = found;
+  bool differs = false;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const Found& mine = found[i];
+    const Found& its = other.found[i];
+    differs = differs || mine.part - its.part > kChance * std::hypot(mine.error, its.error);
+    if (least(its) < least(mine)) less[i] = its;
+  }
+  if (differs) found = std::move(less);
+}
+
 Bytes Calibration::bytes() const {
   const auto count = [](const auto& values) { return static_cast<std::uint32_t>(values.size()); };
   std::vector<std::byte> out;

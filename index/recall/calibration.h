@@ -63,6 +63,9 @@ class Calibration {
     Found at(double share, double looks) const;
     // The same of every look that was measured; of a larger share than the largest what is of that.
     std::vector<Found> along(double share) const;
+    // Takes what was found less, where another measurement of the same shares and looks differs from this
+    // one by more than chance.
+    void take_less(const Table& other);
   };
 
   Table lists, codes;  // of probes, of refine; codes: empty where nothing is coded
@@ -98,8 +101,9 @@ std::size_t calibration_rows(std::size_t row_bytes);
 std::size_t held_rows(std::size_t sample_rows);
 
 // Measures the model with the last held_rows() of random_order() of the sample, which it has not
-// learnt from. The same on every device. Throws Error{kInterrupted}, and what the device reports.
+// learnt from. The last `newer` of the sample may be unlike the others: where less is found of them, that is
+// what counts. The same on every device. Throws Error{kInterrupted}, and what the device reports.
 Calibration calibrate(const TrainingTask& task, const InvertedModel& model, Distance distance,
-                      const MatrixView& sample);
+                      const MatrixView& sample, std::size_t newer = 0);
 
 }  // namespace warplite::index

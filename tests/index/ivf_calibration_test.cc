@@ -8,6 +8,7 @@
 
 #include "index/quantization/codes.h"
 #include "index/recall/calibration.h"
+#include "index/recall/drift.h"
 #include "tests/reference/reference.h"
 #include "tests/support/ivf_fixture.h"
 
@@ -389,7 +390,7 @@ TEST_CASE("ivf calibration: measured again with other rows, a model says of them
     const Learnt learnt = learn(*device, spec(kind, text), Distance::kL2, rows.view());
     const InvertedIndex& index = learnt.trained();
     const auto measure = [&](const InvertedModel& model, const Floats& with) {
-      return index.measure(*device, model, with.view(), {with.rows(), 5}, nullptr, {});
+      return index.measure(*device, model, with.view(), 0, {with.rows(), 5}, nullptr, {});
     };
     const auto same = measure(*learnt.model, clustered(6000, 16, 40, 1, 4));
     CHECK_FALSE(same->calibration()->fell());
@@ -403,6 +404,48 @@ TEST_CASE("ivf calibration: measured again with other rows, a model says of them
     CHECK(std::ranges::equal(drifted->bytes().subspan(64, learnt_bytes - 64),
                              learnt.model->bytes().subspan(64, learnt_bytes - 64)));
     CHECK(index.open(drifted->bytes()) != nullptr);
-    CHECK(index.measure(*device, *learnt.model, clustered(500, 16, 4, 1, 4).view(), 500, nullptr, {}) == nullptr);
+    CHECK(index.measure(*device, *learnt.model, clustered(500, 16, 4, 1, 4).view(), 0, 500, nullptr, {}) == nullptr);
+  }
+}
+
+TEST_CASE("ivf calibration: rows that lie elsewhere than those that were measured are told from others") {
+  const auto device = cpu::make_cpu_device();
+  const Floats rows = clustered(6000, 16, 40, 1, 2);
+  Floats same = clustered(1000, 16, 40, 1, 4), others = same, few = same;
+  const Floats elsewhere = clustered(1000, 16, 40, 9, 3);
+  std::copy_n(elsewhere.values.begin(), 300 * 16, others.values.begin());
+  std::fill_n(few.values.begin(), 16, 1e6f);
+  for (const auto& [kind, text] :
+       {std::pair{"ivfflat", "lists=64"}, {"ivfpq", "lists=64 m=4"}, {"ivfrabitq", "lists=64"}}) {
+    CAPTURE(kind);
+    const Learnt learnt = learn(*device, spec(kind, text), Distance::kL2, rows.view());
+    const auto drift = [&](const Floats& with) {
+      return drifted(*device, *learnt.model, with.view(), nullptr);
+    };
+    CHECK_FALSE(drift(same));
+    CHECK_FALSE(drift(few));
+    CHECK(drift(elsewhere));
+    CHECK(drift(others));
+  }
+}
+
+TEST_CASE("ivf calibration: what is found of newer rows counts where it is less") {
+  const auto device = cpu::make_cpu_device();
+  const Floats rows = clustered(6000, 16, 40, 1, 2);
+  for (const auto& [kind, text] : {std::pair{"ivfflat", "lists=64 nprobe=4"}, {"ivfpq", "lists=64 m=4"}}) {
+    CAPTURE(kind);
+    const Learnt learnt = learn(*device, spec(kind, text), Distance::kL2, rows.view());
+    const auto found = [&](std::uint64_t kind_of_newer, std::size_t newer) {
+      Floats all = rows;
+      const Floats last = clustered(1000, 16, 40, kind_of_newer, 3);
+      all.values.insert(all.values.end(), last.values.begin(), last.values.end());
+      return learnt.trained()
+          .measure(*device, *learnt.model, all.view(), newer, {all.rows(), 5}, nullptr, {})
+          ->calibration()
+          ->present.part;
+    };
+    CHECK(found(9, 1000) < found(9, 0) - 0.05f);
+    CHECK(found(1, 1000) == found(1, 0));  // what differs may be chance
+    CHECK(found(9, 100) == found(9, 0));   // too few to say
   }
 }
