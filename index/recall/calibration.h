@@ -98,8 +98,8 @@ std::size_t calibration_rows(std::size_t row_bytes);
 std::size_t held_rows(std::size_t sample_rows);
 
 // Measures the model with the last held_rows() of random_order() of the sample, which it has not
-// learnt from. The same on every device. Throws Error{kInterrupted}, and what the device reports.
+// learnt from; it is one of a table of so many rows. The same on every device. Throws Error{kInterrupted}, and what the device reports.
 Calibration calibrate(const TrainingTask& task, const InvertedModel& model, Distance distance,
-                      const MatrixView& sample);
+                      const MatrixView& sample, std::uint64_t table_rows);
 
 }  // namespace warplite::index
