@@ -53,7 +53,7 @@ class IvfIndex : public InvertedIndex {
     const IvfParts parts =
         train_ivf(task.part(0, kLearning), options_, column_, sample, table.rows);
     const auto model = make_ivf_model(column_, parts);
-    Calibration calibration = calibrate(task.part(kLearning, 1), *model, column_.distance, sample);
+    Calibration calibration = calibrate(task.part(kLearning, 1), *model, column_.distance, sample, table.rows);
     calibration.table = table;
     calibration.usual_nprobe = usual_nprobe(*model, calibration, table.rows);
     calibration.trained = calibration.present = usual(*model, calibration, table.rows);
@@ -74,7 +74,8 @@ class IvfIndex : public InvertedIndex {
                                                const Progress& progress) const override {
     if (held_rows(sample.rows) == 0) return nullptr;
     const TrainingTask task(devices, cancellation, progress);
-    Calibration calibration = calibrate(task, model, column_.distance, sample, newer);
+    Calibration calibration =
+        calibrate(task, model, column_.distance, sample, table.rows, newer);
     calibration.table = table;
     Calibration then = model.calibration() != nullptr ? *model.calibration() : Calibration();
     if (then.usual_nprobe == 0) {  // it does not say when it was measured: when the model was trained

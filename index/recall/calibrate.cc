@@ -5,32 +5,37 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <span>
 #include <vector>
 
 #include "index/clustering/kmeans.h"
-#include "index/clustering/nearest_list.h"
 #include "index/recall/calibration.h"
+#include "index/recall/groups.h"
 #include "index/recall/held_rows.h"
 #include "index/recall/list_order.h"
 #include "index/recall/mean_found.h"
 #include "index/recall/measure_codes.h"
 #include "index/recall/measure_spread.h"
+#include "index/recall/observed.h"
 
 namespace warplite::index {
 namespace {
 
-constexpr std::size_t kMostRows = std::size_t{1} << 18;  // among which the nearest are sought,
+constexpr std::size_t kMostRows = std::size_t{1} << 18;     // among which the nearest are sought,
 constexpr std::size_t kMostBytes = std::size_t{512} << 20;  // and their bytes
-constexpr std::size_t kCodedRows = std::size_t{1} << 15;
-constexpr std::size_t kLeastRows = 100;         // of a tenth of a tenth …
-constexpr std::size_t kCounts[] = {1, 3, 10};               // of these, that are wanted,
-constexpr std::size_t kWideCounts[] = {1, 3, 10, 30, 100};  // and of the fewest rows: large shares
+// Rows that tell how rows spread, and with so many queries what codes find of large shares.
+constexpr std::size_t kSomeRows = std::size_t{1} << 15, kSomeQueries = 256;
+constexpr std::size_t kLeastRows = 100;  // of a tenth of a tenth …
+// Of these, that are wanted; the most of them; and those that are more than of the level before.
+// What ten in a tenth of the rows say of a hundred hangs on ten rows, if all queries want the same.
+constexpr std::size_t kCounts[] = {1, 3, 10, 30, 100}, kWidth = 100;
+constexpr std::span<const std::size_t> kMore = std::span(kCounts).last(2);
 
 // Among which the nearest are sought.
 std::size_t most_rows(std::size_t row_bytes) {
-  return std::min(kMostRows, std::max(kCodedRows, kMostBytes / row_bytes));
+  return std::min(kMostRows, std::max(kSomeRows, kMostBytes / row_bytes));
 }
 
 std::size_t base_rows(const MatrixView& sample) {
@@ -57,164 +62,174 @@ class Measurement {
  public:
   // The first so many of the order are held aside.
   Measurement(const TrainingTask& task, const InvertedModel& model, Distance distance,
-              const MatrixView& sample, const std::vector<std::size_t>& order, std::size_t held)
-      : task_(task), model_(model),
-        held_(task, model, distance, sample, std::span(order).first(held)),
+              const MatrixView& sample, std::uint64_t table_rows,
+              const std::vector<std::size_t>& order, std::size_t held)
+      : task_(task),
+        model_(model),
+        table_rows_(table_rows),
         base_(sample, std::span(order).subspan(held_rows(sample.rows), base_rows(sample))),
-        base_buffer_(resident(task.device(), base_.view().data,
-                              base_.view().rows * base_.view().stride())) {}
+        base_buffer_(
+            resident(task.device(), base_.view().data, base_.view().rows * base_.view().stride())) {
+    folds_.emplace_back(task, model, distance, sample, std::span(order).first(held));
+  }
 
   Calibration run() {
     Calibration calibration;
-    std::vector<Level> levels = find_nearest();
-    calibration.lists = measure_lists(levels);
+    task_.report("what lists hold", 0, steps());
+    const Groups groups = find_nearest();
+    groups.leave_out(folds_);
+    for (Level& level : levels_) find_nearest(level, 1, kHeldRows);
+    task_.report("what lists hold", 1, steps());
+    const CodedRows coded(held(), base_.view());
+    const std::vector<std::uint32_t> lists = coded.lists(model_);
+    calibration.lists = measure_lists(groups, lists);
     const bool has_codes = model_.shape().m != 0;
     if (has_codes) task_.report("what codes tell", 2, steps());
-    const CodedRows coded(held_, base_.first(kCodedRows));
+    const MatrixView some = base_.first(kSomeRows);
     calibration.spread =
-        measure_spread(held_, levels.front().twins, coded.rows, coded.lists(model_));
+        measure_spread(held(), groups.usual(), some, std::span(lists).first(some.rows));
     if (has_codes) {
       task_.report("what codes tell", 3, steps());
-      measure_codes(held_, base_.view(), coded, levels.front().nearest, levels.front().twins,
-                    calibration.codes);
+      calibration.codes = measure_codes(groups, coded);
     }
     return calibration;
   }
 
  private:
-  // A share of rows whose nearest are sought among the first `rows` of them.
+  // A share of rows whose nearest are sought among the first `rows` of them: kWidth each, by fold.
   struct Level {
     std::size_t rows;
-    std::span<const std::size_t> counts;  // that are wanted
-    compute::HitTable nearest;            // kMostTwins more, and more of the first level
-    Twins twins;
-
-    std::size_t width() const { return std::min(nearest.k(), counts.back() + kMostTwins); }
-    std::span<const Hit> wanted(std::size_t query) { return nearest.sorted(query).first(width()); }
+    std::vector<Places> nearest;
   };
-  // How many lists are nearer to a held row than that of each of its neighbours: by level, held rows
-  // after one another, Level::width() each.
-  using Ranks = std::vector<std::vector<std::uint32_t>>;
 
   std::size_t steps() const { return model_.shape().m == 0 ? 2 : 4; }
-  std::size_t held() const { return held_.rows.view().rows; }
+  const HeldRows& held() const { return folds_.front(); }
 
-  std::vector<Level> find_nearest() const {
-    std::vector<Level> levels;
-    task_.report("what lists hold", 0, steps());
-    for (std::size_t rows = base_.view().rows; levels.empty() || rows >= kLeastRows; rows /= 10) {
-      const bool last = rows / 10 < kLeastRows;
-      const std::span<const std::size_t> counts =
-          last && rows >= kLeastRows ? std::span<const std::size_t>(kWideCounts) : kCounts;
-      const std::size_t most = levels.empty() ? std::max(kNearRows, counts.back()) : counts.back();
-      levels.push_back({rows, counts,
-                        held_.nearest(base_buffer_.get(), base_.first(rows), held(), most + kMostTwins),
-                        {}});
-      levels.back().twins =
-          held_.twins(levels.back().nearest, levels.size() == 1 ? nullptr : &levels.front().twins);
+  // All held rows' at each level, which tell groups.
+  Groups find_nearest() {
+    std::vector<compute::HitTable> nearest;
+    for (std::size_t rows = base_.view().rows; levels_.empty() || rows >= kLeastRows; rows /= 10) {
+      const std::size_t most = levels_.size() < 2 ? Groups::kNearest : kWidth;
+      nearest.push_back(held().nearest(base_buffer_.get(), base_.first(rows), held().size(), most));
+      levels_.push_back({rows, {}});
+      levels_.back().nearest.push_back(wanted(nearest.back()));
     }
-    return levels;
+    return Groups(held(), base_.view(), nearest[0], nearest.size() > 1 ? &nearest[1] : nullptr);
   }
 
-  Calibration::Table measure_lists(std::vector<Level>& levels) const {
-    task_.report("what lists hold", 1, steps());
-    const std::vector<std::uint32_t> lists = lists_of(levels);
-    const Ranks ranks = rank(levels, lists);
-    return tabulate(levels, ranks);
+  // Those of the first queries of the folds from `fold` on.
+  void find_nearest(Level& level, std::size_t fold, std::size_t queries) const {
+    for (; fold < folds_.size(); ++fold) {
+      const HeldRows& some = folds_[fold];
+      compute::HitTable nearest = some.nearest(base_buffer_.get(), base_.first(level.rows),
+                                               std::min(queries, some.size()), kWidth);
+      level.nearest.push_back(wanted(nearest));
+    }
   }
 
-  // The list of each row that is a neighbour; of others anything.
-  std::vector<std::uint32_t> lists_of(std::vector<Level>& levels) const {
-    const std::vector<std::size_t> rows = neighbors(levels);
-    const PickedRows picked(base_.view(), rows);
-    const std::uint32_t dim = base_.view().dim;
-    std::vector<float> vectors(rows.size() * dim);
-    model_.to_model_space(picked.view(), vectors.data());
-    std::vector<Nearest> nearest(rows.size());
-    NearestList(task_.devices(), model_.centroids(), model_.shape().lists, dim)
-        .find(vectors.data(), rows.size(), task_.cancellation(), nearest.data());
-    std::vector<std::uint32_t> lists(base_.view().rows);
-    for (std::size_t i = 0; i < rows.size(); ++i) lists[rows[i]] = nearest[i].list;
-    return lists;
-  }
-
-  // Ascending.
-  std::vector<std::size_t> neighbors(std::vector<Level>& levels) const {
-    std::vector<bool> wanted(base_.view().rows);
-    for (Level& level : levels) {
-      for (std::size_t q = 0; q < held(); ++q) {
-        task_.poll()();
-        for (const Hit& hit : level.wanted(q)) wanted[hit.row] = true;
+  // Of each query the first kWidth, at places that are not known yet.
+  static Places wanted(compute::HitTable& nearest) {
+    Places wanted{kWidth, std::vector<std::uint32_t>(nearest.queries() * kWidth, kNoRow), {}};
+    for (std::size_t query = 0; query < nearest.queries(); ++query) {
+      const std::span<const Hit> hits = nearest.sorted(query);
+      for (std::size_t n = 0; n < std::min(kWidth, hits.size()); ++n) {
+        wanted.rows[query * kWidth + n] = hits[n].row;
       }
     }
-    std::vector<std::size_t> rows;
-    for (std::size_t row = 0; row < wanted.size(); ++row) {
-      if (wanted[row]) rows.push_back(row);
-    }
-    return rows;
+    wanted.places.resize(wanted.rows.size());
+    return wanted;
   }
 
-  Ranks rank(std::vector<Level>& levels, const std::vector<std::uint32_t>& list_of) const {
-    constexpr std::size_t kMostBatch = 64, kMostNumbers = std::size_t{1} << 20;
-    const std::size_t lists = model_.shape().lists;
-    const std::size_t batch = std::clamp<std::size_t>(kMostNumbers / lists, 1, kMostBatch);
-    const ListOrder order(held_);
-    Ranks ranks;
-    for (const Level& level : levels) ranks.emplace_back(held() * level.width());
-    std::vector<float> away(batch * lists);
-    for (std::size_t first = 0; first < held(); first += batch) {
-      const std::size_t count = std::min(batch, held() - first);
-      order.find(first, count, away.data());
-      for (std::size_t i = 0; i < count; ++i) {
-        for (std::size_t l = 0; l < levels.size(); ++l) {
-          rank_hits(levels[l].wanted(first + i), list_of, {away.data() + i * lists, lists},
-                    &ranks[l][(first + i) * levels[l].width()]);
-        }
-      }
-    }
-    return ranks;
+  Share share(const Level& level, std::span<const std::size_t> counts) const {
+    const double seen = static_cast<double>(level.rows) /
+                        static_cast<double>(std::max<std::uint64_t>(table_rows_, level.rows));
+    return {counts, level.rows, 1 - seen};
   }
 
-  // Those of one held row, which the lists are so far away from.
-  static void rank_hits(std::span<const Hit> hits, const std::vector<std::uint32_t>& list_of,
-                        std::span<const float> away, std::uint32_t* ranks) {
-    for (std::size_t n = 0; n < hits.size(); ++n) {
-      const float mine = away[list_of[hits[n].row]];
-      // Itself aside. Where numbers are too large or too small to tell lists apart, it comes last.
-      ranks[n] = static_cast<std::uint32_t>(
-          std::count_if(away.begin(), away.end(), [mine](float other) { return !(other > mine); }) -
-          1);
-    }
-  }
-
-  Calibration::Table tabulate(const std::vector<Level>& levels, const Ranks& ranks) const {
+  Calibration::Table measure_lists(const Groups& groups,
+                                   const std::vector<std::uint32_t>& list_of) {
+    for (std::size_t fold = 0; fold < folds_.size(); ++fold) rank(fold, list_of);
     Calibration::Table table;
     table.looks = ladder(model_.shape().lists);
-    for (std::size_t l = 0; l < levels.size(); ++l) {
-      for (const std::size_t count : levels[l].counts) {
-        if (l != 0 && count == kCounts[0]) continue;  // as much as the last of the level before
-        const auto share = static_cast<float>(static_cast<double>(count) /
-                                              static_cast<double>(levels[l].rows));
-        table.shares.push_back(share);
-        for (const std::uint32_t probes : table.looks) {
-          task_.poll()();
-          table.found.push_back(mean_found(ranks[l], levels[l].width(), levels[l].twins, count, probes));
-        }
+    for (const Level& level : levels_) {
+      Observed observed(groups);
+      for (std::size_t fold = 0; fold < folds_.size(); ++fold)
+        observed.add(fold, level.nearest[fold]);
+      const bool first = &level == &levels_.front();
+      observed.tabulate(share(level, first ? std::span(kCounts) : kMore), task_, table, false);
+    }
+    return table;
+  }
+
+  // How many lists are nearer to a held row than that of each of its neighbours.
+  void rank(std::size_t fold, const std::vector<std::uint32_t>& list_of) {
+    constexpr std::size_t kMostBatch = 64, kMostNumbers = std::size_t{1} << 20;
+    const std::size_t lists = model_.shape().lists, queries = folds_[fold].size();
+    const std::size_t batch = std::clamp<std::size_t>(kMostNumbers / lists, 1, kMostBatch);
+    const ListOrder order(folds_[fold]);
+    std::vector<float> away(batch * lists);
+    for (std::size_t first = 0; first < queries; first += batch) {
+      const std::size_t count = std::min(batch, queries - first);
+      order.find(first, count, away.data());
+      for (std::size_t i = 0; i < count; ++i) {
+        rank({away.data() + i * lists, lists}, list_of, fold, first + i);
       }
     }
+  }
+
+  // Those of one held row, which the lists are so far away from. Many of its neighbours are in the
+  // same lists.
+  void rank(std::span<const float> away, const std::vector<std::uint32_t>& list_of,
+            std::size_t fold, std::size_t query) {
+    constexpr std::uint32_t kUnknown = ~0u;
+    std::vector<std::uint32_t> ranks(away.size(), kUnknown);
+    for (Level& level : levels_) {
+      Places& nearest = level.nearest[fold];
+      for (std::size_t n = query * kWidth; n < (query + 1) * kWidth; ++n) {
+        if (nearest.rows[n] == kNoRow) continue;
+        const std::uint32_t list = list_of[nearest.rows[n]];
+        if (ranks[list] == kUnknown) ranks[list] = rank(away, list);
+        nearest.places[n] = ranks[list];
+      }
+    }
+  }
+
+  // Itself aside. Where numbers are too large or too small to tell lists apart, it comes last.
+  static std::uint32_t rank(std::span<const float> away, std::uint32_t list) {
+    const float mine = away[list];
+    const auto before =
+        std::ranges::count_if(away, [mine](float other) { return !(other > mine); });
+    return static_cast<std::uint32_t>(before - 1);
+  }
+
+  Calibration::Table measure_codes(const Groups& groups, const CodedRows& coded) const {
+    constexpr std::size_t kCodedCounts[] = {1, 10, 100};
+    Calibration::Table table;
+    const Level& all = levels_.front();
+    index::measure_codes(folds_, groups, coded, all.nearest, share(all, kCodedCounts), table);
+    if (all.rows <= kSomeRows) return table;
+    Level some{kSomeRows, {}};
+    find_nearest(some, 0, kSomeQueries);
+    const CodedRows first(held(), base_.first(kSomeRows));
+    index::measure_codes(folds_, groups, first, some.nearest,
+                         share(some, std::span(kCodedCounts).last(1)), table);
     return table;
   }
 
   const TrainingTask& task_;
   const InvertedModel& model_;
-  const HeldRows held_;
+  const std::uint64_t table_rows_;
   const PickedRows base_;
   const std::shared_ptr<const compute::Buffer> base_buffer_;
+  std::deque<HeldRows> folds_;  // all held rows, and then some without their groups
+  std::vector<Level> levels_;
 };
 
 }  // namespace
 
-std::size_t calibration_rows(std::size_t row_bytes) { return most_rows(row_bytes) + kHeldRows; }
+std::size_t calibration_rows(std::size_t row_bytes) {
+  return most_rows(row_bytes) + kHeldRows;
+}
 
 std::size_t held_rows(std::size_t sample_rows) {
   const std::size_t held = std::min(kHeldRows, sample_rows / kHeldShare);
@@ -222,7 +237,7 @@ std::size_t held_rows(std::size_t sample_rows) {
 }
 
 Calibration calibrate(const TrainingTask& task, const InvertedModel& model, Distance distance,
-                      const MatrixView& sample, std::size_t newer) {
+                      const MatrixView& sample, std::uint64_t table_rows, std::size_t newer) {
   // Measured of so many of the newer rows, it takes a third longer.
   constexpr std::size_t kMostNewer = 256, kNewerShare = 8;
   const std::size_t held = held_rows(sample.rows);
@@ -230,12 +245,12 @@ Calibration calibrate(const TrainingTask& task, const InvertedModel& model, Dist
   const std::size_t new_held = std::min({held, kMostNewer, newer / kNewerShare});
   const bool apart = new_held >= kLeastHeld && newer < sample.rows;
   const double all_end = apart ? 0.75 : 1;
-  Calibration all = Measurement(task.part(0, all_end), model, distance, sample,
+  Calibration all = Measurement(task.part(0, all_end), model, distance, sample, table_rows,
                                 last_first(sample.rows), held)
                         .run();
   if (!apart) return all;
   const Calibration of_newer =
-      Measurement(task.part(all_end, 1), model, distance, sample,
+      Measurement(task.part(all_end, 1), model, distance, sample, table_rows,
                   these_first(sample.rows, sample.rows - newer, new_held), new_held)
           .run();
   all.lists.take_less(of_newer.lists);

@@ -101,9 +101,10 @@ std::size_t calibration_rows(std::size_t row_bytes);
 std::size_t held_rows(std::size_t sample_rows);
 
 // Measures the model with the last held_rows() of random_order() of the sample, which it has not
-// learnt from. The last `newer` of the sample may be unlike the others: where less is found of them, that is
-// what counts. The same on every device. Throws Error{kInterrupted}, and what the device reports.
+// learnt from; it is one of a table of so many rows. The last `newer` of the sample may be unlike the others: where
+// less is found of them, that is what counts. The same on every device. Throws Error{kInterrupted}, and what the
+// device reports.
 Calibration calibrate(const TrainingTask& task, const InvertedModel& model, Distance distance,
-                      const MatrixView& sample, std::size_t newer = 0);
+                      const MatrixView& sample, std::uint64_t table_rows, std::size_t newer = 0);
 
 }  // namespace warplite::index

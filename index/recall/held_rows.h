@@ -9,11 +9,12 @@
 #include <vector>
 
 #include "compute/device.h"
+#include "core/bitmap.h"
 #include "core/bytes.h"
 #include "core/distance.h"
 #include "core/types.h"
-#include "index/training_task.h"
 #include "index/trained.h"
+#include "index/training_task.h"
 
 namespace warplite::index {
 
@@ -33,34 +34,40 @@ class PickedRows {
   MatrixView view_;
 };
 
-// By held row: how many of its nearest are its twins. A query is none of the rows, but where rows came twice a held
-// row has a twin among those that are searched, which is found whatever a search looks at.
-using Twins = std::vector<std::uint32_t>;
-inline constexpr std::size_t kMostTwins = 32;
-// More rows than that are the same, as empty texts have the same embedding: such a row says nothing of other queries.
-inline constexpr std::uint32_t kRepeated = ~std::uint32_t{0};
-
 // What every measurement knows. Task and model outlive it.
 struct HeldRows {
   HeldRows(const TrainingTask& from, const InvertedModel& of, Distance by, const MatrixView& sample,
            std::span<const std::size_t> order);
+  // Some of these held rows, to which only `among` may be near.
+  HeldRows(const HeldRows& held, std::span<const std::size_t> some, Bitmap among);
 
-  // The nearest to each of the first held rows, among rows that the task's device has in this buffer.
+  std::size_t size() const { return rows.view().rows; }
+  // The nearest to each of the first held rows, among rows that the task's device has in this
+  // buffer.
   compute::HitTable nearest(const compute::Buffer* buffer, const MatrixView& among,
                             std::size_t held, std::size_t k) const;
-  // Of rows that were found so, kMostTwins more than are wanted. `of_all`: the same of all rows, which says which
-  // are repeated; null: it is these.
-  Twins twins(compute::HitTable& nearest, const Twins* of_all) const;
+  // Of the vector in model space.
+  double square_norm(std::size_t row) const;
 
   const TrainingTask& task;
   const InvertedModel& model;
   const Distance distance;
   const PickedRows rows;
   std::vector<float> in_model_space;  // of rows, as queries
+  const Bitmap live;                  // rows that may be near; of size 0: all
 
  private:
-  std::uint32_t twins(std::size_t row, std::span<const Hit> nearest) const;
   std::vector<float> scales_;  // of in_model_space
+};
+
+// Tells a device which of the first rows take part.
+class LiveRows {
+ public:
+  LiveRows(const HeldRows& held, std::size_t rows);
+  void mark(compute::Block& block) const;
+
+ private:
+  Bitmap live_;
 };
 
 // Bytes on a device, which outlive what is there.

@@ -4,17 +4,20 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <vector>
 
 #include "core/bytes.h"
 #include "core/types.h"
 #include "index/recall/calibration.h"
+#include "index/recall/groups.h"
 #include "index/recall/held_rows.h"
+#include "index/recall/observed.h"
 #include "index/trained.h"
 
 namespace warplite::index {
 
-// Rows and their codes.
+// Rows, their codes, and these by lists.
 struct CodedRows {
   CodedRows(const HeldRows& held, const MatrixView& some);
   // The list of each row.
@@ -23,13 +26,13 @@ struct CodedRows {
   const MatrixView rows;
   const Bytes codes;
   const CodedBlock block;
+  const Run run;
 };
 
-// The nearest of each held row that measure_codes() wants to know, at least.
-inline constexpr std::size_t kNearRows = 128;
-
-// `some`: of `all` rows the first. `nearest`, `twins`: of all rows. REQUIRES: the model has codes.
-void measure_codes(const HeldRows& held, const MatrixView& all, const CodedRows& some,
-                   compute::HitTable& nearest, const Twins& twins, Calibration::Table& table);
+// What codes find of the `nearest` rows of the first of each fold, which are of coded rows.
+// REQUIRES: the model has codes.
+void measure_codes(const std::deque<HeldRows>& folds, const Groups& groups, const CodedRows& coded,
+                   const std::vector<Places>& nearest, const Share& share,
+                   Calibration::Table& table);
 
 }  // namespace warplite::index

@@ -20,7 +20,7 @@ constexpr double kUsual = 4;
 
 class Measurement {
  public:
-  Measurement(const HeldRows& held, const Twins& twins, const MatrixView& rows,
+  Measurement(const HeldRows& held, const std::vector<bool>& usual, const MatrixView& rows,
               std::span<const std::uint32_t> lists)
       : task_(held.task),
         dim_(rows.dim),
@@ -31,7 +31,7 @@ class Measurement {
         rows_of_list_(model_.shape().lists),
         centre_(dim_) {
     if (!product_) find_centre();
-    take_queries(held, twins);
+    take_queries(held, usual);
     scores_.resize(count_ * rows.rows);
     from_.distance = held.distance;
     for (const std::uint32_t list : lists) {
@@ -57,7 +57,8 @@ class Measurement {
   }
 
  private:
-  // Of the centroids. Squares of what lies about it are small beside those of rows that all lie far from 0.
+  // Of the centroids. Squares of what lies about it are small beside those of rows that all lie far
+  // from 0.
   void find_centre() {
     const std::size_t lists = rows_of_list_.size();
     for (std::size_t d = 0; d < dim_; ++d) {
@@ -69,10 +70,10 @@ class Measurement {
     }
   }
 
-  void take_queries(const HeldRows& held, const Twins& twins) {
+  void take_queries(const HeldRows& held, const std::vector<bool>& usual) {
     const std::size_t most = std::min(kQueries, kMostScores / rows_of_list_.size());
-    for (std::size_t row = 0; row < twins.size() && count_ < most; ++row) {
-      if (twins[row] == kRepeated) continue;
+    for (std::size_t row = 0; row < usual.size() && count_ < most; ++row) {
+      if (!usual[row]) continue;
       const float* const query = held.in_model_space.data() + row * dim_;
       queries_.insert(queries_.end(), query, query + dim_);
       norms_.push_back(std::sqrt(square_norm(query, dim_)));
@@ -182,7 +183,7 @@ class Measurement {
   std::vector<std::uint32_t> rows_of_list_;
   std::vector<float> centre_;  // 0 of products
   std::size_t count_ = 0;
-  std::vector<float> queries_;          // from the centre on
+  std::vector<float> queries_;           // from the centre on
   std::vector<double> squares_, norms_;  // of these; of queries
   std::vector<float> scores_;            // [queries][rows]
   Spread::Viewpoint from_;
@@ -192,9 +193,9 @@ class Measurement {
 
 }  // namespace
 
-Spread measure_spread(const HeldRows& held, const Twins& twins, const MatrixView& rows,
+Spread measure_spread(const HeldRows& held, const std::vector<bool>& usual, const MatrixView& rows,
                       std::span<const std::uint32_t> lists) {
-  return Measurement(held, twins, rows, lists).run();
+  return Measurement(held, usual, rows, lists).run();
 }
 
 }  // namespace warplite::index

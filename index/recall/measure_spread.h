@@ -9,9 +9,9 @@
 
 namespace warplite::index {
 
-// `rows` lie in the `lists` given (CodesView::kNoList: in none). Held rows are queries, but for those that
-// `twins` says are repeated. The same with any number of threads. Throws Error{kInterrupted}.
-Spread measure_spread(const HeldRows& held, const Twins& twins, const MatrixView& rows,
+// `rows` lie in the `lists` given (CodesView::kNoList: in none). Held rows that are `usual` are
+// queries. The same with any number of threads. Throws Error{kInterrupted}.
+Spread measure_spread(const HeldRows& held, const std::vector<bool>& usual, const MatrixView& rows,
                       std::span<const std::uint32_t> lists);
 
 }  // namespace warplite::index

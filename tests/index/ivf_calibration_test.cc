@@ -9,6 +9,7 @@
 #include "index/quantization/codes.h"
 #include "index/recall/calibration.h"
 #include "index/recall/drift.h"
+#include "index/recall/mean_found.h"
 #include "tests/reference/reference.h"
 #include "tests/support/ivf_fixture.h"
 
@@ -32,17 +33,18 @@ ErrorKind opening(const Learnt& learnt, std::span<const std::byte> bytes) {
 
 // The rows, resident, and queries that are none of them.
 struct World {
-  Floats rows = clustered(kRows, kDim, 40, 3, 4), queries = clustered(300, kDim, 40, 3, 5);
+  Floats rows, queries;
   std::unique_ptr<compute::Device> device = cpu::make_cpu_device();
   std::shared_ptr<const compute::Buffer> buffer;
   compute::Block block;
 
-  World() {
+  World() : World(clustered(kRows, kDim, 40, 3, 4), clustered(300, kDim, 40, 3, 5)) {}
+  World(Floats some, Floats others) : rows(std::move(some)), queries(std::move(others)) {
     use_worker_threads();
     const MatrixView view = rows.view();
     device->make_resident({nullptr, view.data, view.rows * view.stride()}, &buffer).raise();
     block.vectors = buffer.get();
-    block.rows = block.live_rows = kRows;
+    block.rows = block.live_rows = static_cast<std::uint32_t>(rows.rows());
   }
 
   compute::HitTable exact(std::size_t k, Distance distance) {
@@ -58,9 +60,9 @@ struct World {
   // Of each row.
   std::vector<std::uint32_t> lists_of(const InvertedModel& model) {
     const Bytes codes = model.encode(*device, rows.view(), nullptr, nullptr);
-    const CodesView view(model.shape(), {span_of(codes), kRows});
-    std::vector<std::uint32_t> lists(kRows);
-    for (std::uint32_t row = 0; row < kRows; ++row) lists[row] = view.list(codes.data(), row);
+    const CodesView view(model.shape(), {span_of(codes), block.rows});
+    std::vector<std::uint32_t> lists(block.rows);
+    for (std::uint32_t row = 0; row < block.rows; ++row) lists[row] = view.list(codes.data(), row);
     return lists;
   }
 
@@ -69,7 +71,7 @@ struct World {
                 std::size_t refine) {
     const InvertedModel& model = *learnt.model;
     const Bytes codes = model.encode(*device, rows.view(), nullptr, nullptr);
-    const CodedBlock coded{span_of(codes), kRows};
+    const CodedBlock coded{span_of(codes), block.rows};
     const Run run = model.make_run({&coded, 1});
     const auto resident = [&](const void* data, std::size_t size) {
       std::shared_ptr<const compute::Buffer> out;
@@ -79,16 +81,16 @@ struct World {
     const compute::IvfShape& shape = model.shape();
     const auto bytes = resident(run.bytes.data(), run.bytes.size());
     const auto centroids =
-        resident(model.centroids(), (std::size_t{shape.lists} + shape.groups) * kDim * 4);
+        resident(model.centroids(), (std::size_t{shape.lists} + shape.groups) * rows.dim * 4);
     const auto codebooks = shape.has_codebooks()
-                               ? resident(model.codebooks(), shape.codewords() * kDim * 4)
+                               ? resident(model.codebooks(), shape.codewords() * rows.dim * 4)
                                : nullptr;
     const auto coarse =
         model.coarse() == nullptr
             ? nullptr
             : resident(model.coarse()->bytes.data(), model.coarse()->bytes.size());
-    std::vector<float> space(queries.rows() * kDim);
-    model.to_model_space(queries.view(), space.data());
+    std::vector<float> space(queries.rows() * rows.dim), scales(queries.rows());
+    model.queries_to_model_space(queries.view(), space.data(), scales.data());
     const compute::IvfRun given{bytes.get(), run.positions, run.longest, {&block, 1}};
     compute::IvfWork work;
     work.distance = distance;
@@ -105,13 +107,63 @@ struct World {
     device->ivf_nearest(work, best).raise();
     std::size_t found = 0;
     for (std::size_t q = 0; q < queries.rows(); ++q) {
-      for (const Hit& hit : truth.sorted(q)) {
-        for (const Hit& other : best.sorted(q)) found += hit.row == other.row;
-      }
+      const double farthest = truth.sorted(q).back().distance;
+      for (const Hit& hit : best.sorted(q)) found += hit.distance <= farthest;
     }
     return static_cast<double>(found) / static_cast<double>(k * queries.rows());
   }
 };
+
+// Normal rows, a part of them in groups of so many that are much alike.
+Floats in_groups(std::size_t group, double part, double longer) {
+  Normal normal(1);
+  Floats rows{kDim, {}};
+  while (rows.rows() < kRows) {
+    const bool alone = static_cast<double>(rows.rows()) >= part * kRows;
+    const double length = std::exp(longer * static_cast<double>(normal()));
+    const std::vector<float> centre = normal.vector(kDim);
+    for (std::size_t i = 0; i < (alone ? 1 : group); ++i) {
+      for (const float x : centre) {
+        rows.values.push_back((x + 0.03f * normal()) * static_cast<float>(length));
+      }
+    }
+  }
+  return rows;
+}
+
+Floats normal_rows(std::size_t rows, std::uint64_t seed, std::uint32_t dim = kDim) {
+  return {dim, Normal(seed).vector(rows * dim)};
+}
+
+// Checks that the queries find what is expected, less two errors, of searches that expect just so much.
+void check_expected(World& world, const Spec& spec, Distance distance,
+                    std::initializer_list<std::size_t> ks, double wanted = 0.9) {
+  const Learnt learnt = learn(*world.device, spec, distance, world.rows.view());
+  const Calibration& calibration = *learnt.model->calibration();
+  const std::uint32_t lists = learnt.model->shape().lists;
+  const bool coded = learnt.model->shape().m != 0;
+  for (const std::size_t k : ks) {
+    const double share = static_cast<double>(k) / static_cast<double>(world.rows.rows());
+    const auto expected = [&](std::uint32_t nprobe, std::size_t refine) {
+      const Found all{1, 0};
+      const Expected both(nprobe < lists ? calibration.lists.at(share, nprobe) : all,
+                          coded ? calibration.by_codes(share, k, refine) : all);
+      return both.recall - 2 * both.error;
+    };
+    for (const std::size_t refine : {1, 8, 64, 256}) {
+      std::uint32_t nprobe = 1;
+      while (nprobe < lists && expected(nprobe, refine) < wanted) ++nprobe;
+      const bool chosen = expected(nprobe, refine) >= wanted && (coded || refine == 1);
+      if (!chosen) continue;
+      CAPTURE(spec.kind);
+      CAPTURE(info(distance).name);
+      CAPTURE(k);
+      CAPTURE(nprobe);
+      CAPTURE(refine);
+      CHECK(world.recall(learnt, k, distance, nprobe, refine) > wanted - 0.03);
+    }
+  }
+}
 
 // Of a query and a centroid, as compute/ivf.h has it.
 double score(const float* y, const float* centroid, Distance distance) {
@@ -171,6 +223,77 @@ TEST_CASE("ivf calibration: other queries find what it says") {
       }
     }
   }
+}
+
+TEST_CASE("ivf calibration: new queries find what it says where rows lie in groups, however large these are") {
+  for (const std::size_t group : {40, 400}) {
+    CAPTURE(group);
+    World world(in_groups(group, 1, 0), normal_rows(300, 2));
+    check_expected(world, spec("ivfflat", "lists=100"), Distance::kL2, {1, 10, 100});
+  }
+  World hundreds(in_groups(100, 1, 0), normal_rows(300, 2));
+  check_expected(hundreds, spec("ivfrabitq", "lists=100"), Distance::kCosine, {10});
+  World uneven(in_groups(60, 1, 0.2), normal_rows(300, 2));
+  check_expected(uneven, spec("ivfflat", "lists=100"), Distance::kInnerProduct, {10});
+}
+
+TEST_CASE("ivf calibration: queries like rows in no group find what it says, if they are few") {
+  for (const double part : {0.6, 0.9}) {
+    CAPTURE(part);
+    World world(in_groups(60, part, 0), normal_rows(300, 2));
+    check_expected(world, spec("ivfflat", "lists=100"), Distance::kL2, {1, 10});
+    check_expected(world, spec("ivfrabitq", "lists=100"), Distance::kL2, {1, 10});
+  }
+}
+
+// Products with rows that have a part in common: nearly all queries want the same.
+TEST_CASE("ivf calibration: queries that all want the same rows find what it says") {
+  for (const std::uint64_t seed : {15, 23, 24, 26}) {
+    CAPTURE(seed);
+    Normal normal(seed);
+    const std::vector<float> common = normal.vector(kDim);
+    const auto alike = [&](std::size_t count) {
+      Floats rows{kDim, {}};
+      for (std::size_t i = 0; i < count * kDim; ++i) {
+        rows.values.push_back(normal() / static_cast<float>(i % kDim + 1) + 5 * common[i % kDim]);
+      }
+      return rows;
+    };
+    World world(alike(kRows), alike(300));
+    check_expected(world, spec("ivfflat", "lists=100"), Distance::kInnerProduct, {1, 10, 100});
+  }
+}
+
+// It is about as near as the nearest row, so that codes put many of it before that one.
+TEST_CASE("ivf calibration: queries find what it says beside one row that is there very often") {
+  constexpr std::uint32_t kWide = 64;
+  Floats rows = normal_rows(40000, 1, kWide);
+  for (std::size_t row = 0; row < rows.rows(); row += 10) {
+    std::fill_n(rows.values.begin() + static_cast<std::ptrdiff_t>(row * kWide), 3 * kWide, 0.0f);
+  }
+  World world(std::move(rows), normal_rows(300, 2, kWide));
+  check_expected(world, spec("ivfrabitq", "lists=100 bits=2"), Distance::kL2, {1}, 0.95);
+}
+
+TEST_CASE("ivf calibration: the error is that of as many rows as were seen, unless there are no others") {
+  Places same{2, {}, {}}, other{2, {}, {}};
+  for (std::uint32_t query = 0; query < 200; ++query) {
+    const bool found = query % 2 == 0;
+    // The first queries all want row 0, which each finds, and row 1, which none does.
+    same.rows.insert(same.rows.end(), {0, 1});
+    same.places.insert(same.places.end(), {0, 9});
+    other.rows.insert(other.rows.end(), {2 * query, 2 * query + 1});
+    other.places.insert(other.places.end(), {found ? 0u : 9u, found ? 0u : 9u});
+  }
+  const auto error = [](const Places& of, double unseen) {
+    const Found found = MeanFound(of, 2, unseen).at(5);
+    CHECK(found.part == 0.5f);
+    return static_cast<double>(found.error);
+  };
+  CHECK(error(same, 0) == doctest::Approx(1.0 / 200));
+  CHECK(error(same, 1) == doctest::Approx(0.5));
+  CHECK(error(other, 0) == doctest::Approx(0.5 / std::sqrt(200.0)));
+  CHECK(error(other, 1) == doctest::Approx(0.5 / std::sqrt(200.0)));
 }
 
 TEST_CASE("ivf calibration: what codes find is that of a quarter of the rows, where the share is smaller") {

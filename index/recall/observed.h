@@ -1,0 +1,39 @@
+// What held rows find, gathered for a Calibration::Table: by those that may be much like some rows,
+// and by those that are fresh. What the table says holds for both. Threads: any.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "index/recall/calibration.h"
+#include "index/recall/groups.h"
+#include "index/recall/mean_found.h"
+#include "index/training_task.h"
+
+namespace warplite::index {
+
+// Their nearest that are wanted, of so many rows; and the part of a table's rows that are not among
+// these.
+struct Share {
+  std::span<const std::size_t> counts;
+  std::size_t rows;
+  double unseen;
+};
+
+class Observed {
+ public:
+  // `groups` outlives it.
+  explicit Observed(const Groups& groups) : groups_(groups) {}
+
+  // Of the first held rows (fold 0), or those of a fold that are left out with their groups.
+  void add(std::size_t fold, const Places& places);
+  // Adds a line for each count. `for_each`: the looks are those for each row that is wanted.
+  void tabulate(const Share& share, const TrainingTask& task, Calibration::Table& table,
+                bool for_each) const;
+
+ private:
+  const Groups& groups_;
+  Places usual_, fresh_;
+};
+
+}  // namespace warplite::index
