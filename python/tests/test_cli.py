@@ -333,8 +333,8 @@ def test_search_by_a_file_without_a_vector_somewhere(run):
     run("import", "a.npy", "a.db", "t")
     with open("q.jsonl", "w") as file:
         file.write('{"embedding": [1, 0, 0]}\n' * 10_004 + '{"embedding": null}\n{"embedding": [1, 0, 0]}\n')
-    output = run("search", "a.db", "t", "embedding", "--file", "q.jsonl", "-k", 1, code=1)
-    assert output.endswith("Error: q.jsonl, row 10005: a vector was expected, got none\n") and "query" in output
+    lines = run("search", "a.db", "t", "embedding", "--file", "q.jsonl", "-k", 1, code=1).splitlines()
+    assert "Error: q.jsonl, row 10005: a vector was expected, got none" in lines and len(lines) > 10_000
     pa = pytest.importorskip("pyarrow")
     import pyarrow.parquet as pq
 
