@@ -35,3 +35,20 @@ def db(driver):
     connection = warplite.connect(":memory:", module=driver)
     yield connection
     connection.close()
+
+
+@pytest.fixture
+def run(tmp_path, monkeypatch):
+    """Runs the command line in a folder of its own, and returns what it says; without click the test is left out."""
+    click_testing = pytest.importorskip("click.testing")
+    from warplite.cli import main
+
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments, code=0):
+        result = click_testing.CliRunner().invoke(main, [str(a) for a in arguments])
+        assert result.exit_code == code, (result.output, result.exception)
+        assert code == 0 or isinstance(result.exception, SystemExit), result.exception  # no traceback
+        return result.output
+
+    return run

@@ -11,22 +11,9 @@ import pytest
 
 import warplite
 
-click_testing = pytest.importorskip("click.testing")
+pytest.importorskip("click")
 
-from warplite.cli import importing, main  # noqa: E402
-
-
-@pytest.fixture
-def run(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments, code=0):
-        result = click_testing.CliRunner().invoke(main, [str(a) for a in arguments])
-        assert result.exit_code == code, (result.output, result.exception)
-        assert code == 0 or isinstance(result.exception, SystemExit), result.exception  # no traceback
-        return result.output
-
-    return run
+from warplite.cli import importing  # noqa: E402
 
 
 def rows(sql):

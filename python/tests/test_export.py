@@ -7,24 +7,8 @@ import pytest
 
 import warplite
 
-click_testing = pytest.importorskip("click.testing")
-
-from warplite.cli import main  # noqa: E402
-
 KINDS = {"FLOAT": "<f4", "FLOAT16": "<f2", "BFLOAT16": "<f4", "INT8": "i1", "BIT": "?"}
 COLUMNS = "id INTEGER PRIMARY KEY, e FLOAT[3], year INTEGER, price REAL, title TEXT, good BOOLEAN, +raw BLOB, +any"
-
-
-@pytest.fixture
-def run(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments, code=0):
-        result = click_testing.CliRunner().invoke(main, [str(a) for a in arguments])
-        assert result.exit_code == code, (result.output, result.exception)
-        return result.output
-
-    return run
 
 
 @pytest.fixture
