@@ -151,6 +151,27 @@ struct ProbedList {
   float a = 0;
 };
 
+// How many lists a query probes by its contrast: how much farther than its nearest list the one at
+// kPlace is, by D. The neighbours of a query in the midst of a list are there; of one that is about
+// as far from many lists, they are in many. Not of products, whose D are no squares.
+struct ContrastSteps {
+  static constexpr std::uint32_t kPlace = 7;  // from 0 on
+  static constexpr std::uint32_t kLimits = 4;
+  float limits[kLimits] = {};               // of the contrast, descending
+  std::uint32_t nprobe[kLimits + 1] = {};   // between them, ascending; zeros: it is not asked
+
+  constexpr bool known() const { return nprobe[0] != 0; }
+  // How many limits the contrast is not beyond.
+  static constexpr std::uint32_t step(const float (&limits)[kLimits], float nearest, float other) {
+    std::uint32_t step = 0;
+    for (const float limit : limits) step += other > limit * nearest ? 0 : 1;
+    return step;
+  }
+  constexpr std::uint32_t probes(float nearest, float other) const {
+    return nprobe[step(limits, nearest, other)];
+  }
+};
+
 struct IvfWork {
   Distance distance = Distance::kL2;  // l2, cosine or ip
   MatrixView queries;                 // as the column has them: for canonical distances
@@ -160,6 +181,9 @@ struct IvfWork {
   IvfModelBuffers model;
   std::span<const IvfRun> runs;
   std::uint32_t nprobe = 1;           // 1 … lists
+  // Where it is known, queries that have a list at kPlace probe the first of the nprobe nearest
+  // alone; unless all lists are probed, or no more than kPlace.
+  ContrastSteps by_contrast = {};
   // So many of them, the nearest, were searched before: their rows are left out, though they are
   // counted. A device with memory of its own is not asked this.
   std::uint32_t searched = 0;
@@ -189,6 +213,9 @@ struct IvfWork {
   std::uint64_t filter = 0;
   Cancellation* cancellation = nullptr;
 
+  bool cuts() const {
+    return by_contrast.known() && nprobe > ContrastSteps::kPlace && nprobe < model.shape.lists;
+  }
   std::uint32_t told() const { return nprobe < most_told ? nprobe : most_told; }
   ProbedList* probed_of(std::size_t query) const { return probed + query * told(); }
 

@@ -80,7 +80,8 @@ class WideningSearch {
       const auto some = numbers.subspan(first, std::min(most, numbers.size() - first));
       search(some, again, farther);
     }
-    searched_ = farther.refine == reach_.refine ? reach_.nprobe : 0;
+    const bool same = farther.refine == reach_.refine && !reach_.by_contrast.known();
+    searched_ = same ? reach_.nprobe : 0;
     if (!again.empty()) reach_ = farther;
     return again;
   }
@@ -145,6 +146,7 @@ class WideningSearch {
     both.nprobe =
         sights_.resumes ? std::min(one.nprobe, other.nprobe) : std::max(one.nprobe, other.nprobe);
     both.refine = std::max(one.refine, other.refine);
+    if (!one.by_contrast.known() || !other.by_contrast.known()) both.set_lists(both.nprobe);
     return both;
   }
 
@@ -246,7 +248,7 @@ compute::HitTable ivf_nearest(const View& view, const Selection& rows, const ind
   if (request.report != nullptr) {
     SearchReport& report = *request.report;
     report.approximate = true;
-    report.nprobe = widening.reach().nprobe;
+    report.nprobe = static_cast<std::uint32_t>(std::lround(widening.reach().lists()));
     if (model->shape().m != 0) report.refine = widening.reach().refine;
     report.expected_recall = widening.reach().expected_recall;
     report.recall_fell = model->calibration() != nullptr && model->calibration()->fell();

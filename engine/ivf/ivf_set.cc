@@ -282,10 +282,17 @@ Status IvfSet::rows_of_lists(const Selection& rows, const compute::IvfWork& work
                              const Visit& visit) const {
   compute::HitTable lists(work.queries.rows, work.nprobe);
   if (Status status = lists_of(work, lists); !status.ok()) return status;
-  const bool product = work.distance == Distance::kInnerProduct;
+  constexpr std::size_t kPlace = compute::ContrastSteps::kPlace;
+  const auto d = [product = work.distance == Distance::kInnerProduct](const Hit& list) {
+    return static_cast<float>(product ? list.distance : list.distance * list.distance);
+  };
   for (std::size_t q = 0; q < lists.queries(); ++q) {
     ask(work.cancellation);
-    const std::span<const Hit> nearest = lists.sorted(q);
+    std::span<const Hit> nearest = lists.sorted(q);
+    if (work.cuts() && nearest.size() > kPlace) {
+      const std::size_t probes = work.by_contrast.probes(d(nearest[0]), d(nearest[kPlace]));
+      nearest = nearest.first(std::min(nearest.size(), probes));
+    }
     for (std::size_t i = 0; i < nearest.size(); ++i) {
       compute::ProbedList seen;
       for (std::size_t run = 0; run < runs_.size(); ++run) {
@@ -296,8 +303,7 @@ Status IvfSet::rows_of_lists(const Selection& rows, const compute::IvfWork& work
       probed.rows += seen.rows;
       probed.live += seen.live;
       probed.list = nearest[i].row;
-      const double away = nearest[i].distance;
-      probed.a = static_cast<float>(product ? away : away * away);
+      probed.a = d(nearest[i]);
     }
   }
   return {};

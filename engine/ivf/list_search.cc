@@ -90,7 +90,7 @@ std::optional<Reach> ListSearch::farther(const Reach& reach, const Sight& sight)
     more = as_far_as_rows_lie(reach, sight);
   } else if (!sight.enough) {
     const ReachQuestion all = question(selected_);
-    more.nprobe = reach.nprobe < shape_.lists / 4 ? reach.nprobe * 4 : shape_.lists;
+    more.set_lists(reach.nprobe < shape_.lists / 4 ? reach.nprobe * 4 : shape_.lists);
     more.exact = !all.codes_only && exact_cost(all) <= reach_cost(all, more);
   } else if (lost_by_codes(sight) > kLost) {
     more.refine = more_candidates(reach);
@@ -134,7 +134,7 @@ double ListSearch::lists_cost_on_device() const {
   constexpr double kLists = 2.5e5, kRow = 0.07, kTogether = 32;
   const double watched = shape_.planes != 0 ? 1600 : 5e4;
   const auto n = static_cast<double>(request_.queries.rows);
-  const double lists = shape_.lists, pairs = n * likely_reach().nprobe;
+  const double lists = shape_.lists, pairs = n * likely_reach().lists();
   const double units = lists * -std::expm1(-pairs / lists) + pairs / kTogether;
   const double rows = static_cast<double>(searched_) / lists;
   return kLists + units * rows * kRow + (watches_filter() ? n * watched : 0);
@@ -179,7 +179,7 @@ bool ListSearch::better_streamed() const {
   }
   const auto codes = static_cast<double>(bytes_of(wanted_));
   const Reach reach = likely_reach();
-  const double probed = reach.nprobe / static_cast<double>(shape_.lists);
+  const double probed = reach.lists() / static_cast<double>(shape_.lists);
   const double passing = probed * static_cast<double>(selected_);
   const double read =
       shape_.m == 0 ? passing : std::min(passing, static_cast<double>(reach.refine * k_));
@@ -281,8 +281,9 @@ Reach ListSearch::likely_reach() const {
   const double needed = static_cast<double>(shape_.lists) * static_cast<double>(k_) /
                         static_cast<double>(std::max<std::uint64_t>(selected_, 1));
   Reach reach = reach_;
-  reach.nprobe =
-      std::max(reach.nprobe, static_cast<std::uint32_t>(std::min<double>(needed, shape_.lists)));
+  if (needed > reach.lists()) {
+    reach.set_lists(static_cast<std::uint32_t>(std::min<double>(needed, shape_.lists)));
+  }
   return reach;
 }
 
@@ -378,7 +379,7 @@ double ListSearch::bytes() const {
   const double lists = shape_.lists;
   const double each = shape_.m == 0 ? static_cast<double>(request_.queries.stride())
                                     : shape_.code_stride() + 2 * sizeof(float);
-  return likely_reach().nprobe / lists * static_cast<double>(coded_->rows) * each +
+  return likely_reach().lists() / lists * static_cast<double>(coded_->rows) * each +
          lists * shape_.dim * sizeof(float);
 }
 

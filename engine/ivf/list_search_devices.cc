@@ -135,6 +135,7 @@ compute::IvfWork ListSearch::work_for(const compute::Device& device, const Queri
   work.queries.rows = count;
   if (!rotates(device, count)) work.model_queries = queries.in_model_space() + first * shape_.dim;
   work.nprobe = reach.nprobe;
+  work.by_contrast = reach.by_contrast;
   work.searched = sights.searched;
   work.refine = reach.refine;
   work.codes_decide = codes_decide(reach);

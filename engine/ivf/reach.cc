@@ -74,6 +74,17 @@ class Choice {
     return Reach{.nprobe = low, .refine = refine, .expected_recall = expected(low, refine).recall};
   }
 
+  // What all find on average, each step of contrast finds.
+  Reach by_contrast(Reach reach) const {
+    const Calibration::Contrasts& contrasts = calibration_.contrasts;
+    reach.by_contrast = contrasts.steps(calibration_.lists, around_.share, reach.nprobe);
+    if (!reach.by_contrast.known()) return reach;
+    constexpr std::uint32_t kPlace = compute::ContrastSteps::kPlace;
+    reach.nprobe = std::max(kPlace + 1, reach.by_contrast.nprobe[compute::ContrastSteps::kLimits]);
+    reach.mean = contrasts.mean(reach.by_contrast);
+    return reach;
+  }
+
   Expected expected(std::uint32_t nprobe, std::size_t refine) const {
     return {in_lists(nprobe), by_codes(refine)};
   }
@@ -116,7 +127,7 @@ Reach with_exact(const ReachQuestion& question, Reach reach) {
 double part_of_rows(const ReachQuestion& question, const Reach& reach) {
   const double lists = question.model.shape().lists;
   const double own = std::max(question.crowding, 1 / lists);
-  return std::min(1.0, own + (1 - own) * (reach.nprobe - 1) / std::max(1.0, lists - 1));
+  return std::min(1.0, own + (1 - own) * (reach.lists() - 1) / std::max(1.0, lists - 1));
 }
 
 }  // namespace
@@ -133,7 +144,11 @@ Reach reach_of(const ReachQuestion& question) {
   const std::optional<double> recall = asked_recall(question.index, request);
   const bool measured = calibration != nullptr && !calibration->lists.shares.empty();
   if (recall && *recall < 1 && measured) {
-    return with_exact(question, Choice(question, *calibration).find(*recall));
+    const Choice choice(question, *calibration);
+    Reach reach = choice.find(*recall);
+    // What queries see of a filter says how far they look then.
+    if (question.selected == question.rows) reach = choice.by_contrast(reach);
+    return with_exact(question, reach);
   }
   std::uint64_t probes =
       request.nprobe != 0 ? request.nprobe : question.index.default_nprobe(question.model);
@@ -214,7 +229,7 @@ double reach_cost(const ReachQuestion& question, const Reach& reach) {
     const double each_list = static_cast<double>(question.rows) / lists;
     const bool filtered = question.selected != question.rows;
     const double prepared =
-        reach.nprobe * any_of(each_list) * (filtered ? 180 + dim : 30 + 0.3 * dim);
+        reach.lists() * any_of(each_list) * (filtered ? 180 + dim : 30 + 0.3 * dim);
     const double summed = looked_at * any_of(compute::RabitqGroup::kRows);
     const double chosen = std::min(wanted, passing) * 350;
     const double stride = shape.code_stride();
@@ -223,10 +238,10 @@ double reach_cost(const ReachQuestion& question, const Reach& reach) {
     if (!filtered || question.codes_only || !asked_recall(question.index, question.request)) {
       return centroids + by_codes;
     }
-    const double compared = reach.nprobe * 200.0 + passing * (22 + 4.5 * bytes);
+    const double compared = reach.lists() * 200.0 + passing * (22 + 4.5 * bytes);
     return centroids + std::min(by_codes, compared);
   }
-  const double tables = shape.codewords() * dim * 0.7 * (shape.listwise ? reach.nprobe : 1);
+  const double tables = shape.codewords() * dim * 0.7 * (shape.listwise ? reach.lists() : 1);
   const double codes = looked_at * (0.2 * shape.code_stride() + 4 + filter);
   return centroids + tables + codes + refined;
 }

@@ -50,7 +50,12 @@ struct IvfProbes {
   std::uint32_t* lists;         // [queries][count]; kNoList: none that is at a distance
   float* distances;             // [queries][count], D of compute/ivf.h
   std::uint32_t* first_groups;  // [queries][count + 1], groups of the probes before; last: of all
+  compute::ContrastSteps by_contrast;  // where it is known, kNoList behind those of its number
 };
+
+inline compute::ContrastSteps contrast_steps(const compute::IvfWork& work) {
+  return work.cuts() ? work.by_contrast : compute::ContrastSteps{};
+}
 
 // The same, by list: what one thread block scans is a unit of up to so many pairs.
 inline constexpr std::uint32_t kUnitQueries = 16;

@@ -22,6 +22,19 @@ __device__ std::uint32_t groups_of(const IvfSearchView& search, std::uint32_t li
   return groups;
 }
 
+// D of compute/ivf.h.
+__device__ float added_to_scores(double distance, bool product) {
+  return __double2float_rn(product ? distance : __dmul_rn(distance, distance));
+}
+
+// Of a query with these lists, how many of them it probes.
+__device__ std::uint32_t probes_of(const IvfProbes& probes, const Candidate* nearest, bool product) {
+  constexpr std::uint32_t kPlace = compute::ContrastSteps::kPlace;
+  if (!probes.by_contrast.known() || !isfinite(nearest[kPlace].distance)) return probes.count;
+  return probes.by_contrast.probes(added_to_scores(nearest[0].distance, product),
+                                   added_to_scores(nearest[kPlace].distance, product));
+}
+
 // One thread block per query.
 __global__ void __launch_bounds__(kThreads)
     probes_kernel(IvfSearchView search, const Candidate* nearest, std::uint32_t room) {
@@ -30,6 +43,7 @@ __global__ void __launch_bounds__(kThreads)
   const std::uint32_t query = blockIdx.x, count = probes.count;
   const bool product = search.distance == Distance::kInnerProduct;
   std::uint32_t* const first_groups = probes.first_groups + std::size_t{query} * (count + 1);
+  const std::uint32_t end = probes_of(probes, nearest + std::size_t{query} * room, product);
   unsigned before = 0;
   for (std::uint32_t base = 0; base < count; base += kThreads) {
     const std::uint32_t probe = base + threadIdx.x;
@@ -38,9 +52,9 @@ __global__ void __launch_bounds__(kThreads)
       const Candidate& centroid = nearest[std::size_t{query} * room + probe];
       const std::size_t at = std::size_t{query} * count + probe;
       const double d = centroid.distance;
-      const std::uint32_t list = isfinite(d) ? centroid.row : kNoList;
+      const std::uint32_t list = isfinite(d) && probe < end ? centroid.row : kNoList;
       probes.lists[at] = list;
-      probes.distances[at] = __double2float_rn(product ? d : __dmul_rn(d, d));
+      probes.distances[at] = added_to_scores(d, product);
       if (search.direct) search.pairs.pairs[at] = {query, probe};
       if (list != kNoList) groups = groups_of(search, list);
     }

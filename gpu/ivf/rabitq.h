@@ -139,6 +139,8 @@ struct OrderedLists {
   std::uint32_t wanted;
   std::uint32_t* lists;   // [queries][wanted]
   std::uint64_t* sorted;  // [queries][room_to_order(wanted)]
+  // Where it is known, kNoList behind those of its number as well.
+  compute::ContrastSteps by_contrast = {};
 };
 // Keys of a query that are sorted in the device's memory; 0: they are in shared memory.
 std::uint32_t room_to_order(std::uint32_t wanted);

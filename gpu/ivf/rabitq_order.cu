@@ -28,6 +28,10 @@ __global__ void __launch_bounds__(kThreads)
   if (list == 0) scan.best.counts[query] = lists;
 }
 
+__device__ float score_of(std::uint64_t key) {
+  return value_of_key(static_cast<std::uint32_t>(key >> 32));
+}
+
 // One thread block per query; `room`, a power of two, sorted keys in shared memory or kAside, and
 // all keys where shared memory has room for `held`.
 template <unsigned kBlock, bool kAside>
@@ -68,10 +72,15 @@ __global__ void __launch_bounds__(kBlock)
     }
   }
   __syncthreads();
+  constexpr std::uint32_t kPlace = compute::ContrastSteps::kPlace;
+  std::uint32_t probes = order.wanted;
+  if (order.by_contrast.known() && sorted[kPlace] != kNoKey) {
+    probes = order.by_contrast.probes(score_of(sorted[0]), score_of(sorted[kPlace]));
+  }
   for (std::uint32_t i = threadIdx.x; i < order.wanted; i += kBlock) {
     const std::uint64_t key = sorted[i];
     order.lists[std::size_t{blockIdx.x} * order.wanted + i] =
-        key == kNoKey ? kNoList : static_cast<std::uint32_t>(key);
+        key == kNoKey || i >= probes ? kNoList : static_cast<std::uint32_t>(key);
   }
 }
 

@@ -372,7 +372,8 @@ void RabitqSearch::find_lists(const Pieces& at, const Arena& arena) {
     scan.best = at.best(arena, Search::kLists, at.lists_level.keys());
     search_lists(scan, at.lists_level, at, arena);
   }
-  launch_order_lists(scan.best, scan.count, {work_.nprobe, arena[at.lists], arena[at.sorted]},
+  launch_order_lists(scan.best, scan.count,
+                     {work_.nprobe, arena[at.lists], arena[at.sorted], contrast_steps(work_)},
                      gpu_.shared_memory(), lane_.stream());
 }
 

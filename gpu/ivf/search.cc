@@ -285,7 +285,8 @@ IvfSearchView IvfSearch::view(const Pieces& at, const Arena& arena, Scratch& scr
   search.all_live = scratch.rows.all_live();
   search.queries = static_cast<std::uint32_t>(at.count);
   search.tables = {arena[at.tables], arena[at.steps], arena[at.offsets]};
-  search.probes = {work_.nprobe, arena[at.lists], arena[at.distances], arena[at.groups]};
+  search.probes = {work_.nprobe, arena[at.lists], arena[at.distances], arena[at.groups],
+                   contrast_steps(work_)};
   search.pairs = {arena[at.counts], arena[at.first_pairs], arena[at.first_units], arena[at.pairs]};
   search.least = arena[at.least];
   search.group_stride = most_groups_;

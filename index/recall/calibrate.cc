@@ -32,6 +32,7 @@ constexpr std::size_t kLeastRows = 100;  // of a tenth of a tenth …
 // What ten in a tenth of the rows say of a hundred hangs on ten rows, if all queries want the same.
 constexpr std::size_t kCounts[] = {1, 3, 10, 30, 100}, kWidth = 100;
 constexpr std::span<const std::size_t> kMore = std::span(kCounts).last(2);
+constexpr std::size_t kLeastOfStep = 32;  // queries
 
 // Among which the nearest are sought.
 std::size_t most_rows(std::size_t row_bytes) {
@@ -60,16 +61,19 @@ std::vector<std::size_t> these_first(std::size_t rows, std::size_t first, std::s
 
 class Measurement {
  public:
-  // The first so many of the order are held aside.
+  using Limits = decltype(Calibration::Contrasts::limits);
+
+  // The first so many of the order are held aside. `limits`: null, or those of an earlier measurement.
   Measurement(const TrainingTask& task, const InvertedModel& model, Distance distance,
               const MatrixView& sample, std::uint64_t table_rows,
-              const std::vector<std::size_t>& order, std::size_t held)
+              const std::vector<std::size_t>& order, std::size_t held, const Limits* limits = nullptr)
       : task_(task),
         model_(model),
         table_rows_(table_rows),
         base_(sample, std::span(order).subspan(held_rows(sample.rows), base_rows(sample))),
         base_buffer_(
-            resident(task.device(), base_.view().data, base_.view().rows * base_.view().stride())) {
+            resident(task.device(), base_.view().data, base_.view().rows * base_.view().stride())),
+        limits_(limits) {
     folds_.emplace_back(task, model, distance, sample, std::span(order).first(held));
   }
 
@@ -82,7 +86,7 @@ class Measurement {
     task_.report("what lists hold", 1, steps());
     const CodedRows coded(held(), base_.view());
     const std::vector<std::uint32_t> lists = coded.lists(model_);
-    calibration.lists = measure_lists(groups, lists);
+    measure_lists(groups, lists, calibration);
     const bool has_codes = model_.shape().m != 0;
     if (has_codes) task_.report("what codes tell", 2, steps());
     const MatrixView some = base_.first(kSomeRows);
@@ -146,19 +150,64 @@ class Measurement {
     return {counts, level.rows, 1 - seen};
   }
 
-  Calibration::Table measure_lists(const Groups& groups,
-                                   const std::vector<std::uint32_t>& list_of) {
+  void measure_lists(const Groups& groups, const std::vector<std::uint32_t>& list_of,
+                     Calibration& calibration) {
+    contrasts_.resize(folds_.size());
     for (std::size_t fold = 0; fold < folds_.size(); ++fold) rank(fold, list_of);
-    Calibration::Table table;
-    table.looks = ladder(model_.shape().lists);
-    for (const Level& level : levels_) {
-      Observed observed(groups);
-      for (std::size_t fold = 0; fold < folds_.size(); ++fold)
-        observed.add(fold, level.nearest[fold]);
-      const bool first = &level == &levels_.front();
-      observed.tabulate(share(level, first ? std::span(kCounts) : kMore), task_, table, false);
+    calibration.lists.looks = ladder(model_.shape().lists);
+    if (tells_contrasts(groups)) begin_contrasts(groups, calibration);
+    for (const Level& level : levels_) measure_lists(level, groups, calibration);
+  }
+
+  void measure_lists(const Level& level, const Groups& groups, Calibration& calibration) const {
+    Calibration::Contrasts& contrasts = calibration.contrasts;
+    const bool first = &level == &levels_.front();
+    const Share of = share(level, first ? std::span(kCounts) : kMore);
+    Observed all(groups);
+    std::vector<Observed> by_step(contrasts.lists.size(), Observed(groups));
+    for (std::size_t fold = 0; fold < folds_.size(); ++fold) {
+      const Places& places = level.nearest[fold];
+      all.add(fold, places);
+      for (std::size_t query = 0; query < places.queries() && !by_step.empty(); ++query) {
+        by_step[step(contrasts, contrasts_[fold][query])].add(fold, places, query);
+      }
     }
-    return table;
+    for (std::size_t i = 0; i < by_step.size(); ++i) {
+      const bool enough = by_step[i].stand_for(all, kLeastOfStep);
+      (enough ? by_step[i] : all).tabulate(of, task_, contrasts.lists[i], false);
+    }
+    all.tabulate(of, task_, calibration.lists, false);
+  }
+
+  // Of products contrasts tell nothing, and few queries of a step nothing that is sure.
+  bool tells_contrasts(const Groups& groups) const {
+    const auto usual = static_cast<std::size_t>(std::ranges::count(groups.usual(), true));
+    return held().distance != Distance::kInnerProduct &&
+           model_.shape().lists > compute::ContrastSteps::kPlace + 1 &&
+           (limits_ != nullptr || usual >= kLeastOfStep << compute::ContrastSteps::kLimits);
+  }
+
+  // Each step but the last two has half of those that are left.
+  void begin_contrasts(const Groups& groups, Calibration& calibration) const {
+    Calibration::Contrasts& contrasts = calibration.contrasts;
+    std::vector<float> usual;
+    for (std::size_t query = 0; query < held().size(); ++query) {
+      if (groups.usual()[query]) usual.push_back(contrasts_.front()[query]);
+    }
+    std::ranges::sort(usual);
+    for (std::size_t i = 0; i < contrasts.limits.size(); ++i) {
+      contrasts.limits[i] = limits_ != nullptr ? (*limits_)[i] : usual[(usual.size() - 1) >> (i + 1)];
+    }
+    for (const float contrast : usual) {
+      contrasts.parts[step(contrasts, contrast)] += 1 / static_cast<float>(usual.size());
+    }
+    contrasts.lists.assign(contrasts.parts.size(), calibration.lists);
+  }
+
+  static std::size_t step(const Calibration::Contrasts& contrasts, float contrast) {
+    const auto& limits = contrasts.limits;
+    return static_cast<std::size_t>(
+        std::ranges::count_if(limits, [&](float limit) { return contrast <= limit; }));
   }
 
   // How many lists are nearer to a held row than that of each of its neighbours.
@@ -168,9 +217,10 @@ class Measurement {
     const std::size_t batch = std::clamp<std::size_t>(kMostNumbers / lists, 1, kMostBatch);
     const ListOrder order(folds_[fold]);
     std::vector<float> away(batch * lists);
+    contrasts_[fold].resize(queries);
     for (std::size_t first = 0; first < queries; first += batch) {
       const std::size_t count = std::min(batch, queries - first);
-      order.find(first, count, away.data());
+      order.find(first, count, away.data(), contrasts_[fold].data() + first);
       for (std::size_t i = 0; i < count; ++i) {
         rank({away.data() + i * lists, lists}, list_of, fold, first + i);
       }
@@ -221,7 +271,9 @@ class Measurement {
   const std::uint64_t table_rows_;
   const PickedRows base_;
   const std::shared_ptr<const compute::Buffer> base_buffer_;
+  const Limits* const limits_;
   std::deque<HeldRows> folds_;  // all held rows, and then some without their groups
+  std::vector<std::vector<float>> contrasts_;  // of each fold's queries
   std::vector<Level> levels_;
 };
 
@@ -249,12 +301,17 @@ Calibration calibrate(const TrainingTask& task, const InvertedModel& model, Dist
                                 last_first(sample.rows), held)
                         .run();
   if (!apart) return all;
+  const auto& limits = all.contrasts.limits;
   const Calibration of_newer =
       Measurement(task.part(all_end, 1), model, distance, sample, table_rows,
-                  these_first(sample.rows, sample.rows - newer, new_held), new_held)
+                  these_first(sample.rows, sample.rows - newer, new_held), new_held,
+                  all.contrasts.lists.empty() ? nullptr : &limits)
           .run();
   all.lists.take_less(of_newer.lists);
   all.codes.take_less(of_newer.codes);
+  for (std::size_t i = 0; i < all.contrasts.lists.size(); ++i) {
+    all.contrasts.lists[i].take_less(of_newer.contrasts.lists[i]);
+  }
   return all;
 }
 

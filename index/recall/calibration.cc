@@ -4,6 +4,9 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <functional>
+#include <numeric>
+#include <ranges>
 #include <string>
 
 namespace warplite::index {
@@ -11,11 +14,13 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "stored bytes are little-endian");
 
-constexpr std::uint32_t kVersion = 3;
+constexpr std::uint32_t kVersion = 4;
 constexpr std::uint32_t kUndated = 1;     // the version that does not say when it was measured,
-constexpr std::uint32_t kSpreadless = 2;  // and the one that says so, but not how rows spread
+constexpr std::uint32_t kSpreadless = 2;  // the one that says so, but not how rows spread,
+constexpr std::uint32_t kContrastless = 3;  // and the one that does not tell queries apart
 constexpr float kFall = 0.02f;         // of recall, that is worth a training
 constexpr float kErrors = 2;
+constexpr std::uint32_t kContrastSteps = compute::ContrastSteps::kLimits + 1;
 constexpr std::uint32_t kMostShares = 64, kMostLooks = 256;
 constexpr std::uint32_t kMostLook = 1u << 20;  // lists there can be, and candidates of use
 
@@ -68,21 +73,50 @@ Calibration::Table take_table(std::span<const std::byte>& from, std::size_t shar
   return table;
 }
 
-// All that is left. The number of lists is that of the radii.
-Spread take_spread(std::span<const std::byte> from) {
-  std::vector<std::uint32_t> lists;
-  if (from.size() < sizeof(std::uint32_t)) corrupt("is too short");
-  take(from, 1, lists);
-  const std::size_t values = lists[0] == 0 ? 0 : std::size_t{lists[0]} + Spread::kSteps;
-  if (lists[0] > kMostLook || from.size() != values * sizeof(float)) {
-    corrupt("has " + std::to_string(from.size()) + " bytes for " + std::to_string(lists[0]) +
-            " lists");
+// The values of a part that may be missing, which says so itself: a number, and so many values then.
+std::span<const std::byte> take_part(std::span<const std::byte>& from, std::uint32_t& number,
+                                     std::uint32_t most, const auto& values) {
+  std::vector<std::uint32_t> numbers;
+  if (from.size() < sizeof number) corrupt("is too short");
+  take(from, 1, numbers);
+  number = numbers[0];
+  const std::size_t size = number == 0 ? 0 : values(number) * sizeof(float);
+  if (number > most || from.size() < size) {
+    corrupt("has " + std::to_string(from.size()) + " bytes left, expected " + std::to_string(size));
   }
+  const std::span<const std::byte> part = from.first(size);
+  from = from.subspan(size);
+  return part;
+}
+
+// The number of lists is that of the radii.
+Spread take_spread(std::span<const std::byte>& from) {
+  std::uint32_t lists;
+  std::span<const std::byte> part = take_part(
+      from, lists, kMostLook, [](std::size_t n) { return n + Spread::kSteps; });
   Spread spread;
-  if (values == 0) return spread;
-  take(from, lists[0], spread.radii);
-  take(from, Spread::kSteps, spread.parts);
+  if (lists == 0) return spread;
+  take(part, lists, spread.radii);
+  take(part, Spread::kSteps, spread.parts);
   return spread;
+}
+
+Calibration::Contrasts take_contrasts(std::span<const std::byte>& from, const Calibration::Table& lists) {
+  Calibration::Contrasts contrasts;
+  const std::size_t found = lists.found.size();
+  std::uint32_t steps;
+  std::span<const std::byte> part = take_part(from, steps, kContrastSteps, [&](std::size_t n) {
+    return 2 * n - 1 + n * found * (sizeof(Found) / sizeof(float));
+  });
+  if (steps == 0) return contrasts;
+  if (steps != kContrastSteps) corrupt("has " + std::to_string(steps) + " steps of contrast");
+  std::vector<float> values;
+  take(part, contrasts.limits.size() + contrasts.parts.size(), values);
+  std::copy_n(values.begin(), contrasts.limits.size(), contrasts.limits.begin());
+  std::copy_n(values.begin() + contrasts.limits.size(), contrasts.parts.size(), contrasts.parts.begin());
+  contrasts.lists.assign(steps, lists);
+  for (Calibration::Table& table : contrasts.lists) take(part, found, table.found);
+  return contrasts;
 }
 
 template <class T>
@@ -130,6 +164,16 @@ void check(const Spread& spread) {
       !std::ranges::is_sorted(spread.parts)) {
     corrupt("is of lists that cannot be");
   }
+}
+
+void check(const Calibration::Contrasts& contrasts) {
+  const auto limit = [](float x) { return x >= 0 && std::isfinite(x); };
+  const auto part = [](float x) { return x >= 0 && x <= 1; };
+  if (!std::ranges::all_of(contrasts.limits, limit) || !std::ranges::all_of(contrasts.parts, part) ||
+      !std::ranges::is_sorted(contrasts.limits, std::greater())) {
+    corrupt("is of contrasts that cannot be");
+  }
+  for (const Calibration::Table& table : contrasts.lists) check(table);
 }
 
 // Where x lies in what ascends: between `below` and `below` + 1, at `part` of the way; or at
@@ -218,6 +262,32 @@ void Calibration::Table::take_less(const Table& other) {
   if (differs) found = std::move(less);
 }
 
+compute::ContrastSteps Calibration::Contrasts::steps(const Table& of_all, double share,
+                                                     std::uint32_t nprobe) const {
+  constexpr std::uint32_t kPlace = compute::ContrastSteps::kPlace;
+  compute::ContrastSteps steps;
+  const std::uint32_t most = of_all.looks.empty() ? 0 : of_all.looks.back();
+  if (lists.empty() || share > static_cast<double>(of_all.shares.back()) || nprobe >= most ||
+      most <= kPlace + 1) {
+    return steps;
+  }
+  std::ranges::copy(limits, steps.limits);
+  const float wanted = of_all.at(share, nprobe).part;
+  std::uint32_t before = 1;
+  for (std::size_t step = 0; step < lists.size(); ++step) {
+    // All lists are none that a query can be spared.
+    const auto looks = std::views::iota(before, most);
+    const auto first = std::ranges::partition_point(
+        looks, [&](std::uint32_t look) { return lists[step].at(share, look).part < wanted; });
+    before = steps.nprobe[step] = first == looks.end() ? most - 1 : *first;
+  }
+  return steps.nprobe[0] == before ? compute::ContrastSteps() : steps;
+}
+
+double Calibration::Contrasts::mean(const compute::ContrastSteps& steps) const {
+  return std::inner_product(parts.begin(), parts.end(), steps.nprobe, 0.0);
+}
+
 Bytes Calibration::bytes() const {
   const auto count = [](const auto& values) { return static_cast<std::uint32_t>(values.size()); };
   std::vector<std::byte> out;
@@ -235,6 +305,12 @@ Bytes Calibration::bytes() const {
   append(out, std::vector<std::uint32_t>{count(spread.radii)});
   append(out, spread.radii);
   append(out, spread.parts);
+  append(out, std::vector<std::uint32_t>{count(contrasts.lists)});
+  if (!contrasts.lists.empty()) {
+    append(out, std::vector(contrasts.limits.begin(), contrasts.limits.end()));
+    append(out, std::vector(contrasts.parts.begin(), contrasts.parts.end()));
+  }
+  for (const Table& one : contrasts.lists) append(out, one.found);
   Bytes bytes(out.size());
   std::memcpy(bytes.data(), out.data(), out.size());
   return bytes;
@@ -267,7 +343,10 @@ Calibration Calibration::read(std::span<const std::byte> bytes) {
   check(calibration.lists);
   check(calibration.codes);
   if (spreads) calibration.spread = take_spread(rest);
+  if (header.version > kContrastless) calibration.contrasts = take_contrasts(rest, calibration.lists);
+  if (!rest.empty()) corrupt("has " + std::to_string(rest.size()) + " bytes more than it says");
   check(calibration.spread);
+  check(calibration.contrasts);
   return calibration;
 }
 

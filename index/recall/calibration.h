@@ -21,14 +21,20 @@
 // and from version 3 on, of a Spread (spread.h):
 //   u32    lists, or 0: it was not measured
 //   f32    radii[lists], parts[Spread::kSteps]
+// and from version 4 on, of Contrasts:
+//   u32    steps: ContrastSteps::kLimits + 1, or 0: it was not measured
+//   f32    limits[steps - 1], parts[steps]
+//   f32    {part, error}[steps][shares][probes]
 // Threads: const members from any.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
+#include "compute/ivf.h"
 #include "core/bytes.h"
 #include "core/types.h"
 #include "index/index.h"
@@ -68,8 +74,23 @@ class Calibration {
     void take_less(const Table& other);
   };
 
+  // What queries find in lists, by steps of their contrast: the less of it they have, the more lists
+  // hold their neighbours.
+  struct Contrasts {
+    std::array<float, compute::ContrastSteps::kLimits> limits = {};
+    std::array<float, compute::ContrastSteps::kLimits + 1> parts = {};  // of queries
+    std::vector<Table> lists;  // of each step, as Calibration::lists; empty: it was not measured
+
+    // How many lists queries of each step probe to find what all do in so many, on average. Not
+    // known where that is the same number, or nothing is known of such a share.
+    compute::ContrastSteps steps(const Table& of_all, double share, std::uint32_t nprobe) const;
+    // Which is so many, on average.
+    double mean(const compute::ContrastSteps& steps) const;
+  };
+
   Table lists, codes;  // of probes, of refine; codes: empty where nothing is coded
   Spread spread;
+  Contrasts contrasts;
 
   // What a search for the nearest 10 finds that looks into so many lists: when the model was trained, and
   // now. Of error 1: not known.

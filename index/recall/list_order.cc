@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
+#include <limits>
+#include <numeric>
 
 #include "index/clustering/matrix.h"
 
@@ -9,6 +12,13 @@ namespace warplite::index {
 namespace {
 
 constexpr std::uint32_t kOrdered = 1024;
+constexpr std::uint32_t kPlace = compute::ContrastSteps::kPlace;
+
+// As far as a float goes. Of zeros the limits of no contrast are beyond.
+float ratio(double other, double nearest) {
+  if (other == 0) return 0;
+  return static_cast<float>(std::min(other / nearest, static_cast<double>(std::numeric_limits<float>::max())));
+}
 
 }  // namespace
 
@@ -33,24 +43,46 @@ ListOrder::ListOrder(const HeldRows& held)
   }
 }
 
-void ListOrder::find(std::size_t first, std::size_t count, float* away) const {
-  if (by_codes_) return find_by_codes(first, count, away);
+void ListOrder::find(std::size_t first, std::size_t count, float* away, float* contrasts) const {
+  if (by_codes_) return find_by_codes(first, count, away, contrasts);
   const std::size_t lists = shape_.lists;
   multiply(held_.in_model_space.data() + first * shape_.dim, count, shape_.dim, columns_.data(),
            lists, away, held_.task.poll());
   for (std::size_t i = 0; i < count * lists; ++i) away[i] = squares_[i % lists] - away[i];
+  for (std::size_t i = 0; i < count; ++i) {
+    contrasts[i] = contrast(first + i, {away + i * lists, lists});
+  }
+}
+
+// What tells lists apart does not tell how far the nearest is, where all are long.
+float ListOrder::contrast(std::size_t row, std::span<const float> away) const {
+  if (shape_.lists <= kPlace) return 0;
+  std::vector<std::uint32_t> order(shape_.lists);
+  std::iota(order.begin(), order.end(), 0u);
+  std::ranges::partial_sort(order, order.begin() + kPlace + 1, {}, [&](std::uint32_t list) { return away[list]; });
+  const float* const vector = held_.in_model_space.data() + row * shape_.dim;
+  const auto square = [&](std::uint32_t list) {
+    const float* const centroid = held_.model.centroids() + std::size_t{list} * shape_.dim;
+    return std::transform_reduce(vector, vector + shape_.dim, centroid, 0.0, std::plus<>(), [](float x, float y) {
+      const double difference = static_cast<double>(x) - static_cast<double>(y);
+      return difference * difference;
+    });
+  };
+  return ratio(square(order[kPlace]), square(order[0]));
 }
 
 // Codes put lists in another order than centroids do, and where some of these are far longer than
 // others, as those of products may be, in one that is quite another. Where there are many lists, the
 // last three quarters come last alike: who looks so far may as well compare all rows.
-void ListOrder::find_by_codes(std::size_t first, std::size_t count, float* away) const {
+void ListOrder::find_by_codes(std::size_t first, std::size_t count, float* away,
+                              float* contrasts) const {
   compute::Block lists;
   lists.rows = lists.live_rows = shape_.lists;
   const Run& coarse = *held_.model.coarse();
   const compute::IvfRun run{codes_.get(), coarse.positions, coarse.longest, {&lists, 1}};
   compute::IvfWork work;
-  work.distance = held_.distance;
+  // Of which distances are roots of D.
+  work.distance = held_.distance == Distance::kCosine ? Distance::kL2 : held_.distance;
   work.queries = held_.rows.view();
   work.queries.rows = count;
   work.model_queries = held_.in_model_space.data() + first * shape_.dim;
@@ -64,7 +96,10 @@ void ListOrder::find_by_codes(std::size_t first, std::size_t count, float* away)
   std::fill_n(away, count * shape_.lists, static_cast<float>(shape_.lists));
   for (std::size_t i = 0; i < count; ++i) {
     float place = 0;
-    for (const Hit& hit : found.sorted(i)) away[i * shape_.lists + hit.row] = place++;
+    const std::span<const Hit> hits = found.sorted(i);
+    for (const Hit& hit : hits) away[i * shape_.lists + hit.row] = place++;
+    const auto square = [&](std::size_t at) { return hits[at].distance * hits[at].distance; };
+    contrasts[i] = hits.size() > kPlace ? ratio(square(kPlace), square(0)) : 0;
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "compute/device.h"
@@ -18,10 +19,12 @@ class ListOrder {
   explicit ListOrder(const HeldRows& held);
 
   // Of `count` held rows from `first` on. away: [count][lists], the nearer the less.
-  void find(std::size_t first, std::size_t count, float* away) const;
+  // contrasts: [count], as compute::ContrastSteps has them; of products they mean nothing.
+  void find(std::size_t first, std::size_t count, float* away, float* contrasts) const;
 
  private:
-  void find_by_codes(std::size_t first, std::size_t count, float* away) const;
+  void find_by_codes(std::size_t first, std::size_t count, float* away, float* contrasts) const;
+  float contrast(std::size_t row, std::span<const float> away) const;
 
   const HeldRows& held_;
   const compute::IvfShape& shape_;

@@ -5,12 +5,21 @@
 namespace warplite::index {
 
 void Observed::add(std::size_t fold, const Places& places) {
-  for (std::size_t query = 0; query < places.queries(); ++query) {
-    // Where the groups of a fold are left out, too few rows may remain.
-    if (places.rows[(query + 1) * places.width - 1] == kNoRow) continue;
-    if (fold == 0 && groups_.usual()[query]) usual_.add(places, query);
-    if (groups_.any() && (fold != 0 || groups_.fresh()[query])) fresh_.add(places, query);
-  }
+  for (std::size_t query = 0; query < places.queries(); ++query) add(fold, places, query);
+}
+
+void Observed::add(std::size_t fold, const Places& places, std::size_t query) {
+  // Where the groups of a fold are left out, too few rows may remain.
+  if (places.rows[(query + 1) * places.width - 1] == kNoRow) return;
+  if (fold == 0 && groups_.usual()[query]) usual_.add(places, query);
+  if (groups_.any() && (fold != 0 || groups_.fresh()[query])) fresh_.add(places, query);
+}
+
+bool Observed::stand_for(const Observed& all, std::size_t least) const {
+  const auto enough = [least](const Places& some, const Places& of) {
+    return of.queries() == 0 || some.queries() >= least;
+  };
+  return enough(usual_, all.usual_) && enough(fresh_, all.fresh_);
 }
 
 void Observed::tabulate(const Share& share, const TrainingTask& task, Calibration::Table& table,

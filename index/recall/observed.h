@@ -27,9 +27,12 @@ class Observed {
 
   // Of the first held rows (fold 0), or those of a fold that are left out with their groups.
   void add(std::size_t fold, const Places& places);
+  void add(std::size_t fold, const Places& places, std::size_t query);
   // Adds a line for each count. `for_each`: the looks are those for each row that is wanted.
   void tabulate(const Share& share, const TrainingTask& task, Calibration::Table& table,
                 bool for_each) const;
+  // Says whether these are so many of each that there are any of among others.
+  bool stand_for(const Observed& all, std::size_t least) const;
 
  private:
   const Groups& groups_;

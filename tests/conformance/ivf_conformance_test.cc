@@ -39,6 +39,23 @@ TEST_CASE("ivf: lists in groups, of whole vectors and of every coding") {
   }
 }
 
+TEST_CASE("ivf: queries that probe lists by their contrast") {
+  const Restore restore;
+  std::uint64_t n = 7000;
+  for (const Coding& coding : codings()) {
+    for (const std::uint32_t groups : {0u, 4u}) {
+      for (const std::uint32_t nprobe : {7u, 8u, 30u}) {
+        Case c = make_case(coding, n++);
+        c.shape.lists = 40;
+        c.shape.groups = groups;
+        c.nprobe = nprobe;
+        c.contrast = true;
+        check_everywhere(c);
+      }
+    }
+  }
+}
+
 // Where the nearest lists are empty, they tell a device nothing of how far to look.
 
 // A device may look at the rows of a list some at a time.

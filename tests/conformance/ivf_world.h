@@ -50,6 +50,7 @@ struct Case {
   bool vectors = true;
   std::size_t refine = 0, k = 10, queries = 3;
   std::uint32_t nprobe = 4;
+  bool contrast = false;  // queries probe lists by their contrast
   bool rotated = false;  // in model space queries are those of the column, rotated at random
   std::uint64_t seed = 1;
   Held held = Held::kAll;
@@ -62,7 +63,7 @@ inline std::string describe(const Case& c) {
        << c.shape.planes << " listwise " << c.shape.listwise << " groups " << c.shape.groups
        << " data " << static_cast<int>(c.data) << " list rows " << c.list_rows.front() << "… runs "
        << c.runs << " blocks " << c.blocks << " filter " << c.filter << " vectors " << c.vectors
-       << " refine " << c.refine << " k " << c.k << " rotated " << c.rotated << " queries "
+       << " refine " << c.refine << " k " << c.k << " contrast " << c.contrast << " rotated " << c.rotated << " queries "
        << c.queries << " nprobe " << c.nprobe << " seed " << c.seed << " held "
        << static_cast<int>(c.held);
   return text.str();
@@ -248,6 +249,10 @@ class World {
     work_.model.mean = shape.has_codebooks() ? mean_.data() : nullptr;
     if (shape.groups != 0) make_coarse_run();
     work_.nprobe = case_.nprobe;
+    if (case_.contrast) {
+      const std::uint32_t most = case_.nprobe;
+      work_.by_contrast = {{1.6f, 1.4f, 1.25f, 1.1f}, {1, most / 4 + 1, most / 3 + 1, most / 2 + 1, most}};
+    }
     work_.refine = case_.refine;
     work_.codes_decide = case_.refine == 0 && case_.seed % 2 != 0;
   }

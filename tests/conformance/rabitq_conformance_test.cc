@@ -83,6 +83,7 @@ TEST_CASE("ivf: RaBitQ codes of lists that many queries share") {
         c.list_rows.push_back(900);
       }
       c.nprobe = turn<std::uint32_t>({60, 100}, n / 3);
+      c.contrast = n / 2 % 2 == 0;
       c.queries = 70;
       c.runs = turn<std::size_t>({2, 1}, n / 2);
       c.filter = turn({0, 3, 0}, n);
@@ -107,6 +108,7 @@ TEST_CASE("ivf: RaBitQ codes of lists that share groups with others") {
         c.shape.groups = n % 3 == 0 ? 20 : 0;
         c.list_rows = rows;
         c.nprobe = turn<std::uint32_t>({3, 90, 30}, n);
+        c.contrast = n / 3 % 2 == 0;
         c.queries = turn<std::size_t>({1, 7, 40}, n / 2);
         c.filter = filter;
         check_everywhere(c);
@@ -167,6 +169,7 @@ TEST_CASE("ivf: RaBitQ codes of more lists than a thread block puts in order") {
       c.shape.groups = 50;
       c.list_rows = {1, 0, 3};
       c.nprobe = nprobe;
+      c.contrast = n % 2 == 0;
       c.queries = queries;
       c.runs = c.blocks = 1;
       check_everywhere(c);
