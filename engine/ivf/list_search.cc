@@ -90,12 +90,14 @@ std::optional<Reach> ListSearch::farther(const Reach& reach, const Sight& sight)
     more = as_far_as_rows_lie(reach, sight);
   } else if (!sight.enough) {
     const ReachQuestion all = question(selected_);
-    more.set_lists(reach.nprobe < shape_.lists / 4 ? reach.nprobe * 4 : shape_.lists);
+    const std::uint32_t next = reach.nprobe < shape_.lists / 4 ? reach.nprobe * 4 : shape_.lists;
+    more.set_lists(reach.by_contrast.known() ? reach.nprobe : next);
     more.exact = !all.codes_only && exact_cost(all) <= reach_cost(all, more);
   } else if (lost_by_codes(sight) > kLost) {
     more.refine = more_candidates(reach);
   }
-  if (!more.exact && more.nprobe == reach.nprobe && more.refine == reach.refine) return {};
+  const bool same = more.nprobe == reach.nprobe && more.by_contrast.known() == reach.by_contrast.known();
+  if (!more.exact && same && more.refine == reach.refine) return {};
   return more;
 }
 

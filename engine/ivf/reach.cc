@@ -39,21 +39,14 @@ class Choice {
         lists_(question.model.shape().lists),
         around_(around) {}
 
-  // The cheapest way to the recall; else all lists and as many candidates as allowed.
-  Reach find(double target) const {
-    std::optional<Reach> best;
-    double least = 0;
-    const std::size_t given = given_refine();
-    for (const std::size_t refine : refines()) {
-      const std::optional<Reach> reach = with_refine(refine, target);
-      if (!reach) continue;
-      const double cost = reach_cost(question_, *reach);
-      if (best && cost >= least) continue;
-      best = reach;
-      least = cost;
-    }
+  // The cheapest way to the recall; else all lists and as many candidates as allowed. `by_contrast`: queries may
+  // look into more lists or fewer, so that not only the mean of all finds what is asked.
+  Reach find(double target, bool by_contrast = false) const {
+    std::optional<Reach> best = cheapest(target, by_contrast, true);
+    if (!best && by_contrast) best = cheapest(target, true, false);
+    if (!best && by_contrast) best = cheapest(target, false, false);
     if (best) return *best;
-    Reach all{.nprobe = lists_, .refine = given};
+    Reach all{.nprobe = lists_, .refine = given_refine()};
     all.exact = !question_.codes_only && !question_.request.refine;
     all.expected_recall = expected(all.nprobe, all.refine).recall;
     return all;
@@ -74,22 +67,38 @@ class Choice {
     return Reach{.nprobe = low, .refine = refine, .expected_recall = expected(low, refine).recall};
   }
 
-  // What all find on average, each step of contrast finds.
-  Reach by_contrast(Reach reach) const {
-    const Calibration::Contrasts& contrasts = calibration_.contrasts;
-    reach.by_contrast = contrasts.steps(calibration_.lists, around_.share, reach.nprobe);
-    if (!reach.by_contrast.known()) return reach;
-    constexpr std::uint32_t kPlace = compute::ContrastSteps::kPlace;
-    reach.nprobe = std::max(kPlace + 1, reach.by_contrast.nprobe[compute::ContrastSteps::kLimits]);
-    reach.mean = contrasts.mean(reach.by_contrast);
-    return reach;
-  }
-
   Expected expected(std::uint32_t nprobe, std::size_t refine) const {
     return {in_lists(nprobe), by_codes(refine)};
   }
 
  private:
+  std::optional<Reach> cheapest(double target, bool by_contrast, bool with_codes) const {
+    std::optional<Reach> best;
+    double least = 0;
+    for (const std::size_t refine : refines()) {
+      std::optional<Reach> reach = with_refine(refine, target);
+      if (reach && by_contrast) reach = with_contrast(*reach, with_codes);
+      if (!reach) continue;
+      const double cost = reach_cost(question_, *reach);
+      if (best && cost >= least) continue;
+      best = reach;
+      least = cost;
+    }
+    return best;
+  }
+
+  std::optional<Reach> with_contrast(Reach reach, bool with_codes) const {
+    constexpr std::uint32_t kPlace = compute::ContrastSteps::kPlace;
+    const auto steps =
+        calibration_.by_contrast(around_.share, question_.k, reach.nprobe, reach.refine, with_codes);
+    if (!steps) return {};
+    if (!steps->known()) return reach;
+    reach.by_contrast = *steps;
+    reach.nprobe = std::max(kPlace + 1, steps->nprobe[compute::ContrastSteps::kLimits]);
+    reach.mean = calibration_.contrasts.mean(*steps);
+    return reach;
+  }
+
   bool coded() const { return question_.model.shape().m != 0; }
   std::size_t given_refine() const {
     return question_.request.refine.value_or(question_.index.default_refine());
@@ -144,11 +153,9 @@ Reach reach_of(const ReachQuestion& question) {
   const std::optional<double> recall = asked_recall(question.index, request);
   const bool measured = calibration != nullptr && !calibration->lists.shares.empty();
   if (recall && *recall < 1 && measured) {
-    const Choice choice(question, *calibration);
-    Reach reach = choice.find(*recall);
     // What queries see of a filter says how far they look then.
-    if (question.selected == question.rows) reach = choice.by_contrast(reach);
-    return with_exact(question, reach);
+    const bool by_contrast = question.selected == question.rows;
+    return with_exact(question, Choice(question, *calibration).find(*recall, by_contrast));
   }
   std::uint64_t probes =
       request.nprobe != 0 ? request.nprobe : question.index.default_nprobe(question.model);

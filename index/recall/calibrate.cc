@@ -32,7 +32,7 @@ constexpr std::size_t kLeastRows = 100;  // of a tenth of a tenth …
 // What ten in a tenth of the rows say of a hundred hangs on ten rows, if all queries want the same.
 constexpr std::size_t kCounts[] = {1, 3, 10, 30, 100}, kWidth = 100;
 constexpr std::span<const std::size_t> kMore = std::span(kCounts).last(2);
-constexpr std::size_t kLeastOfStep = 32;  // queries
+constexpr std::size_t kLeastToTell = 400;  // queries of all steps
 
 // Among which the nearest are sought.
 std::size_t most_rows(std::size_t row_bytes) {
@@ -94,7 +94,7 @@ class Measurement {
         measure_spread(held(), groups.usual(), some, std::span(lists).first(some.rows));
     if (has_codes) {
       task_.report("what codes tell", 3, steps());
-      calibration.codes = measure_codes(groups, coded);
+      measure_codes(groups, coded, calibration);
     }
     return calibration;
   }
@@ -160,23 +160,11 @@ class Measurement {
   }
 
   void measure_lists(const Level& level, const Groups& groups, Calibration& calibration) const {
-    Calibration::Contrasts& contrasts = calibration.contrasts;
     const bool first = &level == &levels_.front();
-    const Share of = share(level, first ? std::span(kCounts) : kMore);
-    Observed all(groups);
-    std::vector<Observed> by_step(contrasts.lists.size(), Observed(groups));
-    for (std::size_t fold = 0; fold < folds_.size(); ++fold) {
-      const Places& places = level.nearest[fold];
-      all.add(fold, places);
-      for (std::size_t query = 0; query < places.queries() && !by_step.empty(); ++query) {
-        by_step[step(contrasts, contrasts_[fold][query])].add(fold, places, query);
-      }
-    }
-    for (std::size_t i = 0; i < by_step.size(); ++i) {
-      const bool enough = by_step[i].stand_for(all, kLeastOfStep);
-      (enough ? by_step[i] : all).tabulate(of, task_, contrasts.lists[i], false);
-    }
-    all.tabulate(of, task_, calibration.lists, false);
+    ObservedByContrast observed(groups, calibration.contrasts, contrasts_);
+    for (std::size_t fold = 0; fold < folds_.size(); ++fold) observed.add(fold, level.nearest[fold]);
+    observed.tabulate(share(level, first ? std::span(kCounts) : kMore), task_, false, calibration.lists,
+                      calibration.contrasts.lists);
   }
 
   // Of products contrasts tell nothing, and few queries of a step nothing that is sure.
@@ -184,7 +172,7 @@ class Measurement {
     const auto usual = static_cast<std::size_t>(std::ranges::count(groups.usual(), true));
     return held().distance != Distance::kInnerProduct &&
            model_.shape().lists > compute::ContrastSteps::kPlace + 1 &&
-           (limits_ != nullptr || usual >= kLeastOfStep << compute::ContrastSteps::kLimits);
+           (limits_ != nullptr || usual >= kLeastToTell);
   }
 
   // Each step but the last two has half of those that are left.
@@ -199,15 +187,9 @@ class Measurement {
       contrasts.limits[i] = limits_ != nullptr ? (*limits_)[i] : usual[(usual.size() - 1) >> (i + 1)];
     }
     for (const float contrast : usual) {
-      contrasts.parts[step(contrasts, contrast)] += 1 / static_cast<float>(usual.size());
+      contrasts.parts[contrasts.step(contrast)] += 1 / static_cast<float>(usual.size());
     }
     contrasts.lists.assign(contrasts.parts.size(), calibration.lists);
-  }
-
-  static std::size_t step(const Calibration::Contrasts& contrasts, float contrast) {
-    const auto& limits = contrasts.limits;
-    return static_cast<std::size_t>(
-        std::ranges::count_if(limits, [&](float limit) { return contrast <= limit; }));
   }
 
   // How many lists are nearer to a held row than that of each of its neighbours.
@@ -252,18 +234,17 @@ class Measurement {
     return static_cast<std::uint32_t>(before - 1);
   }
 
-  Calibration::Table measure_codes(const Groups& groups, const CodedRows& coded) const {
+  void measure_codes(const Groups& groups, const CodedRows& coded, Calibration& calibration) const {
     constexpr std::size_t kCodedCounts[] = {1, 10, 100};
-    Calibration::Table table;
     const Level& all = levels_.front();
-    index::measure_codes(folds_, groups, coded, all.nearest, share(all, kCodedCounts), table);
-    if (all.rows <= kSomeRows) return table;
+    index::measure_codes(folds_, groups, coded, all.nearest, share(all, kCodedCounts), contrasts_,
+                         calibration);
+    if (all.rows <= kSomeRows) return;
     Level some{kSomeRows, {}};
     find_nearest(some, 0, kSomeQueries);
     const CodedRows first(held(), base_.first(kSomeRows));
     index::measure_codes(folds_, groups, first, some.nearest,
-                         share(some, std::span(kCodedCounts).last(1)), table);
-    return table;
+                         share(some, std::span(kCodedCounts).last(1)), contrasts_, calibration);
   }
 
   const TrainingTask& task_;
@@ -305,12 +286,13 @@ Calibration calibrate(const TrainingTask& task, const InvertedModel& model, Dist
   const Calibration of_newer =
       Measurement(task.part(all_end, 1), model, distance, sample, table_rows,
                   these_first(sample.rows, sample.rows - newer, new_held), new_held,
-                  all.contrasts.lists.empty() ? nullptr : &limits)
+                  all.contrasts.known() ? &limits : nullptr)
           .run();
   all.lists.take_less(of_newer.lists);
   all.codes.take_less(of_newer.codes);
-  for (std::size_t i = 0; i < all.contrasts.lists.size(); ++i) {
-    all.contrasts.lists[i].take_less(of_newer.contrasts.lists[i]);
+  for (std::size_t step = 0; step < all.contrasts.lists.size(); ++step) {
+    all.contrasts.lists[step].take_less(of_newer.contrasts.lists[step]);
+    if (!all.codes.looks.empty()) all.contrasts.codes[step].take_less(of_newer.contrasts.codes[step]);
   }
   return all;
 }

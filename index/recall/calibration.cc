@@ -20,6 +20,7 @@ constexpr std::uint32_t kSpreadless = 2;  // the one that says so, but not how r
 constexpr std::uint32_t kContrastless = 3;  // and the one that does not tell queries apart
 constexpr float kFall = 0.02f;         // of recall, that is worth a training
 constexpr float kErrors = 2;
+constexpr float kLeastPart = 1e-6f;
 constexpr std::uint32_t kContrastSteps = compute::ContrastSteps::kLimits + 1;
 constexpr std::uint32_t kMostShares = 64, kMostLooks = 256;
 constexpr std::uint32_t kMostLook = 1u << 20;  // lists there can be, and candidates of use
@@ -101,9 +102,10 @@ Spread take_spread(std::span<const std::byte>& from) {
   return spread;
 }
 
-Calibration::Contrasts take_contrasts(std::span<const std::byte>& from, const Calibration::Table& lists) {
+Calibration::Contrasts take_contrasts(std::span<const std::byte>& from, const Calibration::Table& lists,
+                                      const Calibration::Table& codes) {
   Calibration::Contrasts contrasts;
-  const std::size_t found = lists.found.size();
+  const std::size_t found = lists.found.size() + codes.found.size();
   std::uint32_t steps;
   std::span<const std::byte> part = take_part(from, steps, kContrastSteps, [&](std::size_t n) {
     return 2 * n - 1 + n * found * (sizeof(Found) / sizeof(float));
@@ -115,7 +117,9 @@ Calibration::Contrasts take_contrasts(std::span<const std::byte>& from, const Ca
   std::copy_n(values.begin(), contrasts.limits.size(), contrasts.limits.begin());
   std::copy_n(values.begin() + contrasts.limits.size(), contrasts.parts.size(), contrasts.parts.begin());
   contrasts.lists.assign(steps, lists);
-  for (Calibration::Table& table : contrasts.lists) take(part, found, table.found);
+  contrasts.codes.assign(steps, codes);
+  for (Calibration::Table& table : contrasts.lists) take(part, lists.found.size(), table.found);
+  for (Calibration::Table& table : contrasts.codes) take(part, codes.found.size(), table.found);
   return contrasts;
 }
 
@@ -174,6 +178,7 @@ void check(const Calibration::Contrasts& contrasts) {
     corrupt("is of contrasts that cannot be");
   }
   for (const Calibration::Table& table : contrasts.lists) check(table);
+  for (const Calibration::Table& table : contrasts.codes) check(table);
 }
 
 // Where x lies in what ascends: between `below` and `below` + 1, at `part` of the way; or at
@@ -200,6 +205,17 @@ Found between(const Found& a, const Found& b, double part) {
   return {mix(a.part, b.part), mix(a.error, b.error)};
 }
 
+// As by_codes() has it.
+Found of_codes(const Calibration::Table& codes, double share, std::size_t k, std::size_t refine) {
+  if (codes.shares.empty()) return {};
+  // The least share that was measured is that of one row.
+  constexpr double kLessRows = 4;
+  const double of_k = static_cast<double>(k) / kLessRows * static_cast<double>(codes.shares.front());
+  const double most = static_cast<double>(codes.shares.back());
+  return codes.at(std::min(std::max(share, of_k), most),
+                  static_cast<double>(std::max<std::size_t>(refine, 1)));
+}
+
 }  // namespace
 
 Expected::Expected(const Found& lists, const Found& codes) {
@@ -209,13 +225,7 @@ Expected::Expected(const Found& lists, const Found& codes) {
 }
 
 Found Calibration::by_codes(double share, std::size_t k, std::size_t refine) const {
-  if (codes.shares.empty()) return {};
-  // The least share that was measured is that of one row.
-  constexpr double kLessRows = 4;
-  const double of_k = static_cast<double>(k) / kLessRows * static_cast<double>(codes.shares.front());
-  const double most = static_cast<double>(codes.shares.back());
-  return codes.at(std::min(std::max(share, of_k), most),
-                  static_cast<double>(std::max<std::size_t>(refine, 1)));
+  return of_codes(codes, share, k, refine);
 }
 
 bool Calibration::fell() const {
@@ -262,26 +272,42 @@ void Calibration::Table::take_less(const Table& other) {
   if (differs) found = std::move(less);
 }
 
-compute::ContrastSteps Calibration::Contrasts::steps(const Table& of_all, double share,
-                                                     std::uint32_t nprobe) const {
-  constexpr std::uint32_t kPlace = compute::ContrastSteps::kPlace;
+std::size_t Calibration::Contrasts::step(float contrast) const {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(limits, [contrast](float limit) { return contrast <= limit; }));
+}
+
+std::optional<compute::ContrastSteps> Calibration::by_contrast(double share, std::size_t k,
+                                                               std::uint32_t nprobe, std::size_t refine,
+                                                               bool with_codes) const {
   compute::ContrastSteps steps;
-  const std::uint32_t most = of_all.looks.empty() ? 0 : of_all.looks.back();
-  if (lists.empty() || share > static_cast<double>(of_all.shares.back()) || nprobe >= most ||
-      most <= kPlace + 1) {
+  const std::uint32_t most = lists.looks.empty() ? 0 : lists.looks.back();
+  if (!contrasts.known() || share > static_cast<double>(lists.shares.back()) || nprobe >= most ||
+      most <= compute::ContrastSteps::kPlace + 1) {
     return steps;
   }
-  std::ranges::copy(limits, steps.limits);
-  const float wanted = of_all.at(share, nprobe).part;
-  std::uint32_t before = 1;
-  for (std::size_t step = 0; step < lists.size(); ++step) {
-    // All lists are none that a query can be spared.
-    const auto looks = std::views::iota(before, most);
-    const auto first = std::ranges::partition_point(
-        looks, [&](std::uint32_t look) { return lists[step].at(share, look).part < wanted; });
-    before = steps.nprobe[step] = first == looks.end() ? most - 1 : *first;
+  std::ranges::copy(contrasts.limits, steps.limits);
+  const bool coded = with_codes && !codes.shares.empty();
+  const float of_all = coded ? by_codes(share, k, refine).part : 1;
+  // Lists of half the usual rows hold as many as are wanted.
+  constexpr double kRoom = 2;
+  auto least = static_cast<std::uint32_t>(std::clamp(std::ceil(kRoom * share * most), 1.0, most - 1.0));
+  for (std::size_t step = 0; step < contrasts.lists.size(); ++step) {
+    float wanted = lists.at(share, nprobe).part;
+    if (coded) {
+      // What codes lose of few queries is not known as well as what they lose of all.
+      const Found of_step = of_codes(contrasts.codes[step], share, k, refine);
+      const float possible = std::min(of_all, of_step.part + of_step.error);
+      wanted *= of_all / std::max({of_step.part, possible, kLeastPart});
+    }
+    const auto looks = std::views::iota(least, most);
+    const auto first = std::ranges::partition_point(looks, [&](std::uint32_t look) {
+      return contrasts.lists[step].at(share, look).part < wanted;
+    });
+    if (first == looks.end()) return {};
+    least = steps.nprobe[step] = *first;
   }
-  return steps.nprobe[0] == before ? compute::ContrastSteps() : steps;
+  return steps.nprobe[0] == least ? compute::ContrastSteps() : steps;
 }
 
 double Calibration::Contrasts::mean(const compute::ContrastSteps& steps) const {
@@ -306,11 +332,12 @@ Bytes Calibration::bytes() const {
   append(out, spread.radii);
   append(out, spread.parts);
   append(out, std::vector<std::uint32_t>{count(contrasts.lists)});
-  if (!contrasts.lists.empty()) {
+  if (contrasts.known()) {
     append(out, std::vector(contrasts.limits.begin(), contrasts.limits.end()));
     append(out, std::vector(contrasts.parts.begin(), contrasts.parts.end()));
   }
   for (const Table& one : contrasts.lists) append(out, one.found);
+  for (const Table& one : contrasts.codes) append(out, one.found);
   Bytes bytes(out.size());
   std::memcpy(bytes.data(), out.data(), out.size());
   return bytes;
@@ -343,7 +370,7 @@ Calibration Calibration::read(std::span<const std::byte> bytes) {
   check(calibration.lists);
   check(calibration.codes);
   if (spreads) calibration.spread = take_spread(rest);
-  if (header.version > kContrastless) calibration.contrasts = take_contrasts(rest, calibration.lists);
+  if (header.version > kContrastless) calibration.contrasts = take_contrasts(rest, calibration.lists, calibration.codes);
   if (!rest.empty()) corrupt("has " + std::to_string(rest.size()) + " bytes more than it says");
   check(calibration.spread);
   check(calibration.contrasts);

@@ -24,13 +24,14 @@
 // and from version 4 on, of Contrasts:
 //   u32    steps: ContrastSteps::kLimits + 1, or 0: it was not measured
 //   f32    limits[steps - 1], parts[steps]
-//   f32    {part, error}[steps][shares][probes]
+//   f32    {part, error}[steps][shares][probes], and [steps][code shares][refines]
 // Threads: const members from any.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -74,17 +75,16 @@ class Calibration {
     void take_less(const Table& other);
   };
 
-  // What queries find in lists, by steps of their contrast: the less of it they have, the more lists
-  // hold their neighbours.
+  // What queries find, by steps of their contrast: the less of it they have, the more lists hold their
+  // neighbours.
   struct Contrasts {
     std::array<float, compute::ContrastSteps::kLimits> limits = {};
     std::array<float, compute::ContrastSteps::kLimits + 1> parts = {};  // of queries
-    std::vector<Table> lists;  // of each step, as Calibration::lists; empty: it was not measured
+    std::vector<Table> lists, codes;  // of each step, as Calibration's; empty: it was not measured
 
-    // How many lists queries of each step probe to find what all do in so many, on average. Not
-    // known where that is the same number, or nothing is known of such a share.
-    compute::ContrastSteps steps(const Table& of_all, double share, std::uint32_t nprobe) const;
-    // Which is so many, on average.
+    bool known() const { return !lists.empty(); }
+    std::size_t step(float contrast) const;
+    // So many lists on average.
     double mean(const compute::ContrastSteps& steps) const;
   };
 
@@ -107,6 +107,11 @@ class Calibration {
   // largest that was. Codes lose more of it: a search that looks so far has to see whether they tell rows
   // apart there.
   Found by_codes(double share, std::size_t k, std::size_t refine) const;
+  // How many lists queries of each step of contrast probe to find as large a part as all do in `nprobe`, on average,
+  // among as many candidates; without `with_codes` as if codes told as much of each. Nothing: some cannot. Not
+  // known: all probe as many, or it was not measured.
+  std::optional<compute::ContrastSteps> by_contrast(double share, std::size_t k, std::uint32_t nprobe,
+                                                    std::size_t refine, bool with_codes) const;
   // Says whether rows are so unlike those that the model has learnt from that it is worth while to train
   // again.
   bool fell() const;

@@ -118,9 +118,14 @@ std::vector<std::uint32_t> CodedRows::lists(const InvertedModel& model) const {
 // that lie in groups, or are one vector many times, a part hides how many come before a row.
 void measure_codes(const std::deque<HeldRows>& folds, const Groups& groups, const CodedRows& coded,
                    const std::vector<Places>& nearest, const Share& share,
-                   Calibration::Table& table) {
-  if (table.looks.empty()) table.looks = ladder(kCandidates);
-  Observed observed(groups);
+                   const std::vector<std::vector<float>>& contrasts, Calibration& calibration) {
+  Calibration::Table& table = calibration.codes;
+  std::vector<Calibration::Table>& by_step = calibration.contrasts.codes;
+  if (table.looks.empty()) {
+    table.looks = ladder(kCandidates);
+    by_step.assign(calibration.contrasts.lists.size(), table);
+  }
+  ObservedByContrast observed(groups, calibration.contrasts, contrasts);
   for (std::size_t fold = 0; fold < folds.size(); ++fold) {
     const HeldRows& held = folds[fold];
     const std::size_t queries =
@@ -128,7 +133,7 @@ void measure_codes(const std::deque<HeldRows>& folds, const Groups& groups, cons
     compute::HitTable candidates = by_codes(held, coded, queries);
     observed.add(fold, places_among(candidates, nearest[fold], coded.rows.rows, held.task));
   }
-  observed.tabulate(share, folds.front().task, table, true);
+  observed.tabulate(share, folds.front().task, true, table, by_step);
 }
 
 }  // namespace warplite::index

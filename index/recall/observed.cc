@@ -4,10 +4,6 @@
 
 namespace warplite::index {
 
-void Observed::add(std::size_t fold, const Places& places) {
-  for (std::size_t query = 0; query < places.queries(); ++query) add(fold, places, query);
-}
-
 void Observed::add(std::size_t fold, const Places& places, std::size_t query) {
   // Where the groups of a fold are left out, too few rows may remain.
   if (places.rows[(query + 1) * places.width - 1] == kNoRow) return;
@@ -42,6 +38,24 @@ void Observed::tabulate(const Share& share, const TrainingTask& task, Calibratio
       }
       table.found.push_back(least);
     }
+  }
+}
+
+void ObservedByContrast::add(std::size_t fold, const Places& places) {
+  for (std::size_t query = 0; query < places.queries(); ++query) {
+    all_.add(fold, places, query);
+    if (!by_step_.empty()) by_step_[steps_.step(contrasts_[fold][query])].add(fold, places, query);
+  }
+}
+
+void ObservedByContrast::tabulate(const Share& share, const TrainingTask& task, bool for_each,
+                                  Calibration::Table& all,
+                                  std::vector<Calibration::Table>& by_step) const {
+  constexpr std::size_t kLeast = 24;  // queries that tell something
+  all_.tabulate(share, task, all, for_each);
+  for (std::size_t step = 0; step < by_step_.size(); ++step) {
+    const bool enough = by_step_[step].stand_for(all_, kLeast);
+    (enough ? by_step_[step] : all_).tabulate(share, task, by_step[step], for_each);
   }
 }
 

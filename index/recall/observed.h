@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <span>
+#include <vector>
 
 #include "index/recall/calibration.h"
 #include "index/recall/groups.h"
@@ -26,7 +27,6 @@ class Observed {
   explicit Observed(const Groups& groups) : groups_(groups) {}
 
   // Of the first held rows (fold 0), or those of a fold that are left out with their groups.
-  void add(std::size_t fold, const Places& places);
   void add(std::size_t fold, const Places& places, std::size_t query);
   // Adds a line for each count. `for_each`: the looks are those for each row that is wanted.
   void tabulate(const Share& share, const TrainingTask& task, Calibration::Table& table,
@@ -37,6 +37,26 @@ class Observed {
  private:
   const Groups& groups_;
   Places usual_, fresh_;
+};
+
+// The same, of all and by steps of contrast; of a step that too few queries are of what all find counts.
+class ObservedByContrast {
+ public:
+  // `steps`: known, or nothing is told apart. `contrasts`: of each fold's queries. All outlive it.
+  ObservedByContrast(const Groups& groups, const Calibration::Contrasts& steps,
+                     const std::vector<std::vector<float>>& contrasts)
+      : steps_(steps), contrasts_(contrasts), all_(groups), by_step_(steps.lists.size(), Observed(groups)) {}
+
+  void add(std::size_t fold, const Places& places);
+  // `by_step`: as many as there are.
+  void tabulate(const Share& share, const TrainingTask& task, bool for_each, Calibration::Table& all,
+                std::vector<Calibration::Table>& by_step) const;
+
+ private:
+  const Calibration::Contrasts& steps_;
+  const std::vector<std::vector<float>>& contrasts_;
+  Observed all_;
+  std::vector<Observed> by_step_;
 };
 
 }  // namespace warplite::index

@@ -21,6 +21,7 @@ namespace {
 
 constexpr std::size_t kRows = 12000;
 constexpr std::uint32_t kDim = 24;
+constexpr std::size_t kNoContrasts = 4;  // bytes of a calibration that does not tell queries apart, its last
 
 ErrorKind opening(const Learnt& learnt, std::span<const std::byte> bytes) {
   try {
@@ -68,7 +69,7 @@ struct World {
 
   // The part of the k nearest that the search finds.
   double recall(const Learnt& learnt, std::size_t k, Distance distance, std::uint32_t nprobe,
-                std::size_t refine) {
+                std::size_t refine, const compute::ContrastSteps& by_contrast = {}) {
     const InvertedModel& model = *learnt.model;
     const Bytes codes = model.encode(*device, rows.view(), nullptr, nullptr);
     const CodedBlock coded{span_of(codes), block.rows};
@@ -102,6 +103,7 @@ struct World {
     work.model.coarse = coarse.get();
     work.runs = {&given, 1};
     work.nprobe = nprobe;
+    work.by_contrast = by_contrast;
     work.refine = refine;
     compute::HitTable best(queries.rows(), k), truth = exact(k, distance);
     device->ivf_nearest(work, best).raise();
@@ -397,7 +399,7 @@ TEST_CASE("ivf calibration: how rows spread is read as it is written, damage is 
   CHECK(again.spread.parts == calibration.spread.parts);
   const auto refused = [&](std::size_t from_end, std::uint32_t value) {
     std::vector<std::byte> bad = good;
-    std::memcpy(bad.data() + bad.size() - from_end, &value, sizeof value);
+    std::memcpy(bad.data() + bad.size() - kNoContrasts - from_end, &value, sizeof value);
     return is_refused([&] { Calibration::read(bad); });
   };
   constexpr std::size_t kParts = 4 * Spread::kSteps;
@@ -408,10 +410,68 @@ TEST_CASE("ivf calibration: how rows spread is read as it is written, damage is 
   CHECK(refused(4, 0));  // less than the one before
   CHECK(refused(4, 0x40000000u));
   CHECK(refused(kParts + 12, 3));  // lists
-  for (std::size_t size = good.size() - kParts - 12; size < good.size(); ++size) {
+  for (std::size_t size = good.size() - kNoContrasts - kParts - 12; size < good.size(); ++size) {
     const std::vector<std::byte> shorter(good.begin(),
                                          good.begin() + static_cast<std::ptrdiff_t>(size));
     CHECK(is_refused([&] { Calibration::read(shorter); }));
+  }
+}
+
+TEST_CASE("ivf calibration: what queries of each contrast find is read as it is written, damage is found") {
+  Calibration calibration = small();
+  const std::size_t before = calibration.bytes().size() - kNoContrasts;
+  calibration.contrasts.limits = {4, 3, 2, 0};
+  calibration.contrasts.parts = {0.5f, 0.25f, 0.125f, 0.0625f, 0.0625f};
+  calibration.contrasts.lists.assign(5, calibration.lists);
+  calibration.contrasts.codes.assign(5, calibration.codes);
+  calibration.contrasts.lists[4].found[1].part = 0.25f;
+  const Bytes bytes = calibration.bytes();
+  const std::vector<std::byte> good(bytes.data(), bytes.data() + bytes.size());
+  const Calibration again = Calibration::read(good);
+  CHECK(std::ranges::equal(span_of(again.bytes()), good));
+  CHECK(again.contrasts.lists[4].found[1].part == 0.25f);
+  for (std::size_t size = before; size < good.size(); ++size) {
+    const std::vector<std::byte> shorter(good.begin(), good.begin() + static_cast<std::ptrdiff_t>(size));
+    CHECK(is_refused([&] { Calibration::read(shorter); }));
+  }
+  for (std::size_t at = before; at < good.size(); at += 4) {
+    for (const std::uint32_t value : {0xffffffffu, 0x7f800000u, 0x7fc00000u, 0xbf000000u}) {
+      std::vector<std::byte> bad = good;
+      std::memcpy(bad.data() + at, &value, sizeof value);
+      CAPTURE(at);
+      CHECK(is_refused([&] { Calibration::read(bad); }));
+    }
+  }
+}
+
+// Few rows lie among the centres of clusters, so that their neighbours are in many lists.
+TEST_CASE("ivf calibration: queries of every contrast find what all do on average") {
+  constexpr std::size_t kCentres = 40, kK = 10;
+  const std::vector<float> centres = Normal(3).vector(kCentres * kDim);
+  Normal normal(4);
+  Floats rows{kDim, {}};
+  while (rows.rows() < kRows) {
+    const bool between = rows.rows() % 20 == 0;
+    const float* const centre = centres.data() + normal.whole() % kCentres * kDim;
+    for (std::uint32_t d = 0; d < kDim; ++d) {
+      rows.values.push_back(between ? normal() : centre[d] + 0.3f * normal());
+    }
+  }
+  World world(std::move(rows), normal_rows(300, 7));
+  for (const char* kind : {"ivfflat", "ivfrabitq"}) {
+    const Learnt learnt = learn(*world.device, spec(kind, "lists=100"), Distance::kL2, world.rows.view());
+    const Calibration& calibration = *learnt.model->calibration();
+    const double share = static_cast<double>(kK) / kRows;
+    std::uint32_t nprobe = 1;
+    while (calibration.lists.at(share, nprobe).part < 0.9f) ++nprobe;
+    const auto steps = calibration.by_contrast(share, kK, nprobe, 64, true);
+    REQUIRE(steps);
+    REQUIRE(steps->known());
+    CAPTURE(kind);
+    const std::uint32_t most = std::max(8u, steps->nprobe[compute::ContrastSteps::kLimits]);
+    CHECK(calibration.contrasts.mean(*steps) < 2 * nprobe + 2);
+    CHECK(world.recall(learnt, kK, Distance::kL2, nprobe, 64) < 0.7);
+    CHECK(world.recall(learnt, kK, Distance::kL2, most, 64, *steps) > 0.8);
   }
 }
 
@@ -477,8 +537,11 @@ TEST_CASE("ivf calibration: models that say nothing of recall are read") {
 TEST_CASE("ivf calibration: one that does not say when it was measured is read") {
   const Bytes bytes = small().bytes();
   std::vector<std::byte> older(bytes.data(), bytes.data() + bytes.size());
-  older[0] = std::byte{1};
+  older.resize(older.size() - kNoContrasts);
+  older[0] = std::byte{3};
+  CHECK_FALSE(Calibration::read(older).contrasts.known());
   older.resize(older.size() - 4);  // nor how rows spread
+  older[0] = std::byte{1};
   const Calibration dated = [&] {
     std::vector<std::byte> spreadless = older;
     spreadless[0] = std::byte{2};
