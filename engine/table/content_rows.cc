@@ -237,9 +237,9 @@ std::shared_ptr<const Column> ContentRows::plain(std::size_t column) {
   return known != nullptr ? known : read().plains[column];
 }
 
-CacheKey ContentRows::vector_key(std::size_t column) {
-  if (version_ == nullptr) settle();
-  return key_of(keys_.vectors[column]);
+CacheKey ContentRows::known_vector_key(std::size_t column) const {
+  return version_ == nullptr || keys_.vectors[column].is_null() ? CacheKey{}
+                                                                : key_of(keys_.vectors[column]);
 }
 
 CacheKey ContentRows::plain_key(std::size_t column) {
