@@ -17,7 +17,7 @@ namespace warplite::engine {
 // All live rows that have a vector, or some that were read by themselves.
 struct SearchBlock {
   Part::Vectors vectors;             // keeps the vectors alive, where the host has them
-  compute::Device* handed_to = nullptr;  // alone has them, all of which are sealed; null: the host has them
+  compute::Device* handed_to = nullptr;  // which alone has them; null: the host has them
   std::shared_ptr<const compute::Buffer> handed;  // its copy
   std::vector<std::uint32_t> some;   // numbers, in their part, of rows that were read; empty: all
   std::vector<RowId> rowids;         // of these

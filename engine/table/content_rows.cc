@@ -198,9 +198,12 @@ ContentRows::Loaded ContentRows::read() {
   builder.finish();
   auto version = recorded();
   if (version == nullptr || !same(version->found, builder.found())) {
+    // What devices have of the same rows is found again under its key.
+    const bool again = version_ != nullptr && same(version_->found, builder.found());
     const auto former = std::exchange(
-        version,
-        std::make_shared<const Version>(Version{new_stamp(), std::move(builder.found())}));
+        version, again ? version_
+                       : std::make_shared<const Version>(
+                             Version{new_stamp(), std::move(builder.found())}));
     record(version);
     if (former != nullptr) forget(*former);
   }

@@ -1,198 +1,23 @@
 // Exact searches of columns for which host memory has no room and GPUs have: compared with brute force over what was
 // inserted, and with where the vectors are. GPUs are fakes.
-#include <algorithm>
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <functional>
-#include <map>
 #include <random>
 #include <string>
 #include <thread>
-#include <tuple>
 #include <vector>
 
-#include "compute/reference.h"
 #include "engine/residency/residency.h"
 #include "tests/support/fakes/fake_gpus.h"
-#include "tests/support/ivf_table.h"
+#include "tests/support/sql_session.h"
+#include "tests/support/typed_table.h"
 
 namespace warplite::engine {
 namespace {
 
 using testing::FakeGpu;
 using testing::FakeGpus;
-
-constexpr std::uint32_t kElements = 64;  // of a vector
-constexpr std::int64_t kNumbers = 40;    // that rows have, to be filtered by
-
-struct Type {
-  ElementType type;
-  Distance distance;
-  std::vector<std::uint32_t> elements;  // as bits, to choose from
-  std::size_t width;                    // bytes of an element; of bits, a byte of them
-};
-const std::array<Type, 5> kTypes = {{
-    {ElementType::kFloat32, Distance::kL2, {0, 0x3F800000, 0x40000000, 0xBF800000, 0x3E99999A}, 4},
-    {ElementType::kFloat16, Distance::kCosine, {0, 0x3C00, 0x4000, 0xBC00, 0x34CD}, 2},
-    {ElementType::kBFloat16, Distance::kInnerProduct, {0, 0x3F80, 0x4000, 0xBF80, 0x3E99}, 2},
-    {ElementType::kInt8, Distance::kL1, {0, 1, 2, 0xFF, 0x80, 0x7F}, 1},
-    {ElementType::kBit, Distance::kHamming, {0, 1, 0x0F, 0xF0, 0xFF, 0x81}, 1},
-}};
-
-TableOptions options_of_all_types() {
-  TableOptions options;
-  for (std::size_t i = 0; i < kTypes.size(); ++i) {
-    options.layout.vectors.push_back({kTypes[i].type, kElements});
-    options.vectors.push_back({"v" + std::to_string(i), kTypes[i].distance, {}});
-  }
-  options.layout.plains = {PlainType::kInteger};
-  options.plain_names = {"n"};
-  options.rowid_name = "id";
-  options.layout.segment_rows = 64;
-  options.tail_rows = 32;
-  return options;
-}
-
-struct Ask {
-  std::size_t k = 10;
-  std::size_t queries = 3;
-  std::int64_t below = kNumbers;  // n
-  std::optional<double> within = std::nullopt;
-};
-
-// (query, distance, rowid), in order.
-using Answer = std::vector<std::tuple<std::size_t, double, RowId>>;
-
-// A table in a file, and what was written to it.
-class Table {
- public:
-  explicit Table(unsigned seed) : random_(seed), session_(file_.path(), options_of_all_types(), true) {
-    insert(20 * 64);
-  }
-
-  std::string vector(std::size_t column) {
-    const Type& type = kTypes[column];
-    std::string bytes;
-    const std::size_t count = type.type == ElementType::kBit ? kElements / 8 : kElements;
-    for (std::size_t i = 0; i < count; ++i) {
-      const std::uint32_t element = type.elements[random_() % type.elements.size()];
-      bytes.append(reinterpret_cast<const char*>(&element), type.width);
-    }
-    return bytes;
-  }
-
-  void insert(int count) {
-    session_.begin();
-    for (int i = 0; i < count; ++i) {
-      TestRow row;
-      for (std::size_t c = 0; c < kTypes.size(); ++c) {
-        row.vectors.push_back(random_() % 9 == 0 ? std::nullopt : std::optional(vector(c)));
-      }
-      row.plains.push_back(std::to_string(static_cast<std::int64_t>(random_()) % kNumbers));
-      const BorrowedRow borrowed(options_of_all_types().layout, row, std::nullopt);
-      rows_[*session_.table().insert(borrowed.get(), OnConflict::kAbort)] = row;
-    }
-    session_.commit();
-  }
-  // `pending`: not committed.
-  void erase(int count, bool pending = false) {
-    session_.begin();
-    for (int i = 0; i < count; ++i) {
-      auto row = rows_.lower_bound(static_cast<RowId>(random_() % rows_.rbegin()->first));
-      session_.table().erase(row->first);
-      rows_.erase(row);
-    }
-    if (!pending) session_.commit();
-  }
-  void commit() { session_.commit(); }
-
-  std::size_t bytes(std::size_t column) {
-    const auto view = session_.table().view();
-    std::size_t sum = 0;
-    for (std::size_t i = 0; i < view->parts(); ++i) sum += view->part(i).vector_bytes(column);
-    return sum;
-  }
-
-  Answer brute_force(std::size_t column, const Ask& ask, const std::string& queries) const {
-    const Type& type = kTypes[column];
-    const std::size_t stride = queries.size() / ask.queries;
-    Answer answer;
-    for (std::size_t q = 0; q < ask.queries; ++q) {
-      Answer all;
-      for (const auto& [rowid, row] : rows_) {
-        if (!row.vectors[column] || std::stoll(*row.plains[0]) >= ask.below) continue;
-        const double distance = compute::canonical_distance(
-            type.distance, type.type, kElements,
-            reinterpret_cast<const std::byte*>(queries.data() + q * stride),
-            reinterpret_cast<const std::byte*>(row.vectors[column]->data()));
-        if (!ask.within || distance <= *ask.within) all.emplace_back(q, distance, rowid);
-      }
-      std::sort(all.begin(), all.end());
-      if (!ask.within) all.resize(std::min(all.size(), ask.k));
-      answer.insert(answer.end(), all.begin(), all.end());
-    }
-    return answer;
-  }
-
-  // Through this connection or another one.
-  Answer found(Collection& table, std::size_t column, const Ask& ask, const std::string& queries,
-               const std::string& device) {
-    SearchRequest request;
-    request.column = column;
-    request.distance = kTypes[column].distance;
-    request.queries = {reinterpret_cast<const std::byte*>(queries.data()), ask.queries, kElements,
-                       kTypes[column].type};
-    request.device = device;
-    const auto view = table.view();
-    Filter filter;
-    if (ask.below < kNumbers) {
-      filter.push_back({0, Comparison::kLess, {Value(Cell::of(ask.below))}});
-    }
-    const Selection selection(*view, filter);
-    Answer answer;
-    if (ask.within) {
-      request.range.high = *ask.within;
-      const auto lists = within(*view, selection, table.index(column), request);
-      for (std::size_t q = 0; q < lists.size(); ++q) {
-        for (const Hit& hit : lists[q]) answer.emplace_back(q, hit.distance, hit.rowid);
-      }
-      std::sort(answer.begin(), answer.end());
-      return answer;
-    }
-    auto best = nearest(*view, selection, table.index(column), request, ask.k);
-    for (std::size_t q = 0; q < best.queries(); ++q) {
-      for (const Hit& hit : best.sorted(q)) {
-        answer.emplace_back(q, hit.distance, view->rowid({hit.block, hit.row}));
-      }
-    }
-    return answer;
-  }
-  bool right(std::size_t column, const Ask& ask, const std::string& device = "") {
-    std::string queries;
-    for (std::size_t q = 0; q < ask.queries; ++q) queries += vector(column);
-    return found(session_.table(), column, ask, queries, device) == brute_force(column, ask, queries);
-  }
-  // The same of many questions.
-  bool all_right(std::size_t column, const std::string& device = "") {
-    const double far[] = {8, 0.9, 3, 3000, 30};
-    bool ok = true;
-    for (const std::int64_t below : {kNumbers, std::int64_t{20}, std::int64_t{1}, std::int64_t{0}}) {
-      for (const std::size_t k : {1, 10, 100000}) ok &= right(column, {.k = k, .below = below}, device);
-      ok &= right(column, {.below = below, .within = far[column]}, device);
-    }
-    return ok;
-  }
-
-  const std::string& path() const { return file_.path(); }
-  Collection& collection() { return session_.table(); }
-
- private:
-  TemporaryFile file_;
-  std::mt19937 random_;
-  IvfSession session_;
-  std::map<RowId, TestRow> rows_;
-};
 
 // Bytes of a column's vectors that are on a device.
 std::size_t held(std::size_t column, const std::string& device) {
@@ -209,7 +34,7 @@ TEST_CASE("vectors for which host memory has no room stay on a GPU that has it")
     CAPTURE(column);
     FakeGpus gpus(1);
     gpus.start();
-    Table table(static_cast<unsigned>(column) + 1);
+    TypedTable table(static_cast<unsigned>(column) + 1);
     Residency& residency = Residency::instance();
     const std::size_t bytes = table.bytes(column);
     residency.clear();
@@ -276,7 +101,7 @@ TEST_CASE("vectors for which host memory has no room stay on a GPU that has it")
 TEST_CASE("vectors are not handed over where few of them are wanted, nor to a device that is not worth it") {
   FakeGpus gpus(1);
   gpus.start();
-  Table table(11);
+  TypedTable table(11);
   Residency& residency = Residency::instance();
   const std::size_t bytes = table.bytes(0);
   residency.clear();
@@ -300,7 +125,7 @@ TEST_CASE("a GPU that has less room than it says, or fails, is not handed vector
     FakeGpus gpus(1);
     gpus.start();
     gpus[0].maps = false;
-    Table table(12);
+    TypedTable table(12);
     Residency& residency = Residency::instance();
     const std::size_t bytes = table.bytes(0);
     residency.clear();
@@ -324,7 +149,7 @@ TEST_CASE("while vectors are handed over, a device is lost") {
   for (const bool spread : {false, true}) {
     FakeGpus gpus(3);
     gpus.start();
-    Table table(16);
+    TypedTable table(16);
     Residency& residency = Residency::instance();
     const std::size_t bytes = table.bytes(0);
     residency.clear();
@@ -344,7 +169,7 @@ TEST_CASE("while vectors are handed over, a device is lost") {
 TEST_CASE("vectors are spread over GPUs of which none has room for all") {
   FakeGpus gpus(3);
   gpus.start();
-  Table table(13);
+  TypedTable table(13);
   Residency& residency = Residency::instance();
   for (std::size_t column = 0; column < kTypes.size(); ++column) {
     CAPTURE(column);
@@ -381,13 +206,13 @@ TEST_CASE("vectors are spread over GPUs of which none has room for all") {
 TEST_CASE("connections share what a GPU was handed") {
   FakeGpus gpus(1);
   gpus.start();
-  Table table(14);
+  TypedTable table(14);
   IvfSession other(table.path(), options_of_all_types(), false);
   Residency& residency = Residency::instance();
   const std::size_t bytes = table.bytes(0);
   residency.clear();
   residency.set_limit(bytes / 2);
-  const auto both_right = [&](const Ask& ask) {
+  const auto both_right = [&](const TypedQuestion& ask) {
     std::string queries;
     for (std::size_t q = 0; q < ask.queries; ++q) queries += table.vector(0);
     const Answer expected = table.brute_force(0, ask, queries);
@@ -408,9 +233,36 @@ TEST_CASE("connections share what a GPU was handed") {
   CHECK(held(0, "cpu") == 0);
 }
 
+TEST_CASE("vectors of another table's rows stay on a GPU, once they were read") {
+  FakeGpus gpus(1);
+  gpus.start();
+  const testing::SqlSession session(":memory:");
+  session.must_run(
+      "CREATE TABLE docs(id INTEGER PRIMARY KEY, e);"
+      "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c LIMIT 3000)"
+      "INSERT INTO docs SELECT x, iif(x % 9 = 0, NULL, randomblob(4096)) FROM c;"
+      "CREATE VIRTUAL TABLE t USING warp(content=docs, content_rowid=id, e INT8[4096])");
+  const auto found = [&](const std::string& device) {
+    return session.must_run("SELECT rowid, distance FROM warp_knn_search('t', 'e', "
+                            "(SELECT e FROM docs WHERE id = 7), 20, '{\"device\":\"" + device + "\"}')");
+  };
+  std::vector<std::string> expected = found("cpu");
+  Residency::instance().clear();
+  Residency::instance().set_limit(std::size_t{6} << 20);
+  for (int i = 0; i < 2; ++i) CHECK(found("gpu") == expected);
+  const std::size_t uploaded = gpus[0].uploaded_bytes;
+  for (const char* device : {"gpu", "cpu", "auto", "gpu"}) CHECK(found(device) == expected);
+  CHECK(gpus[0].uploaded_bytes == uploaded);
+  session.must_run("DELETE FROM docs WHERE id = 8; UPDATE docs SET e = randomblob(4096) WHERE id < 6;"
+                   "UPDATE docs SET e = (SELECT e FROM docs WHERE id = 7) WHERE id = 2900");
+  expected = found("cpu");
+  CHECK(expected[1] == "2900|0.0");
+  for (int i = 0; i < 2; ++i) CHECK(found("gpu") == expected);
+}
+
 // Of one table, on which much happens.
 void try_out(unsigned seed, int steps, const std::function<void(std::size_t)>& disturb) {
-  Table table(seed);
+  TypedTable table(seed);
   std::mt19937 random(seed);
   for (int step = 0; step < steps; ++step) {
     CAPTURE(step);
@@ -422,7 +274,7 @@ void try_out(unsigned seed, int steps, const std::function<void(std::size_t)>& d
     if (change == 2) table.commit();
     const char* devices[] = {"", "", "auto", "gpu:1", "gpu", "cpu"};
     const std::int64_t belows[] = {kNumbers, kNumbers, 20, 1};
-    Ask ask{.k = std::size_t{1} << random() % 12, .queries = 1 + random() % 4, .below = belows[random() % 4]};
+    TypedQuestion ask{.k = std::size_t{1} << random() % 12, .queries = 1 + random() % 4, .below = belows[random() % 4]};
     if (random() % 5 == 0) ask.queries = 300;
     const std::string device = devices[random() % std::size(devices)];
     try {
