@@ -331,22 +331,4 @@ std::shared_ptr<const index::InvertedModel> IvfMemo::model(const View& view, std
   return model;
 }
 
-void IvfMemo::note_refusal(std::size_t number, const compute::Device& device,
-                           std::chrono::steady_clock::duration took) {
-  constexpr std::chrono::minutes kLeast{1};
-  constexpr int kTimes = 20;
-  std::vector<Refusal>& refusals = column(number).refusals;
-  std::erase_if(refusals, [&](const Refusal& refusal) { return refusal.device == &device; });
-  const auto lasts = std::max<std::chrono::steady_clock::duration>(kLeast, kTimes * took);
-  refusals.push_back({&device, std::chrono::steady_clock::now() + lasts});
-}
-
-bool IvfMemo::is_refused(std::size_t number, const compute::Device& device) const {
-  if (number >= columns_.size()) return false;
-  const std::vector<Refusal>& refusals = columns_[number].refusals;
-  return std::any_of(refusals.begin(), refusals.end(), [&](const Refusal& refusal) {
-    return refusal.device == &device && std::chrono::steady_clock::now() < refusal.ends;
-  });
-}
-
 }  // namespace warplite::engine

@@ -3,7 +3,6 @@
 // Threads, ownership: as held_sets.h has it; a set is used while its view lives.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -14,6 +13,7 @@
 #include "engine/filter/filter.h"
 #include "engine/ivf/code_losses.h"
 #include "engine/ivf/runs.h"
+#include "engine/residency/handing_over.h"
 #include "engine/residency/held_sets.h"
 #include "engine/residency/uploader.h"
 
@@ -120,23 +120,16 @@ class IvfMemo {
   // IvfBlocks::crowding(), once the lists were loaded; until then 0.
   double& crowding(std::size_t number) { return column(number).crowding; }
   CodeLosses& losses(std::size_t number) { return column(number).losses; }
-  // A device that had less room for a column's codes than it said is not handed them for a while,
-  // and much longer than it `took` to find that out.
-  void note_refusal(std::size_t number, const compute::Device& device,
-                    std::chrono::steady_clock::duration took);
-  bool is_refused(std::size_t number, const compute::Device& device) const;
+  // Of devices that are not handed a column's codes for now.
+  Refusals& refusals(std::size_t number) { return column(number).refusals; }
 
  private:
-  struct Refusal {
-    const compute::Device* device;
-    std::chrono::steady_clock::time_point ends;
-  };
   struct Column {
     std::shared_ptr<const CodedParts> coded;
     std::weak_ptr<const index::InvertedModel> model;
     double crowding = 0;
     CodeLosses losses;
-    std::vector<Refusal> refusals;
+    Refusals refusals;
   };
   Column& column(std::size_t number);
 

@@ -14,7 +14,7 @@ namespace warplite::engine {
 bool ListSearch::can_be_handed(compute::Device& device) const {
   if (shape_.m == 0 || !device.own_memory() || !is_counted_by(device)) return false;
   return known_set(device, parts()) != nullptr ||
-         !memo_of_lists().is_refused(request_.column, device);
+         !memo_of_lists().refusals(request_.column).include(device);
 }
 
 bool ListSearch::has_room(compute::Device& device) const {
@@ -223,7 +223,7 @@ std::shared_ptr<IvfSet> ListSearch::make_set(compute::Device& device,
   if (took > kLong) os::trim_heap(Residency::instance().used());
   if (set == nullptr) {
     const bool refused = !fits_ && is_devices_fault(status.kind);
-    if (refused) memo_of_lists().note_refusal(request_.column, device, took);
+    if (refused) memo_of_lists().refusals(request_.column).note(device, took);
     return set;
   }
   const bool lasts = everywhere_ || !fits_;

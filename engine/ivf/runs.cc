@@ -7,8 +7,8 @@
 #include <string>
 
 #include "compute/host/parallel.h"
-#include "engine/residency/attempt.h"
 #include "engine/residency/derived_key.h"
+#include "engine/residency/handing_over.h"
 
 namespace warplite::engine {
 namespace {
@@ -128,24 +128,6 @@ void look_at_lists(const compute::IvfShape& shape, const std::string& name, Load
   }
 }
 
-// Takes what the device has; false: it has nothing.
-bool take_from(compute::Device& device, const CacheKey& key, LoadedRun& loaded) {
-  auto [buffer, head] = Residency::instance().copy_on(device, key);
-  if (buffer == nullptr || head == nullptr) return false;
-  loaded = {nullptr, std::move(buffer), std::move(head)};
-  return true;
-}
-
-// The device's copy alone is held from now on.
-void hand_over(compute::Device& device, const CacheKey& key, LoadedRun& loaded) {
-  std::shared_ptr<const compute::Buffer> buffer;  // so that it stays there
-  const Status status = Residency::instance().buffer(device, key, loaded.bytes, &buffer);
-  if (is_devices_fault(status.kind)) throw NotTaken(status.kind, status.message);
-  status.raise();
-  if (take_from(device, key, loaded)) return;
-  throw NotTaken(ErrorKind::kNoMemory, "no room for codes that are handed over");
-}
-
 }  // namespace
 
 CodedParts find_coded_parts(const View& view, std::size_t column) {
@@ -200,7 +182,9 @@ LoadedRun load_run(const View& view, std::size_t column, const CodedParts& coded
                                    "codes of segments " + std::to_string(first.segment()) + " to " +
                                        std::to_string(last.segment()));
   LoadedRun loaded;
-  if (onto == nullptr || !take_from(*onto, run.key, loaded)) {
+  Residency::CopyOnDevice handed;
+  if (onto != nullptr) handed = Residency::instance().copy_on(*onto, run.key);
+  if (handed.buffer == nullptr) {
     const auto load = [&] {
       forget_former(view, column, coded, run);
       index::Run made = make_run(view, column, coded, run, model, reader);
@@ -218,8 +202,9 @@ LoadedRun load_run(const View& view, std::size_t column, const CodedParts& coded
                                     std::span(coded.keys).subspan(run.first, run.count));
     look_at_lists(model.shape(), name, loaded);
     if (onto == nullptr) return loaded;
-    hand_over(*onto, run.key, loaded);
+    handed = hand_over(*onto, run.key, std::move(loaded.bytes));
   }
+  loaded = {nullptr, std::move(handed.buffer), std::move(handed.head)};
   look_at_lists(model.shape(), name, loaded);
   return loaded;
 }

@@ -58,10 +58,6 @@ struct LoadedRun {
     return head != nullptr ? head->data() : bytes != nullptr ? bytes->block.vectors.data : nullptr;
   }
 };
-// A device has no room for what was handed over to it, or failed to take it.
-struct NotTaken : Error {
-  using Error::Error;
-};
 // Reads a run through the cache. `onto`: the device that is to have it in its own memory, so that
 // the host's can be used for the next one; null: the host. Throws Error{kCorrupt}, and NotTaken.
 LoadedRun load_run(const View& view, std::size_t column, const CodedParts& coded,

@@ -24,9 +24,9 @@ class BitsPart : public DelegatingPart {
 
   Vectors vectors(std::size_t) const override {
     Vectors out;
-    out.all_null = codes_.is_null();
+    out.key = vector_key(column_);
+    out.all_null = out.key.is_null();
     if (out.all_null) return out;
-    out.key = derived_key(Derived::kSignatureBits, codes_);
     out.resident = Residency::instance().vectors(
         out.key, view_.name() + " segment " + std::to_string(segment()) +
                        " signatures of vector column " + std::to_string(column_),
@@ -35,6 +35,9 @@ class BitsPart : public DelegatingPart {
     out.data = out.resident->block.vectors;
     if (out.resident->block.present.size() != 0) out.present = &out.resident->block.present;
     return out;
+  }
+  CacheKey vector_key(std::size_t) const override {
+    return codes_.is_null() ? CacheKey{} : derived_key(Derived::kSignatureBits, codes_);
   }
   // What the base would read are its vectors.
   Bitmap read_vectors(std::size_t column, std::span<const std::uint32_t> rows,

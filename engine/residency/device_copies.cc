@@ -355,9 +355,12 @@ Residency::CopyOnDevice Residency::copy_on(compute::Device& device, const CacheK
   if (entry == impl_->entries.end()) return {};
   const auto copy = entry->copy_on(device);
   if (copy == entry->copies.end() || copy->place != Place::kResident) return {};
+  const auto& head = entry->value == nullptr
+                         ? entry->head
+                         : static_cast<const ResidentVectors*>(entry->value.get())->head;
+  if (head == nullptr) return {};
   copy->used_at = ++impl_->clock;
-  if (entry->value == nullptr) return {copy->buffer, entry->head};
-  return {copy->buffer, static_cast<const ResidentVectors*>(entry->value.get())->head};
+  return {copy->buffer, head};
 }
 
 void Residency::set_device_limit(std::size_t bytes) {

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/system.h"
+#include "engine/residency/handing_over.h"
 #include "engine/residency/residency_impl.h"
 #include "index/trained.h"
 
@@ -213,7 +214,9 @@ std::shared_ptr<const ResidentVectors> Residency::vectors(const CacheKey& key,
                                                           std::size_t bytes,
                                                           const LoadVectors& load) {
   return impl_->get<ResidentVectors>({key, Impl::Kind::kVectors}, owner, bytes, [&] {
-    return std::make_shared<const ResidentVectors>(ResidentVectors{load(), nullptr});
+    ResidentVectors loaded{load(), nullptr};
+    loaded.head = std::make_shared<const Bytes>(head_of(loaded.block));
+    return std::make_shared<const ResidentVectors>(std::move(loaded));
   });
 }
 
@@ -290,6 +293,15 @@ void Residency::forget(std::span<const CacheKey> keys) {
       impl_->evict(found->second, evicted);
     }
   }
+}
+
+void Residency::leave_to_devices(const CacheKey& key) {
+  Impl::Evicted evicted;
+  const std::lock_guard lock(impl_->mutex);
+  const auto found = impl_->index.find({key, Impl::Kind::kVectors});
+  if (found == impl_->index.end()) return;
+  Impl::Cached& entry = *found->second;
+  if (entry.is_on_device() && entry.can_leave_host()) impl_->leave_host(entry, evicted);
 }
 
 void Residency::forget_table(const std::string& name) {

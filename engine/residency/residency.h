@@ -44,7 +44,8 @@ struct ResidentVectors {
   storage::VectorBlock block;
   std::shared_ptr<const void> owner = nullptr;  // of the bytes, when they are not block.memory
   std::size_t beside = 0;                       // bytes of what else the owner holds
-  // What the host needs of them where only devices have the rest; null: nothing.
+  // What the host needs of them where only devices have the rest (handing_over.h); null: they cannot
+  // be left to devices.
   std::shared_ptr<const Bytes> head = nullptr;
   // The first so many bytes are hot: searches read all of them, and little of what comes behind. A
   // device that has room for them alone may read the others in place. 0: there is no difference.
@@ -124,12 +125,14 @@ class Residency : public compute::MemoryBudget {
                 Extent extent = Extent::kAll);
 
   // The copy that the device has in memory of its own, and the head of what was copied. Nulls:
-  // there is none, or it is being made.
+  // there is none, or it is being made, or what was copied has no head.
   struct CopyOnDevice {
     std::shared_ptr<const compute::Buffer> buffer;
     std::shared_ptr<const Bytes> head;
   };
   CopyOnDevice copy_on(compute::Device& device, const CacheKey& key);
+  // Evicts the host's bytes, unless somebody uses them or no device has a copy in memory of its own.
+  void leave_to_devices(const CacheKey& key);
 
   // Bytes a device may hold, each; 0 means four fifths of its memory. Evicts at once, and gives
   // what is read in place another chance.

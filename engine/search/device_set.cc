@@ -66,6 +66,12 @@ class NamedCopies {
 Status place_block(compute::Device& device, const SearchBlock& block,
                    std::shared_ptr<const compute::Buffer>& out, bool* in_place) {
   const Part::Vectors& vectors = block.vectors;
+  if (block.handed != nullptr) {
+    WARP_CHECK(block.handed_to == &device);
+    if (in_place != nullptr) *in_place = false;
+    out = block.handed;
+    return {};
+  }
   if (block.cached()) {
     return Residency::instance().buffer(device, vectors.key, vectors.resident, &out, in_place);
   }

@@ -1,6 +1,7 @@
 #include "engine/search/exact_search.h"
 
 #include <algorithm>
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <span>
@@ -9,87 +10,25 @@
 
 #include "compute/device.h"
 #include "engine/residency/attempt.h"
+#include "engine/residency/handing_over.h"
 #include "engine/residency/readiness.h"
 #include "engine/residency/residency.h"
 #include "engine/residency/together.h"
 #include "engine/residency/uploader.h"
 #include "engine/search/device_set.h"
+#include "engine/search/exact_outcomes.h"
+#include "engine/search/exact_parts.h"
+#include "engine/search/handed_blocks.h"
 #include "engine/search/multi_device.h"
-#include "engine/search/outcome.h"
-#include "engine/search/read_costs.h"
 #include "engine/search/search_block.h"
 #include "engine/table/block_reader.h"
 
 namespace warplite::engine {
 namespace {
 
-class NearestOutcome : public Outcome {
- public:
-  NearestOutcome(const index::Index& index, compute::HitTable best)
-      : index_(index), best_(std::move(best)) {}
-
-  compute::HitTable take() { return std::move(best_); }
-
-  Status add(compute::Device& device, const compute::Workload& work) override {
-    return index_.nearest(device, work, best_);
-  }
-  void clear() override { best_ = compute::HitTable(best_.queries(), best_.k()); }
-  void for_each(const std::function<void(Hit&)>& change) override {
-    for (std::size_t q = 0; q < best_.queries(); ++q) best_.row(q).for_each(change);
-  }
-  std::unique_ptr<Outcome> share(std::size_t queries) const override {
-    return std::make_unique<NearestOutcome>(index_, compute::HitTable(queries, best_.k()));
-  }
-  std::unique_ptr<Outcome> slice(std::size_t first, std::size_t queries) override {
-    return std::make_unique<NearestOutcome>(index_, best_.slice(first, queries));
-  }
-  void merge(Outcome& share, std::size_t first) override {
-    best_.merge(std::move(static_cast<NearestOutcome&>(share).best_), first);
-  }
-
- private:
-  const index::Index& index_;
-  compute::HitTable best_;
-};
-
-class WithinOutcome : public Outcome {
- public:
-  WithinOutcome(const index::Index& index, std::size_t queries) : index_(index), hits_(queries) {}
-
-  compute::HitLists take() { return std::move(hits_); }
-
-  Status add(compute::Device& device, const compute::Workload& work) override {
-    return index_.within(device, work, hits_);
-  }
-  void clear() override {
-    for (std::vector<Hit>& hits : hits_) hits.clear();
-  }
-  void for_each(const std::function<void(Hit&)>& change) override {
-    for (std::vector<Hit>& hits : hits_) std::for_each(hits.begin(), hits.end(), change);
-  }
-  std::unique_ptr<Outcome> share(std::size_t queries) const override {
-    return std::make_unique<WithinOutcome>(index_, queries);
-  }
-  void merge(Outcome& share, std::size_t first) override {
-    compute::HitLists& theirs = static_cast<WithinOutcome&>(share).hits_;
-    for (std::size_t i = 0; i < theirs.size(); ++i) {
-      std::vector<Hit>& mine = hits_[first + i];
-      if (mine.empty()) {
-        mine.swap(theirs[i]);
-      } else {
-        mine.insert(mine.end(), theirs[i].begin(), theirs[i].end());
-      }
-    }
-  }
-
- private:
-  const index::Index& index_;
-  compute::HitLists hits_;
-};
-
-// Bytes of the vectors of the segments that views share.
-struct SegmentBytes {
-  std::vector<std::optional<std::size_t>> of_columns;
+// Devices that are not handed a column's vectors for now.
+struct Refused {
+  std::vector<Refusals> columns;
 };
 
 using Devices = Attempt::Devices;
@@ -99,7 +38,12 @@ class ExactSearch {
   // `but`: parts to leave out, or null.
   ExactSearch(const View& view, const Selection& rows, const SearchRequest& request,
               Outcome& outcome, const std::vector<bool>* but = nullptr)
-      : view_(view), rows_(rows), request_(request), outcome_(outcome), but_(but) {
+      : view_(view),
+        rows_(rows),
+        request_(request),
+        outcome_(outcome),
+        but_(but),
+        parts_(view, rows, request, but) {
     work_.distance = request.distance;
     work_.queries = request.queries;
     work_.range = request.range;
@@ -110,92 +54,22 @@ class ExactSearch {
     work_.select = request.select;
     work_.budget = &Residency::instance();
     if (request.report != nullptr) work_.counters = &request.report->counters;
-    const std::size_t total = but == nullptr && rows.everything() ? count_all() : count_some();
-    const std::size_t limit = Residency::instance().limit();
-    fits_ = !choose_rows(limit) && total <= limit;
-    group_budget_ = fits_ ? total : limit / 2;
   }
 
   void run() {
-    if (request_.report != nullptr) request_.report->rows += selected_ * request_.queries.rows;
+    if (request_.report != nullptr) request_.report->rows += parts_.selected_rows() * request_.queries.rows;
     Attempt attempt(demand(), Attempt::Use::kAll, [this](Devices devices) { return ready(devices); });
     named_ = attempt.named();
     attempt.run([this](Devices devices, compute::Device*& failed) {
       const Status status = search(devices, failed);
-      if (!status.ok()) sets_.clear();
+      if (!status.ok()) let_go();
       return status;
     });
   }
 
  private:
-  // Count rows, and return the bytes of their parts.
-  std::size_t count_all() {
-    selected_ = live_ = rows_.count();
-    auto& known = view_.derived_of_segments().of<SegmentBytes>().of_columns;
-    if (known.size() <= request_.column) known.resize(request_.column + 1);
-    std::optional<std::size_t>& segments = known[request_.column];
-    if (!segments) segments = bytes_of(0, view_.shared_segments());
-    return *segments + bytes_of(view_.shared_segments(), view_.parts());
-  }
-  std::size_t bytes_of(std::size_t first, std::size_t end) const {
-    std::size_t bytes = 0;
-    for (std::size_t i = first; i < end; ++i) {
-      if (selected(i) != 0) bytes += view_.part(i).vector_bytes(request_.column);
-    }
-    return bytes;
-  }
-  std::size_t count_some() {
-    std::size_t total = 0;
-    for (std::size_t i = 0; i < view_.parts(); ++i) {
-      selected_ += selected(i);
-      live_ += view_.part(i).live_rows();
-      const std::size_t bytes = view_.part(i).vector_bytes(request_.column);
-      column_bytes_ += bytes;
-      if (selected(i) != 0) {
-        total += bytes;
-      } else if (view_.part(i).live_rows() != 0) {
-        everywhere_ = false;
-      }
-    }
-    return total;
-  }
-
-  // Chooses parts of which rows are read by themselves. False: there is none. Where memory has no
-  // room for the column, whole parts would take the place of what the next search needs. What tells
-  // rows from damaged ones is remembered of each part, and must find room.
-  bool choose_rows(std::size_t limit) {
-    constexpr std::size_t kRemembered = 300, kShare = 8;  // parts of the bytes, and of memory
-    if (column_bytes_ <= limit || column_bytes_ / kRemembered > limit / kShare) return false;
-    for (std::size_t i = 0; i < view_.parts(); ++i) {
-      if (!few(i) || !view_.part(i).lacks(Part::Ahead::kVectors, request_.column)) continue;
-      by_rows_.resize(view_.parts());
-      by_rows_[i] = true;
-    }
-    return !by_rows_.empty();
-  }
-  // Says whether to read the selected rows takes less than to read the part, as several threads do.
-  bool few(std::size_t i) const {
-    constexpr unsigned kMostReaders = 8;
-    const double readers = std::min(compute::thread_count(), kMostReaders);
-    return selected(i) != 0 && rows_cost(selected(i), request_.queries.stride()) * readers <=
-                                   block_cost(view_.part(i).vector_bytes(request_.column));
-  }
-  bool reads_rows(std::size_t part) const { return !by_rows_.empty() && by_rows_[part]; }
-  // Bytes that are read of a part.
-  std::size_t bytes_read(std::size_t part) const {
-    return reads_rows(part) ? selected(part) * request_.queries.stride()
-                            : view_.part(part).vector_bytes(request_.column);
-  }
-
-  std::uint32_t selected(std::size_t part) const {
-    return is_left_out(part) ? 0 : rows_.part(part).count;
-  }
-  bool is_left_out(std::size_t part) const {
-    return but_ != nullptr && part < but_->size() && (*but_)[part];
-  }
-
   Demand demand() const {
-    const double bytes = static_cast<double>(selected_) *
+    const double bytes = static_cast<double>(parts_.selected_rows()) *
                          static_cast<double>(request_.queries.stride()) *
                          static_cast<double>(request_.queries.rows);
     return {request_.device, Ability::vectors(request_.queries.type, request_.distance), bytes,
@@ -203,39 +77,86 @@ class ExactSearch {
   }
 
   // Says whether the devices hold, or may soon hold, what is searched. If not, what they lack is
-  // copied in the background.
+  // copied in the background; or by the search, where host memory has no room to wait for that.
   bool ready(Devices devices) {
-    if (!fits_) return false;
-    if (knows(*devices[0])) return true;
+    if (knows(*devices[0]) || takes_over(devices)) return true;
+    if (!parts_.fits()) return false;
     SharePlan& plan = plan_of(devices);
     const bool ready = std::all_of(plan.shares.begin(), plan.shares.end(),
                                    [](const Share& share) { return share.ready(); });
     if (plan.fits && ready) return true;
-    for (Share& share : plan.shares) {
-      if (plan.fits) Uploader::instance().request(*share.device, std::move(share.missing));
+    for (const Share& share : plan.shares) {
+      if (plan.fits) share.request();
     }
     plan_.reset();  // it is for these devices
     return false;
   }
 
-  // Hands the selected rows to the devices, at once when they fit into the memory budget, else
+  // Says whether devices alone have, or are to have, what is searched, as host memory has no room for the column. For
+  // that, only parts are read that the search would read anyway.
+  bool takes_over(Devices devices) {
+    if (parts_.column_fits()) return false;
+    for (compute::Device* device : devices) {
+      if (!device->own_memory() || refusals().include(*device)) return false;
+    }
+    handed_ = HandedBlocks::plan(view_, request_, parts_.sealed(), devices);
+    if (handed_ == nullptr) return false;
+    const std::vector<std::uint32_t>& lacking = handed_->lacking();
+    const bool costs_more = std::any_of(lacking.begin(), lacking.end(), [&](std::uint32_t part) {
+      return parts_.fits() || parts_.reads_rows(part);
+    });
+    if (costs_more) handed_ = nullptr;
+    return handed_ != nullptr;
+  }
+  Refusals& refusals() const {
+    auto& known = view_.derived_of_segments().of<Refused>().columns;
+    if (known.size() <= request_.column) known.resize(request_.column + 1);
+    return known[request_.column];
+  }
+
+  // Hands the selected rows to the devices, at once when they fit into the memory budget, or that of devices, else
   // group by group.
   Status search(Devices devices, compute::Device*& failed) {
     failed_ = &failed;
-    if (begun_) {
-      outcome_.clear();
-      plan_.reset();
-    }
+    if (begun_) begin_again();
     begun_ = true;
-    sets_.clear();
-    used_.clear();
-    numbers_.clear();
-    Status status = fits_ ? search_whole(devices) : search_groups(devices);
+    const auto began = std::chrono::steady_clock::now();
+    Status status;
+    try {
+      status = search_all(devices);
+    } catch (const NotTaken& error) {
+      refusals().note(*failed, std::chrono::steady_clock::now() - began);
+      status = {error.kind(), error.what()};
+    }
     if (status.ok()) {
       if (!numbers_.empty()) number_hits();
       for (compute::Device* device : used_) device->count_search();
     }
     return status;
+  }
+
+  void begin_again() {
+    outcome_.clear();
+    plan_.reset();
+    used_.clear();
+    numbers_.clear();
+  }
+
+  // Of what devices have.
+  void let_go() {
+    sets_.clear();
+    if (handed_ == nullptr) return;
+    plan_.reset();
+    handed_ = nullptr;
+    whole_.clear();
+    segments_ = rest_ = nullptr;
+  }
+
+  Status search_all(Devices devices) {
+    const auto known = known_on(*devices[0]);  // stays there
+    if (known == nullptr && handed_ == nullptr) takes_over(devices);
+    const bool whole = parts_.fits() || known != nullptr || handed_ != nullptr;
+    return whole ? search_whole(devices) : search_groups(devices);
   }
 
   // What an earlier search of this view left for a device, or null.
@@ -247,9 +168,11 @@ class ExactSearch {
     if (but_ != nullptr || view_.shared_segments() == 0) return nullptr;
     return sets_of_segments().find(request_.column, device);
   }
-  bool knows(const compute::Device& device) const {
-    return known_set(device) != nullptr || known_segments(device) != nullptr;
+  std::shared_ptr<DeviceSet> known_on(const compute::Device& device) const {
+    auto set = known_set(device);
+    return set != nullptr ? set : known_segments(device);
   }
+  bool knows(const compute::Device& device) const { return known_on(device) != nullptr; }
   HeldSets<DeviceSet>& sets() const { return view_.derived().of<HeldSets<DeviceSet>>(); }
   HeldSets<DeviceSet>& sets_of_segments() const {
     return view_.derived_of_segments().of<HeldSets<DeviceSet>>();
@@ -257,16 +180,19 @@ class ExactSearch {
 
   SharePlan& plan_of(Devices devices) {
     load_all();
-    if (!plan_) plan_ = plan_shares(devices, whole_);
+    if (!plan_) {
+      plan_ = handed_ != nullptr ? share_handed(devices, whole_) : plan_shares(devices, whole_);
+    }
     return *plan_;
   }
 
   // One device holds everything, and others that do take their part of the queries; or the blocks are spread.
   Status search_whole(Devices devices) {
     if (!knows(*devices[0])) {
-      const bool alone = plan_of(devices).shares.size() == 1;
+      const std::vector<Share>& shares = plan_of(devices).shares;
+      const bool alone = shares.size() == 1 && shares[0].device == devices[0];
       // A set of what only some searches touch would cost more than it saves.
-      if (!alone || !everywhere_ || but_ != nullptr || whole_.empty()) return search_shares(devices);
+      if (!alone || !parts_.everywhere() || but_ != nullptr || whole_.empty()) return search_shares(devices);
     }
     for (compute::Device* device : sharing(devices)) {
       *failed_ = device;
@@ -277,7 +203,8 @@ class ExactSearch {
         return status;
       }
     }
-    return sets_.empty() ? search_shares(devices) : search_sets();
+    if (!sets_.empty()) return search_sets();
+    return parts_.fits() || handed_ != nullptr ? search_shares(devices) : search_groups(devices);
   }
 
   // The first device, and others that hold everything where there are queries for them. What those lack that
@@ -296,7 +223,7 @@ class ExactSearch {
   }
   bool holds(compute::Device& device) {
     if (knows(device)) return true;
-    if (!everywhere_) return false;
+    if (!parts_.everywhere() || !parts_.fits() || handed_ != nullptr) return false;
     load_all();
     std::vector<Uploader::Item> items;
     for (const SearchBlock* block : whole_) {
@@ -355,19 +282,21 @@ class ExactSearch {
 
   // May be called on any thread.
   Status search_set(const DeviceSet& set, compute::Workload& work, Outcome& outcome) const {
-    Workset some(set.device().takes_own_terms() && selected_ * compute::kSharingPart >= live_);
-    if (selected_ != live_) {
+    const bool all = parts_.selected_rows() == parts_.live_rows();
+    const bool shares = parts_.selected_rows() * compute::kSharingPart >= parts_.live_rows();
+    Workset some(set.device().takes_own_terms() && shares);
+    if (!all) {
       set.select(rows_, some);
       work.filter = rows_.number();
     }
-    work.blocks = selected_ == live_ ? set.all() : some.blocks();
+    work.blocks = all ? set.all() : some.blocks();
     return work.blocks.empty() ? Status{} : outcome.add(set.device(), work);
   }
 
   void load_all() {
     if (segments_ != nullptr) return;
     auto blocks = std::make_shared<SearchBlocks>();
-    if (fits_) read_selected(0, view_.parts());
+    if (parts_.fits() && handed_ == nullptr) read_selected(0, view_.parts());
     for (std::uint32_t i = 0; i < view_.shared_segments(); ++i) load(i, *blocks);
     segments_ = std::move(blocks);
     load_rest();
@@ -375,12 +304,14 @@ class ExactSearch {
     for (const SearchBlock& block : *rest_) whole_.push_back(&block);
   }
 
-  // Whole parts, since a set of them may serve searches of other rows.
+  // Whole parts, since a set of them may serve searches of other rows; of those that devices alone have no more than
+  // are searched, of which there is only a set where these are all.
   void load_rest() {
     if (rest_ != nullptr) return;
     auto blocks = std::make_shared<SearchBlocks>();
     for (auto i = static_cast<std::uint32_t>(view_.shared_segments()); i < view_.parts(); ++i) {
-      if (!is_left_out(i)) load_whole(i, *blocks);
+      if (parts_.is_left_out(i)) continue;
+      handed_ == nullptr ? load_whole(i, *blocks) : load(i, *blocks);
     }
     rest_ = std::move(blocks);
   }
@@ -389,31 +320,38 @@ class ExactSearch {
   void read_selected(std::size_t first, std::size_t end) const {
     std::vector<const Part*> parts, of_rows;
     for (std::size_t i = first; i < end; ++i) {
-      if (selected(i) != 0) (reads_rows(i) ? of_rows : parts).push_back(&view_.part(i));
+      if (parts_.selected(i) == 0) continue;
+      (parts_.reads_rows(i) ? of_rows : parts).push_back(&view_.part(i));
     }
     read_ahead(std::move(parts), Part::Ahead::kVectors, request_.column);
     read_ahead(std::move(of_rows), Part::Ahead::kRows, request_.column);
   }
   void load(std::uint32_t part, SearchBlocks& blocks) const {
-    if (selected(part) == 0) return;
-    if (!reads_rows(part)) return load_whole(part, blocks);
+    if (parts_.selected(part) == 0) return;
+    if (handed_ != nullptr && handed_->device_of(part) != nullptr) return load_handed(part, blocks);
+    if (!parts_.reads_rows(part)) return load_whole(part, blocks);
     SearchBlock block;
     if (load_some(view_, request_.column, part, rows_, block)) blocks.push_back(std::move(block));
+  }
+  void load_handed(std::uint32_t part, SearchBlocks& blocks) const {
+    SearchBlock block;
+    *failed_ = handed_->device_of(part);
+    if (handed_->load(part, block)) blocks.push_back(std::move(block));
   }
   void load_whole(std::uint32_t part, SearchBlocks& blocks) const {
     SearchBlock block;
     if (!load_block(view_, request_.column, part, block)) return;
     // A block that does not stay in memory is searched once, so nothing is made of it.
-    if (!fits_) block.block.host = nullptr;
+    if (!parts_.fits()) block.block.host = nullptr;
     blocks.push_back(std::move(block));
   }
 
   Status search_groups(Devices devices) {
     std::size_t held = 0, first = 0;
     for (std::size_t i = 0; i < view_.parts(); ++i) {
-      if (selected(i) == 0) continue;
-      const std::size_t bytes = bytes_read(i);
-      if (held > 0 && held + bytes > group_budget_) {
+      if (parts_.selected(i) == 0) continue;
+      const std::size_t bytes = parts_.bytes_read(i);
+      if (held > 0 && held + bytes > parts_.group_budget()) {
         if (Status status = search_group(devices, first, i); !status.ok()) return status;
         first = i;
         held = 0;
@@ -464,15 +402,10 @@ class ExactSearch {
   const SearchRequest& request_;
   Outcome& outcome_;
   const std::vector<bool>* const but_;
-  compute::Workload work_;       // lacks its blocks
-  std::uint64_t selected_ = 0;   // rows
-  std::uint64_t live_ = 0;       // rows
-  bool everywhere_ = true;       // rows of every part that has any are selected
-  bool fits_ = false;            // all of it, into the memory budget
-  std::size_t column_bytes_ = 0;  // of all parts, if only some rows are searched
-  std::vector<bool> by_rows_;     // parts of which rows are read by themselves; empty: none
-  std::size_t group_budget_ = 0;
-  // When it fits: blocks of the segments that views share, and of all other parts.
+  compute::Workload work_;  // lacks its blocks
+  const ExactParts parts_;
+  std::unique_ptr<HandedBlocks> handed_;  // null: devices read what the host has
+  // When it fits, or devices have it: blocks of the segments that views share, and of all other parts.
   std::shared_ptr<const SearchBlocks> segments_, rest_;
   std::vector<const SearchBlock*> whole_;
   std::vector<std::shared_ptr<DeviceSet>> sets_;  // in use: what else is there goes first

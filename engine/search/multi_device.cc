@@ -1,9 +1,11 @@
 #include "engine/search/multi_device.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "engine/residency/readiness.h"
 #include "engine/residency/residency.h"
+#include "engine/residency/uploader.h"
 
 namespace warplite::engine {
 namespace {
@@ -30,10 +32,14 @@ class Planner {
     SharePlan plan;
     if (candidates_.size() == 1 || candidates_[0].holding.budget >= total_) {
       plan.shares.push_back(everything_on(candidates_[0]));
-      plan.fits = candidates_[0].holding.budget >= total_ || candidates_[0].holding.maps;
+      plan.in_memory = candidates_[0].holding.budget >= total_;
+      plan.fits = plan.in_memory || candidates_[0].holding.maps;
       return plan;
     }
     plan.shares = spread();
+    plan.in_memory = std::none_of(candidates_.begin(), candidates_.end(), [](const Candidacy& one) {
+      return one.assigned > one.holding.budget;
+    });
     plan.fits = std::any_of(candidates_.begin(), candidates_.end(),
                             [](const Candidacy& one) { return one.holding.maps; }) ||
                 budgets() >= total_;
@@ -74,7 +80,7 @@ class Planner {
     share.bytes += block.bytes();
     to.assigned += block.bytes();
     if (to.has[i] != Presence::kNone) return;
-    share.missing.push_back({block.vectors.key, block.vectors.resident});
+    share.missing.push_back(&block);
     share.missing_bytes += block.bytes();
   }
 
@@ -130,6 +136,12 @@ class Planner {
 }  // namespace
 
 bool Share::ready() const { return nearly_all(missing_bytes, bytes); }
+
+void Share::request() const {
+  std::vector<Uploader::Item> items;
+  for (const SearchBlock* block : missing) items.push_back({block->vectors.key, block->vectors.resident});
+  Uploader::instance().request(*device, std::move(items));
+}
 
 SharePlan plan_shares(std::span<compute::Device* const> devices,
                       std::span<const SearchBlock* const> blocks) {

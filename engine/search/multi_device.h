@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "compute/device.h"
-#include "engine/residency/uploader.h"
 #include "engine/search/outcome.h"
 #include "engine/search/search_block.h"
 
@@ -19,16 +18,19 @@ struct Share {
   compute::Device* device = nullptr;
   std::vector<const SearchBlock*> blocks = {};
   std::size_t bytes = 0;                     // of the blocks
-  std::vector<Uploader::Item> missing = {};  // what the device has no copy of
+  std::vector<const SearchBlock*> missing = {};  // what the device has no copy of
   std::size_t missing_bytes = 0;
 
   // Says whether to copy what is missing costs little beside what is there.
   bool ready() const;
+  // Copies what is missing in the background.
+  void request() const;
 };
 
 struct SharePlan {
   std::vector<Share> shares;  // not empty
   bool fits = true;  // false: the devices have no room for the blocks, nor can they read in place
+  bool in_memory = true;  // the devices have room for the blocks in memory
 };
 
 // REQUIRES: devices is not empty; the blocks outlive the plan.

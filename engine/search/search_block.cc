@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/process/interruption.h"
+#include "engine/residency/handing_over.h"
 
 namespace warplite::engine {
 namespace {
@@ -25,14 +26,9 @@ std::vector<std::uint32_t> numbers_of(const Selection::Rows& selected) {
   return numbers;
 }
 
-}  // namespace
-
-bool load_block(const View& view, std::size_t column, std::uint32_t i, SearchBlock& out) {
-  const Part& part = view.part(i);
+// Fills in all but the vectors. False when no live row has one.
+bool describe(const Part& part, std::uint32_t i, SearchBlock& out) {
   out.part_live_rows = part.live_rows();
-  if (out.part_live_rows == 0) return false;
-  out.vectors = part.vectors(column);
-  if (out.vectors.all_null) return false;
   compute::Block& block = out.block;
   block.rows = part.rows();
   block.id = i;
@@ -50,6 +46,39 @@ bool load_block(const View& view, std::size_t column, std::uint32_t i, SearchBlo
     block.live = alive->words();
   }
   return block.live_rows != 0;
+}
+
+}  // namespace
+
+bool load_block(const View& view, std::size_t column, std::uint32_t i, SearchBlock& out) {
+  const Part& part = view.part(i);
+  if (part.live_rows() == 0) return false;
+  out.vectors = part.vectors(column);
+  return !out.vectors.all_null && describe(part, i, out);
+}
+
+bool hand_over_block(compute::Device& device, const View& view, std::size_t column, std::uint32_t i,
+                     const MatrixView& shape, SearchBlock& out) {
+  const Part& part = view.part(i);
+  if (part.live_rows() == 0) return false;
+  CacheKey key = part.vector_key(column);
+  Residency::CopyOnDevice copy = Residency::instance().copy_on(device, key);
+  if (copy.buffer == nullptr) {
+    Part::Vectors vectors = part.vectors(column);
+    if (vectors.all_null) return false;
+    key = vectors.key;
+    vectors.owner = nullptr;
+    copy = hand_over(device, key, std::move(vectors.resident));
+  }
+  out.handed_to = &device;
+  out.handed = std::move(copy.buffer);
+  out.vectors.key = key;
+  out.vectors.data = {nullptr, part.rows(), shape.dim, shape.type};
+  WARP_CHECK(out.handed->size() == out.bytes());
+  const auto present = std::make_shared<const Bitmap>(rows_with_vector(*copy.head, part.rows()));
+  if (present->size() != 0) out.vectors.present = present.get();
+  out.vectors.owner = present;
+  return describe(part, i, out);
 }
 
 bool load_some(const View& view, std::size_t column, std::uint32_t i, const Selection& rows,

@@ -16,7 +16,9 @@ namespace warplite::engine {
 
 // All live rows that have a vector, or some that were read by themselves.
 struct SearchBlock {
-  Part::Vectors vectors;             // keeps the vectors alive
+  Part::Vectors vectors;             // keeps the vectors alive, where the host has them
+  compute::Device* handed_to = nullptr;  // which alone has them; null: the host has them
+  std::shared_ptr<const compute::Buffer> handed;  // its copy
   std::vector<std::uint32_t> some;   // numbers, in their part, of rows that were read; empty: all
   std::vector<RowId> rowids;         // of these
   std::uint32_t part_live_rows = 0;  // with and without a vector
@@ -30,12 +32,17 @@ struct SearchBlock {
 
   std::size_t bytes() const { return vectors.data.rows * vectors.data.stride(); }
   // Vectors that the cache knows, and devices keep.
-  bool cached() const { return vectors.resident != nullptr; }
+  bool cached() const { return !vectors.key.is_null(); }
 };
 using SearchBlocks = std::vector<SearchBlock>;
 
 // False when the part has no such row. REQUIRES: the view outlives the block.
 bool load_block(const View& view, std::size_t column, std::uint32_t part, SearchBlock& out);
+
+// The same of a sealed part, whose vectors the device is to hold and the host is not. `shape`: of any of them. Throws
+// NotTaken.
+bool hand_over_block(compute::Device& device, const View& view, std::size_t column, std::uint32_t part,
+                     const MatrixView& shape, SearchBlock& out);
 
 // The same of the rows of a part that a selection leaves, which alone are read where that is
 // possible. Hits in such a block have the row's place in `some`. REQUIRES: the selection leaves

@@ -198,9 +198,12 @@ ContentRows::Loaded ContentRows::read() {
   builder.finish();
   auto version = recorded();
   if (version == nullptr || !same(version->found, builder.found())) {
+    // What devices have of the same rows is found again under its key.
+    const bool again = version_ != nullptr && same(version_->found, builder.found());
     const auto former = std::exchange(
-        version,
-        std::make_shared<const Version>(Version{new_stamp(), std::move(builder.found())}));
+        version, again ? version_
+                       : std::make_shared<const Version>(
+                             Version{new_stamp(), std::move(builder.found())}));
     record(version);
     if (former != nullptr) forget(*former);
   }
@@ -237,9 +240,9 @@ std::shared_ptr<const Column> ContentRows::plain(std::size_t column) {
   return known != nullptr ? known : read().plains[column];
 }
 
-CacheKey ContentRows::vector_key(std::size_t column) {
-  if (version_ == nullptr) settle();
-  return key_of(keys_.vectors[column]);
+CacheKey ContentRows::known_vector_key(std::size_t column) const {
+  return version_ == nullptr || keys_.vectors[column].is_null() ? CacheKey{}
+                                                                : key_of(keys_.vectors[column]);
 }
 
 CacheKey ContentRows::plain_key(std::size_t column) {

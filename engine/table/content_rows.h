@@ -34,7 +34,7 @@ class ContentRows {
   std::shared_ptr<const Column> plain(std::size_t column);
   // Return the keys of what the members above returned last. Reading again what was evicted may
   // find fewer rows, and then the key changes.
-  CacheKey vector_key(std::size_t column);
+  CacheKey known_vector_key(std::size_t column) const;  // null: nothing was read
   CacheKey plain_key(std::size_t column);
 
   // REQUIRES: the row is alive.

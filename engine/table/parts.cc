@@ -150,25 +150,26 @@ void SegmentPart::pin() const {
 
 Part::Vectors SegmentPart::vectors(std::size_t column) const {
   Vectors out;
-  out.key = keys_.vectors[column];
   if (decodes(column)) {
-    out.key = derived_key(Derived::kDecoded, keys_.codes[column]);
     out.resident = decoded(column);
-  } else if (out.key.is_null()) {
+  } else if (keys_.vectors[column].is_null()) {
     out.all_null = true;
     return out;
   } else {
     out.resident = resident(column);
-    if (pinned_ != nullptr) {
-      out.key = pinned_->vector_keys[column];
-    } else if (content_ != nullptr) {
-      out.key = content_->vector_key(column);
-    }
   }
+  out.key = vector_key(column);
   out.owner = out.resident;
   out.data = out.resident->block.vectors;
   if (out.resident->block.present.size() != 0) out.present = &out.resident->block.present;
   return out;
+}
+
+CacheKey SegmentPart::vector_key(std::size_t column) const {
+  if (decodes(column)) return derived_key(Derived::kDecoded, keys_.codes[column]);
+  if (pinned_ != nullptr) return pinned_->vector_keys[column];
+  if (content_ != nullptr) return content_->known_vector_key(column);
+  return keys_.vectors[column];
 }
 
 std::shared_ptr<const ResidentVectors> SegmentPart::pieces(std::size_t column,

@@ -62,6 +62,8 @@ class Part {
     bool all_null = false;
   };
   virtual Vectors vectors(std::size_t column) const = 0;
+  // Returns their key, as far as it is known without reading anything; else null.
+  virtual CacheKey vector_key(std::size_t) const { return {}; }
   // Copies the vectors of some rows, which ascend, to `out`, one after another, and says which of
   // the rows have one; an empty answer: all of them. Those alone are read, where the file can be
   // read so and memory has no room for the others.

@@ -319,6 +319,7 @@ TEST_CASE("a limit on the host's memory holds with a GPU too") {
   const Found expected = table.nearest_ten("cpu");
   Residency& residency = Residency::instance();
   residency.set_limit(5 * table.segment_bytes());
+  residency.set_device_limit(10 * table.segment_bytes());  // neither has room for all
   CHECK(table.nearest_ten() == expected);
   CHECK(gpus[0].operations == 0);
   CHECK(table.nearest_ten("gpu") == expected);

@@ -68,6 +68,7 @@ Status FakeGpu::keep(compute::HostBytes bytes, std::size_t own,
 
 Status FakeGpu::take(std::size_t bytes) {
   uploads_pass.pass();
+  if (uploads >= most_uploads) lost = true;
   if (lost) return {ErrorKind::kDevice, "it is lost"};
   const std::size_t now = used += bytes;
   if (now > memory || fail_uploads > 0) {

@@ -81,6 +81,7 @@ class FakeGpu : public compute::Device {
   std::atomic<bool> flat_only{false};  // nothing is offered but nearest() and within()
   std::atomic<int> fail_searches{0};  // the next so many, with `failure`
   std::atomic<int> fail_uploads{0};   // the next so many, for want of memory
+  std::atomic<std::size_t> most_uploads{SIZE_MAX};  // it is lost instead of the next one
   std::atomic<ErrorKind> failure{ErrorKind::kNoMemory};
   std::atomic<bool> dies{false};      // a search that fails with kDevice loses the device
   Gate uploads_pass;
