@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager, suppress
 
-from ._loading import driver_connection
+from ._loading import open_connection
 from ._sparse import CompressedRows
 from ._vectors import (
     VectorType,
@@ -44,7 +44,7 @@ def add(connection: Any, table: str, rowids: Any, /, **columns: Any) -> int:
     ValueError for arrays of different lengths, shapes or types, and the SQLite module's own error for what SQLite
     or the extension refuses; then no row was inserted.
     """
-    holder, connection = connection, driver_connection(connection)
+    holder, connection = connection, open_connection(connection)
     types = vector_columns(connection, table)
     cells: dict[str, Any] = {} if rowids is None else {"rowid": _plain_cells(rowids, f"{table}.rowid")}
     for name, values in columns.items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ._loading import driver_connection
+from ._loading import open_connection
 from ._sparse import CompressedRows
 from ._vectors import VectorType, encode, fetch, plain, query_array, quoted_table, vector_columns
 
@@ -41,7 +41,7 @@ def search(
     import numpy as np
 
     k, options = whole(k), plain_options(options)
-    connection = driver_connection(connection)
+    connection = open_connection(connection)
     where = f"{table}.{column}"
     type_ = vector_columns(connection, table).get(column.lower())
     if type_ is None:
