@@ -12,6 +12,7 @@ Value Store::read_aux(RowId rowid, std::size_t column) {
 
 void Store::put_aux(std::span<const RowRef> rows) {
   const KeepLastInsertRowid keep(impl_->db);
+  const LiftedLimit columns(impl_->db, SQLITE_LIMIT_VARIABLE_NUMBER);
   Execution query = impl_->statements.use(Sql::kWriteAux);
   for (const RowRef& ref : rows) {
     query.bind(ref.chunk->rowids()[ref.row]);

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <limits>
 #include <string_view>
 
 #include "core/process/interruption.h"
@@ -41,24 +40,6 @@ void between_questions(std::span<Byte> bytes, const Body& body) {
     body(at, bytes.subspan(at, std::min(kPiece, bytes.size() - at)));
   }
 }
-
-// An application may bound how long values are, for those who write its SQL; blocks are not theirs.
-class RoomForBlock {
- public:
-  RoomForBlock(sqlite3* db, std::size_t bytes)
-      : db_(db), before_(sqlite3_limit(db, SQLITE_LIMIT_LENGTH, -1)) {
-    constexpr std::size_t kRestOfRecord = 64;
-    if (bytes + kRestOfRecord <= static_cast<std::size_t>(before_)) return;
-    sqlite3_limit(db, SQLITE_LIMIT_LENGTH, std::numeric_limits<int>::max());  // what SQLite was built for
-  }
-  ~RoomForBlock() { sqlite3_limit(db_, SQLITE_LIMIT_LENGTH, before_); }
-  RoomForBlock(const RoomForBlock&) = delete;
-  RoomForBlock& operator=(const RoomForBlock&) = delete;
-
- private:
-  sqlite3* const db_;
-  const int before_;
-};
 
 bool says_missing(std::string_view message) {
   return message.starts_with("no such rowid") || message.starts_with("cannot open value");
@@ -154,7 +135,7 @@ Bytes Store::Impl::load_block(BlockHeader& header, const BlockFile* file) const 
 
 void Store::Impl::write_block(const BlockHeader& header, std::span<std::byte> block) {
   const std::span<std::byte> payload = block.subspan(kBlockHeader);
-  const RoomForBlock room(db, block.size());
+  const LiftedLimit room(db, SQLITE_LIMIT_LENGTH);
   if (payload.size() > kMostInOneStep) return write_pieces(header, payload);
   write_header(header, payload, block.first<kBlockHeader>());
   statements.use(Sql::kWriteBlock).bind(header.id()).bind_blob(block).run();

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -152,6 +153,22 @@ class Statements {
   const std::string& table_;
   const Layout& layout_;
   std::vector<Kept> cached_;
+};
+
+// While it lives, a limit of the connection is what SQLite was built for. An application bounds what
+// those may do who write its SQL; the statements and the blocks of this file are not theirs.
+class LiftedLimit {
+ public:
+  LiftedLimit(sqlite3* db, int limit)
+      : db_(db), limit_(limit), before_(sqlite3_limit(db, limit, std::numeric_limits<int>::max())) {}
+  ~LiftedLimit() { sqlite3_limit(db_, limit_, before_); }
+  LiftedLimit(const LiftedLimit&) = delete;
+  LiftedLimit& operator=(const LiftedLimit&) = delete;
+
+ private:
+  sqlite3* const db_;
+  const int limit_;
+  const int before_;
 };
 
 // Keeps sqlite3_last_insert_rowid() as the user last saw it.

@@ -201,6 +201,7 @@ Stamp Store::tail_flush(std::int64_t sequence) {
 void Store::append_tail(State& state, const Stamp& flush, std::span<const RowRef> rows) {
   const KeepLastInsertRowid keep(impl_->db);
   const Layout& layout = impl_->layout;
+  const LiftedLimit columns(impl_->db, SQLITE_LIMIT_VARIABLE_NUMBER);
   Execution query = impl_->statements.use(Sql::kAppendTail);
   std::vector<Cell> cells(layout.content ? 1 : layout.vectors.size() + layout.plains.size());
   for (const RowRef& ref : rows) {

@@ -83,7 +83,7 @@ def test_numbers_of_numpy_are_options(db):
     assert (given[0] == warplite.search(db, "t", "e", queries, 5, nprobe=3)[0]).all()
 
 
-@pytest.mark.parametrize("k", [2.5, np.float32(2.5), "2", None, float("nan"), float("inf")])
+@pytest.mark.parametrize("k", [-1, 2.5, np.float32(2.5), "2", None, float("nan"), float("inf")])
 def test_k_is_a_whole_number(db, k):
     make(db, "FLOAT[16]", 2)
     with pytest.raises(ValueError, match="k: expected an integer, 0 or more, got"):
@@ -233,6 +233,73 @@ def test_query_that_is_missing_is_named(db):
         warplite.search(db, "t", "e", [np.zeros(16), None], 1)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_blobs_and_texts_are_queries(db, kind):
+    ids, base = make(db, kind)
+    blobs = [bytes(row[0]) for row in db.execute("SELECT e FROM t ORDER BY id LIMIT 3")]
+    texts = [row[0] for row in db.execute("SELECT vec_to_json(e) FROM t ORDER BY id LIMIT 3")]
+    found = warplite.search(db, "t", "e", blobs, 4)
+    assert (found[1][:, 0] == 0).all()
+    if "FLOAT" in kind:  # those of 16 bits take float32, too
+        wide = [db.execute("SELECT vec_f32(?)", (text,)).fetchone()[0] for text in texts]
+        assert np.array_equal(warplite.search(db, "t", "e", wide, 4)[0][:, 0], ids[:3])
+    for same in ([bytearray(blob) for blob in blobs], [memoryview(blob) for blob in blobs], np.array(blobs, object)):
+        assert np.array_equal(warplite.search(db, "t", "e", same, 4), found)
+    assert np.array_equal(warplite.search(db, "t", "e", texts, 4)[0][:, 0], found[0][:, 0])
+    assert np.array_equal(warplite.search(db, "t", "e", texts[1], 4)[0][:, 0], found[0][1:2, 0])
+    assert np.array_equal(warplite.search(db, "t", "e", blobs[1], 4), (found[0][1:2], found[1][1:2]))
+    warplite.add(db, "t", [1, 2, 4], e=[bytearray(blobs[0]), memoryview(blobs[1]), blobs[2]])
+    added = db.execute("SELECT e FROM t WHERE id < 5 ORDER BY id").fetchall()
+    assert [bytes(row[0]) for row in added] == blobs
+    for wrong, why in (
+        ([blobs[0][:-1]], r"t.e: queries\[0\]: a BLOB of \d+ bytes was expected, got"),
+        ([texts[0], "[1, 2"], r"t.e: queries\[1\]: a JSON array of 16 numbers was expected, got '\[1, 2'"),
+        (["[1, 2]"], "t.e takes vectors of 16 elements.*these have 2"),
+        ([texts[0], "[1, 2]"], "t.e: vectors of different lengths"),
+    ):
+        with pytest.raises(ValueError, match=why):
+            warplite.search(db, "t", "e", wrong, 1)
+
+
+def test_numbers_in_arrays_of_objects_and_in_buffers(db):
+    make(db, "FLOAT[16]", 20)
+    queries = vectors("FLOAT[16]", 3, 5)
+    expected = warplite.search(db, "t", "e", queries, 4)
+    elsewhere = type("Elsewhere", (), {"__array_interface__": queries.__array_interface__})()
+    rows = np.empty(3, object)
+    rows[:] = [row.astype(object) for row in queries]
+    for same in (queries.astype(object), rows, memoryview(queries), [memoryview(row) for row in queries], elsewhere):
+        assert np.array_equal(warplite.search(db, "t", "e", same, 4), expected)
+
+
+def test_times_are_times_in_whatever_unit(db):
+    db.execute("CREATE VIRTUAL TABLE t USING warp(e FLOAT[2], s TEXT)")
+    for unit in ("D", "s", "us", "ns"):
+        times = np.array(["2020-01-31", "NaT"], f"M8[{unit}]")
+        for given in (times, times.astype(f">M8[{unit}]"), list(times)):
+            try:
+                warplite.add(db, "t", None, s=given)
+            except TypeError:  # apsw takes no times
+                continue
+    assert {row[0] for row in db.execute("SELECT s FROM t")} <= {None, "2020-01-31", "2020-01-31 00:00:00"}
+
+
+def test_what_is_no_column_of_values_is_refused(db):
+    make(db, "FLOAT[16]", 4)
+    for values in ("red", b"red", 3, None):
+        with pytest.raises(ValueError, match="t.colour: a value for each row was expected, got"):
+            warplite.add(db, "t", None, e=np.zeros((3, 16)), colour=values)
+    for values in ("[1]", b"red", 3, 3.5, np.float32(3), np.array(3), None, object()):
+        with pytest.raises(ValueError, match="t.e: an array of vectors was expected, got"):
+            warplite.add(db, "t", None, e=values)
+    for values in (3, None, np.array(3.5), object()):
+        with pytest.raises(ValueError, match="t.e: an array of vectors was expected, got"):
+            warplite.search(db, "t", "e", values, 1)
+    for ragged in ([[1, 2], [3]], [[1, 2], 3], [[1, 2], [3], None]):
+        with pytest.raises(ValueError, match="t.e: vectors of different lengths"):
+            warplite.add(db, "t", None, e=ragged)
+
+
 def test_dots_in_names(db):
     db.execute("ATTACH ':memory:' AS a")
     for name in ('"v1.docs"', 'main."a.b"', 'a."b"', 'temp."b.c.d"'):
@@ -302,6 +369,17 @@ def test_pandas(db):
     result = warplite.to_pandas(*hits)
     assert result.rowid.tolist() == [7, 8, 8, 7]
     assert list(result.columns) == ["query", "rank", "rowid", "distance"]
+
+
+def test_times_of_pandas_are_pythons_own(tmp_path):
+    pd = pytest.importorskip("pandas")
+    db = warplite.connect(tmp_path / "a.db", module="sqlite3")  # which takes times
+    db.execute("CREATE VIRTUAL TABLE t USING warp(e FLOAT[2], s TEXT)")
+    times = pd.Series(pd.to_datetime(["2020-01-31 12:00", None]))
+    for given in (times, times.dt.tz_localize("UTC"), pd.DatetimeIndex(times), list(times)):
+        warplite.add(db, "t", None, s=given)
+    texts = [row[0] for row in db.execute("SELECT s FROM t")]
+    assert texts == ["2020-01-31 12:00:00", None, "2020-01-31 12:00:00+00:00", None] + 2 * texts[:2]
 
 
 @pytest.mark.parametrize("index", ["", "index=ivfflat(lists=4)", "index=list_of_clusters(size=16)"])

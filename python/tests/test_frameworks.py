@@ -124,6 +124,8 @@ def test_aiosqlite():
         async with aiosqlite.connect(":memory:") as db:
             with pytest.raises(TypeError, match="load_async"):
                 warplite.load(db)
+            with pytest.raises(TypeError, match="warp_knn_arrays"):
+                warplite.search(db, "t", "e", [[1, 2]], 1)
             await warplite.load_async(db)
             async with db.execute("SELECT warp_version()") as cursor:
                 return await cursor.fetchone()
@@ -187,8 +189,9 @@ def test_sqlite_utils(tmp_path):
 def test_plugins_warn_where_loading_cannot_be_done(monkeypatch):
     from warplite._plugins import load_or_warn
 
+    connection = type("Connection", (), {"execute": None, "cursor": None})()
     with pytest.warns(RuntimeWarning, match="pysqlite3-binary"):
-        assert not load_or_warn(object())
+        assert not load_or_warn(connection)
 
 
 @pytest.fixture

@@ -33,11 +33,22 @@ def test_connect_passes_options(driver, tmp_path):
 def test_module_that_cannot_load_names_the_ways_out(monkeypatch):
     class Connection:  # as of a Python built without --enable-loadable-sqlite-extensions
         __module__ = "sqlite3"
+        execute = cursor = None
 
     with pytest.raises(warplite.LoadingNotSupportedError) as error:
         warplite.load(Connection())
     for way in ("pysqlite3-binary", "apsw", "--enable-loadable-sqlite-extensions", sys.executable):
         assert way in str(error.value)
+
+
+@pytest.mark.parametrize("call", ["load", "search", "add"])
+def test_what_is_no_connection_is_refused(call, tmp_path):
+    arguments = {"load": (), "search": ("t", "e", [[1, 2]], 1), "add": ("t", None)}[call]
+    for wrong in ("papers.db", tmp_path, None, sys):
+        with pytest.raises(
+            TypeError, match=r"an open connection was expected, as warplite.connect\(\) returns it, got"
+        ):
+            getattr(warplite, call)(wrong, *arguments)
 
 
 def test_connect_takes_the_next_module(monkeypatch):

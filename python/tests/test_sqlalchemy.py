@@ -10,6 +10,7 @@ sqlalchemy = pytest.importorskip("sqlalchemy", "2.0")
 from sqlalchemy import delete, func, insert, literal_column, select, text, update  # noqa: E402
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column  # noqa: E402
 
+import warplite  # noqa: E402
 from warplite.sqlalchemy import load_into  # noqa: E402
 
 CREATE = "CREATE VIRTUAL TABLE papers USING warp(id INTEGER PRIMARY KEY, embedding FLOAT[2], title TEXT, year INTEGER)"
@@ -158,3 +159,40 @@ def test_other_engines_are_left_alone(tmp_path, classes):
         session.add_all([Note(note="a"), Note(note="b")])
         session.commit()
     assert not [sql for sql in asked if "VIRTUAL" in sql]
+
+
+def test_arrays_in_asynchronous_connections(tmp_path):
+    pytest.importorskip("aiosqlite")
+    pytest.importorskip("greenlet")
+    from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
+
+    def found(connection):
+        return warplite.search(connection, "t", "e", [[1, 2]], 2)[0].tolist()
+
+    def add(connection):
+        return warplite.add(connection, "t", None, e=np.eye(2))
+
+    async def ask():
+        engine = create_async_engine(f"sqlite+aiosqlite:///{tmp_path}/b.db")
+        load_into(engine)
+        async with engine.begin() as connection:
+            await connection.exec_driver_sql("CREATE VIRTUAL TABLE t USING warp(e FLOAT[2])")
+            assert await connection.run_sync(add) == 2
+            await connection.run_sync(warplite.load)  # does no harm
+        async with engine.connect() as connection:
+            await connection.begin()
+            await connection.run_sync(add)
+            assert await connection.run_sync(found) == [[2, 4]]
+            with pytest.raises(TypeError, match="run_sync"):
+                found(connection)
+            await connection.rollback()
+        async with AsyncSession(engine) as session:
+            with pytest.raises(TypeError, match="run_sync"):
+                add(session)
+            with pytest.raises(ValueError, match="t.e takes vectors of 2"):
+                await session.run_sync(lambda inner: warplite.search(inner, "t", "e", [[1]], 1))
+            result = await session.run_sync(found)
+        await engine.dispose()
+        return result
+
+    assert asyncio.run(ask()) == [[2, 1]]

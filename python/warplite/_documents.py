@@ -66,7 +66,7 @@ class DocumentTable:
 
         Raises what storable() raises, and ValueError for lists of different lengths and for ids that are no texts.
         """
-        ids, array = listed_texts(ids), as_array(vectors)
+        ids, array = listed_texts(ids), as_array(vectors, f"{self.table}.embedding")
         if not len(ids) == len(array) == len(contents) == len(metadatas):
             given = f"{len(ids)} ids, {len(array)} embeddings, {len(contents)} contents and {len(metadatas)} metadatas"
             raise ValueError(f"as many of each were expected, got {given}")

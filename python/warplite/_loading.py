@@ -39,9 +39,31 @@ def driver_connection(connection: Any) -> Any:
         inner: Any = getattr(connection, name, None)
         if hasattr(inner, "__func__"):  # a Session's is a method
             inner = inner()
+        if _is_asynchronous(inner) and hasattr(connection, "dbapi_connection"):
+            from .sqlalchemy import Awaited  # which holds aiosqlite's
+
+            return Awaited(connection.dbapi_connection)
         if inner is not None:
             return driver_connection(inner)
     return connection
+
+
+def _is_asynchronous(connection: Any) -> bool:
+    apsws = getattr(connection, "is_async", None)  # it has one class for both
+    return hasattr(connection, "__aenter__") and not hasattr(connection, "__enter__") if apsws is None else bool(apsws)
+
+
+def open_connection(connection: Any) -> Any:
+    """Returns what driver_connection() does. Raises TypeError for an asynchronous one, and for a path or an engine."""
+    inner = connection if _is_asynchronous(connection) else driver_connection(connection)
+    if _is_asynchronous(inner):
+        raise TypeError(
+            "an asynchronous connection: await warplite.load_async(connection) loads the extension into aiosqlite's, "
+            "which SQL searches (warp_knn_arrays); SQLAlchemy's is searched in await connection.run_sync(…)"
+        )
+    if not hasattr(inner, "execute") or not hasattr(inner, "cursor"):
+        raise TypeError(f"an open connection was expected, as warplite.connect() returns it, got {connection!r:.80}")
+    return inner
 
 
 def load(connection: Any) -> None:
@@ -49,18 +71,15 @@ def load(connection: Any) -> None:
 
     `connection` is one of sqlite3, pysqlite3 or apsw, or an object of SQLAlchemy, Django or sqlite-utils that
     holds one. Loading twice does no harm. Raises LoadingNotSupportedError where the module cannot load
-    extensions, LibraryNotFoundError where there is no library, and the module's own error where SQLite
-    refuses it.
+    extensions, LibraryNotFoundError where there is no library, TypeError for what is no such connection, and the
+    module's own error where SQLite refuses it.
     """
-    connection = driver_connection(connection)
+    connection = open_connection(connection)
     if not hasattr(connection, "enable_load_extension"):
         raise not_supported(f"The module {type(connection).__module__}")
     path = loadable_path()
     announce_cuda_plugin()
-    switched = connection.enable_load_extension(True)
-    if switched is not None:  # aiosqlite's, which nobody awaits
-        switched.close()
-        raise TypeError("an asynchronous connection: await warplite.load_async(connection)")
+    connection.enable_load_extension(True)
     try:
         connection.load_extension(path)
     finally:

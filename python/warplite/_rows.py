@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from contextlib import contextmanager, suppress
 
-from ._loading import driver_connection
+from ._loading import open_connection
 from ._sparse import CompressedRows
-from ._vectors import VectorType, as_array, encode, plain, quoted, quoted_table, vector_columns
+from ._vectors import (
+    VectorType,
+    as_array,
+    encode,
+    is_one_value,
+    plain,
+    quoted,
+    quoted_table,
+    vector_columns,
+    with_dates,
+)
 
 TYPE_CHECKING = False  # importing typing takes longer than all of this package
 if TYPE_CHECKING:
@@ -34,13 +44,13 @@ def add(connection: Any, table: str, rowids: Any, /, **columns: Any) -> int:
     ValueError for arrays of different lengths, shapes or types, and the SQLite module's own error for what SQLite
     or the extension refuses; then no row was inserted.
     """
-    holder, connection = connection, driver_connection(connection)
+    holder, connection = connection, open_connection(connection)
     types = vector_columns(connection, table)
-    cells: dict[str, Any] = {} if rowids is None else {"rowid": _plain_cells(rowids)}
+    cells: dict[str, Any] = {} if rowids is None else {"rowid": _plain_cells(rowids, f"{table}.rowid")}
     for name, values in columns.items():
         type_ = types.get(name.lower())
         where = f"{table}.{name}"
-        cells[name] = _plain_cells(values) if type_ is None else _vector_cells(values, type_, where)
+        cells[name] = _plain_cells(values, where) if type_ is None else _vector_cells(values, type_, where)
     lengths = {name: len(values) for name, values in cells.items()}
     if len(set(lengths.values())) != 1:
         raise ValueError(f"arrays of different lengths for {table}: {lengths or 'none'}")
@@ -53,8 +63,11 @@ def add(connection: Any, table: str, rowids: Any, /, **columns: Any) -> int:
     return next(iter(lengths.values()))
 
 
-def _plain_cells(values: Any) -> list[Any]:
-    """Returns Python's own numbers and texts, with None for what is missing."""
+def _plain_cells(values: Any, where: str) -> list[Any]:
+    """Returns Python's own values, with None for what is missing. Raises ValueError for a text and for one value."""
+    if is_one_value(values):
+        raise ValueError(f"{where}: a value for each row was expected, got {values!r:.60}")
+    values = with_dates(values)
     for convert in ("to_pylist", "tolist"):  # Arrow; NumPy, pandas
         if hasattr(values, convert):
             values = getattr(values, convert)()
@@ -63,11 +76,9 @@ def _plain_cells(values: Any) -> list[Any]:
 
 
 def _vector_cells(values: Any, type_: VectorType, where: str) -> np.ndarray[Any, Any] | list[Any]:
-    import numpy as np
-
     if type_.kind == "sparse":
         return CompressedRows(values, type_, where).cells() if hasattr(values, "tocsr") else list(values)
-    array = as_array(values)
+    array = as_array(values, where)
     if len(array) == 0:
         return []
     if array.dtype != object:
@@ -75,7 +86,7 @@ def _vector_cells(values: Any, type_: VectorType, where: str) -> np.ndarray[Any,
     given = [i for i, value in enumerate(array) if value is not None and not isinstance(value, (str, bytes))]
     cells = list(array)  # None; JSON texts and BLOBs, which the extension checks
     if given:
-        for i, row in zip(given, encode(np.stack([array[i] for i in given]), type_, where)):
+        for i, row in zip(given, encode(as_array([array[i] for i in given], where), type_, where)):
             cells[i] = row
     return cells
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ._loading import driver_connection
+from ._loading import open_connection
 from ._sparse import CompressedRows
-from ._vectors import VectorType, as_array, encode, fetch, first_missing, plain, quoted_table, vector_columns
+from ._vectors import VectorType, encode, fetch, plain, query_array, quoted_table, vector_columns
 
 TYPE_CHECKING = False  # importing typing takes longer than all of this package
 if TYPE_CHECKING:
@@ -29,8 +29,8 @@ def search(
     connection: with the extension (load, connect), also SQLAlchemy's, Django's or sqlite-utils'.
     table, column: a warp table, also ``schema.table``, and a vector column of it.
     queries: [q, dim], or [dim] for one: a NumPy array, an Arrow array of fixed-size lists, a pandas Series of
-        arrays, a list of lists; of a SPARSE column a SciPy sparse matrix. What the column's type allows is said
-        at `add`.
+        arrays, a list of lists; BLOBs and JSON texts as SQL takes them; of a SPARSE column a SciPy sparse matrix. What
+        the column's type allows is said at `add`.
     options: of warp_knn_arrays, e.g. ``recall=0.95, nprobe=32, refine=8, exact=True, device="cpu"``.
         ``filter="year > 2000"`` is a SQL expression over the table's columns: the k are chosen among the rows for
         which it is true.
@@ -41,7 +41,7 @@ def search(
     import numpy as np
 
     k, options = whole(k), plain_options(options)
-    connection = driver_connection(connection)
+    connection = open_connection(connection)
     where = f"{table}.{column}"
     type_ = vector_columns(connection, table).get(column.lower())
     if type_ is None:
@@ -59,12 +59,12 @@ def search(
 
 
 def whole(k: Any) -> int:
-    """Returns the number of rows that was asked for. Raises ValueError for what is no whole number."""
+    """Returns the number of rows that was asked for. Raises ValueError for what is no such number."""
     try:
         number = int(k)
     except (TypeError, ValueError, OverflowError):  # None; a text; infinity
         number = None
-    if number is None or number != k:
+    if number is None or number != k or number < 0:
         raise ValueError(f"k: expected an integer, 0 or more, got {k!r}")
     return number
 
@@ -78,21 +78,12 @@ class _Queries:
     """Queries as SQL takes some of them: an expression, and its parameters."""
 
     def __init__(self, queries: Any, type_: VectorType, where: str) -> None:
-        import numpy as np
-
         if type_.kind == "sparse":
             rows = CompressedRows(queries, type_, where)
             self.count, self.bytes, self.sql = len(rows), 8 * rows.longest, "warp_csr(?, ?, ?)"
             self.parameters = lambda some: rows[some.start : some.stop].matrix()
             return
-        array = as_array(queries)
-        missing = first_missing(array)
-        if missing is not None:
-            raise ValueError(f"{where}: queries[{missing}]: a vector was expected, got none")
-        if array.shape == (0,):  # an empty list, which has no type
-            blobs = np.empty((0, type_.bytes), np.uint8)
-        else:
-            blobs = encode(array[np.newaxis] if array.ndim == 1 and array.dtype != object else array, type_, where)
+        blobs = encode(query_array(queries, type_, where), type_, where)
         self.count, self.bytes, self.sql = len(blobs), type_.bytes, "?"
         self.parameters = lambda some: (blobs[some.start : some.stop].data if some else b"",)
 

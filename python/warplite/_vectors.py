@@ -18,6 +18,7 @@ _KINDS = {
     "bit": "bit",
     "sparse": "sparse",
 }  # fmt: skip
+_FINE = ("datetime64[ns]", "datetime64[ps]", "datetime64[fs]", "datetime64[as]")
 _NAME = r'(?:"((?:[^"]|"")+)"|\[([^]]+)\]|`([^`]+)`|(\w+))'
 _DECLARATION = _NAME + r"\s+(" + "|".join(_KINDS) + r")\s*\[\s*(\d+)\s*\]"
 _MODULE = r"CREATE\s+VIRTUAL\s+TABLE\s+(?:'(?:[^']|'')*'|" + _NAME + r")\s*USING\s*" + _NAME
@@ -70,10 +71,18 @@ def quoted_table(connection: Any, table: str) -> str:
 
 
 def plain(value: Any) -> Any:
-    """Returns Python's own number for NumPy's, and None for what pandas writes where a value is missing."""
+    """Returns Python's own value for NumPy's and pandas', and None for what pandas writes where one is missing."""
     if hasattr(value, "item"):
-        return value.item()
-    return None if type(value).__name__ in ("NAType", "NaTType") else value
+        return with_dates(value).item()
+    if type(value).__name__ in ("NAType", "NaTType"):
+        return None
+    return value.to_pydatetime(warn=False) if hasattr(value, "to_pydatetime") else value  # pandas' Timestamp
+
+
+def with_dates(values: Any) -> Any:
+    """Returns NumPy's times in microseconds where they are finer: Python's own values of these are bare numbers."""
+    name = getattr(getattr(values, "dtype", None), "name", None)
+    return values.astype("datetime64[us]") if name in _FINE else values
 
 
 def declaration(connection: Any, table: str) -> str | None:
@@ -124,17 +133,18 @@ def table_columns(connection: Any, table: str) -> dict[str, str]:
     return {row[1]: row[2] for row in fetch(connection, f"PRAGMA {pragma}({quoted(name)})")}
 
 
-def as_array(values: Any) -> np.ndarray[Any, Any]:
+def as_array(values: Any, where: str = "vectors") -> np.ndarray[Any, Any]:
     """Returns vectors as an array [n, dim], without a copy where they are one already.
 
     Takes NumPy arrays and what turns into one (a tensor), Arrow arrays of (fixed-size) lists, pandas Series whose
-    elements are arrays, and lists of lists. None among them is kept, in an array of objects [n].
+    elements are arrays, and lists of lists. None, BLOBs and JSON texts among them are kept, in an array of objects [n].
 
-    Raises ValueError for vectors of different lengths, and for masked elements: a vector has a number everywhere.
+    Raises ValueError, which begins with `where`, for what is no array, for vectors of different lengths, and for masked
+    elements: a vector has a number everywhere.
     """
     import numpy as np
 
-    if type(values).__module__.startswith("pyarrow"):
+    if hasattr(values, "null_count") and type(values).__module__.startswith("pyarrow"):
         if hasattr(values, "combine_chunks"):
             values = values.combine_chunks()
         if _has_one_length(values):
@@ -143,15 +153,15 @@ def as_array(values: Any) -> np.ndarray[Any, Any]:
             values = values.to_pylist()
     elif isinstance(values, np.ma.MaskedArray) and values.ndim == 1 and values.dtype == object:
         values = values.tolist()
-    elif hasattr(values, "__array__"):  # pandas, polars, PyTorch
-        _refuse_masked([values])
+    elif hasattr(values, "__array__") or hasattr(values, "__array_interface__") or _is_memory(values):
+        _refuse_masked([values], where)  # pandas, polars, PyTorch
         values = np.asarray(values)
-    if isinstance(values, np.ndarray):
-        if values.dtype != object:
-            return values
-        values = list(values)
-    values = [None if value is None or value is np.ma.masked or _is_missing(value) else value for value in values]
-    _refuse_masked(values)
+    if isinstance(values, np.ndarray) and values.dtype != object and values.ndim > 0:
+        return values
+    if is_one_value(values):
+        raise ValueError(f"{where}: an array of vectors was expected, got {values!r:.60}")
+    values = [_cell(value) for value in (values.tolist() if isinstance(values, np.ndarray) else values)]
+    _refuse_masked(values, where)
     if any(value is None or isinstance(value, (str, bytes)) for value in values):
         cells = np.empty(len(values), object)
         cells[:] = values
@@ -159,14 +169,75 @@ def as_array(values: Any) -> np.ndarray[Any, Any]:
     try:
         return np.asarray(values)
     except ValueError as error:  # "inhomogeneous shape"
-        raise ValueError(f"vectors of different lengths: {sorted({len(v) for v in values})[:5]}") from error
+        lengths = sorted({len(v) for v in values if hasattr(v, "__len__")})
+        raise ValueError(f"{where}: vectors of different lengths: {lengths[:5]}") from error
 
 
-def _refuse_masked(parts: list[Any]) -> None:
+def is_one_value(values: Any) -> bool:
+    """Whether this is no list or array: a text, whose letters are no values, a number or None."""
+    one = isinstance(values, (str, bytes, bytearray)) or getattr(values, "ndim", 1) == 0
+    return one or not hasattr(values, "__iter__")
+
+
+def _is_memory(value: Any) -> bool:
+    """Whether this is a buffer of numbers, and not of bytes."""
+    return isinstance(value, memoryview) and value.format != "B"
+
+
+def _cell(value: Any) -> Any:
+    """Returns a vector in a list of them: None for a missing one, bytes for a BLOB, else what it is."""
+    if value is None or _is_missing(value):
+        return None
+    if isinstance(value, (bytearray, memoryview)) and not _is_memory(value):
+        return bytes(value)
+    is_objects = getattr(getattr(value, "dtype", None), "name", "") == "object"
+    return value.tolist() if is_objects else value  # which may be numbers
+
+
+def _refuse_masked(parts: list[Any], where: str) -> None:
     import numpy as np
 
     if any(map(np.ma.is_masked, parts)):
-        raise ValueError("vectors with masked elements: numbers were expected; a vector is missing as a whole, as None")
+        raise ValueError(
+            f"{where}: vectors with masked elements: numbers were expected; a vector is missing as a whole, as None"
+        )
+
+
+def query_array(queries: Any, type_: VectorType, where: str) -> np.ndarray[Any, Any]:
+    """Returns queries, or one, as an array [q, dim] for encode(); BLOBs and JSON texts are taken as SQL takes them.
+
+    Raises ValueError, which names `where`, for what are none.
+    """
+    import numpy as np
+
+    if isinstance(queries, (str, bytes, bytearray)):
+        queries = [queries]
+    array = as_array(queries, where)
+    if array.shape == (0,):  # an empty list, which has no type
+        return np.empty((0, type_.dim), np.uint8)
+    if array.dtype == object and array.ndim == 1:
+        array = as_array([_query(cell, type_, f"{where}: queries[{i}]") for i, cell in enumerate(array)], where)
+    return array[np.newaxis] if array.ndim == 1 else array
+
+
+def _query(cell: Any, type_: VectorType, where: str) -> Any:
+    """Returns a query as numbers."""
+    import json
+
+    if cell is None:
+        raise ValueError(f"{where}: a vector was expected, got none")
+    if isinstance(cell, str):
+        try:
+            return json.loads(cell)
+        except ValueError as error:
+            raise ValueError(f"{where}: a JSON array of {type_.dim} numbers was expected, got {cell!r:.60}") from error
+    if not isinstance(cell, bytes):
+        return cell
+    wide = VectorType("float32", type_.dim)
+    of = wide if "float" in type_.kind and len(cell) == wide.bytes else type_
+    if len(cell) != of.bytes:
+        raise ValueError(f"{where}: a BLOB of {type_.bytes} bytes was expected, got {len(cell)}")
+    return decode(cell, of)
 
 
 def _has_one_length(lists: Any) -> bool:
@@ -187,8 +258,8 @@ def first_missing(array: np.ndarray[Any, Any]) -> int | None:
 
 
 def _is_missing(value: Any) -> bool:
-    """Whether pandas writes a missing vector so: a NaN or NA where the others are arrays."""
-    return (isinstance(value, float) and value != value) or type(value).__name__ == "NAType"
+    """Whether NumPy or pandas writes a missing vector so: masked, a NaN or NA where the others are arrays."""
+    return (isinstance(value, float) and value != value) or type(value).__name__ in ("NAType", "MaskedConstant")
 
 
 def encode(array: np.ndarray[Any, Any], to: VectorType, where: str) -> np.ndarray[Any, Any]:

@@ -36,6 +36,42 @@ def _connected(connection: Any, _record: Any) -> None:
         load(connection)
 
 
+class Awaited:
+    """aiosqlite's connection as search() and add() call one, in run_sync() of an AsyncConnection or AsyncSession."""
+
+    def __init__(self, adapted: Any) -> None:
+        self._adapted = adapted
+        self._rows: Any = []
+
+    @property
+    def in_transaction(self) -> bool:
+        return self._adapted.driver_connection.in_transaction  # type: ignore[no-any-return]
+
+    def cursor(self) -> Awaited:
+        return Awaited(self._adapted)
+
+    def execute(self, sql: str, parameters: Any = ()) -> Awaited:
+        async def rows(driver: Any) -> Any:
+            async with driver.execute(sql, parameters) as cursor:
+                return await cursor.fetchall()
+
+        self._rows = self._adapted.run_async(rows)
+        return self
+
+    def fetchall(self) -> Any:
+        return self._rows
+
+    def executemany(self, sql: str, rows: Iterable[Any]) -> None:
+        cells = list(rows)  # here, and not in aiosqlite's thread
+        self._adapted.run_async(lambda driver: driver.executemany(sql, cells))
+
+    def enable_load_extension(self, enabled: bool) -> None:
+        self._adapted.run_async(lambda driver: driver.enable_load_extension(enabled))
+
+    def load_extension(self, path: str) -> None:
+        self._adapted.run_async(lambda driver: driver.load_extension(path))
+
+
 @event.listens_for(Session, "before_flush")
 def _flushes(session: Session, _context: Any, _instances: Any) -> None:
     _return_nothing(session, {inspect(instance).mapper for instance in [*session.new, *session.dirty]})

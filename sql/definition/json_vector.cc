@@ -1,11 +1,13 @@
 #include "sql/definition/json_vector.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <string>
 
 #include "core/elements.h"
 #include "core/error.h"
+#include "core/utf8.h"
 #include "sql/host/json_reader.h"
 
 namespace warplite::sql {
@@ -114,9 +116,20 @@ JsonVector parse_json_vector(std::string_view text, ElementType type, const Plac
   VectorParser parser(text, type);
   if (!parser.parse()) {
     throw Error(ErrorKind::kInvalid, where.text() + ": expected a JSON array of " +
-                                         property<&ElementInfo::accepted>(type) + ", " + parser.problem());
+                                         property<&ElementInfo::accepted>(type) + ", " + parser.problem() +
+                                         std::string(advice_on_bytes(text)));
   }
   return parser.take();
+}
+
+std::string_view advice_on_bytes(std::string_view text) {
+  CodePoints points;
+  decode_utf8(text.substr(0, 4096), points);
+  const bool bytes = std::any_of(points.begin(), points.end(), [](std::uint32_t point) {
+    const bool control = point < 0x20 && point != '\t' && point != '\n' && point != '\r';
+    return control || point >> 8 == kInvalidByte >> 8;
+  });
+  return bytes && text.find_first_of("[{") != 0 ? "; a vector's bytes must be bound as a BLOB, not as a text" : "";
 }
 
 }  // namespace warplite::sql

@@ -19,4 +19,8 @@ struct JsonVector {
 // least significant bit first). Any number of elements, none included.
 JsonVector parse_json_vector(std::string_view text, ElementType type, const Place& where);
 
+// What an error says further about a text that has a vector's bytes: some languages bind every string as
+// text. Nothing for other texts.
+std::string_view advice_on_bytes(std::string_view text);
+
 }  // namespace warplite::sql

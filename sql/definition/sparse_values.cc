@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "core/process/interruption.h"
+#include "sql/definition/json_vector.h"
 #include "sql/host/json_reader.h"
 #include "sql/host/number_text.h"
 
@@ -147,7 +148,7 @@ void read_json(std::string_view text, Entries& entries) {
   try {
     SparseParser(text, entries).parse();
   } catch (const JsonError& error) {
-    entries.unexpected(error.what());
+    entries.unexpected(error.what() + std::string(advice_on_bytes(text)));
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include "core/elements.h"
 #include "core/error.h"
+#include "core/utf8.h"
 #include "sql/definition/json_vector.h"
 
 namespace warplite::sql {
@@ -262,7 +263,7 @@ std::string describe(const Cell& cell) {
       if (cell.bytes.size() > kShown) {
         return "a text of " + std::to_string(cell.bytes.size()) + " bytes";
       }
-      return "the text '" + std::string(cell.bytes) + "'";
+      return "the text '" + printable(cell.bytes, 4 * kShown) + "'";
     case CellKind::kBlob:
       return "a BLOB of " + std::to_string(cell.bytes.size()) +
              (cell.bytes.size() == 1 ? " byte" : " bytes");

@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "core/utf8.h"
 #include "sql/host/number_text.h"
 
 namespace warplite::sql {
@@ -38,7 +39,7 @@ void JsonReader::malformed() const {
   }
   constexpr std::size_t kShown = 12;
   throw JsonError("malformed JSON at byte " + std::to_string(at_ + 1) + ", at \"" +
-                  std::string(text_.substr(at_, kShown)) + "\"");
+                  printable(text_.substr(at_, kShown), 4 * kShown) + "\"");
 }
 
 void JsonReader::skip_space() {

@@ -362,6 +362,19 @@ TEST_CASE("an application that bounds its values bounds no blocks") {
   check_error(session, "INSERT INTO t(s) VALUES (hex(zeroblob(60000)))", {"too big"});
 }
 
+TEST_CASE("an application that bounds its variables bounds no columns") {
+  const SqlSession session(":memory:");
+  sqlite3_limit(session.db(), SQLITE_LIMIT_VARIABLE_NUMBER, 2);
+  session.must_run("CREATE VIRTUAL TABLE t USING warp(e FLOAT[1], a INTEGER, b TEXT, c REAL, +f, +g, +h)");
+  for (const char* meanwhile : {"CREATE TABLE other(x)", "DROP TABLE other", ""}) {  // statements are prepared again
+    session.must_run("INSERT INTO t VALUES ('[1]', 2, '3', 4, 5, 6, 7)");
+    session.must_run(meanwhile);
+  }
+  CHECK(session.must_run("SELECT a + b + c + f + g + h FROM t WHERE e MATCH '[1]'") == std::vector<std::string>{"27.0", "27.0", "27.0"});
+  CHECK(sqlite3_limit(session.db(), SQLITE_LIMIT_VARIABLE_NUMBER, -1) == 2);
+  check_error(session, "SELECT ?, ?, ?", {"too many SQL variables"});
+}
+
 // SQLite goes on with the statement, without a transaction.
 TEST_CASE("a statement whose function rolls back writes nothing more, and fails") {
   const SqlSession session(":memory:");

@@ -96,8 +96,8 @@ TEST_CASE("JSON: what is malformed is refused, with the byte") {
     INFO(text);
     CHECK(error_of(text).find("malformed JSON") == 0);
   }
-  CHECK(error_of(std::string("1\0", 2)) == "malformed JSON at byte 2, at \"");
-  CHECK(error_of(std::string("\"a\0\"", 4)) == "malformed JSON at byte 3, at \"");
+  CHECK(error_of(std::string("1\0", 2)) == "malformed JSON at byte 2, at \"\\x00\"");
+  CHECK(error_of(std::string("\"a\0\"", 4)) == "malformed JSON at byte 3, at \"\\x00\"\"");
   CHECK(error_of("{\"a\":1,") == "malformed JSON at byte 8, where it ends");
   CHECK(error_of(R"({"a":{"b":1,"c":2,"b":3}})") == "the key \"b\" comes twice");
 }

@@ -120,6 +120,12 @@ def test_hybrid_search(cluster, one_file, rows, options):
         cluster.hybrid([("venue", "VLDB")], 5)
 
 
+def test_blobs_are_queries(cluster, rows):
+    queries = rows["e"][:2]
+    blobs = [np.asarray(query, "<f4").tobytes() for query in queries]
+    assert np.array_equal(cluster.search("e", blobs, 3).ids, cluster.search("e", queries, 3).ids)
+
+
 def test_what_is_asked_wrongly_says_so(cluster, rows):
     queries = rows["e"][:2]
     with pytest.raises(ValueError, match=r"papers\.year is no column of vectors"):

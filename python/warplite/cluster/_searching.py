@@ -16,7 +16,7 @@ import ray
 
 from .._search import plain_options, whole
 from .._sparse import CompressedRows
-from .._vectors import as_array
+from .._vectors import query_array
 from . import _manifest
 from ._answers import Array, Columns, Fused, Matches, Neighbors, Pairs, Sequences, fuse, ranked
 from ._asking import Actors, Policy, shard_error
@@ -354,9 +354,10 @@ class Searcher:
     def _router(self, column: str, queries: Any, probe: int) -> Router:
         at_least(1, probe=probe)
         manifest = self.manifest
+        where = f"{self._table.name}.{column}"
         if manifest.centroids is None or manifest.centroids[0].lower() != column.lower():
-            raise ValueError(f"{self._table.name}.{column}: the cluster was not cut by this column; probe= needs that")
-        array = np.atleast_2d(np.asarray(as_array(queries), np.float32))
+            raise ValueError(f"{where}: the cluster was not cut by this column; probe= needs that")
+        array = np.asarray(query_array(queries, self._table.vectors[column.lower()], where), np.float32)
         return Router(nearest_centroids(self._folder, manifest, array, probe))
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from .._loading import connect
 from .._sparse import CompressedRows
-from .._vectors import VectorType, as_array, encode, fetch, quoted, vector_columns
+from .._vectors import VectorType, encode, fetch, query_array, quoted, vector_columns
 from ._answers import Array
 from ._errors import ClusterError
 
@@ -73,12 +73,7 @@ def encoded(table: Table, column: str, queries: Any) -> Array | CompressedRows:
         return CompressedRows(queries, table.sparse[column.lower()], where)
     if type_ is None:
         raise ValueError(f"{where} is no column of vectors")
-    array = as_array(queries)
-    if len(array) == 0:
-        array = np.empty((0, type_.dim), np.uint8)
-    elif array.ndim == 1 and array.dtype != object:
-        array = array[np.newaxis]
-    return encode(array, type_, where)
+    return encode(query_array(queries, type_, where), type_, where)
 
 
 def decoded(raw: Array, type_: VectorType) -> Array:
