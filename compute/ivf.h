@@ -34,6 +34,7 @@
 // position among all blocks of all runs.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -157,12 +158,13 @@ struct ProbedList {
 struct ContrastSteps {
   static constexpr std::uint32_t kPlace = 7;  // from 0 on
   static constexpr std::uint32_t kLimits = 4;
-  float limits[kLimits] = {};               // of the contrast, descending
-  std::uint32_t nprobe[kLimits + 1] = {};   // between them, ascending; zeros: it is not asked
+  using Limits = std::array<float, kLimits>;
+  Limits limits = {};                                // of the contrast, descending
+  std::array<std::uint32_t, kLimits + 1> nprobe = {};  // between them, ascending; zeros: it is not asked
 
   constexpr bool known() const { return nprobe[0] != 0; }
   // How many limits the contrast is not beyond.
-  static constexpr std::uint32_t step(const float (&limits)[kLimits], float nearest, float other) {
+  static constexpr std::uint32_t step(const Limits& limits, float nearest, float other) {
     std::uint32_t step = 0;
     for (const float limit : limits) step += other > limit * nearest ? 0 : 1;
     return step;
@@ -184,9 +186,9 @@ struct IvfWork {
   // Where it is known, queries that have a list at kPlace probe the first of the nprobe nearest
   // alone; unless all lists are probed, or no more than kPlace.
   ContrastSteps by_contrast = {};
-  // So many of them, the nearest, were searched before: their rows are left out, though they are
-  // counted. A device with memory of its own is not asked this.
-  std::uint32_t searched = 0;
+  // Host [queries.rows]: so many of a query's lists, the nearest, were searched before. Their rows are
+  // left out, though they are counted. Null: none were. A device with memory of its own is not asked this.
+  const std::uint32_t* searched = nullptr;
   // 0: the k best by score are returned, at the distances of their codes (in double: √max(0,
   // score); cosine max(0, score / 2); ip score). n: of the n·k best by score the canonical
   // distances decide and are returned. k is that of the table, rows those of all runs of the call.

@@ -52,7 +52,8 @@ class IvfContext {
   // The lists that the query probes, nearest first; and those that it is to search.
   std::span<const Probe> probed(std::size_t query) const { return lists_[query]; }
   std::span<const Probe> lists(std::size_t query) const {
-    return probed(query).subspan(std::min<std::size_t>(work_.searched, lists_[query].size()));
+    const std::size_t searched = work_.searched == nullptr ? 0 : work_.searched[query];
+    return probed(query).subspan(std::min(searched, lists_[query].size()));
   }
   const float* centroid(std::uint32_t list) const {
     return reinterpret_cast<const float*>(CpuBuffer::of(work_.model.centroids).data()) +

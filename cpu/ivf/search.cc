@@ -254,6 +254,7 @@ void search_ivf_nearest(const compute::IvfWork& work, compute::HitTable& best) {
     group.model_queries = work.model_queries + first * work.model.shape.dim;
     if (work.probed != nullptr) group.probed = work.probed_of(first);
     if (work.left != nullptr) group.left = work.left + first;
+    if (work.searched != nullptr) group.searched = work.searched + first;
     const IvfContext context(group, best.k());
     if (context.rows().rows() == 0) return;
     if (best.k() == 0) {

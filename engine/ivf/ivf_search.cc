@@ -50,6 +50,7 @@ class WideningSearch {
         others_(others),
         best_(0, k),
         left_(queries.rows, std::numeric_limits<float>::infinity()),
+        searched_(queries.rows),
         reach_(search.reach()) {}
 
   // Says which queries are left for a comparison of every row: of these `best` is nothing.
@@ -80,8 +81,7 @@ class WideningSearch {
       const auto some = numbers.subspan(first, std::min(most, numbers.size() - first));
       search(some, again, farther);
     }
-    const bool same = farther.refine == reach_.refine && !reach_.by_contrast.known();
-    searched_ = same ? reach_.nprobe : 0;
+    if (farther.refine != reach_.refine) std::ranges::fill(searched_, 0);
     if (!again.empty()) reach_ = farther;
     return again;
   }
@@ -90,9 +90,11 @@ class WideningSearch {
               Reach& farther) {
     std::optional<SomeQueries> some;
     if (numbers.size() != queries_.given.rows) some.emplace(queries_.given, numbers, model_);
+    before_.clear();
+    for (const std::size_t query : numbers) before_.push_back(searched_[query]);
     compute::HitTable found =
-        search_.nearest(attempt_, some ? some->get() : queries_, reach_, searched_, sights_);
-    const bool all = !some && sights_.searched == 0;
+        search_.nearest(attempt_, some ? some->get() : queries_, reach_, before_, sights_);
+    const bool all = !some && std::ranges::none_of(sights_.searched, [](auto lists) { return lists != 0; });
     if (all) {
       best_ = std::move(found);
     } else if (best_.queries() == 0) {
@@ -105,7 +107,9 @@ class WideningSearch {
     std::vector<std::optional<Reach>> more(watched ? numbers.size() : 0);
     const auto look = [&](std::size_t i) -> std::optional<Reach> {
       if (!watched && has_enough(numbers[i])) return {};
-      return search_.farther(reach_, sight(numbers[i], i, searched));
+      const Sight seen = sight(numbers[i], i, searched);
+      searched_[numbers[i]] = watched || !reach_.by_contrast.known() ? seen.nprobe : 0;
+      return search_.farther(reach_, seen);
     };
     const std::size_t each = watched ? kLookedAtTogether : kMovedTogether;
     if (watched || !all) {
@@ -135,6 +139,9 @@ class WideningSearch {
     }
   }
 
+  // Says whether the i-th of those that were searched for together had searched some lists before.
+  bool resumed(std::size_t i) const { return !sights_.searched.empty() && sights_.searched[i] != 0; }
+
   bool has_enough(std::size_t query) {
     const std::size_t beside = others_ != nullptr ? others_->row(query).count() : 0;
     return best_.row(query).count() + beside >= best_.k();
@@ -153,7 +160,7 @@ class WideningSearch {
   // What was found for the i-th of those that were searched for together; beside what was before,
   // where lists were not searched again.
   void keep(std::size_t query, std::size_t i, compute::HitTable& found) {
-    if (sights_.searched == 0) {
+    if (!resumed(i)) {
       best_.row(query) = std::move(found.row(i));
     } else {
       best_.row(query).merge(std::move(found.row(i)));
@@ -176,13 +183,16 @@ class WideningSearch {
   Sight sight(std::size_t query, std::size_t i, const Queries& searched) {
     Sight sight;
     sight.enough = has_enough(query);
+    sight.nprobe = reach_.nprobe;
     if (sights_.left.empty()) return sight;
-    left_[query] =
-        sights_.searched == 0 ? sights_.left[i] : std::min(left_[query], sights_.left[i]);
+    left_[query] = resumed(i) ? std::min(left_[query], sights_.left[i]) : sights_.left[i];
     const std::size_t dim = queries_.given.dim;
     const std::span<const float> vector(searched.in_model_space() + i * dim, dim);
     sight.scale = static_cast<double>(searched.scale(i));
-    sight.lists = std::span(sights_.lists).subspan(i * sights_.told, sights_.told);
+    const auto told = std::span(sights_.lists).subspan(i * sights_.told, sights_.told);
+    sight.nprobe = std::max(before_[i], search_.lists_of(reach_, told));
+    sight.step = search_.step_of(told);
+    sight.lists = told.first(std::min<std::size_t>(told.size(), sight.nprobe));
     sight.left = left_[query];
     const auto others = others_ != nullptr ? others_->sorted(query) : std::span<const Hit>();
     sight.found = best_.sorted(query);
@@ -199,7 +209,8 @@ class WideningSearch {
   compute::HitTable best_;  // without rows before the first search
   std::vector<float> left_;  // as IvfWork has it
   Reach reach_;
-  std::uint32_t searched_ = 0;  // lists of each query that may be passed over now
+  std::vector<std::uint32_t> searched_;  // lists of each query that may be passed over now
+  std::vector<std::uint32_t> before_;    // of those that are searched for together
   std::vector<std::size_t> exact_;
   Sights sights_;
 };

@@ -83,21 +83,39 @@ const float* Queries::in_model_space() const {
   return floats(space_);
 }
 
+std::uint32_t ListSearch::lists_of(const Reach& reach,
+                                   std::span<const compute::ProbedList> told) const {
+  constexpr std::size_t kPlace = compute::ContrastSteps::kPlace;
+  const bool cut = reach.by_contrast.known() && reach.nprobe < shape_.lists && told.size() > kPlace;
+  return cut ? reach.by_contrast.probes(told[0].a, told[kPlace].a) : reach.nprobe;
+}
+
+std::optional<std::size_t> ListSearch::step_of(std::span<const compute::ProbedList> told) const {
+  constexpr std::size_t kPlace = compute::ContrastSteps::kPlace;
+  const index::Calibration* const measured = model_.calibration();
+  if (measured == nullptr || !measured->contrasts.known() || told.size() <= kPlace) return {};
+  return measured->contrasts.step(told[0].a, told[kPlace].a);
+}
+
 std::optional<Reach> ListSearch::farther(const Reach& reach, const Sight& sight) const {
-  Reach more = reach;
+  Reach own = reach;
+  own.set_lists(sight.nprobe);
+  Reach more = own;
   if (watches_filter()) {
-    if (sight.enough && finds_enough(reach, sight)) return {};
-    more = as_far_as_rows_lie(reach, sight);
+    if (sight.enough && finds_enough(own, sight)) return {};
+    more = as_far_as_rows_lie(own, sight);
   } else if (!sight.enough) {
     const ReachQuestion all = question(selected_);
-    const std::uint32_t next = reach.nprobe < shape_.lists / 4 ? reach.nprobe * 4 : shape_.lists;
-    more.set_lists(reach.by_contrast.known() ? reach.nprobe : next);
+    const std::uint32_t next = own.nprobe < shape_.lists / 4 ? own.nprobe * 4 : shape_.lists;
+    more.nprobe = own.nprobe < reach.nprobe ? reach.nprobe : next;
     more.exact = !all.codes_only && exact_cost(all) <= reach_cost(all, more);
   } else if (lost_by_codes(sight) > kLost) {
+    more = reach;
     more.refine = more_candidates(reach);
+    if (more.refine == reach.refine) return {};
+    return more;
   }
-  const bool same = more.nprobe == reach.nprobe && more.by_contrast.known() == reach.by_contrast.known();
-  if (!more.exact && same && more.refine == reach.refine) return {};
+  if (!more.exact && more.nprobe == own.nprobe && more.refine == own.refine) return {};
   return more;
 }
 
@@ -210,7 +228,7 @@ Attempt ListSearch::attempt(std::size_t queries) {
 }
 
 compute::HitTable ListSearch::nearest(Attempt& attempt, const Queries& queries, Reach& reach,
-                                      std::uint32_t searched, Sights& sights) {
+                                      std::span<const std::uint32_t> searched, Sights& sights) {
   compute::HitTable best(0, 0);
   CodeLosses& losses = memo_of_lists().losses(request_.column);
   attempt.run([&](Attempt::Devices devices, compute::Device*& failed) {
@@ -225,7 +243,7 @@ compute::HitTable ListSearch::nearest(Attempt& attempt, const Queries& queries, 
     sights.lists.assign(watched * sights.told, {});
     sights.left.assign(watched, std::numeric_limits<float>::infinity());
     sights.resumes = fits_ && !rescorer_ && !devices.front()->own_memory();
-    sights.searched = sights.resumes ? searched : 0;
+    sights.searched = sights.resumes ? searched : std::span<const std::uint32_t>();
     const std::vector<RunShare> shares = spread(devices, reach);
     if (!shares.empty()) return search_spread(shares, queries, reach, sights, best, failed);
     return search(answering(devices, queries.given.rows, attempt.named()), queries, reach, sights,
@@ -294,10 +312,13 @@ Surroundings ListSearch::around(const Sight& sight, double errors) const {
   // under filters that any rows pass, counts tell enough.
   constexpr double kSure = 0.6;
   const index::Calibration& measured = *model_.calibration();
+  const index::Calibration::Table& lists =
+      sight.step ? measured.contrasts.lists[*sight.step] : measured.lists;
   Passing passing{searched_, selected_, k_};
   if (locates(sight)) {
     const auto share_of = [&](double score) {
-      return share_within(score, {request_.distance, sight.norm}, sight.lists, measured, searched_);
+      return share_within(score, {request_.distance, sight.norm}, sight.lists, measured.spread, lists,
+                          searched_);
     };
     const double usual = passing.everywhere().share, share = share_of(sight.farthest);
     passing.least = share * std::clamp(kSure + (1 - kSure) * (share / usual - 1.5), kSure, 1.0);
@@ -307,7 +328,9 @@ Surroundings ListSearch::around(const Sight& sight, double errors) const {
     const double nearest = share_of(sight.nearest);
     if (nearest > kMany * each) passing.nearer = nearest - kFew * each;
   }
-  return surroundings_of(passing, sight.lists, measured.lists, errors);
+  Surroundings seen = surroundings_of(passing, sight.lists, lists, errors);
+  seen.step = sight.step;
+  return seen;
 }
 
 void ListSearch::note_losses(const Reach& reach, std::size_t lost, std::size_t seen) {

@@ -41,8 +41,8 @@ class Queries {
 
 // What queries have seen of their lists: as compute::IvfWork has it.
 struct Sights {
-  bool resumes = false;        // lists that were searched need not be again
-  std::uint32_t searched = 0;  // of these, the lists of each that were not
+  bool resumes = false;  // lists that were searched need not be again
+  std::span<const std::uint32_t> searched;  // so many of each were not; empty: all were
   std::uint32_t told = 0;      // lists of each that are told of
   std::vector<compute::ProbedList> lists;
   std::vector<float> left;
@@ -52,7 +52,9 @@ struct Sights {
 };
 // One of them.
 struct Sight {
-  std::span<const compute::ProbedList> lists;
+  std::uint32_t nprobe = 0;                    // lists that it has looked into,
+  std::span<const compute::ProbedList> lists;  // and those of them that it is told of
+  std::optional<std::size_t> step = {};        // of contrast, where recall was measured by it
   float left = 0;
   std::span<const Hit> found;  // the nearest that lists hold
   double nearest = 0, farthest = 0;  // scores of these rows, of all that it has found
@@ -71,6 +73,9 @@ class ListSearch {
   std::uint64_t selected() const { return selected_; }
   const Reach& reach() const { return reach_; }
 
+  // How many lists a query looks into that is told of these, and of which step its contrast is.
+  std::uint32_t lists_of(const Reach& reach, std::span<const compute::ProbedList> told) const;
+  std::optional<std::size_t> step_of(std::span<const compute::ProbedList> told) const;
   // What a query is to look at that has found this, having looked so far; none: nothing more.
   std::optional<Reach> farther(const Reach& reach, const Sight& sight) const;
 
@@ -105,7 +110,7 @@ class ListSearch {
   // device can pass over them. `sights` says whether it did, and under a filter that is watched it
   // tells of lists. `reach` grows where the device is known to need more candidates.
   compute::HitTable nearest(Attempt& attempt, const Queries& queries, Reach& reach,
-                            std::uint32_t searched, Sights& sights);
+                            std::span<const std::uint32_t> searched, Sights& sights);
 
   // That codes lost rows of so many of the queries that were seen after such a search, with this reach.
   void note_losses(const Reach& reach, std::size_t lost, std::size_t seen);

@@ -136,7 +136,7 @@ compute::IvfWork ListSearch::work_for(const compute::Device& device, const Queri
   if (!rotates(device, count)) work.model_queries = queries.in_model_space() + first * shape_.dim;
   work.nprobe = reach.nprobe;
   work.by_contrast = reach.by_contrast;
-  work.searched = sights.searched;
+  if (!sights.searched.empty()) work.searched = sights.searched.data() + first;
   work.refine = reach.refine;
   work.codes_decide = codes_decide(reach);
   if (sights.left.empty()) return work;
@@ -246,6 +246,7 @@ Status ListSearch::search_set(const IvfSet& set, const compute::IvfWork& work,
     some.model_queries = work.model_queries + first * shape_.dim;
     if (work.probed != nullptr) some.probed = work.probed_of(first);
     if (work.left != nullptr) some.left = work.left + first;
+    if (work.searched != nullptr) some.searched = work.searched + first;
     if (Status status = nominate(set, some, each); !status.ok()) return status;
     compute::HitTable nearest(some.queries.rows, best.k());
     rescorer_->run(some.queries, nearest);

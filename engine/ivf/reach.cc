@@ -94,8 +94,14 @@ class Choice {
     if (!steps) return {};
     if (!steps->known()) return reach;
     reach.by_contrast = *steps;
-    reach.nprobe = std::max(kPlace + 1, steps->nprobe[compute::ContrastSteps::kLimits]);
-    reach.mean = calibration_.contrasts.mean(*steps);
+    // Fewer lists tell too little of a filter.
+    constexpr std::uint32_t kTelling = 12;
+    if (question_.selected != question_.rows) {
+      const std::uint32_t least = std::min(reach.nprobe, kTelling);
+      for (std::uint32_t& lists : reach.by_contrast.nprobe) lists = std::max(lists, least);
+    }
+    reach.nprobe = std::max(kPlace + 1, reach.by_contrast.nprobe.back());
+    reach.mean = calibration_.contrasts.mean(reach.by_contrast);
     return reach;
   }
 
@@ -111,10 +117,11 @@ class Choice {
 
   Found in_lists(std::uint32_t nprobe) const {
     if (nprobe >= lists_) return {1, 0};
-    return around_.found(calibration_.lists, nprobe);
+    return around_.found(
+        around_.step ? calibration_.contrasts.lists[*around_.step] : calibration_.lists, nprobe);
   }
   Found by_codes(std::size_t refine) const {
-    return coded() ? calibration_.by_codes(around_.share, question_.k, refine) : Found{1, 0};
+    return coded() ? calibration_.by_codes(around_.share, question_.k, refine, around_.step) : Found{1, 0};
   }
 
   const ReachQuestion& question_;
@@ -153,9 +160,7 @@ Reach reach_of(const ReachQuestion& question) {
   const std::optional<double> recall = asked_recall(question.index, request);
   const bool measured = calibration != nullptr && !calibration->lists.shares.empty();
   if (recall && *recall < 1 && measured) {
-    // What queries see of a filter says how far they look then.
-    const bool by_contrast = question.selected == question.rows;
-    return with_exact(question, Choice(question, *calibration).find(*recall, by_contrast));
+    return with_exact(question, Choice(question, *calibration).find(*recall, true));
   }
   std::uint64_t probes =
       request.nprobe != 0 ? request.nprobe : question.index.default_nprobe(question.model);

@@ -107,18 +107,17 @@ Surroundings Passing::everywhere() const {
 }
 
 double share_within(double score, const index::Spread::Viewpoint& from,
-                    std::span<const compute::ProbedList> lists, const index::Calibration& measured,
-                    std::uint64_t rows) {
+                    std::span<const compute::ProbedList> lists, const index::Spread& spread,
+                    const index::Calibration::Table& found, std::uint64_t rows) {
   constexpr int kHalvings = 16;
   double within = 0;
   for (std::size_t i = 0; i < lists.size(); ++i) {
     if (!compute::IvfWork::counts_list(i)) continue;
     const std::size_t each = i < compute::IvfWork::kAllCounted ? 1 : compute::IvfWork::kOneIn;
     within += static_cast<double>(each * lists[i].rows) *
-              measured.spread.part(from, score, lists[i].list, static_cast<double>(lists[i].a));
+              spread.part(from, score, lists[i].list, static_cast<double>(lists[i].a));
   }
   within /= static_cast<double>(rows);
-  const index::Calibration::Table& found = measured.lists;
   const auto nprobe = static_cast<double>(lists.size());
   // These lists hold a part of the share: the larger it is, the more they hold, and the less of it.
   const auto held = [&](double share) {

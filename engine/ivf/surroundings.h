@@ -4,7 +4,9 @@
 // (index/recall/calibration.h). Threads: any.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "compute/ivf.h"
@@ -17,6 +19,7 @@ struct Surroundings {
   double beyond =
       1;  // how much more likely a row of it passes outside the lists probed than anywhere
   double nearer = 0;  // of all rows, that is nearer than any of those wanted
+  std::optional<std::size_t> step = {};  // of contrast, where recall was measured by it
 
   // The part of the rows wanted that so many lists hold: what these hold of the share, without what they
   // hold of the nearer ones, which may be far more of less. REQUIRES: there are more lists.
@@ -28,8 +31,8 @@ struct Surroundings {
 // far side of the near lists, few rows pass that are near, though many pass of the lists. Returns a
 // share of `rows`; 1: a larger one than was measured. REQUIRES: the spread is known.
 double share_within(double score, const index::Spread::Viewpoint& from,
-                    std::span<const compute::ProbedList> lists, const index::Calibration& measured,
-                    std::uint64_t rows);
+                    std::span<const compute::ProbedList> lists, const index::Spread& spread,
+                    const index::Calibration::Table& found, std::uint64_t rows);
 
 // Of a search for some of the rows that pass.
 struct Passing {

@@ -61,7 +61,7 @@ std::vector<std::size_t> these_first(std::size_t rows, std::size_t first, std::s
 
 class Measurement {
  public:
-  using Limits = decltype(Calibration::Contrasts::limits);
+  using Limits = compute::ContrastSteps::Limits;
 
   // The first so many of the order are held aside. `limits`: null, or those of an earlier measurement.
   Measurement(const TrainingTask& task, const InvertedModel& model, Distance distance,
@@ -187,7 +187,7 @@ class Measurement {
       contrasts.limits[i] = limits_ != nullptr ? (*limits_)[i] : usual[(usual.size() - 1) >> (i + 1)];
     }
     for (const float contrast : usual) {
-      contrasts.parts[contrasts.step(contrast)] += 1 / static_cast<float>(usual.size());
+      contrasts.parts[contrasts.step(1, contrast)] += 1 / static_cast<float>(usual.size());
     }
     contrasts.lists.assign(contrasts.parts.size(), calibration.lists);
   }

@@ -224,8 +224,9 @@ Expected::Expected(const Found& lists, const Found& codes) {
   error = std::hypot(static_cast<double>(lists.error) * b, static_cast<double>(codes.error) * a);
 }
 
-Found Calibration::by_codes(double share, std::size_t k, std::size_t refine) const {
-  return of_codes(codes, share, k, refine);
+Found Calibration::by_codes(double share, std::size_t k, std::size_t refine,
+                            std::optional<std::size_t> step) const {
+  return of_codes(step ? contrasts.codes[*step] : codes, share, k, refine);
 }
 
 bool Calibration::fell() const {
@@ -272,11 +273,6 @@ void Calibration::Table::take_less(const Table& other) {
   if (differs) found = std::move(less);
 }
 
-std::size_t Calibration::Contrasts::step(float contrast) const {
-  return static_cast<std::size_t>(
-      std::ranges::count_if(limits, [contrast](float limit) { return contrast <= limit; }));
-}
-
 std::optional<compute::ContrastSteps> Calibration::by_contrast(double share, std::size_t k,
                                                                std::uint32_t nprobe, std::size_t refine,
                                                                bool with_codes) const {
@@ -286,7 +282,7 @@ std::optional<compute::ContrastSteps> Calibration::by_contrast(double share, std
       most <= compute::ContrastSteps::kPlace + 1) {
     return steps;
   }
-  std::ranges::copy(contrasts.limits, steps.limits);
+  steps.limits = contrasts.limits;
   const bool coded = with_codes && !codes.shares.empty();
   const float of_all = coded ? by_codes(share, k, refine).part : 1;
   // Lists of half the usual rows hold as many as are wanted.
@@ -296,7 +292,7 @@ std::optional<compute::ContrastSteps> Calibration::by_contrast(double share, std
     float wanted = lists.at(share, nprobe).part;
     if (coded) {
       // What codes lose of few queries is not known as well as what they lose of all.
-      const Found of_step = of_codes(contrasts.codes[step], share, k, refine);
+      const Found of_step = by_codes(share, k, refine, step);
       const float possible = std::min(of_all, of_step.part + of_step.error);
       wanted *= of_all / std::max({of_step.part, possible, kLeastPart});
     }
@@ -311,7 +307,7 @@ std::optional<compute::ContrastSteps> Calibration::by_contrast(double share, std
 }
 
 double Calibration::Contrasts::mean(const compute::ContrastSteps& steps) const {
-  return std::inner_product(parts.begin(), parts.end(), steps.nprobe, 0.0);
+  return std::inner_product(parts.begin(), parts.end(), steps.nprobe.begin(), 0.0);
 }
 
 Bytes Calibration::bytes() const {

@@ -78,12 +78,15 @@ class Calibration {
   // What queries find, by steps of their contrast: the less of it they have, the more lists hold their
   // neighbours.
   struct Contrasts {
-    std::array<float, compute::ContrastSteps::kLimits> limits = {};
+    compute::ContrastSteps::Limits limits = {};
     std::array<float, compute::ContrastSteps::kLimits + 1> parts = {};  // of queries
     std::vector<Table> lists, codes;  // of each step, as Calibration's; empty: it was not measured
 
     bool known() const { return !lists.empty(); }
-    std::size_t step(float contrast) const;
+    // Of a query with these D of lists.
+    std::size_t step(float nearest, float other) const {
+      return compute::ContrastSteps::step(limits, nearest, other);
+    }
     // So many lists on average.
     double mean(const compute::ContrastSteps& steps) const;
   };
@@ -106,7 +109,7 @@ class Calibration {
   // in groups the fewer are alike the fewer there are. A larger share than was measured counts as the
   // largest that was. Codes lose more of it: a search that looks so far has to see whether they tell rows
   // apart there.
-  Found by_codes(double share, std::size_t k, std::size_t refine) const;
+  Found by_codes(double share, std::size_t k, std::size_t refine, std::optional<std::size_t> step = {}) const;
   // How many lists queries of each step of contrast probe to find as large a part as all do in `nprobe`, on average,
   // among as many candidates; without `with_codes` as if codes told as much of each. Nothing: some cannot. Not
   // known: all probe as many, or it was not measured.

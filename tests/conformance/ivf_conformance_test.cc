@@ -322,7 +322,8 @@ TEST_CASE("ivf: lists that were searched before are left out") {
         const auto search = [&](std::uint32_t searched, std::uint32_t nprobe) {
           IvfWork work = world.work_on(*candidate.device);
           std::vector<ProbedList> probed(queries * nprobe);
-          work.searched = searched;
+          const std::vector<std::uint32_t> before(queries, searched);
+          work.searched = before.data();
           work.nprobe = nprobe;
           work.probed = probed.data();
           HitTable best(queries, c.k);

@@ -251,7 +251,7 @@ class World {
     work_.nprobe = case_.nprobe;
     if (case_.contrast) {
       const std::uint32_t most = case_.nprobe;
-      work_.by_contrast = {{1.6f, 1.4f, 1.25f, 1.1f}, {1, most / 4 + 1, most / 3 + 1, most / 2 + 1, most}};
+      work_.by_contrast = {{1.6f, 1.4f, 1.25f, 1.1f}, {1u, most / 4 + 1, most / 3 + 1, most / 2 + 1, most}};
     }
     work_.refine = case_.refine;
     work_.codes_decide = case_.refine == 0 && case_.seed % 2 != 0;
