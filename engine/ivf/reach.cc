@@ -1,6 +1,7 @@
 #include "engine/ivf/reach.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -164,16 +165,26 @@ double expected_recall(const ReachQuestion& question, const Surroundings& around
       .recall;
 }
 
+// Filters that leave about as many rows share an answer: that of the fewest.
+std::uint64_t ReachMemo::about(const ReachQuestion& question) {
+  constexpr int kBits = 5;
+  const int others = std::bit_width(question.selected) - kBits;
+  if (question.selected == question.rows || others <= 0) return question.selected;
+  return question.selected >> others << others;
+}
+
 const Reach& ReachMemo::of(const ReachQuestion& question) {
-  constexpr std::size_t kAnswers = 8;
+  constexpr std::size_t kAnswers = 64;
   const SearchRequest& request = question.request;
-  const Key key{request.column, question.k,      question.rows,  question.selected,
+  const Key key{request.column, question.k,      question.rows,  about(question),
                 request.nprobe, request.farther, request.recall, request.refine,
                 question.crowding};
   for (const auto& [known, reach] : answers_) {
     if (known == key) return reach;
   }
-  const Reach reach = reach_of(question);
+  ReachQuestion all = question;
+  all.selected = key.selected;
+  const Reach reach = reach_of(all);
   if (answers_.size() < kAnswers) return answers_.emplace_back(key, reach).second;
   std::pair<Key, Reach>& replaced = answers_[oldest_++ % kAnswers];
   replaced = {key, reach};

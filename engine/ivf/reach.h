@@ -63,6 +63,8 @@ class ReachMemo {
     double crowding;
     friend bool operator==(const Key&, const Key&) = default;
   };
+  static std::uint64_t about(const ReachQuestion& question);
+
   std::vector<std::pair<Key, Reach>> answers_;
   std::size_t oldest_ = 0;
 };
