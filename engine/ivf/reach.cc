@@ -25,8 +25,8 @@ constexpr double kByte = 0.04;
 // longer.
 constexpr double kExactIsWorth = 1.2;
 
-bool meets(const Expected& expected, double target) {
-  return expected.recall - kErrors * expected.error >= target;
+bool meets(const Expected& expected, double target, double errors = kErrors) {
+  return expected.recall - errors * expected.error >= target;
 }
 
 class Choice {
@@ -63,16 +63,23 @@ class Choice {
   // The fewest lists.
   std::optional<Reach> with_refine(std::size_t refine, double target) const {
     if (!meets(expected(lists_, refine), target)) return std::nullopt;
-    std::uint32_t low = 1, high = lists_;
+    const std::uint32_t least = fewest(lists_, refine, target, kErrors);
+    return Reach{
+        .nprobe = least, .refine = refine, .expected_recall = expected(least, refine).recall};
+  }
+
+  // REQUIRES: `high` lists do.
+  std::uint32_t fewest(std::uint32_t high, std::size_t refine, double target, double errors) const {
+    std::uint32_t low = 1;
     while (low < high) {
       const std::uint32_t middle = low + (high - low) / 2;
-      if (meets(expected(middle, refine), target)) {
+      if (meets(expected(middle, refine), target, errors)) {
         high = middle;
       } else {
         low = middle + 1;
       }
     }
-    return Reach{.nprobe = low, .refine = refine, .expected_recall = expected(low, refine).recall};
+    return low;
   }
 
   Expected expected(std::uint32_t nprobe, std::size_t refine) const {
@@ -165,6 +172,15 @@ double expected_recall(const ReachQuestion& question, const Surroundings& around
       .recall;
 }
 
+// Rows of lists that were probed pass as those of the share do.
+std::uint32_t least_nprobe(const ReachQuestion& question, const Surroundings& around,
+                           const Reach& reach) {
+  Surroundings within = around;
+  within.beyond = std::max(within.beyond, 1.0);
+  return Choice(question, *question.model.calibration(), within)
+      .fewest(reach.nprobe, reach.refine, *asked_recall(question.index, question.request), 0);
+}
+
 // Filters that leave about as many rows share an answer: that of the fewest.
 std::uint64_t ReachMemo::about(const ReachQuestion& question) {
   constexpr int kBits = 5;
@@ -173,22 +189,57 @@ std::uint64_t ReachMemo::about(const ReachQuestion& question) {
   return question.selected >> others << others;
 }
 
-const Reach& ReachMemo::of(const ReachQuestion& question) {
+ReachMemo::Answer& ReachMemo::answer(const ReachQuestion& question) {
   constexpr std::size_t kAnswers = 64;
   const SearchRequest& request = question.request;
   const Key key{request.column, question.k,      question.rows,  about(question),
                 request.nprobe, request.farther, request.recall, request.refine,
                 question.crowding};
-  for (const auto& [known, reach] : answers_) {
-    if (known == key) return reach;
+  for (Answer& known : answers_) {
+    if (known.key == key) return known;
   }
   ReachQuestion all = question;
   all.selected = key.selected;
-  const Reach reach = reach_of(all);
-  if (answers_.size() < kAnswers) return answers_.emplace_back(key, reach).second;
-  std::pair<Key, Reach>& replaced = answers_[oldest_++ % kAnswers];
-  replaced = {key, reach};
-  return replaced.second;
+  const Answer answer{.key = key, .reach = reach_of(all)};
+  if (answers_.size() < kAnswers) return answers_.emplace_back(answer);
+  return answers_[oldest_++ % kAnswers] = answer;
+}
+
+Reach ReachMemo::start(const ReachQuestion& question) {
+  constexpr std::size_t kEnough = 4, kTryAgain = 16;
+  Answer& known = answer(question);
+  if (known.queries < kEnough) return known.reach;
+  if (known.start.exact && ++known.starts % kTryAgain == 0) return known.reach;
+  return known.start;
+}
+
+void ReachMemo::note(const ReachQuestion& question, std::uint32_t nprobe) {
+  constexpr std::size_t kLast = 8;
+  constexpr double kPass = 1e4;  // nanoseconds that each search of some lists takes, beside them
+  Answer& known = answer(question);
+  if (known.needed.size() < kLast) known.needed.push_back(0);
+  known.needed[known.queries++ % kLast] = nprobe;
+  const double all = exact_cost(question);
+  const auto cost = [&](std::uint32_t lists) {
+    Reach reach = known.reach;
+    reach.nprobe = std::max(reach.nprobe, lists);
+    return reach_cost(question, reach);
+  };
+  const double pass = kPass + reach_cost(question, Reach{.nprobe = 1, .refine = 1});
+  double least = all * static_cast<double>(known.needed.size());
+  known.start = known.reach;
+  known.start.exact = !question.codes_only && !question.request.refine;
+  if (!known.start.exact) least = std::numeric_limits<double>::infinity();
+  for (const std::uint32_t first : known.needed) {
+    double sum = 0;
+    for (const std::uint32_t lists : known.needed) {
+      sum += cost(std::max(first, lists)) + (lists == 0 ? all : lists > first ? pass : 0);
+    }
+    if (sum >= least) continue;
+    least = sum;
+    known.start.exact = false;
+    known.start.nprobe = std::max(known.reach.nprobe, first);
+  }
 }
 
 // Measured on a Zen 3 core, rows of 400 to 3,072 bytes: 0.04 ns a byte in a row, twice as much one
