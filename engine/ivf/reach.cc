@@ -206,40 +206,57 @@ ReachMemo::Answer& ReachMemo::answer(const ReachQuestion& question) {
 }
 
 Reach ReachMemo::start(const ReachQuestion& question) {
-  constexpr std::size_t kEnough = 4, kTryAgain = 16;
+  constexpr std::size_t kEnough = 4, kTryAgain = 32;
   Answer& known = answer(question);
-  if (known.queries < kEnough) return known.reach;
+  if (known.needs.size() < kEnough) return known.reach;
   if (known.start.exact && ++known.starts % kTryAgain == 0) return known.reach;
   return known.start;
 }
 
 void ReachMemo::note(const ReachQuestion& question, std::uint32_t nprobe) {
   constexpr std::size_t kLast = 8;
-  constexpr double kPass = 1e4;  // nanoseconds that each search of some lists takes, beside them
   Answer& known = answer(question);
-  if (known.needed.size() < kLast) known.needed.push_back(0);
-  known.needed[known.queries++ % kLast] = nprobe;
-  const double all = exact_cost(question);
-  const auto cost = [&](std::uint32_t lists) {
+  const Need need{nprobe, nprobe == 0};
+  if (known.needs.size() < kLast) {
+    known.needs.push_back(need);
+  } else {
+    known.needs[known.queries % kLast] = need;
+  }
+  ++known.queries;
+  known.start = best_start(question, known);
+}
+
+// Where these queries would have taken least in all.
+Reach ReachMemo::best_start(const ReachQuestion& question, const Answer& known) {
+  // Nanoseconds that each search of some lists takes beside them; about so many of these come before every
+  // row is compared.
+  constexpr double kPass = 1e4, kPasses = 2;
+  const auto cost_of = [&](std::uint32_t lists) {
     Reach reach = known.reach;
-    reach.nprobe = std::max(reach.nprobe, lists);
+    reach.nprobe = lists;
     return reach_cost(question, reach);
   };
-  const double pass = kPass + reach_cost(question, Reach{.nprobe = 1, .refine = 1});
-  double least = all * static_cast<double>(known.needed.size());
-  known.start = known.reach;
-  known.start.exact = !question.codes_only && !question.request.refine;
-  if (!known.start.exact) least = std::numeric_limits<double>::infinity();
-  for (const std::uint32_t first : known.needed) {
+  const double pass = kPass + cost_of(1), all = exact_cost(question);
+  std::vector<double> costs;
+  for (const Need& need : known.needs) {
+    costs.push_back(cost_of(std::max(need.nprobe, known.reach.nprobe)));
+  }
+  Reach start = known.reach;
+  double least = std::numeric_limits<double>::infinity();
+  for (std::size_t first = 0; first < costs.size(); ++first) {
     double sum = 0;
-    for (const std::uint32_t lists : known.needed) {
-      sum += cost(std::max(first, lists)) + (lists == 0 ? all : lists > first ? pass : 0);
+    for (std::size_t i = 0; i < costs.size(); ++i) {
+      sum += std::max(costs[first], costs[i]);
+      if (known.needs[i].exact) sum += all + kPasses * pass;
+      if (costs[i] > costs[first]) sum += pass;
     }
     if (sum >= least) continue;
     least = sum;
-    known.start.exact = false;
-    known.start.nprobe = std::max(known.reach.nprobe, first);
+    start.nprobe = std::max(known.needs[first].nprobe, known.reach.nprobe);
   }
+  start.exact = !question.codes_only && !question.request.refine &&
+                all * static_cast<double>(costs.size()) <= kExactIsWorth * least;
+  return start;
 }
 
 // Measured on a Zen 3 core, rows of 400 to 3,072 bytes: 0.04 ns a byte in a row, twice as much one

@@ -72,14 +72,20 @@ class ReachMemo {
     double crowding;
     friend bool operator==(const Key&, const Key&) = default;
   };
+  // Of a query: so many lists, or every row.
+  struct Need {
+    std::uint32_t nprobe;
+    bool exact;
+  };
   struct Answer {
     Key key;
     Reach reach;
-    std::vector<std::uint32_t> needed = {};  // by the last queries
-    std::size_t queries = 0;                 // of which it was noted
-    Reach start = {};                        // as these would have it
+    std::vector<Need> needs = {};  // of the last queries
+    std::size_t queries = 0;       // whose needs were noted
+    Reach start = {};              // that suits these
     std::size_t starts = 0;
   };
+  static Reach best_start(const ReachQuestion& question, const Answer& known);
   static std::uint64_t about(const ReachQuestion& question);
   Answer& answer(const ReachQuestion& question);
 
