@@ -206,7 +206,7 @@ ReachMemo::Answer& ReachMemo::answer(const ReachQuestion& question) {
 }
 
 Reach ReachMemo::start(const ReachQuestion& question) {
-  constexpr std::size_t kEnough = 4, kTryAgain = 32;
+  constexpr std::size_t kEnough = 4, kTryAgain = 64;
   Answer& known = answer(question);
   if (known.needs.size() < kEnough) return known.reach;
   if (known.start.exact && ++known.starts % kTryAgain == 0) return known.reach;
