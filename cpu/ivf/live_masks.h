@@ -69,6 +69,10 @@ class LiveMasks {
   struct Masks {
     std::vector<std::uint32_t> groups;       // of each group of positions, a bit a row
     std::vector<compute::ProbedList> lists;  // counted
+
+    std::size_t bytes() const {
+      return groups.size() * sizeof(groups[0]) + lists.size() * sizeof(lists[0]);
+    }
   };
 
   // Null: the filter comes for the first time, and not `at_once`. `make` returns the masks.
@@ -84,17 +88,29 @@ class LiveMasks {
     } else {
       std::rotate(known_.begin(), found, found + 1);
     }
-    std::shared_ptr<const Masks>& masks = known_.front().masks;
-    if (masks == nullptr) masks = std::make_shared<const Masks>(make());
+    std::shared_ptr<const Masks> masks = known_.front().masks;
+    if (masks != nullptr) return masks;
+    known_.front().masks = masks = std::make_shared<const Masks>(make());
+    forget_some();
     return masks;
   }
 
  private:
-  static constexpr std::size_t kMost = 8;
+  // Filters that are known, and masks of them: these take memory, so that of long runs few are kept.
+  static constexpr std::size_t kMost = 64, kLeastMasks = 8, kMostBytes = std::size_t{1} << 22;
   struct Known {
     std::uint64_t filter;
     std::shared_ptr<const Masks> masks;
   };
+
+  void forget_some() {
+    std::size_t masks = 0, bytes = 0;
+    for (Known& known : known_) {
+      if (known.masks == nullptr) continue;
+      bytes += known.masks->bytes();
+      if (++masks > kLeastMasks && bytes > kMostBytes) known.masks = nullptr;
+    }
+  }
 
   std::mutex mutex_;
   std::vector<Known> known_;  // used last first

@@ -70,6 +70,7 @@ ListSearch::ListSearch(const View& view, const Selection& rows, const index::Inv
   with_vectors_ = reach_.refine != 0 || shape_.m == 0;
   limit_ = Residency::instance().limit();
   choose_parts();
+  if (remembers()) reach_ = memo().start(question(selected_));
 }
 
 const float* Queries::in_model_space() const {
@@ -102,8 +103,16 @@ std::optional<Reach> ListSearch::farther(const Reach& reach, const Sight& sight)
   own.set_lists(sight.nprobe);
   Reach more = own;
   if (watches_filter()) {
-    if (sight.enough && finds_enough(own, sight)) return {};
+    if (sight.enough) {
+      constexpr double kChance = 2;
+      const Surroundings seen = around(sight, kChance);
+      if (finds_enough(own, seen, sight)) {
+        if (remembers()) remember(least_nprobe(question(selected_), seen, own));
+        return {};
+      }
+    }
     more = as_far_as_rows_lie(own, sight);
+    if (more.exact) remember(0);
   } else if (!sight.enough) {
     const ReachQuestion all = question(selected_);
     const std::uint32_t next = own.nprobe < shape_.lists / 4 ? own.nprobe * 4 : shape_.lists;
@@ -338,9 +347,8 @@ void ListSearch::note_losses(const Reach& reach, std::size_t lost, std::size_t s
   memo_of_lists().losses(request_.column).add(lost, seen);
 }
 
-bool ListSearch::finds_enough(const Reach& reach, const Sight& sight) const {
-  constexpr double kChance = 2;
-  const Surroundings seen = around(sight, kChance);
+bool ListSearch::finds_enough(const Reach& reach, const Surroundings& seen,
+                              const Sight& sight) const {
   if (expected_recall(question(selected_), seen, reach) < *asked_recall(index_, request_))
     return false;
   return !is_blurred(seen, sight);

@@ -163,8 +163,14 @@ class ListSearch {
   }
   Surroundings around(const Sight& sight, double errors) const;
 
+  // Says whether what one query needed is kept for the next one.
+  bool remembers() const { return request_.queries.rows == 1 && watches_filter() && !rescorer_; }
+  void remember(std::uint32_t nprobe) const {
+    if (remembers()) memo().note(question(selected_), nprobe);
+  }
+
   // Says whether the recall that is asked for is to be expected of what was seen, chance aside.
-  bool finds_enough(const Reach& reach, const Sight& sight) const;
+  bool finds_enough(const Reach& reach, const Surroundings& seen, const Sight& sight) const;
 
   // Far from the query many rows are about as far as one another, and codes do not tell which are
   // nearest: then rows were left out whose scores are better than the farthest row that was found,

@@ -1,6 +1,7 @@
 #include "engine/ivf/reach.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -24,8 +25,8 @@ constexpr double kByte = 0.04;
 // longer.
 constexpr double kExactIsWorth = 1.2;
 
-bool meets(const Expected& expected, double target) {
-  return expected.recall - kErrors * expected.error >= target;
+bool meets(const Expected& expected, double target, double errors = kErrors) {
+  return expected.recall - errors * expected.error >= target;
 }
 
 class Choice {
@@ -55,16 +56,23 @@ class Choice {
   // The fewest lists.
   std::optional<Reach> with_refine(std::size_t refine, double target) const {
     if (!meets(expected(lists_, refine), target)) return std::nullopt;
-    std::uint32_t low = 1, high = lists_;
+    const std::uint32_t least = fewest(lists_, refine, target, kErrors);
+    return Reach{
+        .nprobe = least, .refine = refine, .expected_recall = expected(least, refine).recall};
+  }
+
+  // REQUIRES: `high` lists do.
+  std::uint32_t fewest(std::uint32_t high, std::size_t refine, double target, double errors) const {
+    std::uint32_t low = 1;
     while (low < high) {
       const std::uint32_t middle = low + (high - low) / 2;
-      if (meets(expected(middle, refine), target)) {
+      if (meets(expected(middle, refine), target, errors)) {
         high = middle;
       } else {
         low = middle + 1;
       }
     }
-    return Reach{.nprobe = low, .refine = refine, .expected_recall = expected(low, refine).recall};
+    return low;
   }
 
   Expected expected(std::uint32_t nprobe, std::size_t refine) const {
@@ -191,20 +199,93 @@ double expected_recall(const ReachQuestion& question, const Surroundings& around
       .recall;
 }
 
-const Reach& ReachMemo::of(const ReachQuestion& question) {
-  constexpr std::size_t kAnswers = 8;
+// Rows of lists that were probed pass as those of the share do.
+std::uint32_t least_nprobe(const ReachQuestion& question, const Surroundings& around,
+                           const Reach& reach) {
+  Surroundings within = around;
+  within.beyond = std::max(within.beyond, 1.0);
+  return Choice(question, *question.model.calibration(), within)
+      .fewest(reach.nprobe, reach.refine, *asked_recall(question.index, question.request), 0);
+}
+
+// Filters that leave about as many rows share an answer: that of the fewest.
+std::uint64_t ReachMemo::about(const ReachQuestion& question) {
+  constexpr int kBits = 5;
+  const int others = std::bit_width(question.selected) - kBits;
+  if (question.selected == question.rows || others <= 0) return question.selected;
+  return question.selected >> others << others;
+}
+
+ReachMemo::Answer& ReachMemo::answer(const ReachQuestion& question) {
+  constexpr std::size_t kAnswers = 64;
   const SearchRequest& request = question.request;
-  const Key key{request.column, question.k,      question.rows,  question.selected,
+  const Key key{request.column, question.k,      question.rows,  about(question),
                 request.nprobe, request.farther, request.recall, request.refine,
                 question.crowding};
-  for (const auto& [known, reach] : answers_) {
-    if (known == key) return reach;
+  for (Answer& known : answers_) {
+    if (known.key == key) return known;
   }
-  const Reach reach = reach_of(question);
-  if (answers_.size() < kAnswers) return answers_.emplace_back(key, reach).second;
-  std::pair<Key, Reach>& replaced = answers_[oldest_++ % kAnswers];
-  replaced = {key, reach};
-  return replaced.second;
+  ReachQuestion all = question;
+  all.selected = key.selected;
+  const Answer answer{.key = key, .reach = reach_of(all)};
+  if (answers_.size() < kAnswers) return answers_.emplace_back(answer);
+  return answers_[oldest_++ % kAnswers] = answer;
+}
+
+Reach ReachMemo::start(const ReachQuestion& question) {
+  constexpr std::size_t kEnough = 4, kTryAgain = 64;
+  Answer& known = answer(question);
+  if (known.needs.size() < kEnough) return known.reach;
+  if (known.start.exact && ++known.starts % kTryAgain == 0) return known.reach;
+  return known.start;
+}
+
+void ReachMemo::note(const ReachQuestion& question, std::uint32_t nprobe) {
+  constexpr std::size_t kLast = 8;
+  Answer& known = answer(question);
+  const Need need{nprobe, nprobe == 0};
+  if (known.needs.size() < kLast) {
+    known.needs.push_back(need);
+  } else {
+    known.needs[known.queries % kLast] = need;
+  }
+  ++known.queries;
+  known.start = best_start(question, known);
+}
+
+// Where these queries would have taken least in all.
+Reach ReachMemo::best_start(const ReachQuestion& question, const Answer& known) {
+  // Nanoseconds that each search of some lists takes beside them; about so many of these come before every
+  // row is compared.
+  constexpr double kPass = 1e4, kPasses = 2;
+  const auto at_least = [&](std::uint32_t lists) {
+    Reach reach = known.reach;
+    if (lists > reach.nprobe) reach.set_lists(lists);
+    return reach;
+  };
+  Reach one = known.reach;
+  one.set_lists(1);
+  const double pass = kPass + reach_cost(question, one), all = exact_cost(question);
+  std::vector<double> costs;
+  for (const Need& need : known.needs) {
+    costs.push_back(reach_cost(question, at_least(need.nprobe)));
+  }
+  Reach start = known.reach;
+  double least = std::numeric_limits<double>::infinity();
+  for (std::size_t first = 0; first < costs.size(); ++first) {
+    double sum = 0;
+    for (std::size_t i = 0; i < costs.size(); ++i) {
+      sum += std::max(costs[first], costs[i]);
+      if (known.needs[i].exact) sum += all + kPasses * pass;
+      if (costs[i] > costs[first]) sum += pass;
+    }
+    if (sum >= least) continue;
+    least = sum;
+    start = at_least(known.needs[first].nprobe);
+  }
+  start.exact = !question.codes_only && !question.request.refine &&
+                all * static_cast<double>(costs.size()) <= kExactIsWorth * least;
+  return start;
 }
 
 // Measured on a Zen 3 core, rows of 400 to 3,072 bytes: 0.04 ns a byte in a row, twice as much one

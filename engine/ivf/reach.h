@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include "engine/ivf/surroundings.h"
@@ -55,12 +54,22 @@ Reach reach_of(const ReachQuestion& question, const Surroundings& around, std::s
 double expected_recall(const ReachQuestion& question, const Surroundings& around,
                        const Reach& reach);
 
+// The fewest of the lists probed that would have done, as was seen of them.
+std::uint32_t least_nprobe(const ReachQuestion& question, const Surroundings& around,
+                           const Reach& reach);
+
 // Remembers the last answers of one view: to weigh the ways to a recall takes longer than a short
-// search. Threads: as the view.
+// search. And what the last queries needed, where filters have to do with where rows lie: filters
+// that leave about as many rows are often of one kind, and who begins where the queries before
+// ended need not go there step by step. Threads: as the view.
 class ReachMemo {
  public:
   // reach_of(), of a column of that view.
-  const Reach& of(const ReachQuestion& question);
+  const Reach& of(const ReachQuestion& question) { return answer(question).reach; }
+  // Of a query whose filter is watched: no less, and likely to be enough.
+  Reach start(const ReachQuestion& question);
+  // So many lists did for such a query; 0: it was for nothing, and every row was compared.
+  void note(const ReachQuestion& question, std::uint32_t nprobe);
 
  private:
   // What an answer depends on, in one view.
@@ -73,7 +82,24 @@ class ReachMemo {
     double crowding;
     friend bool operator==(const Key&, const Key&) = default;
   };
-  std::vector<std::pair<Key, Reach>> answers_;
+  // Of a query: so many lists, or every row.
+  struct Need {
+    std::uint32_t nprobe;
+    bool exact;
+  };
+  struct Answer {
+    Key key;
+    Reach reach;
+    std::vector<Need> needs = {};  // of the last queries
+    std::size_t queries = 0;       // whose needs were noted
+    Reach start = {};              // that suits these
+    std::size_t starts = 0;
+  };
+  static Reach best_start(const ReachQuestion& question, const Answer& known);
+  static std::uint64_t about(const ReachQuestion& question);
+  Answer& answer(const ReachQuestion& question);
+
+  std::vector<Answer> answers_;
   std::size_t oldest_ = 0;
 };
 

@@ -78,7 +78,7 @@ std::shared_ptr<const engine::Selection> LastSelections::get(const engine::View&
 }
 
 void LastSelections::forget_some() {
-  constexpr std::size_t kMost = 8, kMostBytes = std::size_t{1} << 23;
+  constexpr std::size_t kMost = 64, kMostBytes = std::size_t{1} << 23;
   std::size_t kept = 1, bytes = known_.front().bytes;
   while (kept < std::min(kMost, known_.size()) && bytes + known_[kept].bytes <= kMostBytes) {
     bytes += known_[kept++].bytes;

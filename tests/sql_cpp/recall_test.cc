@@ -127,6 +127,22 @@ void check_threads(const SqlSession& session) {
   session.must_run("SELECT warp_config('threads', 0)");
 }
 
+// Where a filter leaves few rows, far from the queries, lists are looked into for nothing, and every row that passes is
+// compared in the end: soon that is done at once. A filter that any rows pass does not pay for it.
+void check_memory(const SqlSession& session) {
+  const auto method = [&](const std::string& filter, int query) {
+    session.must_run("SELECT count(*) FROM q JOIN t ON t.g MATCH q.e AND t.k = 10 AND recall = 0.95 AND " + filter +
+                     " WHERE q.id = " + std::to_string(query));
+    return session.must_run("SELECT method FROM warp_explain()")[0];
+  };
+  CHECK(method("c >= 960", 1).find("approximate") == 0);
+  for (int query = 2; query <= 10; ++query) method("c >= 960", query);
+  for (int query = 1; query <= 10; ++query) {
+    CHECK(method("c >= 960", query) == "brute force");
+    CHECK(method("p < 300", query).find("approximate") == 0);
+  }
+}
+
 // Queries that share lists find what each finds alone, at the same distances.
 void check_batches(const SqlSession& session) {
   session.must_run("SELECT warp_config('threads', 1)");
@@ -264,6 +280,7 @@ TEST_CASE("recall: descriptors of other images") {
   check_promise(session);
   check_places(session);
   check_batches(session);
+  check_memory(session);
   check_threads(session);
   // Less is looked at than with more asked for; and not at most of it.
   session.must_run("SELECT count(*) FROM q JOIN t ON t.e MATCH q.e AND t.k = 10 WHERE q.id = 1");
@@ -280,6 +297,7 @@ TEST_CASE("recall: vectors around centres") {
   check_promise(session);
   check_places(session);
   check_batches(session);
+  check_memory(session);
   check_new_rows(session);
 }
 
