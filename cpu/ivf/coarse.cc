@@ -139,7 +139,9 @@ class CodedLists {
       candidates_.clear();
       if (all_.shape_.groups == 0) {
         compare(y, 0, all_.shape_.lists);
-        for (std::uint32_t i = 0; i < distances_.size(); ++i) candidates_.push(distances_[i], i);
+        for (std::uint32_t i = 0; i < distances_.size(); ++i) {
+          if (!(distances_[i] > candidates_.limit())) candidates_.push(distances_[i], i);
+        }
       } else if (all_.nearest_ && candidates_.keep() == all_.shape_.lists) {
         for (std::uint32_t i = 0; i < all_.shape_.lists; ++i) candidates_.push(0, i);
       } else {

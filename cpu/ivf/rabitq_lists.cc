@@ -46,7 +46,7 @@ RabitqLists::RabitqLists(const compute::IvfShape& shape, bool product, bool code
       record_(compute::RabitqRecord::size(shape.dim, shape.planes)),
       signs_weight_(static_cast<float>(1u << (shape.planes - 1)) / 2),
       scratch_(round_up(shape.dim) * sizeof(float)) {
-  nearest_.reserve(kRows);
+  nearest_.reserve(kUsual);
   if (!with_signs_) return;
   planes_.resize(kTogether * shape.planes * compute::plane_bytes(shape.dim) +
                  compute::kPlaneSlack);
@@ -59,7 +59,7 @@ void RabitqLists::enter(std::span<const Viewer> viewers, const float* centroid) 
   visit.queries = viewers.size();
   for (std::size_t i = 0; i < viewers.size(); ++i) {
     Entered& entered = visit.entered[i];
-    if (entered.survivors.capacity() == 0) entered.survivors.reserve(kRows);
+    if (entered.survivors.capacity() == 0) entered.survivors.reserve(kUsual);
     entered.candidates = viewers[i].candidates;
     make_tables(viewers[i], centroid, entered.tables);
     const RabitqTables& tables = entered.tables.kernel;

@@ -66,6 +66,8 @@ class RabitqLists {
  private:
   // Positions between looking at their sums and at their scores.
   static constexpr std::size_t kRows = RabitqGroups::kMost * compute::RabitqGroup::kRows;
+  // That the signs do not rule out, as a rule; the heap is quick at giving room for so few.
+  static constexpr std::size_t kUsual = 40;
   // That are looked at closely together.
   static constexpr std::size_t kTogether = 16;
 

@@ -95,16 +95,21 @@ RowScorer::RowScorer(const compute::Workload& work, const ScanKernels& kernels,
       score_(kernels.score(work.queries.type, work.distance)),
       queries_(queries),
       screen_(screen),
-      most_(stride_ >= kLongRow ? 1 : std::clamp<std::size_t>(kCopyBytes / stride_, 4, 256)),
-      copies_(most_ == 1 ? 0 : most_ * stride_),
-      all_(most_),
-      kept_(most_),
-      lows_(most_),
-      scores_(most_) {
+      most_(stride_ >= kLongRow ? 1 : std::clamp<std::size_t>(kCopyBytes / stride_, 4, 256)) {}
+
+// Most often few rows are compared: memory for many takes longer.
+void RowScorer::make_room(std::size_t rows) {
+  if (rows <= all_.size()) return;
+  if (most_ != 1) copies_ = Bytes(rows * stride_);
+  all_.resize(rows);
   std::iota(all_.begin(), all_.end(), 0u);
+  kept_.resize(rows);
+  lows_.resize(rows);
+  scores_.resize(rows);
 }
 
 void RowScorer::add(std::span<const RowPlace> rows, std::span<const Target> targets) {
+  make_room(std::min(most_, rows.size()));
   for (std::size_t i = 0; i < std::min(rows.size(), rows_ahead(stride_)); ++i) {
     if (most_ != 1) ask_for_row(rows[i], stride_);
   }

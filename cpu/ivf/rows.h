@@ -71,6 +71,7 @@ class RowScorer {
   void add(std::span<const RowPlace> rows, std::span<const Target> targets);
 
  private:
+  void make_room(std::size_t rows);
   const std::byte* gather(std::span<const RowPlace> all, std::size_t first, std::size_t n);
   void add_near(const Target& target, const RowPlace* rows, const std::byte* vectors,
                 std::size_t n);

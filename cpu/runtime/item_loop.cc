@@ -22,7 +22,7 @@ void ItemLoop::run(unsigned threads, std::size_t items,
       fail();
     }
   };
-  ThreadPool::instance().run(
+  run_on_pool(
       threads, [&](unsigned thread) { take_part(thread, items, body, end); }, poll);
   if (failure_) std::rethrow_exception(failure_);
   if (stop_) throw Error(ErrorKind::kInterrupted, "interrupted");

@@ -150,10 +150,6 @@ void ThreadPool::wait_for(Job& job, const std::function<void()>& waiting) {
 
 void ThreadPool::run(unsigned n, const std::function<void(unsigned)>& body,
                      const std::function<void()>& waiting) {
-  if (n <= 1) {
-    body(0);
-    return;
-  }
   Job job{.body = &body, .next = 1, .end = n};
   std::list<Job*> entry{&job};
   {
@@ -173,6 +169,8 @@ void ThreadPool::run(unsigned n, const std::function<void(unsigned)>& body,
 
 void run_on_pool(unsigned n, const std::function<void(unsigned)>& body,
                  const std::function<void()>& waiting) {
+  // Not to ask for the process spares a system call.
+  if (n <= 1) return body(0);
   ThreadPool::instance().run(n, body, waiting);
 }
 

@@ -25,7 +25,7 @@ class ThreadPool {
   // Calls body(0) on this thread and body(1) … body(n − 1) on workers as they become
   // free; workers that come too late are not waited for, so every body must take work
   // from a common counter until none is left. `waiting` is called every few
-  // milliseconds while this thread waits for the others. Neither may throw.
+  // milliseconds while this thread waits for the others. Neither may throw. REQUIRES: n > 1.
   void run(unsigned n, const std::function<void(unsigned)>& body,
            const std::function<void()>& waiting);
 
@@ -66,7 +66,7 @@ class ThreadPool {
   bool stopping_ = false;
 };
 
-// The same on the pool of this process, for compute::set_workers().
+// The same on the pool of this process, for compute::set_workers(); n may be 1.
 void run_on_pool(unsigned n, const std::function<void(unsigned)>& body,
                  const std::function<void()>& waiting);
 

@@ -14,7 +14,10 @@ namespace warplite::engine {
 namespace {
 
 // How likely what is distributed normally is so many standard errors more than its mean.
-double tail(double errors) { return 0.5 * std::erfc(errors / std::numbers::sqrt2); }
+double tail(double errors) {
+  constexpr double kNever = 6;  // one in a billion
+  return errors > kNever ? 0 : 0.5 * std::erfc(errors / std::numbers::sqrt2);
+}
 
 // ‖y − C‖², which is what the centroid adds to scores but for products: there that is −y·C.
 double square_away(const index::InvertedModel& model, const index::Spread::Viewpoint& from,

@@ -13,6 +13,7 @@
 #include "cpu/runtime/item_loop.h"
 #include "cpu/runtime/thread_pool.h"
 
+using warplite::cpu::run_on_pool;
 using warplite::cpu::ThreadPool;
 
 namespace {
@@ -21,7 +22,7 @@ namespace {
 long sum_on(unsigned threads, long n) {
   std::atomic<long> next{0}, total{0};
   std::vector<std::atomic<int>> calls(threads);
-  ThreadPool::instance().run(
+  run_on_pool(
       threads,
       [&](unsigned number) {
         ++calls[number];
