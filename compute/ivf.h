@@ -152,11 +152,11 @@ struct ProbedList {
   float a = 0;
 };
 
-// How many lists a query probes by its contrast: how much farther than its nearest list the one at
-// kPlace is, by D. The neighbours of a query in the midst of a list are there; of one that is about
-// as far from many lists, they are in many. Not of products, whose D are no squares.
+// Adaptive nprobe: how many lists a query probes by its contrast, which is the squared distance of its eighth
+// nearest centroid by that of its nearest. The neighbours of a query in the midst of a list are there; of one
+// that is about as far from many lists, they are in many. Products have no such distances.
 struct ContrastSteps {
-  static constexpr std::uint32_t kPlace = 7;  // from 0 on
+  static constexpr std::uint32_t kPlace = 7;  // of the eighth list
   static constexpr std::uint32_t kLimits = 4;
   using Limits = std::array<float, kLimits>;
   Limits limits = {};                                // of the contrast, descending
@@ -171,6 +171,12 @@ struct ContrastSteps {
   }
   constexpr std::uint32_t probes(float nearest, float other) const {
     return nprobe[step(limits, nearest, other)];
+  }
+  // How many of its lists a query probes; d: what their centroids add to scores, nearest first.
+  constexpr std::size_t probes_of(std::size_t lists, const auto& d) const {
+    if (!known() || lists <= kPlace) return lists;
+    const std::size_t some = probes(d(0), d(kPlace));
+    return some < lists ? some : lists;
   }
 };
 
@@ -202,7 +208,8 @@ struct IvfWork {
   bool may_compare_all = false;
   // Host [queries.rows][told()], nearest list first, to which a device that counts_lists() adds
   // rows of those lists that counts_list() names; null: nobody asks. Where all lists are probed and
-  // are more than 8,192 they may come in another order.
+  // are more than 8,192 they may come in another order. Of lists that a query does not probe by its contrast there
+  // are no rows; which one is at kPlace is told all the same.
   ProbedList* probed = nullptr;
   std::uint32_t most_told = ~0u;  // of how many lists of a query it is to tell
   // Host [queries.rows], beside `probed`, lowered to the score from which on rows of a query were
@@ -215,8 +222,10 @@ struct IvfWork {
   std::uint64_t filter = 0;
   Cancellation* cancellation = nullptr;
 
-  bool cuts() const {
-    return by_contrast.known() && nprobe > ContrastSteps::kPlace && nprobe < model.shape.lists;
+  // by_contrast, where it holds.
+  ContrastSteps steps() const {
+    const bool some = nprobe > ContrastSteps::kPlace && nprobe < model.shape.lists;
+    return some ? by_contrast : ContrastSteps();
   }
   std::uint32_t told() const { return nprobe < most_told ? nprobe : most_told; }
   ProbedList* probed_of(std::size_t query) const { return probed + query * told(); }

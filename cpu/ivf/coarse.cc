@@ -235,18 +235,8 @@ std::vector<std::vector<Probe>> nearest_centroids(const compute::IvfWork& work) 
 }  // namespace
 
 std::vector<std::vector<Probe>> choose_lists(const compute::IvfWork& work) {
-  constexpr std::uint32_t kPlace = compute::ContrastSteps::kPlace;
   const compute::IvfShape& shape = work.model.shape;
-  std::vector<std::vector<Probe>> all = shape.planes != 0 || shape.groups != 0
-                                            ? CodedLists(work).run()
-                                            : nearest_centroids(work);
-  if (!work.cuts()) return all;
-  for (std::vector<Probe>& lists : all) {
-    if (lists.size() <= kPlace) continue;
-    const std::size_t probes = work.by_contrast.probes(lists[0].a, lists[kPlace].a);
-    lists.resize(std::min(lists.size(), probes));
-  }
-  return all;
+  return shape.planes != 0 || shape.groups != 0 ? CodedLists(work).run() : nearest_centroids(work);
 }
 
 }  // namespace warplite::cpu

@@ -14,7 +14,7 @@ struct Probe {
   std::uint32_t list;
 };
 
-// The lists that each query probes, nearest first. Throws Error{kInterrupted}.
+// The nprobe lists nearest to each query, nearest first. Throws Error{kInterrupted}.
 std::vector<std::vector<Probe>> choose_lists(const compute::IvfWork& work);
 
 }  // namespace warplite::cpu

@@ -49,11 +49,16 @@ class IvfContext {
   RowScorer make_scorer() const {
     return RowScorer(flat_, kernels_, queries_, screen_ ? &*screen_ : nullptr);
   }
-  // The lists that the query probes, nearest first; and those that it is to search.
-  std::span<const Probe> probed(std::size_t query) const { return lists_[query]; }
+  // The lists nearest to the query, nearest first; how many of them it probes; and those that it is to search.
+  std::span<const Probe> nearest(std::size_t query) const { return lists_[query]; }
+  std::size_t probes(std::size_t query) const {
+    const std::vector<Probe>& lists = lists_[query];
+    return work_.steps().probes_of(lists.size(), [&](std::size_t i) { return lists[i].a; });
+  }
   std::span<const Probe> lists(std::size_t query) const {
+    const std::span<const Probe> probed = nearest(query).first(probes(query));
     const std::size_t searched = work_.searched == nullptr ? 0 : work_.searched[query];
-    return probed(query).subspan(std::min(searched, lists_[query].size()));
+    return probed.subspan(std::min(searched, probed.size()));
   }
   const float* centroid(std::uint32_t list) const {
     return reinterpret_cast<const float*>(CpuBuffer::of(work_.model.centroids).data()) +

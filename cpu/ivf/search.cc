@@ -230,15 +230,16 @@ void count_probed(const IvfContext& context) {
       bytes / kThreadBytes, 1, std::min<std::size_t>(work.queries.rows, compute::thread_count())));
   ItemLoop loop(work.cancellation);
   loop.run(threads, work.queries.rows, [&](unsigned, std::size_t q) {
-    const std::span<const Probe> all = context.probed(q);
+    const std::span<const Probe> all = context.nearest(q);
     const auto lists = all.first(std::min<std::size_t>(all.size(), work.told()));
+    const std::size_t probes = context.probes(q);
     for (std::size_t i = 0; i < lists.size(); ++i) {
       if (i + kCountsAhead < lists.size()) context.ask_for_count(lists[i + kCountsAhead].list);
       if (!work.counts_list(i)) continue;
       compute::ProbedList& probed = work.probed_of(q)[i];
       probed.list = lists[i].list;
       probed.a = lists[i].a;
-      context.count_list(lists[i].list, probed);
+      if (i < probes) context.count_list(lists[i].list, probed);
     }
   });
 }

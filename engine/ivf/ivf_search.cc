@@ -50,8 +50,8 @@ class WideningSearch {
         others_(others),
         best_(0, k),
         left_(queries.rows, std::numeric_limits<float>::infinity()),
-        searched_(queries.rows),
-        reach_(search.reach()) {}
+        reach_(search.reach()),
+        searched_(queries.rows) {}
 
   // Says which queries are left for a comparison of every row: of these `best` is nothing.
   std::vector<std::size_t> run() {

@@ -282,20 +282,17 @@ Status IvfSet::rows_of_lists(const Selection& rows, const compute::IvfWork& work
                              const Visit& visit) const {
   compute::HitTable lists(work.queries.rows, work.nprobe);
   if (Status status = lists_of(work, lists); !status.ok()) return status;
-  constexpr std::size_t kPlace = compute::ContrastSteps::kPlace;
   const auto d = [product = work.distance == Distance::kInnerProduct](const Hit& list) {
     return static_cast<float>(product ? list.distance : list.distance * list.distance);
   };
   for (std::size_t q = 0; q < lists.queries(); ++q) {
     ask(work.cancellation);
-    std::span<const Hit> nearest = lists.sorted(q);
-    if (work.cuts() && nearest.size() > kPlace) {
-      const std::size_t probes = work.by_contrast.probes(d(nearest[0]), d(nearest[kPlace]));
-      nearest = nearest.first(std::min(nearest.size(), probes));
-    }
+    const std::span<const Hit> nearest = lists.sorted(q);
+    const std::size_t probes =
+        work.steps().probes_of(nearest.size(), [&](std::size_t i) { return d(nearest[i]); });
     for (std::size_t i = 0; i < nearest.size(); ++i) {
       compute::ProbedList seen;
-      for (std::size_t run = 0; run < runs_.size(); ++run) {
+      for (std::size_t run = 0; i < probes && run < runs_.size(); ++run) {
         visit_list(rows, run, nearest[i].row, q, seen, visit);
       }
       if (work.probed == nullptr || i >= work.told() || !work.counts_list(i)) continue;

@@ -86,16 +86,24 @@ const float* Queries::in_model_space() const {
 
 std::uint32_t ListSearch::lists_of(const Reach& reach,
                                    std::span<const compute::ProbedList> told) const {
-  constexpr std::size_t kPlace = compute::ContrastSteps::kPlace;
-  const bool cut = reach.by_contrast.known() && reach.nprobe < shape_.lists && told.size() > kPlace;
-  return cut ? reach.by_contrast.probes(told[0].a, told[kPlace].a) : reach.nprobe;
+  if (!reach.by_contrast.known() || reach.nprobe >= shape_.lists) return reach.nprobe;
+  WARP_CHECK(told.size() > compute::ContrastSteps::kPlace);
+  return reach.by_contrast.probes(told[0].a, told[compute::ContrastSteps::kPlace].a);
 }
 
+// Of easy queries what all find is known better; and filters that leave out just their lists are told apart by it.
 std::optional<std::size_t> ListSearch::step_of(std::span<const compute::ProbedList> told) const {
-  constexpr std::size_t kPlace = compute::ContrastSteps::kPlace;
+  constexpr std::size_t kPlace = compute::ContrastSteps::kPlace, kHard = 2;
   const index::Calibration* const measured = model_.calibration();
   if (measured == nullptr || !measured->contrasts.known() || told.size() <= kPlace) return {};
-  return measured->contrasts.step(told[0].a, told[kPlace].a);
+  const std::size_t step = measured->contrasts.step(told[0].a, told[kPlace].a);
+  return step < kHard ? std::nullopt : std::optional(step);
+}
+
+// Where most rows of the nearest list were deleted, those wanted lie elsewhere, however near its centroid is.
+bool ListSearch::is_emptied(std::span<const compute::ProbedList> told) {
+  constexpr std::uint32_t kFew = 4;
+  return !told.empty() && told[0].live <= told[0].rows / kFew;
 }
 
 std::optional<Reach> ListSearch::farther(const Reach& reach, const Sight& sight) const {
@@ -118,6 +126,8 @@ std::optional<Reach> ListSearch::farther(const Reach& reach, const Sight& sight)
     const std::uint32_t next = own.nprobe < shape_.lists / 4 ? own.nprobe * 4 : shape_.lists;
     more.nprobe = own.nprobe < reach.nprobe ? reach.nprobe : next;
     more.exact = !all.codes_only && exact_cost(all) <= reach_cost(all, more);
+  } else if (own.nprobe < reach.nprobe && is_emptied(sight.lists)) {
+    more.nprobe = reach.nprobe;
   } else if (lost_by_codes(sight) > kLost) {
     more = reach;
     more.refine = more_candidates(reach);

@@ -76,6 +76,8 @@ class ListSearch {
   // How many lists a query looks into that is told of these, and of which step its contrast is.
   std::uint32_t lists_of(const Reach& reach, std::span<const compute::ProbedList> told) const;
   std::optional<std::size_t> step_of(std::span<const compute::ProbedList> told) const;
+  // Says whether the nearest of them has hardly any rows left.
+  static bool is_emptied(std::span<const compute::ProbedList> told);
   // What a query is to look at that has found this, having looked so far; none: nothing more.
   std::optional<Reach> farther(const Reach& reach, const Sight& sight) const;
 

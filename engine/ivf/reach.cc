@@ -109,7 +109,7 @@ class Choice {
       for (std::uint32_t& lists : reach.by_contrast.nprobe) lists = std::max(lists, least);
     }
     reach.nprobe = std::max(kPlace + 1, reach.by_contrast.nprobe.back());
-    reach.mean = calibration_.contrasts.mean(reach.by_contrast);
+    reach.mean_nprobe = calibration_.contrasts.mean(reach.by_contrast);
     return reach;
   }
 

@@ -31,11 +31,11 @@ struct Reach {
   std::size_t refine = 0;
   std::optional<double> expected_recall = {};  // none: it was not measured
   bool exact = false;                          // to compare every row is as good a way
-  // Where it is known, queries probe fewer by their contrast, which are `mean` on average.
+  // Where it is known, queries probe fewer by their contrast, `mean_nprobe` on average.
   compute::ContrastSteps by_contrast = {};
-  double mean = 0;
+  double mean_nprobe = 0;
 
-  double lists() const { return by_contrast.known() ? mean : nprobe; }
+  double lists() const { return by_contrast.known() ? mean_nprobe : nprobe; }
   // All queries probe so many.
   void set_lists(std::uint32_t lists) {
     nprobe = lists;

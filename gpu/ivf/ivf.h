@@ -53,10 +53,6 @@ struct IvfProbes {
   compute::ContrastSteps by_contrast;  // where it is known, kNoList behind those of its number
 };
 
-inline compute::ContrastSteps contrast_steps(const compute::IvfWork& work) {
-  return work.cuts() ? work.by_contrast : compute::ContrastSteps{};
-}
-
 // The same, by list: what one thread block scans is a unit of up to so many pairs.
 inline constexpr std::uint32_t kUnitQueries = 16;
 struct IvfPairs {

@@ -130,6 +130,7 @@ struct RabitqSights {
   compute::ProbedList* lists;  // [queries][counted]
   float* left;                 // [queries]
   std::uint32_t counted;       // IvfWork::counted_lists()
+  const std::uint32_t* eighths;  // as OrderedLists has them; null: lists have all
 };
 // REQUIRES: scan.wanted, and in scan.best what was found.
 void launch_rabitq_sights(const RabitqScan& scan, const RabitqSights& sights, cudaStream_t stream);
@@ -139,8 +140,9 @@ struct OrderedLists {
   std::uint32_t wanted;
   std::uint32_t* lists;   // [queries][wanted]
   std::uint64_t* sorted;  // [queries][room_to_order(wanted)]
-  // Where it is known, kNoList behind those of its number as well.
+  // Where it is known, kNoList behind those of its number as well; and the lists at kPlace: [queries].
   compute::ContrastSteps by_contrast = {};
+  std::uint32_t* eighths = nullptr;
 };
 // Keys of a query that are sorted in the device's memory; 0: they are in shared memory.
 std::uint32_t room_to_order(std::uint32_t wanted);

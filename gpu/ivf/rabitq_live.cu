@@ -43,7 +43,10 @@ __global__ void __launch_bounds__(kThreads)
       scan.lists == nullptr ? place : scan.lists[std::size_t{query} * scan.list_stride + place];
   compute::ProbedList& out = sights.lists[std::size_t{query} * sights.counted + i];
   if (list == kNoList) {
-    if (lane == 0) out = {};
+    const bool eighth = sights.eighths != nullptr && place == compute::ContrastSteps::kPlace;
+    const std::uint32_t known = eighth ? sights.eighths[query] : kNoList;
+    const float a = known != kNoList ? list_distance(scan, query, known) : 0;
+    if (lane == 0) out = known != kNoList ? compute::ProbedList{0, 0, known, a} : compute::ProbedList{};
     return;
   }
   uint2 count{};

@@ -72,10 +72,13 @@ __global__ void __launch_bounds__(kBlock)
     }
   }
   __syncthreads();
-  constexpr std::uint32_t kPlace = compute::ContrastSteps::kPlace;
   std::uint32_t probes = order.wanted;
-  if (order.by_contrast.known() && sorted[kPlace] != kNoKey) {
-    probes = order.by_contrast.probes(score_of(sorted[0]), score_of(sorted[kPlace]));
+  if (order.by_contrast.known()) {
+    const std::uint64_t eighth = sorted[compute::ContrastSteps::kPlace];
+    if (eighth != kNoKey) probes = order.by_contrast.probes(score_of(sorted[0]), score_of(eighth));
+    if (threadIdx.x == 0) {
+      order.eighths[blockIdx.x] = eighth == kNoKey ? kNoList : static_cast<std::uint32_t>(eighth);
+    }
   }
   for (std::uint32_t i = threadIdx.x; i < order.wanted; i += kBlock) {
     const std::uint64_t key = sorted[i];

@@ -134,6 +134,7 @@ struct RabitqSearch::Pieces {
   Slot<std::uint64_t> keys{
       plan, count* std::max({lists_level.keys(), rows_level.keys(), lists_without_order()})};
   Slot<std::uint32_t> lists{plan, count* work.nprobe};
+  Slot<std::uint32_t> eighths{plan, count};
   Slot<double> real{plan, count* padded_query(queries.type, queries.dim)};
   Slot<double> squares{plan, count};
   Slot<std::uint32_t> nominees{plan, count* kMostNominated};
@@ -373,7 +374,7 @@ void RabitqSearch::find_lists(const Pieces& at, const Arena& arena) {
     search_lists(scan, at.lists_level, at, arena);
   }
   launch_order_lists(scan.best, scan.count,
-                     {work_.nprobe, arena[at.lists], arena[at.sorted], contrast_steps(work_)},
+                     {work_.nprobe, arena[at.lists], arena[at.sorted], work_.steps(), arena[at.eighths]},
                      gpu_.shared_memory(), lane_.stream());
 }
 
@@ -409,7 +410,8 @@ void RabitqSearch::see_lists(const Pieces& at, const Arena& arena, const Sights&
   if (sights.count == 0) return;
   RabitqScan scan = scan_of_rows(at, arena);
   scan.wanted = nominated_;
-  launch_rabitq_sights(scan, {arena[at.sights], incoming[sights.left], sights.counted},
+  const std::uint32_t* const eighths = work_.steps().known() ? arena[at.eighths] : nullptr;
+  launch_rabitq_sights(scan, {arena[at.sights], incoming[sights.left], sights.counted, eighths},
                        lane_.stream());
   check(cudaMemcpyAsync(incoming[sights.lists], arena[at.sights], at.sights.bytes(),
                         cudaMemcpyDeviceToHost, lane_.stream()),

@@ -286,7 +286,7 @@ IvfSearchView IvfSearch::view(const Pieces& at, const Arena& arena, Scratch& scr
   search.queries = static_cast<std::uint32_t>(at.count);
   search.tables = {arena[at.tables], arena[at.steps], arena[at.offsets]};
   search.probes = {work_.nprobe, arena[at.lists], arena[at.distances], arena[at.groups],
-                   contrast_steps(work_)};
+                   work_.steps()};
   search.pairs = {arena[at.counts], arena[at.first_pairs], arena[at.first_units], arena[at.pairs]};
   search.least = arena[at.least];
   search.group_stride = most_groups_;

@@ -143,7 +143,11 @@ class IvfModel : public InvertedModel {
     if (header_.version == kUncalibrated) return;
     calibration_ = Calibration::read({bytes_.data() + at.size(), header_.calibration});
     const Spread& spread = calibration_->spread;
-    if (spread.known() && spread.radii.size() != header_.lists) corrupt("measured other lists");
+    const std::vector<std::uint32_t>& looks = calibration_->lists.looks;
+    if ((spread.known() && spread.radii.size() != header_.lists) ||
+        (!looks.empty() && looks.back() != header_.lists)) {
+      corrupt("measured other lists");
+    }
   }
 
   const compute::IvfShape& shape() const override { return shape_; }

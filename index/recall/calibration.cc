@@ -177,6 +177,8 @@ void check(const Calibration::Contrasts& contrasts) {
       !std::ranges::is_sorted(contrasts.limits, std::greater())) {
     corrupt("is of contrasts that cannot be");
   }
+  const float all = std::accumulate(contrasts.parts.begin(), contrasts.parts.end(), 0.0f);
+  if (contrasts.known() && std::fabs(all - 1) > 0.01f) corrupt("is of contrasts that are not all");
   for (const Calibration::Table& table : contrasts.lists) check(table);
   for (const Calibration::Table& table : contrasts.codes) check(table);
 }

@@ -152,6 +152,7 @@ class World {
     };
     if (!device.counts_lists(case_.shape)) return;
     CHECK(std::ranges::equal(probed, expected.probed, same));
+    if (work.steps().known()) check_eighths(probed);
     for (std::size_t q = 0; q < case_.queries; ++q) {
       CAPTURE(q);
       if (device.own_memory() && just_enough(q)) continue;
@@ -159,6 +160,19 @@ class World {
     }
     if (device.own_memory()) return;
     if (work.may_compare_all && case_.shape.planes != 0 && case_.filter == 40) CHECK(all);
+  }
+
+  // It is told where the list lies that tells how many are probed, be it one of them or not.
+  void check_eighths(const std::vector<ProbedList>& probed) const {
+    for (std::size_t q = 0; q < case_.queries; ++q) {
+      const ProbedList* const lists = probed.data() + q * case_.nprobe;
+      CAPTURE(q);
+      const ProbedList& eighth = lists[ContrastSteps::kPlace];
+      if (!(lists[0].a < std::numeric_limits<float>::infinity())) continue;
+      CHECK(eighth.list < case_.shape.lists);
+      CHECK(eighth.a >= lists[0].a);
+      CHECK((eighth.list != 0 || eighth.a != 0 || lists[0].a <= 0));
+    }
   }
 
   // Of fewer lists it tells the same.

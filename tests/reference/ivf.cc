@@ -114,14 +114,10 @@ std::vector<Probe> nearest_lists(const IvfWork& work, const float* query,
   }
   std::sort(probes.begin(), probes.end());
   probes.resize(std::min<std::size_t>(probes.size(), work.nprobe));
-  const auto d = [&](std::size_t place) {
+  probes.resize(work.steps().probes_of(probes.size(), [&](std::size_t place) {
     const double distance = probes[place].distance;
     return static_cast<float>(coarse == Distance::kL2 ? distance * distance : distance);
-  };
-  const std::size_t seventh = ContrastSteps::kPlace;
-  if (work.cuts() && probes.size() > seventh) {
-    probes.resize(std::min<std::size_t>(probes.size(), work.by_contrast.probes(d(0), d(seventh))));
-  }
+  }));
   return probes;
 }
 

@@ -165,10 +165,8 @@ std::vector<RabitqProbe> rabitq_probes(const IvfWork& work, const float* query,
   });
   const std::size_t most = work.model.shape.coarse_candidates(work.nprobe);
   probes.resize(std::min(probes.size(), most));
-  if (work.model.shape.planes != 0 && work.cuts() && probes.size() > ContrastSteps::kPlace) {
-    const float nearest = probes[0].score, other = probes[ContrastSteps::kPlace].score;
-    probes.resize(std::min<std::size_t>(probes.size(), work.by_contrast.probes(nearest, other)));
-  }
+  if (work.model.shape.planes == 0) return probes;
+  probes.resize(work.steps().probes_of(probes.size(), [&](std::size_t place) { return probes[place].score; }));
   return probes;
 }
 

@@ -243,6 +243,22 @@ Floats with_hubs(std::size_t rows, std::uint32_t dim, std::uint64_t seed) {
   return out;
 }
 
+// Rows around 120 centres by turns, of which the first are the narrowest; `centres`: of so many.
+Floats around(std::size_t rows, std::size_t centres, std::uint64_t seed) {
+  constexpr std::uint32_t kDim = 32, kAll = 120;
+  const std::vector<float> all = Normal(3).vector(kAll * kDim);
+  Normal normal(seed);
+  Floats out{kDim, {}};
+  for (std::size_t i = 0; i < rows; ++i) {
+    const std::size_t centre = i % centres;
+    const float width = 0.1f * std::exp(2.5f * static_cast<float>(centre) / kAll);
+    for (std::uint32_t d = 0; d < kDim; ++d) {
+      out.values.push_back(all[centre * kDim + d] + width * normal());
+    }
+  }
+  return out;
+}
+
 // Elements as Student's t of two degrees of freedom has them.
 Floats heavy_tailed(std::size_t rows, std::uint32_t dim, std::uint64_t seed) {
   Normal normal(seed);
@@ -418,4 +434,25 @@ TEST_CASE("recall: rows left by a filter that removes those near to all") {
   for (const char* const column : {"e", "f", "g"}) {
     for (const double least : {0.8, 0.9, 0.95, 0.99}) check_recall(session, column, 10, least, " AND c = 0", 0.03);
   }
+}
+
+// Queries in the midst of a list look into few. They look farther where the rows of that list are left out, or gone.
+TEST_CASE("recall: queries whose own lists have no rows left") {
+  const SqlSession session(":memory:");
+  insert(session, around(24000, 120, 4), around(200, 24, 5));
+  make_tables(session, "FLOAT[32]", "rows");
+  for (const char* const table : {"flat", "t"}) {
+    session.must_run("UPDATE " + std::string(table) + " SET c = (rowid - 1) % 120 >= 24");
+  }
+  session.must_run("INSERT INTO t(t) VALUES ('optimize')");
+  const auto check = [&](const std::string& filter) {
+    for (const int k : {10, 100}) {
+      for (const double least : {0.8, 0.9, 0.95}) check_recall(session, "g", k, least, filter, 0.03);
+    }
+  };
+  check(" AND c = 1");
+  for (const char* const table : {"flat", "t"}) {
+    session.must_run("DELETE FROM " + std::string(table) + " WHERE c = 0");
+  }
+  check("");
 }
