@@ -108,7 +108,9 @@ class WideningSearch {
     const auto look = [&](std::size_t i) -> std::optional<Reach> {
       if (!watched && has_enough(numbers[i])) return {};
       const Sight seen = sight(numbers[i], i, searched);
-      searched_[numbers[i]] = watched || !reach_.by_contrast.known() ? seen.nprobe : 0;
+      // Only who puts lists in order as before may pass over some.
+      const bool known = sights_.resumes && (watched || !reach_.by_contrast.known());
+      searched_[numbers[i]] = known ? seen.nprobe : 0;
       return search_.farther(reach_, seen);
     };
     const std::size_t each = watched ? kLookedAtTogether : kMovedTogether;
