@@ -14,7 +14,7 @@ namespace {
 constexpr std::uint32_t kOrdered = 1024;
 constexpr std::uint32_t kPlace = compute::ContrastSteps::kPlace;
 
-// As far as a float goes. Of zeros the limits of no contrast are beyond.
+// As far as a float goes. Two zeros are as hard as can be.
 float ratio(double other, double nearest) {
   if (other == 0) return 0;
   return static_cast<float>(std::min(other / nearest, static_cast<double>(std::numeric_limits<float>::max())));

@@ -31,7 +31,7 @@ class Observed {
   // Adds a line for each count. `for_each`: the looks are those for each row that is wanted.
   void tabulate(const Share& share, const TrainingTask& task, Calibration::Table& table,
                 bool for_each) const;
-  // Says whether these are so many of each that there are any of among others.
+  // Says whether these are at least so many of each kind, usual or fresh, of which `all` has any.
   bool stand_for(const Observed& all, std::size_t least) const;
 
  private:
@@ -39,7 +39,7 @@ class Observed {
   Places usual_, fresh_;
 };
 
-// The same, of all and by steps of contrast; of a step that too few queries are of what all find counts.
+// The same, of all queries and by steps of contrast. A step of too few queries counts as all queries do.
 class ObservedByContrast {
  public:
   // `steps`: known, or nothing is told apart. `contrasts`: of each fold's queries. All outlive it.
