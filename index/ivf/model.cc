@@ -145,7 +145,7 @@ class IvfModel : public InvertedModel {
     const Spread& spread = calibration_->spread;
     const std::vector<std::uint32_t>& looks = calibration_->lists.looks;
     if ((spread.known() && spread.radii.size() != header_.lists) ||
-        (!looks.empty() && looks.back() != header_.lists)) {
+        (!looks.empty() && looks.back() > header_.lists)) {
       corrupt("measured other lists");
     }
   }

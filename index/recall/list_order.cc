@@ -1,6 +1,7 @@
 #include "index/recall/list_order.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -14,10 +15,11 @@ namespace {
 constexpr std::uint32_t kOrdered = 1024;
 constexpr std::uint32_t kPlace = compute::ContrastSteps::kPlace;
 
-// As far as a float goes. Two zeros are as hard as can be.
+// As far as a float goes. Where both are zero, or too large to tell apart, a query is as hard as can be.
 float ratio(double other, double nearest) {
-  if (other == 0) return 0;
-  return static_cast<float>(std::min(other / nearest, static_cast<double>(std::numeric_limits<float>::max())));
+  constexpr double kMost = std::numeric_limits<float>::max();
+  const double ratio = other / nearest;
+  return std::isnan(ratio) ? 0 : static_cast<float>(std::min(ratio, kMost));
 }
 
 }  // namespace
