@@ -16,13 +16,10 @@ from pathlib import Path
 
 import numpy as np
 
+from record import report, timed
+
 QUERIES = 1024
 K = 10
-
-
-def report(case, **values):
-    rounded = {k: round(v, 3) if isinstance(v, float) else v for k, v in values.items()}
-    print(json.dumps({"case": case, **rounded}), flush=True)
 
 
 def read_bvecs(path):
@@ -38,15 +35,6 @@ def rows_of(base, rows, rng):
         count = min(step, rows - begin)
         a, b = (base[rng.integers(len(base), size=count)] for _ in range(2))
         yield 0.8 * a + 0.2 * b
-
-
-def timed(statement, count):
-    times = []
-    for _ in range(count):
-        begin = time.perf_counter()
-        statement()
-        times.append(time.perf_counter() - begin)
-    return sorted(times)[count // 2] * 1e3
 
 
 def main():

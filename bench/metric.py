@@ -10,7 +10,6 @@ the share of pairs whose distance was evaluated, the method, and the time to the
 """
 
 import argparse
-import json
 import random
 import sqlite3
 import time
@@ -18,13 +17,10 @@ from pathlib import Path
 
 import numpy as np
 
+from record import report
+
 VECTOR_INDEXES = ("flat", "list_of_clusters(size=64)", "sss(alpha=0.4)")
 TEXT_INDEXES = ("", "index=list_of_clusters(size=32)", "index=sss(alpha=0.5)")
-
-
-def report(case, **values):
-    rounded = {k: round(v, 3) if isinstance(v, float) else v for k, v in values.items()}
-    print(json.dumps({"case": case, **rounded}), flush=True)
 
 
 def read_fvecs(path):

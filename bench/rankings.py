@@ -27,13 +27,10 @@ from pathlib import Path
 import numpy as np
 import sparse
 
+from record import report
+
 DIM, TOKENS, DOCUMENT = 128, 32, 128
 TITLES = Path(__file__).resolve().parents[2] / "shared" / "data" / "titles_50k.txt"
-
-
-def report(case, **values):
-    rounded = {k: round(v, 4) if isinstance(v, float) else v for k, v in values.items()}
-    print(json.dumps({"case": case, **rounded}), flush=True)
 
 
 def connect(build, threads):

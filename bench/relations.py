@@ -16,13 +16,10 @@ import sqlite3
 import time
 from pathlib import Path
 
+from record import report, timed
+
 QUERIES = 1024
 NUMBERS = ["age", "fnlwgt", "education_num", "capital_gain", "capital_loss", "hours_per_week"]
-
-
-def report(case, **values):
-    rounded = {k: round(v, 3) if isinstance(v, float) else v for k, v in values.items()}
-    print(json.dumps({"case": case, **rounded}), flush=True)
 
 
 def read(path):
@@ -38,15 +35,6 @@ def read(path):
 def query_of(row, widths):
     return json.dumps({name: [value - widths[name], value + widths[name]]
                        if name in widths else value for name, value in row.items()})
-
-
-def timed(statement, count):
-    times = []
-    for _ in range(count):
-        begin = time.perf_counter()
-        statement()
-        times.append(time.perf_counter() - begin)
-    return sorted(times)[count // 2] * 1e3
 
 
 def measure(db, table, queries, device):

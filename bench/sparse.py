@@ -16,7 +16,6 @@ Needs numpy and scipy.
 """
 
 import argparse
-import json
 import os
 import re
 import sqlite3
@@ -27,13 +26,10 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse
 
+from record import report
+
 TERMS = 30522
 TITLES = Path(__file__).resolve().parents[2] / "shared" / "data" / "titles_50k.txt"
-
-
-def report(case, **values):
-    rounded = {k: round(v, 4) if isinstance(v, float) else v for k, v in values.items()}
-    print(json.dumps({"case": case, **rounded}), flush=True)
 
 
 def zipf_rows(rows, per_row, rng, by_rarity, chunk=20000):

@@ -12,19 +12,15 @@ VII of GENIE (Zhou et al.) have it. Texts are the first 40 characters of the tit
 """
 
 import argparse
-import json
 import random
 import sqlite3
 import time
 from pathlib import Path
 
+from record import report, timed
+
 QUERIES = 1024
 LETTERS = "abcdefghijklmnopqrstuvwxyz "
-
-
-def report(case, **values):
-    rounded = {k: round(v, 3) if isinstance(v, float) else v for k, v in values.items()}
-    print(json.dumps({"case": case, **rounded}), flush=True)
 
 
 def rows_of(titles, rows, rng):
@@ -44,15 +40,6 @@ def changed(title, rng, part=0.2):
     for at in rng.sample(range(len(text)), int(len(text) * part)):
         text[at] = rng.choice(LETTERS)
     return "".join(text)
-
-
-def timed(statement, count):
-    times = []
-    for _ in range(count):
-        begin = time.perf_counter()
-        statement()
-        times.append(time.perf_counter() - begin)
-    return sorted(times)[count // 2] * 1e3
 
 
 def open_database(options):

@@ -21,15 +21,12 @@ from pathlib import Path
 
 import numpy as np
 
+from record import report
+
 SHAPES = {"nus-wide": (269_648, 500), "imagenet": (2_213_937, 150)}
 CENTRES = 1000
 FACTORS = (1, 2, 4, 8, 16, 32, 64)
 COUNTED_QUERIES = 16
-
-
-def report(case, **values):
-    rounded = {k: round(v, 4) if isinstance(v, float) else v for k, v in values.items()}
-    print(json.dumps({"case": case, **rounded}), flush=True)
 
 
 def make_rows(rows, dim, rng):

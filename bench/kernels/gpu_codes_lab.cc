@@ -179,18 +179,6 @@ struct Queries {
   }
 };
 
-std::string same(HitTable& found, HitTable& expected) {
-  for (std::size_t q = 0; q < expected.queries(); ++q) {
-    const auto &a = found.sorted(q), &b = expected.sorted(q);
-    if (!std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Hit& x, const Hit& y) {
-          return x.rowid == y.rowid && x.distance == y.distance;
-        })) {
-      return "NO, query " + std::to_string(q);
-    }
-  }
-  return "yes, " + std::to_string(expected.queries());
-}
-
 std::string compare(const Queries& queries, const Tiles& tiles, Device& gpu, std::size_t batch) {
   std::vector<std::uint32_t> begins;
   std::vector<CodeRange> ranges;

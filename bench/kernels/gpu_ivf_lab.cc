@@ -149,18 +149,6 @@ class IvfLab {
     return static_cast<double>(right) / static_cast<double>(all);
   }
 
-  static std::string same(HitTable& found, HitTable& expected) {
-    for (std::size_t q = 0; q < expected.queries(); ++q) {
-      const auto &a = found.sorted(q), &b = expected.sorted(q);
-      if (!std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Hit& x, const Hit& y) {
-            return x.rowid == y.rowid && x.distance == y.distance;
-          })) {
-        return "NO, query " + std::to_string(q);
-      }
-    }
-    return "yes, " + std::to_string(expected.queries());
-  }
-
   const Options& options_;
   const Table& table_;
   Device& gpu_;

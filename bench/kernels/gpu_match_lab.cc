@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "bench/kernels/lab_rows.h"
+#include "bench/kernels/split_mix.h"
 #include "cpu/cpu_device.h"
 #include "index/text/ngram.h"
 #include "index/text/words.h"
@@ -39,26 +40,11 @@ struct Options {
   int rounds = 7;
 };
 
-// A bijection that makes numbers look random.
-class Random {
- public:
-  explicit Random(std::uint64_t seed) : state_(seed * 0x9e3779b97f4a7c15u + 1) {}
-  std::uint64_t operator()() {
-    std::uint64_t x = state_ += 0x9e3779b97f4a7c15u;
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-    return x ^ (x >> 31);
-  }
-
- private:
-  std::uint64_t state_;
-};
-
 // A signature near that of one of the centres.
 void signature(std::uint64_t row, std::uint64_t buckets, Keywords& out) {
   constexpr std::size_t kFunctions = 237, kCentres = 1000;
-  Random random(row);
-  Random centre(random() % kCentres);
+  SplitMix random(row);
+  SplitMix centre(random() % kCentres);
   const std::uint64_t near = random() % 60;  // of a hundred values of the centre
   out.clear();
   for (std::size_t f = 0; f < kFunctions; ++f) {
@@ -78,7 +64,7 @@ std::vector<std::string> lines_of(const std::string& path) {
 // Title `row`, or the first half of one and the second of another.
 std::string title(const std::vector<std::string>& titles, std::uint64_t row) {
   if (row < titles.size()) return titles[row];
-  Random random(row);
+  SplitMix random(row);
   const std::string& a = titles[random() % titles.size()];
   const std::string& b = titles[random() % titles.size()];
   const std::size_t end = a.find(' ', a.size() / 2), begin = b.find(' ', b.size() / 2);
@@ -190,18 +176,6 @@ struct Queries {
   }
 };
 
-std::string same(HitTable found, HitTable expected) {
-  for (std::size_t q = 0; q < expected.queries(); ++q) {
-    const auto &a = found.sorted(q), &b = expected.sorted(q);
-    if (!std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Hit& x, const Hit& y) {
-          return x.rowid == y.rowid && x.distance == y.distance;
-        })) {
-      return "NO, query " + std::to_string(q);
-    }
-  }
-  return "yes, " + std::to_string(expected.queries());
-}
-
 // Postings that the queries' items meet.
 double increments(const Tiles& tiles, const Queries& queries) {
   double all = 0;
@@ -233,8 +207,8 @@ void search(const Options& options, const Case& c, Tiles& tiles, const Queries& 
   const Timing single = time(5 * options.rounds, [&] {
     queries.search(gpu, tiles.gpu, next++ % kQueries, 1, c.k);
   });
-  const std::string equal =
-      same(std::move(found), queries.search(cpu, tiles.cpu, 0, kCompared, c.k));
+  HitTable expected = queries.search(cpu, tiles.cpu, 0, kCompared, c.k);
+  const std::string equal = same(found, expected);
   std::printf("{\"case\": \"%s, %zu rows%s, k=%zu\", \"items\": %.1f, \"postings\": %.3g, "
               "\"send_ms\": %.0f, \"ms\": %.3f, \"least\": %.3f, \"one_ms\": %.4f, "
               "\"one_least\": %.4f, \"equal\": \"%s\"}\n",

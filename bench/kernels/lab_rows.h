@@ -136,6 +136,19 @@ inline void place(Table& table, Device& gpu, Device& cpu) {
   }
 }
 
+// Whether the first queries have the hits that they should have.
+inline std::string same(HitTable& found, HitTable& expected) {
+  for (std::size_t q = 0; q < expected.queries(); ++q) {
+    const auto a = found.sorted(q), b = expected.sorted(q);
+    if (!std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const Hit& x, const Hit& y) {
+          return x.rowid == y.rowid && x.distance == y.distance;
+        })) {
+      return "NO, query " + std::to_string(q);
+    }
+  }
+  return "yes, " + std::to_string(expected.queries());
+}
+
 struct Timing {
   double median, least;
 };

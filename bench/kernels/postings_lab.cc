@@ -22,6 +22,7 @@
 #include "compute/device.h"
 #include "cpu/cpu_device.h"
 #include "bench/kernels/count_queue.h"
+#include "bench/kernels/split_mix.h"
 #include "index/text/ngram.h"
 #include "index/text/words.h"
 #include "index/tiles/postings.h"
@@ -34,22 +35,8 @@ namespace {
 constexpr int kRuns = 5;
 constexpr std::size_t kQueries = 1024;  // of a batch
 
+using bench::SplitMix;
 using Keywords = std::vector<Keyword>;
-
-// A small generator: rows are drawn more than once, and seeding a large one takes long.
-class Random {
- public:
-  explicit Random(std::uint64_t seed) : state_(seed * 0x9e3779b97f4a7c15u + 1) {}
-  std::uint64_t operator()() {
-    std::uint64_t x = state_ += 0x9e3779b97f4a7c15u;
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-    return x ^ (x >> 31);
-  }
-
- private:
-  std::uint64_t state_;
-};
 
 double user_seconds() {
   rusage usage;
@@ -261,7 +248,7 @@ void measure(const char* name, compute::Device& device, const Source& source,
 // Title `row`, or the first half of one and the second of another.
 std::string title(const std::vector<std::string>& titles, std::size_t row) {
   if (row < titles.size()) return titles[row];
-  Random random(row);
+  SplitMix random(row);
   const std::string& a = titles[random() % titles.size()];
   const std::string& b = titles[random() % titles.size()];
   const std::size_t end = a.find(' ', a.size() / 2), begin = b.find(' ', b.size() / 2);
@@ -271,8 +258,8 @@ std::string title(const std::vector<std::string>& titles, std::size_t row) {
 // A signature near that of one of the centres.
 void signature(std::size_t row, Keywords& out) {
   constexpr std::size_t kFunctions = 237, kBuckets = 67, kCentres = 1000;
-  Random random(row);
-  Random centre(random() % kCentres);
+  SplitMix random(row);
+  SplitMix centre(random() % kCentres);
   const std::uint64_t near = random() % 60;  // of a hundred values of the centre
   out.clear();
   for (std::size_t f = 0; f < kFunctions; ++f) {
