@@ -14,7 +14,7 @@
 #include "compute/host/parallel.h"
 #include "core/bfloat16.h"
 #include "index/ivf/list_places.h"
-#include "index/quantization/codes.h"
+#include "index/quantization/codes_view.h"
 
 namespace warplite::index {
 namespace {

@@ -1,12 +1,9 @@
 #include "index/quantization/codes.h"
 
 #include <algorithm>
-#include <array>
 #include <atomic>
-#include <bit>
 #include <cmath>
-#include <limits>
-#include <numeric>
+#include <cstring>
 #include <string>
 #include <thread>
 #include <vector>
@@ -15,6 +12,7 @@
 #include "compute/host/rotation.h"
 #include "index/clustering/model_space.h"
 #include "index/clustering/nearest_list.h"
+#include "index/quantization/finite.h"
 #include "index/quantization/pq.h"
 #include "index/quantization/rabitq.h"
 #include "index/training_task.h"
@@ -22,8 +20,6 @@
 namespace warplite::index {
 namespace {
 
-constexpr std::uint32_t kMagic = 0x43465649u;  // "IVFC"
-constexpr std::uint32_t kMostNarrowLists = 65535;
 // Elements of the rows coded at once, which bounds the memory in model space, and rows at most; of the
 // chunks, where several are coded at once.
 constexpr std::size_t kChunkElements = std::size_t{1} << 22, kMostChunk = 16384, kMostOfMany = 8192;
@@ -34,14 +30,6 @@ constexpr std::size_t kCheckedRows = 4096;
 std::size_t rows_at_once(std::size_t dim, std::size_t most) {
   return std::clamp<std::size_t>(kChunkElements / dim, 1, most);
 }
-
-// How many bits have a row's list.
-std::uint32_t list_bits(std::uint32_t lists, CodesVersion version) {
-  if (version >= CodesVersion::kPacked) return static_cast<std::uint32_t>(std::bit_width(lists));
-  return lists <= kMostNarrowLists ? 16 : version == CodesVersion::kShort ? 24 : 32;
-}
-
-using Header = std::array<std::uint32_t, 4>;
 
 [[noreturn]] void corrupt(const std::string& what) {
   throw Error(ErrorKind::kCorrupt, "codes of the index: " + what);
@@ -71,11 +59,6 @@ void decode_residual(const IvfCoder& coder, const std::uint8_t* codes, float* ou
   decode_codes(coder.codebooks, shape.m, shape.codewords(), shape.sub_dim(), codes, out);
 }
 
-float finite(double value) {
-  constexpr double kMost = std::numeric_limits<float>::max();
-  return static_cast<float>(std::clamp(value, -kMost, kMost));
-}
-
 // ‖r̂‖² + 2(C − μ)·r̂; listwise ‖r̂‖² alone; 0 for ip.
 float bias_of(const IvfCoder& coder, const float* centroid, const float* residual) {
   if (coder.distance == Distance::kInnerProduct) return 0;
@@ -86,34 +69,8 @@ float bias_of(const IvfCoder& coder, const float* centroid, const float* residua
     if (coder.shape.listwise) continue;
     product += (static_cast<double>(centroid[i]) - static_cast<double>(coder.mean[i])) * r;
   }
-  return finite(square + 2 * product);
+  return nearest_finite(square + 2 * product);
 }
-
-Header header_of(std::span<const std::byte> block) {
-  Header header;
-  std::memcpy(&header, block.data(), sizeof header);
-  return header;
-}
-
-// The upper `size` bytes of a float32, rounded to nearest, ties to even. A finite number stays finite.
-void put_float(std::byte* to, std::uint32_t size, float value) {
-  const std::uint32_t cut = 32 - 8 * size, bits = std::bit_cast<std::uint32_t>(value);
-  std::uint32_t upper = bits >> cut;
-  if (cut != 0) {
-    const std::uint32_t left = bits << (32 - cut), half = 0x80000000u;
-    const bool up = left > half || (left == half && upper % 2 != 0);
-    const std::uint32_t largest = 0x7f7fffffu >> cut;
-    if (up && (upper & (0x7fffffffu >> cut)) != largest) ++upper;
-  }
-  std::memcpy(to, &upper, size);
-}
-
-float get_float(const std::byte* from, std::uint32_t size) {
-  return std::bit_cast<float>(get_number(from, size) << (32 - 8 * size));
-}
-
-// Of g in a short code.
-constexpr double kMostShare = 255;
 
 // The RaBitQ code of one row, to and from what a block holds.
 class RabitqCode {
@@ -167,9 +124,9 @@ class RabitqCode {
 
 // Zeros behind a header.
 void begin_block(CodesVersion version, std::uint32_t rows, Bytes& block) {
-  const Header header{kMagic, static_cast<std::uint32_t>(version), rows, 0};
+  const CodesHeader header = codes_header(version, rows);
   std::memset(block.data(), 0, block.size());
-  std::memcpy(block.data(), header.data(), sizeof header);
+  std::memcpy(block.data(), &header, sizeof header);
 }
 
 // Fills a block chunk by chunk, as many at once as there are scratches: each row has bytes of its own.
@@ -298,67 +255,6 @@ MatrixView gather(const MatrixView& vectors, const std::uint32_t* rows, std::siz
 
 }  // namespace
 
-CodesView::CodesView(const compute::IvfShape& shape, std::uint32_t rows, CodesVersion version)
-    : short_(version != CodesVersion::kLong),
-      fine_(shape.planes > 1),
-      list_bits_(list_bits(shape.lists, version)),
-      list_load_(version >= CodesVersion::kPacked ? 4 : list_bits_ / 8),
-      bias_size_(shape.m == 0 ? 0 : short_ ? 3 : 4),
-      code_size_(shape.m == 0      ? 0
-                 : shape.bits == 8 ? shape.m
-                                   : (shape.m + 1) / 2),
-      planes_at_(shape.planes == 0 ? 0 : (short_ ? 3 : 8) + (fine_ ? bias_size_ : 0)),
-      rest_size_(planes_at_ + (fine_ ? (shape.planes - 1) * compute::plane_bytes(shape.dim) : 0)) {
-  const std::size_t n = rows;
-  bias_at_ = lists_at() + (n * list_bits_ + 7) / 8;
-  if (!short_) bias_at_ = (bias_at_ + 3) / 4 * 4;
-  codes_at_ = bias_at_ + n * bias_size_;
-  rest_at_ = codes_at_ + n * code_size_;
-  size_ = rest_at_ + n * rest_size_;
-}
-
-CodesView::CodesView(const compute::IvfShape& shape, const CodedBlock& block)
-    : CodesView(shape, block.rows, CodesVersion{header_of(block.codes)[1]}) {}
-
-void CodesView::put_bias(std::byte* block, std::uint32_t row, float bias) const {
-  put_float(block + bias_at_ + std::size_t{row} * bias_size_, bias_size_, bias);
-}
-
-float CodesView::bias(const std::byte* block, std::uint32_t row) const {
-  return get_float(block + bias_at_ + std::size_t{row} * bias_size_, bias_size_);
-}
-
-void CodesView::put_factors(std::byte* block, std::uint32_t row, const RabitqFactors& factors) const {
-  put_bias(block, row, factors.bias);
-  std::byte* const to = rest(block, row);
-  if (short_) {
-    put_float(to, 2, factors.f);
-    const double most = compute::kErrors * std::fabs(static_cast<double>(get_float(to, 2)));
-    const double part = most > 0 ? std::ceil(kMostShare * static_cast<double>(factors.g) / most) : 0;
-    to[2] = static_cast<std::byte>(std::min(part, kMostShare));
-  } else {
-    put_float(to, 4, factors.f);
-    put_float(to + 4, 4, factors.g);
-  }
-  if (fine_) put_float(to + planes_at_ - bias_size_, bias_size_, factors.fine);
-}
-
-RabitqFactors CodesView::factors(const std::byte* block, std::uint32_t row) const {
-  RabitqFactors factors;
-  factors.bias = bias(block, row);
-  const std::byte* const from = rest(block, row);
-  if (short_) {
-    factors.f = get_float(from, 2);
-    const double part = std::to_integer<int>(from[2]) / kMostShare;
-    factors.g = finite(compute::kErrors * std::fabs(static_cast<double>(factors.f)) * part);
-  } else {
-    factors.f = get_float(from, 4);
-    factors.g = get_float(from + 4, 4);
-  }
-  if (fine_) factors.fine = get_float(from + planes_at_ - bias_size_, bias_size_);
-  return factors;
-}
-
 Bytes encode_block(const IvfCoder& coder, compute::Device& device, const MatrixView& vectors,
                    const Bitmap* present, compute::Cancellation* cancellation,
                    const compute::Buffer* centroids) {
@@ -416,8 +312,7 @@ void check_block(const IvfCoder& coder, std::span<const std::byte> codes, std::u
   if (codes.size() != at.size()) {
     corrupt(std::to_string(codes.size()) + " bytes, expected " + std::to_string(at.size()));
   }
-  const auto version = static_cast<std::uint32_t>(coder.version);
-  if (header_of(codes) != Header{kMagic, version, rows, 0}) corrupt("an unknown header");
+  if (read_header(codes) != codes_header(coder.version, rows)) corrupt("an unknown header");
   compute::in_parallel(rows, kCheckedRows, rows / kCheckedRows, [&](std::size_t first, std::size_t last) {
     RabitqCode code(shape);
     for (auto row = static_cast<std::uint32_t>(first); row < last; ++row) {

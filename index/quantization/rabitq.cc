@@ -9,6 +9,7 @@
 
 #include "compute/host/host_kernels.h"
 #include "compute/rabitq.h"
+#include "index/quantization/finite.h"
 
 namespace warplite::index {
 namespace {
@@ -21,11 +22,6 @@ constexpr double kSteps[compute::kMostPlanes + 1] = {0,      1.5958, 0.9957, 0.5
                                                      0.1881, 0.1041, 0.0569, 0.0308};
 constexpr double kTries[] = {0.6, 0.75, 0.87, 1, 1.15, 1.35, 1.7};
 constexpr double kNearTries[] = {0.93, 0.95, 0.97, 0.985, 1, 1.02, 1.04, 1.06};
-
-float finite(double value) {
-  constexpr double kMost = std::numeric_limits<float>::max();
-  return static_cast<float>(std::clamp(value, -kMost, kMost));
-}
 
 // The k of a level k + ½: whole steps of a magnitude, but for those beyond the last.
 double steps(double magnitude, double scale, double most) {
@@ -61,17 +57,17 @@ class Coder {
     const bool product = distance == Distance::kInnerProduct;
     const double part = product ? -1 : -2;
     RabitqFactors factors;
-    factors.bias = finite(product ? -with_centroid_ : square_);
+    factors.bias = nearest_finite(product ? -with_centroid_ : square_);
     const double f = square_ / sum_;
     const double apart = dim - sum_ * sum_ / square_;
-    factors.f = finite(part * f);
-    factors.g = finite(dim == 1 ? 0
+    factors.f = nearest_finite(part * f);
+    factors.g = nearest_finite(dim == 1 ? 0
                                 : compute::kErrors * -part * f * std::sqrt(std::max(0.0, apart)) /
                                       std::sqrt(dim - 1.0));
     if (count == 1) {
       write_signs(planes);
     } else {
-      factors.fine = finite(part * square_ / write(count, best_scale(count, tries), planes));
+      factors.fine = nearest_finite(part * square_ / write(count, best_scale(count, tries), planes));
     }
     return factors;
   }
@@ -156,7 +152,7 @@ void decode_rabitq(Distance distance, std::uint32_t dim, const float* centroid,
     for (std::uint32_t p = 0; p < count; ++p)
       code = code * 2 + ((planes[p * bytes + i / 8] >> (i % 8)) & 1);
     const double element = count == 1 ? 2 * (code - middle) : code - middle;
-    out[i] = finite(static_cast<double>(centroid[i]) + scale * element);
+    out[i] = nearest_finite(static_cast<double>(centroid[i]) + scale * element);
   }
 }
 
