@@ -16,8 +16,9 @@ namespace {
 constexpr std::uint32_t kToldOfCodes = 8;
 
 // Recall is an average, and what is lost of one query an estimate: more is worth while where it is much.
-// A million rows in groups of 50 that are alike, recall 0.95 asked, k = 1: 0.67 found without more, 0.985 with 0.3, 0.975
-// with this, 0.885 with 0.5. Around centres of which some are far wider than others the mean search takes 1.8 times as long with 0.3, 1.3 with 0.5.
+// A million rows in groups of 50 that are alike, recall 0.95 asked, k = 1: 0.67 found without more, 0.985
+// with 0.3, 0.975 with this, 0.885 with 0.5. Around centres of which some are far wider than others the
+// mean search takes 1.8 times as long with 0.3, 1.3 with 0.5.
 constexpr double kLost = 0.35;
 
 // Distances by codes alone are scores.

@@ -29,16 +29,24 @@ std::size_t held(std::size_t column, const std::string& device) {
   return bytes;
 }
 
+// GPUs, and a table of which host memory has room for half of a column's vectors.
+struct Cramped {
+  explicit Cramped(unsigned seed, std::size_t count = 1, std::size_t column = 0)
+      : gpus(count), table((gpus.start(), seed)), bytes(table.bytes(column)) {
+    residency.clear();
+    residency.set_limit(bytes / 2);
+  }
+  FakeGpus gpus;
+  TypedTable table;
+  Residency& residency = Residency::instance();
+  const std::size_t bytes;
+};
+
 TEST_CASE("vectors for which host memory has no room stay on a GPU that has it") {
   for (std::size_t column = 0; column < kTypes.size(); ++column) {
     CAPTURE(column);
-    FakeGpus gpus(1);
-    gpus.start();
-    TypedTable table(static_cast<unsigned>(column) + 1);
-    Residency& residency = Residency::instance();
-    const std::size_t bytes = table.bytes(column);
-    residency.clear();
-    residency.set_limit(bytes / 2);
+    Cramped given(static_cast<unsigned>(column) + 1, 1, column);
+    auto& [gpus, table, residency, bytes] = given;
     CHECK(table.right(column, {}));
     CHECK(held(column, "gpu:0") == bytes);
     CHECK(held(column, "cpu") == 0);
@@ -99,13 +107,8 @@ TEST_CASE("vectors for which host memory has no room stay on a GPU that has it")
 }
 
 TEST_CASE("vectors are not handed over where few of them are wanted, nor to a device that is not worth it") {
-  FakeGpus gpus(1);
-  gpus.start();
-  TypedTable table(11);
-  Residency& residency = Residency::instance();
-  const std::size_t bytes = table.bytes(0);
-  residency.clear();
-  residency.set_limit(bytes / 2);
+  Cramped given(11);
+  auto& [gpus, table, residency, bytes] = given;
   gpus[0].worthwhile = std::size_t{1} << 40;
   CHECK(table.all_right(0));
   CHECK(table.all_right(0, "cpu"));
@@ -122,14 +125,9 @@ TEST_CASE("vectors are not handed over where few of them are wanted, nor to a de
 
 TEST_CASE("a GPU that has less room than it says, or fails, is not handed vectors for a while") {
   for (const ErrorKind failure : {ErrorKind::kNoMemory, ErrorKind::kDevice}) {
-    FakeGpus gpus(1);
-    gpus.start();
+    Cramped given(12);
+    auto& [gpus, table, residency, bytes] = given;
     gpus[0].maps = false;
-    TypedTable table(12);
-    Residency& residency = Residency::instance();
-    const std::size_t bytes = table.bytes(0);
-    residency.clear();
-    residency.set_limit(bytes / 2);
     residency.set_device_limit(std::size_t{1} << 30);
     if (failure == ErrorKind::kNoMemory) {
       gpus[0].memory = bytes / 2;
@@ -147,13 +145,8 @@ TEST_CASE("a GPU that has less room than it says, or fails, is not handed vector
 
 TEST_CASE("while vectors are handed over, a device is lost") {
   for (const bool spread : {false, true}) {
-    FakeGpus gpus(3);
-    gpus.start();
-    TypedTable table(16);
-    Residency& residency = Residency::instance();
-    const std::size_t bytes = table.bytes(0);
-    residency.clear();
-    residency.set_limit(bytes / 2);
+    Cramped given(16, 3);
+    auto& [gpus, table, residency, bytes] = given;
     if (spread) residency.set_device_limit(bytes * 3 / 4);
     gpus[0].most_uploads = gpus[1].most_uploads = 5;
     CHECK(table.right(0, {}));
@@ -204,14 +197,9 @@ TEST_CASE("vectors are spread over GPUs of which none has room for all") {
 }
 
 TEST_CASE("connections share what a GPU was handed") {
-  FakeGpus gpus(1);
-  gpus.start();
-  TypedTable table(14);
+  Cramped given(14);
+  auto& [gpus, table, residency, bytes] = given;
   IvfSession other(table.path(), options_of_all_types(), false);
-  Residency& residency = Residency::instance();
-  const std::size_t bytes = table.bytes(0);
-  residency.clear();
-  residency.set_limit(bytes / 2);
   const auto both_right = [&](const TypedQuestion& ask) {
     std::string queries;
     for (std::size_t q = 0; q < ask.queries; ++q) queries += table.vector(0);

@@ -21,6 +21,9 @@ struct World {
   std::vector<Scenario> scenarios;
 };
 
+// Of a set-up: x counts from 1 to n.
+std::string counting(int n);
+
 World rows_world();     // columns of every type, a text key, segments, a tail
 World vectors_world();  // every type of vector and kind of index, trained; store=codes
 World texts_world();    // every index of texts, and match counts
