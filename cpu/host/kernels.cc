@@ -14,6 +14,8 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "cpu/runtime/floats-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace warplite::cpu {
 namespace HWY_NAMESPACE {
@@ -29,10 +31,6 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 using compute::HashPanel;
 
-using Floats = hn::CappedTag<float, 16>;
-constexpr Floats kFloats;
-using FloatVector = hn::VFromD<Floats>;
-constexpr std::size_t kLanes = hn::MaxLanes(kFloats);
 
 // So many rows at once hide how long an addition takes, and registers hold their sums.
 constexpr std::size_t kRows = kLanes > 4 ? 6 : 4;

@@ -16,6 +16,7 @@
 
 #include "cpu/ivf/nibbles-inl.h"
 #include "cpu/ivf/survivors-inl.h"
+#include "cpu/runtime/floats-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace warplite::cpu {
@@ -24,10 +25,6 @@ namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-using Floats = hn::CappedTag<float, 16>;
-constexpr Floats kFloats;
-constexpr std::size_t kLanes = hn::MaxLanes(kFloats);
-using FloatVector = hn::VFromD<Floats>;
 using Ints = hn::RebindToSigned<Floats>;
 constexpr Ints kInts;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();

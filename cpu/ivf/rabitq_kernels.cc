@@ -21,6 +21,7 @@
 
 #include "cpu/ivf/nibbles-inl.h"
 #include "cpu/ivf/survivors-inl.h"
+#include "cpu/runtime/floats-inl.h"
 #include "cpu/runtime/simd_load-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -30,12 +31,8 @@ namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-using Floats = hn::CappedTag<float, 16>;
-constexpr Floats kFloats;
-constexpr std::size_t kLanes = hn::MaxLanes(kFloats);
 constexpr std::size_t kSums = 16;                 // of Σ16
 constexpr std::size_t kVectors = kSums / kLanes;  // that hold them
-using FloatVector = hn::VFromD<Floats>;
 using Ints = hn::RebindToSigned<Floats>;
 constexpr Ints kInts;
 constexpr std::uint32_t kRows = compute::RabitqGroup::kRows;

@@ -44,9 +44,9 @@ HWY_INLINE hwy::HWY_NAMESPACE::VFromD<Tag> load_first(Tag tag, const std::byte* 
                                           reinterpret_cast<const T*>(from));
   }
 #endif
-  constexpr std::size_t kLanes = hwy::HWY_NAMESPACE::MaxLanes(tag);
-  if (n >= kLanes) return load(tag, from);
-  std::byte padded[kLanes * sizeof(T)] = {};
+  constexpr std::size_t kWhole = hwy::HWY_NAMESPACE::MaxLanes(tag);
+  if (n >= kWhole) return load(tag, from);
+  std::byte padded[kWhole * sizeof(T)] = {};
   std::memcpy(padded, from, n * sizeof(T));
   return load(tag, padded);
 }

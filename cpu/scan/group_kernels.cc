@@ -13,17 +13,14 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "cpu/runtime/floats-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace warplite::cpu {
 namespace HWY_NAMESPACE {
 namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
-
-using Floats = hn::CappedTag<float, 16>;
-constexpr Floats kFloats;
-constexpr std::size_t kLanes = hn::MaxLanes(kFloats);
-using FloatVector = hn::VFromD<Floats>;
 
 // Positions are floats, which are exact: a block has few rows.
 void nearest_rows(const float* HWY_RESTRICT dots, const float* HWY_RESTRICT halves,

@@ -153,6 +153,7 @@ TargetFills<ScanKernels> real_fills();
 TargetFills<ScanKernels> integer_fills();
 TargetFills<ScanKernels> screen_fills();
 TargetFills<ScanKernels> gemm_fills();
+TargetFills<ScanKernels> pack_fills();
 TargetFills<ScanKernels> group_fills();  // after those of the product
 
 // The table of the SIMD target in use. Valid for the life of the process.

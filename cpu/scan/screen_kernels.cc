@@ -15,6 +15,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "cpu/runtime/floats-inl.h"
 #include "cpu/runtime/simd_load-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -24,11 +25,7 @@ namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-using Floats = hn::CappedTag<float, 16>;
-constexpr Floats kFloats;
-constexpr std::size_t kLanes = hn::MaxLanes(kFloats);
 constexpr std::size_t kStep = 2 * kLanes;
-using FloatVector = hn::VFromD<Floats>;
 
 // The sums of one row, in two chains each. `low` is what ScreenRows writes.
 struct SquaredDifferences {
