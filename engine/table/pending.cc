@@ -188,20 +188,6 @@ RowId Pending::rowid(std::uint64_t row) const {
   return slots_[row / capacity()].chunk->rowids()[row % capacity()];
 }
 
-std::optional<RowId> Pending::max_live_rowid() const {
-  std::optional<RowId> best;
-  for (const Slot& slot : slots_) {
-    if (slot.live() == 0 || (best && slot.max_rowid <= *best)) continue;
-    const RowId* rowids = slot.chunk->rowids();
-    for (std::uint32_t row = slot.used; row-- > 0;) {
-      if (!slot.alive(row)) continue;
-      if (!best || rowids[row] > *best) best = rowids[row];
-      if (slot.chunk->ascending()) break;
-    }
-  }
-  return best;
-}
-
 RowId Pending::rowid_bound() const {
   RowId bound = std::numeric_limits<RowId>::min();
   for (const Slot& slot : slots_) bound = std::max(bound, slot.max_rowid);

@@ -104,8 +104,7 @@ class Pending {
   std::optional<std::uint64_t> find(RowId rowid) const;
   std::optional<std::uint64_t> find_key(std::string_view key);
   RowId rowid(std::uint64_t row) const;
-  // The largest live rowid, and a bound for all rows.
-  std::optional<RowId> max_live_rowid() const;
+  // No live row has a larger rowid.
   RowId rowid_bound() const;
 
   bool erased(std::int64_t source, std::int64_t row) const;

@@ -39,10 +39,6 @@ class Shard:
     high: int = 0
     deleted: int = 0
 
-    def may_hold(self, low: int, high: int) -> bool:
-        """Whether ids of the range may be of this shard."""
-        return self.rows > 0 and self.low <= high and low <= self.high
-
 
 @dataclass(frozen=True)
 class Manifest:
