@@ -39,19 +39,15 @@ double cosine_of_sums(double dot, double xx, double yy) {
 
 double negate(double sum) { return sum == 0 ? 0 : -sum; }
 
-// -Wswitch makes sure that no distance is left out of these.
-template <ElementType kType>
-double real_distance(Distance distance, std::uint32_t dim, Elements<kType> x, Elements<kType> y) {
-  const auto total = [dim](const auto& a, const auto& b, const auto& term) {
-    Accumulators sum;
-    for (std::size_t i = 0; i < dim; ++i) sum.add(i, term(a[i], b[i]));
-    return sum.total();
-  };
-  const auto product = [](double a, double b) { return a * b; };
+// total(a, b, term): the sum of the term over the elements. -Wswitch makes sure that no distance is left
+// out of this and of bit_distance().
+template <class Number, class Vector, class Total>
+double distance_of(Distance distance, Vector x, Vector y, const Total& total) {
+  const auto product = [](Number a, Number b) { return a * b; };
   switch (distance) {
     case Distance::kL2:
-      return std::sqrt(total(x, y, [](double a, double b) { return (a - b) * (a - b); }));
-    case Distance::kL1: return total(x, y, [](double a, double b) { return std::fabs(a - b); });
+      return std::sqrt(total(x, y, [](Number a, Number b) { return (a - b) * (a - b); }));
+    case Distance::kL1: return total(x, y, [](Number a, Number b) { return std::abs(a - b); });
     case Distance::kInnerProduct: return negate(total(x, y, product));
     case Distance::kCosine:
       return cosine_of_sums(total(x, y, product), total(x, x, product), total(y, y, product));
@@ -61,27 +57,24 @@ double real_distance(Distance distance, std::uint32_t dim, Elements<kType> x, El
   return 0;
 }
 
+template <ElementType kType>
+double real_distance(Distance distance, std::uint32_t dim, Elements<kType> x, Elements<kType> y) {
+  return distance_of<double>(distance, x, y, [dim](const auto& a, const auto& b, const auto& term) {
+    Accumulators sum;
+    for (std::size_t i = 0; i < dim; ++i) sum.add(i, term(a[i], b[i]));
+    return sum.total();
+  });
+}
+
 double int8_distance(Distance distance, std::uint32_t dim, const std::byte* x,
                      const std::byte* y) {
-  const auto total = [dim](const std::byte* a, const std::byte* b, const auto& term) {
+  return distance_of<int>(distance, x, y, [dim](const std::byte* a, const std::byte* b, const auto& term) {
     std::int64_t sum = 0;
     for (std::size_t i = 0; i < dim; ++i) {
       sum += term(static_cast<std::int8_t>(a[i]), static_cast<std::int8_t>(b[i]));
     }
     return static_cast<double>(sum);
-  };
-  const auto product = [](int a, int b) { return a * b; };
-  switch (distance) {
-    case Distance::kL2:
-      return std::sqrt(total(x, y, [](int a, int b) { return (a - b) * (a - b); }));
-    case Distance::kL1: return total(x, y, [](int a, int b) { return std::abs(a - b); });
-    case Distance::kInnerProduct: return negate(total(x, y, product));
-    case Distance::kCosine:
-      return cosine_of_sums(total(x, y, product), total(x, x, product), total(y, y, product));
-    case Distance::kHamming:
-    case Distance::kJaccard: break;
-  }
-  return 0;
+  });
 }
 
 double bit_distance(Distance distance, std::uint32_t dim, const std::byte* x,
