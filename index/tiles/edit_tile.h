@@ -1,4 +1,4 @@
-// Builds and checks the bytes of tiles of texts (compute/edit.h).
+// Builds the bytes of tiles of texts (compute/edit.h).
 // Threads: builders are independent of each other; tiles are built in parallel, one builder each.
 #pragma once
 
@@ -78,9 +78,5 @@ class EditTileBuilder {
   PointRanks ranks_;
   std::uint32_t rows_ = 0;
 };
-
-// Throws Error{kCorrupt} unless `bytes` is what a builder may have written with these sizes:
-// devices follow what they read in it without looking. It reads only the sizes of `tile`.
-void check_edit_tile(std::span<const std::byte> bytes, const compute::EditTile& tile);
 
 }  // namespace warplite::index

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
-#include <string>
 #include <utility>
 
 #include "core/error.h"
@@ -23,44 +22,6 @@ std::uint64_t mix(Keyword key) {
   key *= 0x9e3779b97f4a7c15u;
   key ^= key >> 29;
   return key * 0xbf58476d1ce4e5b9u;
-}
-
-[[noreturn]] void corrupt(const std::string& what) {
-  throw Error(ErrorKind::kCorrupt, "postings: " + what);
-}
-
-// Neighbours that do not ascend. A loop that compilers turn into vectors.
-std::size_t descents(const std::uint16_t* rows, std::size_t n) {
-  std::size_t count = 0;
-  for (std::size_t i = 1; i < n; ++i) count += rows[i] <= rows[i - 1] ? 1 : 0;
-  return count;
-}
-
-void check_begins(const std::uint32_t* begins, std::uint32_t keywords, std::uint32_t postings) {
-  if (begins[0] != 0) corrupt("the first list begins at " + std::to_string(begins[0]) + ", not 0");
-  for (std::uint32_t i = 0; i < keywords; ++i) {
-    if (begins[i] > begins[i + 1]) corrupt("list " + std::to_string(i) + " ends before it begins");
-  }
-  if (begins[keywords] != postings) {
-    corrupt("lists end at " + std::to_string(begins[keywords]) + " of " +
-            std::to_string(postings) + " postings");
-  }
-}
-
-// REQUIRES: check_begins()
-void check_rows(const std::uint16_t* postings, const std::uint32_t* begins,
-                std::uint32_t keywords, std::uint32_t rows) {
-  std::size_t between = 0;  // descents from one list to the next
-  for (std::uint32_t i = 0; i < keywords; ++i) {
-    const std::uint32_t begin = begins[i], end = begins[i + 1];
-    if (begin == end) continue;
-    if (begin != 0) between += postings[begin] <= postings[begin - 1] ? 1 : 0;
-    if (postings[end - 1] >= rows) {
-      corrupt("row " + std::to_string(postings[end - 1]) + " in list " + std::to_string(i) +
-              " of a tile of " + std::to_string(rows) + " rows");
-    }
-  }
-  if (descents(postings, begins[keywords]) != between) corrupt("rows of a list do not ascend");
 }
 
 }  // namespace
@@ -154,25 +115,6 @@ Postings PostingsBuilder::finish() {
   row_ends_.clear();
   rows_ = 0;
   return out;
-}
-
-void check_tile(std::span<const std::byte> bytes, std::uint32_t keywords, std::uint32_t postings,
-                std::uint32_t rows) {
-  if (rows > compute::kTileRows) corrupt(std::to_string(rows) + " rows in a tile");
-  if (std::size_t{postings} > std::size_t{keywords} * rows) corrupt("more postings than fit");
-  const TileLayout at = TileLayout::of(keywords, postings);
-  if (bytes.size() != at.size) {
-    corrupt("expected " + std::to_string(at.size) + " bytes, found " +
-            std::to_string(bytes.size()));
-  }
-  const auto* keys = reinterpret_cast<const Keyword*>(bytes.data() + at.keys);
-  for (std::uint32_t i = 1; i < keywords; ++i) {
-    if (keys[i] <= keys[i - 1]) corrupt("keywords do not ascend at " + std::to_string(i));
-  }
-  const auto* begins = reinterpret_cast<const std::uint32_t*>(bytes.data() + at.begins);
-  check_begins(begins, keywords, postings);
-  check_rows(reinterpret_cast<const std::uint16_t*>(bytes.data() + at.rows), begins, keywords,
-             rows);
 }
 
 }  // namespace warplite::index

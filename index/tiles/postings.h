@@ -1,4 +1,4 @@
-// Builds and checks the bytes of tiles (compute/match.h): which rows have each keyword.
+// Builds the bytes of tiles (compute/match.h): which rows have each keyword.
 // Threads: builders are independent of each other; tiles are built in parallel, one builder each.
 #pragma once
 
@@ -56,10 +56,5 @@ class PostingsBuilder {
   std::vector<std::size_t> homes_;        // of the keywords of a row
   std::uint32_t rows_ = 0;
 };
-
-// Throws Error{kCorrupt} unless `bytes` is what a builder may have written: devices follow what
-// they read in it without looking.
-void check_tile(std::span<const std::byte> bytes, std::uint32_t keywords, std::uint32_t postings,
-                std::uint32_t rows);
 
 }  // namespace warplite::index

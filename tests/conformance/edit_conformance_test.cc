@@ -17,6 +17,7 @@
 #include "tests/support/conformance_devices.h"
 #include "tests/support/conformance_tiles.h"
 #include "tests/support/long_run.h"
+#include "tests/support/tile_checks.h"
 
 using namespace warplite;
 using namespace warplite::compute;
@@ -200,7 +201,7 @@ class World {
     tile.positions = data.texts->positions;
     tile.width = data.texts->width;
     if (case_.wide) REQUIRE(tile.width == 4);
-    index::check_edit_tile({data.texts->bytes.data(), data.texts->bytes.size()}, tile);
+    check_edit_tile({data.texts->bytes.data(), data.texts->bytes.size()}, tile);
     tiles_.push_back(tile);
     host_tiles_.push_back(data.texts->bytes.data());
   }

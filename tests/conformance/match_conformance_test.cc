@@ -16,6 +16,7 @@
 #include "tests/support/conformance_devices.h"
 #include "tests/support/conformance_tiles.h"
 #include "tests/support/long_run.h"
+#include "tests/support/tile_checks.h"
 
 using namespace warplite;
 using namespace warplite::compute;
@@ -134,8 +135,8 @@ class World {
     for (std::uint32_t row = 0; row < rows; ++row) builder.add_row(keywords_of_row());
     data.postings = std::make_shared<index::Postings>(builder.finish());
     const index::Postings& postings = *data.postings;
-    index::check_tile({postings.bytes.data(), postings.bytes.size()}, postings.keywords,
-                      postings.postings, postings.rows);
+    check_tile({postings.bytes.data(), postings.bytes.size()}, postings.keywords, postings.postings,
+               postings.rows);
     MatchTile tile;
     data.rows.describe(tile);
     tile.keywords = postings.keywords;

@@ -11,9 +11,11 @@
 
 #include "core/error.h"
 #include "core/utf8.h"
+#include "tests/support/tile_checks.h"
 
 using namespace warplite;
 using namespace warplite::index;
+using testing::check_edit_tile;
 using compute::EditLayout;
 using compute::EditTile;
 using compute::kEditGroup;

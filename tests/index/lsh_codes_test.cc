@@ -11,6 +11,7 @@
 
 #include "index/lsh/codes.h"
 #include "tests/support/lsh_fixture.h"
+#include "tests/support/tile_checks.h"
 
 using namespace warplite;
 using namespace warplite::index;

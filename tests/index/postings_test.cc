@@ -11,9 +11,11 @@
 #include <vector>
 
 #include "core/error.h"
+#include "tests/support/tile_checks.h"
 
 using namespace warplite;
 using namespace warplite::index;
+using testing::check_tile;
 using compute::Keyword;
 using compute::TileLayout;
 
