@@ -263,7 +263,7 @@ std::vector<Found> Calibration::Table::along(double share) const {
 
 void Calibration::Table::take_less(const Table& other) {
   constexpr float kChance = 3;  // standard errors
-  const auto least = [](const Found& found) { return found.part - kErrors * found.error; };
+  const auto least = [](const Found& one) { return one.part - kErrors * one.error; };
   std::vector<Found> less = found;
   bool differs = false;
   for (std::size_t i = 0; i < found.size(); ++i) {

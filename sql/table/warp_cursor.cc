@@ -9,6 +9,7 @@
 #include "engine/search/search.h"
 #include "sql/definition/sparse_values.h"
 #include "sql/host/guard.h"
+#include "sql/host/statement.h"
 #include "sql/plan/statement_words.h"
 #include "sql/table/arguments.h"
 
@@ -190,6 +191,16 @@ void WarpCursor::next() {
   if (at_end()) aux_holder_ = nullptr;
 }
 
+void WarpCursor::check_kept() const {
+  const Statement asked = prepare(table_.context->db(), "PRAGMA read_uncommitted");
+  const bool keeps = !step(asked.get()) || sqlite3_column_int(asked.get(), 0) == 0;
+  if (keeps || table_.collection().view().get() == &reader_.view()) return;
+  throw Error(ErrorKind::kHost, SQLITE_ABORT,
+              table_.definition().table +
+                  ": another connection of the shared cache has changed the rows that are being read, which PRAGMA "
+                  "read_uncommitted does not keep; run the statement again");
+}
+
 RowId WarpCursor::rowid() const {
   return state_ == State::kMatch ? match_->hit().rowid : reader_.view().rowid(at_);
 }
@@ -334,6 +345,21 @@ WarpCursor& cursor_of(sqlite3_vtab_cursor* cursor) { return *static_cast<WarpCur
 Interrupt& interrupt_of(sqlite3_vtab_cursor* cursor) {
   return static_cast<WarpTable*>(cursor->pVtab)->interrupt;
 }
+
+// Goes on with a statement that has begun.
+template <typename Body>
+int reading(sqlite3_vtab_cursor* cursor, const Body& body) {
+  return guarded(cursor->pVtab, [&] {
+    const Interruptible scope(&interrupt_of(cursor));
+    try {
+      body();
+    } catch (const Error& error) {
+      if (error.kind() == ErrorKind::kCorrupt) cursor_of(cursor).check_kept();
+      throw;
+    }
+    return SQLITE_OK;
+  });
+}
 }  // namespace
 
 int warp_open(sqlite3_vtab* vtab, sqlite3_vtab_cursor** cursor) {
@@ -360,21 +386,13 @@ int warp_filter(sqlite3_vtab_cursor* cursor, int use, const char* plan, int,
 }
 
 int warp_next(sqlite3_vtab_cursor* cursor) {
-  return guarded(cursor->pVtab, [&] {
-    const Interruptible scope(&interrupt_of(cursor));
-    cursor_of(cursor).next();
-    return SQLITE_OK;
-  });
+  return reading(cursor, [&] { cursor_of(cursor).next(); });
 }
 
 int warp_eof(sqlite3_vtab_cursor* cursor) { return cursor_of(cursor).at_end() ? 1 : 0; }
 
 int warp_column(sqlite3_vtab_cursor* cursor, sqlite3_context* context, int column) {
-  return guarded(cursor->pVtab, [&] {
-    const Interruptible scope(&interrupt_of(cursor));
-    cursor_of(cursor).column(context, column);
-    return SQLITE_OK;
-  });
+  return reading(cursor, [&] { cursor_of(cursor).column(context, column); });
 }
 
 int warp_rowid(sqlite3_vtab_cursor* cursor, sqlite3_int64* rowid) {

@@ -32,6 +32,10 @@ class WarpCursor : public sqlite3_vtab_cursor {
   // True when the current row was found by a MATCH on this column with this query.
   bool found(int column, sqlite3_value* query) const;
 
+  // Of rows that cannot be read: throws Error{kHost, SQLITE_ABORT} if they were not kept for the connection, as it reads
+  // what others have not committed.
+  void check_kept() const;
+
  private:
   enum class State { kEnd, kPoint, kScan, kMatch };
 

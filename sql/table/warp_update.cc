@@ -33,7 +33,7 @@ class RowWriter {
         conflict_(conflict_mode(table.context->db())) {}
 
   int insert(sqlite3_value* rowid_value, sqlite3_int64* rowid);
-  int update(RowId old, RowId given);
+  int update(RowId old, sqlite3_value* rowid_value);
 
  private:
   sqlite3_value* hidden(HiddenColumn column) const { return columns_[definition_.hidden(column)]; }
@@ -44,8 +44,8 @@ class RowWriter {
   void read_column(std::size_t i);
   Cell* cell_of_column(const ColumnDefinition& column);
   Cell plain_cell(const ColumnDefinition& column, sqlite3_value* value);
-  RowId rowid_from(const ColumnDefinition& column, sqlite3_value* value) const;
-  Cell converted(const ColumnDefinition& column, sqlite3_value* value) const;
+  RowId rowid_from(const std::string& name, sqlite3_value* value) const;
+  Cell converted(PlainType type, const Place& where, sqlite3_value* value) const;
   bool read_old_columns(RowId old);
   std::optional<RowId> new_rowid(const std::optional<RowId>& old,
                                  const std::optional<RowId>& given) const {
@@ -76,7 +76,7 @@ int RowWriter::insert(sqlite3_value* rowid_value, sqlite3_int64* rowid) {
   return SQLITE_OK;
 }
 
-int RowWriter::update(RowId old, RowId given) {
+int RowWriter::update(RowId old, sqlite3_value* rowid_value) {
   // UPDATE … FROM hands over every column's old value, hidden ones included.
   bool partial = false;
   for (int i = 0; i < definition_.hidden(kHiddenCount) && !partial; ++i) {
@@ -85,7 +85,7 @@ int RowWriter::update(RowId old, RowId given) {
   if (partial) refuse_hidden();
   if (!read_old_columns(old)) return SQLITE_OK;
   read_columns();
-  const auto rowid = new_rowid(old, given);
+  const auto rowid = new_rowid(old, rowid_from("rowid", rowid_value));
   const bool done =
       table_.collection().update(old, row(rowid), conflict_, &table_.interrupt);
   return done ? SQLITE_OK : SQLITE_CONSTRAINT;
@@ -146,7 +146,7 @@ void RowWriter::read_column(std::size_t i) {
 }
 
 Cell RowWriter::plain_cell(const ColumnDefinition& column, sqlite3_value* value) {
-  const Cell cell = converted(column, value);
+  const Cell cell = converted(column.plain, place(column), value);
   if (cell.is_null() && column.kind == ColumnKind::kTextKey) {
     throw Error(ErrorKind::kConstraint, "NOT NULL constraint failed: " + place(column).text());
   }
@@ -155,9 +155,9 @@ Cell RowWriter::plain_cell(const ColumnDefinition& column, sqlite3_value* value)
 
 // A value of the wrong type is an error under OR IGNORE too, as in a STRICT table; as a
 // constraint, SQLite would skip the row.
-Cell RowWriter::converted(const ColumnDefinition& column, sqlite3_value* value) const {
+Cell RowWriter::converted(PlainType type, const Place& where, sqlite3_value* value) const {
   try {
-    return to_column(value, column.plain, place(column));
+    return to_column(value, type, where);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kConstraint || conflict_ != engine::OnConflict::kIgnore) throw;
     throw Error(ErrorKind::kHost, SQLITE_MISMATCH, error.what());
@@ -188,10 +188,12 @@ bool RowWriter::read_old_columns(RowId old) {
   return true;
 }
 
-RowId RowWriter::rowid_from(const ColumnDefinition& column, sqlite3_value* value) const {
-  const Cell cell = converted(column, value);
+// NULL is of the wrong type here, as SQLite has it, not a missing value that OR IGNORE passes over.
+RowId RowWriter::rowid_from(const std::string& name, sqlite3_value* value) const {
+  const Place where(definition_.table, name);
+  const Cell cell = converted(PlainType::kInteger, where, value);
   if (cell.is_null()) {
-    throw Error(ErrorKind::kConstraint, "NOT NULL constraint failed: " + place(column).text());
+    throw Error(ErrorKind::kHost, SQLITE_MISMATCH, where.text() + ": expected INTEGER, got NULL");
   }
   return cell.integer;
 }
@@ -204,7 +206,7 @@ std::optional<RowId> RowWriter::named_rowid(const std::optional<RowId>& old,
   sqlite3_value* value = columns_[i];
   if (sqlite3_value_nochange(value)) return given;
   if (!old && sqlite3_value_type(value) == SQLITE_NULL) return given;
-  const RowId named = rowid_from(column, value);
+  const RowId named = rowid_from(column.name, value);
   if (!given || given == old || given == named) return named;
   if (named == old) return given;
   throw Error(ErrorKind::kInvalid, definition_.table + ": rowid " + std::to_string(*given) +
@@ -291,7 +293,7 @@ int write(WarpTable& table, int argc, sqlite3_value** argv, sqlite3_int64* rowid
   }
   RowWriter writer(table, argv + 2);
   if (sqlite3_value_type(argv[0]) != SQLITE_NULL) {
-    return writer.update(sqlite3_value_int64(argv[0]), sqlite3_value_int64(argv[1]));
+    return writer.update(sqlite3_value_int64(argv[0]), argv[1]);
   }
   return writer.insert(argv[1], rowid);
 }

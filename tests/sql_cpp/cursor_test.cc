@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "engine/residency/residency.h"
+#include "tests/support/database.h"
 #include "tests/support/sql_session.h"
 
 namespace warplite::testing {
@@ -397,6 +398,24 @@ TEST_CASE("a statement whose function rolls back writes nothing more, and fails"
     CHECK(session.must_run("SELECT rowid FROM t ORDER BY rowid") == std::vector<std::string>{"2", "7"});
     CHECK(session.must_run("SELECT count(*) FROM plain")[0] == "0");
   }
+}
+
+TEST_CASE("rows that a shared cache does not keep for a reader of what is uncommitted end it, and are no damage") {
+  const TemporaryFile file;
+  sqlite3_enable_shared_cache(1);
+  const SqlSession reader(file.path()), writer(file.path());
+  sqlite3_enable_shared_cache(0);
+  writer.must_run(kSetUp);
+  reader.must_run("PRAGMA read_uncommitted = 1");
+  Statement cursor(reader, "SELECT id, s, note FROM t WHERE e MATCH '[3,3]' ORDER BY distance");
+  REQUIRE(cursor.step());
+  writer.must_run("DELETE FROM t WHERE id > 1000; INSERT INTO t(t) VALUES ('optimize')");
+  engine::Residency::instance().clear();
+  while (cursor.step()) continue;
+  CHECK(sqlite3_extended_errcode(reader.db()) == SQLITE_ABORT);
+  CHECK(contains(sqlite3_errmsg(reader.db()), "run the statement again"));
+  sqlite3_reset(cursor.get());
+  CHECK(reader.must_run("SELECT count(*) FROM t") == std::vector<std::string>{"1000"});
 }
 
 }  // namespace warplite::testing

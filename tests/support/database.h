@@ -6,6 +6,7 @@
 #include <sqlite3.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdint>
 #include <cstdio>
 #include <string>
@@ -71,7 +72,7 @@ class Database {
 class TemporaryFile {
  public:
   TemporaryFile() {
-    static int next = 0;
+    static std::atomic<int> next{0};  // threads have files of their own
     path_ = "/tmp/warplite_test_" + std::to_string(::getpid()) + "_" + std::to_string(++next);
     remove();
   }
