@@ -220,6 +220,8 @@ struct IvfWork {
   // blocks of a run, and a number is not used again for other rows. 0: it stands for nothing. What
   // a device makes of these rows it may keep for the next search.
   std::uint64_t filter = 0;
+  // The same of all that `runs` says, blocks and rowids too.
+  std::uint64_t rows = 0;
   Cancellation* cancellation = nullptr;
 
   // by_contrast, where it holds.

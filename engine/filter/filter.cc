@@ -1,11 +1,11 @@
 #include "engine/filter/filter.h"
 
 #include <algorithm>
-#include <atomic>
 #include <memory>
 
 #include "compute/host/parallel.h"
 #include "core/process/interruption.h"
+#include "core/process/last_few.h"
 #include "engine/filter/predicate.h"
 #include "engine/table/block_reader.h"
 #include "engine/table/parts.h"
@@ -186,11 +186,6 @@ class Filtering {
   std::vector<std::shared_ptr<const Column>> columns_;  // what they read
   std::size_t rows_ = 0;                                // in pieces_
 };
-
-std::uint64_t new_number() {
-  static std::atomic<std::uint64_t> last{0};
-  return ++last;
-}
 
 }  // namespace
 

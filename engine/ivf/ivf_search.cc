@@ -223,10 +223,7 @@ compute::HitTable exact_of_some(const View& view, const Selection& rows, const i
                                 const CodedParts& coded, const MatrixView& queries) {
   SearchRequest some = request;
   some.queries = queries;
-  std::vector<bool> others = coded.coded;
-  others.resize(view.parts());
-  others.flip();
-  return exact_nearest(view, rows, index, some, k, &others);
+  return exact_nearest(view, rows, index, some, k, &coded.parts);
 }
 
 compute::HitTable ivf_nearest(const View& view, const Selection& rows, const index::Index& index,
@@ -244,7 +241,8 @@ compute::HitTable ivf_nearest(const View& view, const Selection& rows, const ind
   }
   std::optional<compute::HitTable> others;
   if (rows.count() != search.selected()) {
-    others = exact_nearest(view, rows, index, request, k, &coded->coded);
+    const std::vector<std::uint32_t> not_coded = coded->others(view);
+    others = exact_nearest(view, rows, index, request, k, &not_coded);
   }
   Attempt attempt = search.attempt(request.queries.rows);
   WideningSearch widening(search, attempt, request.queries, *model, k, others ? &*others : nullptr);

@@ -186,12 +186,10 @@ void IvfSet::cut_down(const Selection& rows, Told& out) const {
 }
 
 std::shared_ptr<const IvfSet::Told> IvfSet::told_of(const Selection& rows) const {
-  {
-    const std::lock_guard lock(mutex_);
-    if (told_ != nullptr && told_->rows == rows.number()) return told_;
-  }
+  if (auto known = told_.find(rows.number())) return known;
   auto told = std::make_shared<Told>();
-  told->rows = rows.number();
+  told->key = rows.number();
+  told->number = new_number();
   cut_down(rows, *told);
   for (std::size_t i = 0; i < runs_.size(); ++i) {
     const CodedParts::Run& run = blocks_->coded->runs[i];
@@ -201,8 +199,7 @@ std::shared_ptr<const IvfSet::Told> IvfSet::told_of(const Selection& rows) const
     if (runs_[i] == nullptr || !any) continue;
     told->runs.push_back({runs_[i], blocks_->runs[i].positions, blocks_->runs[i].longest, of_run});
   }
-  const std::lock_guard lock(mutex_);
-  return told_ = std::move(told);
+  return told_.add(std::move(told));
 }
 
 Status IvfSet::search(const Selection& rows, compute::IvfWork work,
@@ -211,6 +208,7 @@ Status IvfSet::search(const Selection& rows, compute::IvfWork work,
   if (told->runs.empty()) return {};
   work.model = model_;
   work.runs = told->runs;
+  work.rows = told->number;
   return device().ivf_nearest(work, best);
 }
 

@@ -6,10 +6,10 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "compute/device.h"
+#include "core/process/last_few.h"
 #include "engine/filter/filter.h"
 #include "engine/ivf/code_losses.h"
 #include "engine/ivf/runs.h"
@@ -88,7 +88,8 @@ class IvfSet : public HeldSet {
   Status fill(compute::Cancellation* cancellation);
   // What a device is told of the selected rows. It is kept for the next search of the same.
   struct Told {
-    std::uint64_t rows;  // Selection::number()
+    std::uint64_t key;     // Selection::number()
+    std::uint64_t number;  // compute::IvfWork::rows
     std::vector<std::uint64_t> none;
     std::vector<compute::Block> blocks;
     std::vector<compute::IvfRun> runs;
@@ -105,8 +106,7 @@ class IvfSet : public HeldSet {
   compute::IvfModelBuffers model_;
   std::vector<const compute::Buffer*> runs_;     // parallel to blocks_->runs; null: left out
   std::vector<const compute::Buffer*> vectors_;  // parallel to coded parts; null: left out
-  mutable std::mutex mutex_;
-  mutable std::shared_ptr<const Told> told_;  // last
+  mutable LastFew<Told> told_;
 };
 
 // What else is known of coded segments. It belongs to them, as views share them.

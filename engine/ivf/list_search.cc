@@ -274,25 +274,30 @@ compute::HitTable ListSearch::nearest(Attempt& attempt, const Queries& queries, 
 }
 
 void ListSearch::choose_parts() {
-  wanted_.resize(coded_->parts.size());
-  std::size_t count = 0;
-  for (std::size_t i = 0; i < wanted_.size(); ++i) {
-    wanted_[i] = rows_.part(coded_->parts[i]).count != 0;
-    count += wanted_[i];
+  all_.assign(coded_->parts.size(), true);
+  wanted_ = all_;
+  std::size_t count = wanted_.size();
+  if (!rows_.everything()) {
+    for (std::size_t i = 0; i < wanted_.size(); ++i) {
+      if (rows_.part(coded_->parts[i]).count != 0) continue;
+      wanted_[i] = false;
+      --count;
+    }
   }
-  all_.assign(wanted_.size(), true);
+  // Of all parts everything is known without a look at each: there may be thousands.
+  const std::vector<bool>& wanted = count == all_.size() ? all_ : wanted_;
   // Codes alone may fit; of vectors those of rows that they nominate are read.
-  if (with_vectors_ && bytes_of(wanted_) > limit_) {
+  if (with_vectors_ && bytes_of(wanted) > limit_) {
     with_vectors_ = false;
     rescorer_.emplace(view_, request_, Rescorer::Read::kRows);
   }
-  fits_ = bytes_of(wanted_) <= limit_;
-  everywhere_ = count >= wanted_.size() / 2 && bytes_of(all_) <= limit_;
+  fits_ = bytes_of(wanted) <= limit_;
+  everywhere_ = count >= all_.size() / 2 && bytes_of(all_) <= limit_;
   for (const CodedParts::Run& run : coded_->runs) {
     if (has_any(run, wanted_)) searched_ += run.rows;
   }
   if (everywhere_) wanted_ = all_;
-  bytes_ = bytes_of(parts());
+  bytes_ = bytes_of(everywhere_ ? all_ : parts());
 }
 
 bool ListSearch::has_any(const CodedParts::Run& run, const std::vector<bool>& parts) {
@@ -310,6 +315,7 @@ std::size_t ListSearch::bytes_of(const std::vector<bool>& parts) const {
 }
 
 std::size_t ListSearch::vector_bytes(const std::vector<bool>& parts) const {
+  if (&parts == &all_) return coded_->vector_bytes;
   std::size_t bytes = 0;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     if (parts[i]) bytes += coded_->bytes[i];

@@ -189,10 +189,10 @@ Status ListSearch::search_on(const IvfSet& set, const compute::IvfWork& work,
 
 std::shared_ptr<IvfSet> ListSearch::known_set(const compute::Device& device,
                                               const std::vector<bool>& parts) const {
-  const bool whole = parts == this->parts();
+  const bool whole = &parts == &this->parts() || parts == this->parts();
   return sets().find(request_.column, device, [&](const IvfSet& set) {
     return (set.has_vectors() || !with_vectors_) &&
-           (set.holds(parts) || (whole && set.holds_all())) &&
+           ((whole && set.holds_all()) || set.holds(parts)) &&
            (!set.is_handed_over() || is_counted_by(device));
   });
 }

@@ -130,19 +130,29 @@ void look_at_lists(const compute::IvfShape& shape, const std::string& name, Load
 
 }  // namespace
 
+std::vector<std::uint32_t> CodedParts::others(const View& view) const {
+  std::vector<std::uint32_t> others = not_coded;
+  while (!others.empty() && others.back() >= view.parts()) others.pop_back();
+  for (std::uint32_t i = end; i < view.parts(); ++i) others.push_back(i);
+  return others;
+}
+
 CodedParts find_coded_parts(const View& view, std::size_t column) {
   CodedParts found;
   found.model = view.model(column);
-  found.coded.resize(view.parts());
+  found.end = static_cast<std::uint32_t>(view.parts());
   std::int64_t end = 0;
   const std::size_t stride = view.layout().vectors[column].stride();
   for (std::uint32_t i = 0; i < view.parts(); ++i) {
     const CacheKey key = view.part(i).codes(column, found.model);
-    if (key.is_null()) continue;
-    found.coded[i] = true;
+    if (key.is_null()) {
+      found.not_coded.push_back(i);
+      continue;
+    }
     found.parts.push_back(i);
     found.keys.push_back(key);
     found.bytes.push_back(view.part(i).vector_bytes(column));
+    found.vector_bytes += found.bytes.back();
     end = view.part(i).segment() + 1;
   }
   for (std::size_t i = 0; i < found.parts.size();) {

@@ -31,9 +31,14 @@ struct CodedParts {
   std::vector<std::uint32_t> parts;  // ascending
   std::vector<CacheKey> keys;        // of their codes
   std::vector<std::size_t> bytes;    // of their vectors
-  std::vector<bool> coded;           // by part of the view; those beyond its end are not
+  // The other parts of a view, ascending, and where those end that it had when these were found: it, or the next ones
+  // of the same segments, may have more.
+  std::vector<std::uint32_t> not_coded;
+  std::uint32_t end = 0;
+  std::vector<std::uint32_t> others(const View& view) const;
   std::vector<Run> runs;
-  std::uint64_t rows = 0;       // dead ones included
+  std::size_t vector_bytes = 0;  // of all
+  std::uint64_t rows = 0;        // dead ones included
   std::uint64_t live_rows = 0;
 };
 

@@ -203,7 +203,8 @@ compute::HitTable lsh_nearest(const View& view, const Selection& rows, const ind
   }
   compute::HitTable best = search.nearest();
   if (rows.count() != search.selected()) {
-    best.merge(exact_nearest(view, rows, index, request, k, &coded->coded));
+    const std::vector<std::uint32_t> not_coded = coded->others(view);
+    best.merge(exact_nearest(view, rows, index, request, k, &not_coded));
   }
   complete(view, rows, index, request, best);
   return best;

@@ -35,15 +35,15 @@ using Devices = Attempt::Devices;
 
 class ExactSearch {
  public:
-  // `but`: parts to leave out, or null.
+  // `only`: the parts that are searched, or null.
   ExactSearch(const View& view, const Selection& rows, const SearchRequest& request,
-              Outcome& outcome, const std::vector<bool>* but = nullptr)
+              Outcome& outcome, const std::vector<std::uint32_t>* only = nullptr)
       : view_(view),
         rows_(rows),
         request_(request),
         outcome_(outcome),
-        but_(but),
-        parts_(view, rows, request, but) {
+        only_(only),
+        parts_(view, rows, request, only) {
     work_.distance = request.distance;
     work_.queries = request.queries;
     work_.range = request.range;
@@ -161,11 +161,11 @@ class ExactSearch {
 
   // What an earlier search of this view left for a device, or null.
   std::shared_ptr<DeviceSet> known_set(const compute::Device& device) const {
-    return but_ != nullptr ? nullptr : sets().find(request_.column, device);
+    return only_ != nullptr ? nullptr : sets().find(request_.column, device);
   }
   // The same of another view, whose segments were these.
   std::shared_ptr<DeviceSet> known_segments(const compute::Device& device) const {
-    if (but_ != nullptr || view_.shared_segments() == 0) return nullptr;
+    if (only_ != nullptr || view_.shared_segments() == 0) return nullptr;
     return sets_of_segments().find(request_.column, device);
   }
   std::shared_ptr<DeviceSet> known_on(const compute::Device& device) const {
@@ -192,7 +192,7 @@ class ExactSearch {
       const std::vector<Share>& shares = plan_of(devices).shares;
       const bool alone = shares.size() == 1 && shares[0].device == devices[0];
       // A set of what only some searches touch would cost more than it saves.
-      if (!alone || !parts_.everywhere() || but_ != nullptr || whole_.empty()) return search_shares(devices);
+      if (!alone || !parts_.everywhere() || only_ != nullptr || whole_.empty()) return search_shares(devices);
     }
     for (compute::Device* device : sharing(devices)) {
       *failed_ = device;
@@ -297,7 +297,7 @@ class ExactSearch {
     if (segments_ != nullptr) return;
     auto blocks = std::make_shared<SearchBlocks>();
     if (parts_.fits() && handed_ == nullptr) read_selected(0, view_.parts());
-    for (std::uint32_t i = 0; i < view_.shared_segments(); ++i) load(i, *blocks);
+    parts_.for_each(0, view_.shared_segments(), [&](std::uint32_t i) { load(i, *blocks); });
     segments_ = std::move(blocks);
     load_rest();
     for (const SearchBlock& block : *segments_) whole_.push_back(&block);
@@ -309,20 +309,19 @@ class ExactSearch {
   void load_rest() {
     if (rest_ != nullptr) return;
     auto blocks = std::make_shared<SearchBlocks>();
-    for (auto i = static_cast<std::uint32_t>(view_.shared_segments()); i < view_.parts(); ++i) {
-      if (parts_.is_left_out(i)) continue;
+    parts_.for_each(view_.shared_segments(), view_.parts(), [&](std::uint32_t i) {
       handed_ == nullptr ? load_whole(i, *blocks) : load(i, *blocks);
-    }
+    });
     rest_ = std::move(blocks);
   }
 
   // REQUIRES: they fit into memory.
   void read_selected(std::size_t first, std::size_t end) const {
     std::vector<const Part*> parts, of_rows;
-    for (std::size_t i = first; i < end; ++i) {
-      if (parts_.selected(i) == 0) continue;
+    parts_.for_each(first, end, [&](std::uint32_t i) {
+      if (parts_.selected(i) == 0) return;
       (parts_.reads_rows(i) ? of_rows : parts).push_back(&view_.part(i));
-    }
+    });
     read_ahead(std::move(parts), Part::Ahead::kVectors, request_.column);
     read_ahead(std::move(of_rows), Part::Ahead::kRows, request_.column);
   }
@@ -364,7 +363,7 @@ class ExactSearch {
   Status search_group(Devices devices, std::size_t first, std::size_t end) {
     SearchBlocks group;
     read_selected(first, end);
-    for (std::size_t i = first; i < end; ++i) load(static_cast<std::uint32_t>(i), group);
+    parts_.for_each(first, end, [&](std::uint32_t i) { load(i, group); });
     if (group.empty()) return {};
     std::vector<const SearchBlock*> blocks;
     for (const SearchBlock& block : group) blocks.push_back(&block);
@@ -401,7 +400,7 @@ class ExactSearch {
   const Selection& rows_;
   const SearchRequest& request_;
   Outcome& outcome_;
-  const std::vector<bool>* const but_;
+  const std::vector<std::uint32_t>* const only_;
   compute::Workload work_;  // lacks its blocks
   const ExactParts parts_;
   std::unique_ptr<HandedBlocks> handed_;  // null: devices read what the host has
@@ -421,9 +420,9 @@ class ExactSearch {
 
 compute::HitTable exact_nearest(const View& view, const Selection& rows,
                                 const index::Index& index, const SearchRequest& request,
-                                std::size_t k, const std::vector<bool>* but) {
+                                std::size_t k, const std::vector<std::uint32_t>* only) {
   NearestOutcome best(index, compute::HitTable(request.queries.rows, k));
-  ExactSearch(view, rows, request, best, but).run();
+  ExactSearch(view, rows, request, best, only).run();
   return best.take();
 }
 

@@ -2,16 +2,17 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "engine/search/search.h"
 
 namespace warplite::engine {
 
-// `but`: parts of the view that are left out, those beyond its end are not; null: none.
+// `only`: the parts of the view that are searched, ascending; null: all.
 compute::HitTable exact_nearest(const View& view, const Selection& rows,
                                 const index::Index& index, const SearchRequest& request,
-                                std::size_t k, const std::vector<bool>* but);
+                                std::size_t k, const std::vector<std::uint32_t>* only);
 compute::HitLists exact_within(const View& view, const Selection& rows, const index::Index& index,
                                const SearchRequest& request);
 

@@ -30,7 +30,7 @@ bool assign_lists(const Gpu& gpu, Lane& lane, const compute::AssignWork& work) {
                     ElementType::kFloat32};
   // Passes over few centroids, four rows at a time, take a hundred times as long.
   if (!BatchSearch::serves(gpu, search, 1)) return false;
-  RowSet rows(search);
+  RowSet rows(search.blocks, search.queries);
   const RowTable table = rows.upload(lane);
   const DeviceBytes nearest(work.count * sizeof(Candidate), lane.pool(), lane.stream());
   const DeviceBytes found(work.count * sizeof(std::uint32_t), lane.pool(), lane.stream());

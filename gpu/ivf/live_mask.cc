@@ -1,8 +1,8 @@
 #include "gpu/ivf/live_mask.h"
 
+#include "core/process/last_few.h"
 #include "gpu/ivf/rabitq.h"
 #include "gpu/runtime/cuda_error.h"
-#include "gpu/runtime/last_few.h"
 
 namespace warplite::gpu {
 

@@ -33,23 +33,6 @@ constexpr std::uint32_t kSliceUnits = 8, kMostSlices = 128;
 // Each part of a list makes the list's tables.
 constexpr std::uint32_t kMostParts = 8;
 
-std::vector<compute::Block> blocks_of(const compute::IvfWork& work) {
-  std::vector<compute::Block> blocks;
-  for (const compute::IvfRun& run : work.runs) {
-    blocks.insert(blocks.end(), run.blocks.begin(), run.blocks.end());
-  }
-  return blocks;
-}
-
-compute::Workload rows_of(const compute::IvfWork& work, std::span<const compute::Block> blocks) {
-  compute::Workload rows;
-  rows.distance = work.distance;
-  rows.queries = work.queries;
-  rows.blocks = blocks;
-  rows.cancellation = work.cancellation;
-  return rows;
-}
-
 IvfRunView view_of(const compute::IvfShape& shape, const compute::Buffer* bytes,
                    std::uint32_t positions, std::uint32_t first_ordinal) {
   const compute::IvfLayout at = compute::IvfLayout::of(shape, positions);
@@ -73,6 +56,15 @@ std::size_t keys_of_lists(std::size_t wanted) {
 std::uint32_t counted_lists(const compute::IvfWork& work) {
   if (work.probed == nullptr) return 0;
   return static_cast<std::uint32_t>(compute::IvfWork::counted_lists(work.told()));
+}
+
+// Says whether to lower limits on the way gains more than it costs. To look into a list for a few queries takes nearly
+// as long as for many, and twice as long if it is done twice: where 31 queries share a list, 13 % of a batch.
+bool pays_in_stages(std::uint64_t queries, std::uint32_t nprobe, std::uint32_t lists) {
+  constexpr std::uint32_t kManySharing = 12;
+  if (nprobe < kLeastInStages) return false;
+  const bool few_share = queries * nprobe <= lists;
+  return few_share || queries * (nprobe / kFirstStagePart) >= std::uint64_t{kManySharing} * lists;
 }
 
 // Of as many of a query's lists as have a few times the rows that are wanted.
@@ -190,20 +182,19 @@ RabitqSearch::RabitqSearch(const Gpu& gpu, Lane& lane, const compute::IvfWork& w
       lane_(lane),
       work_(work),
       shape_(work.model.shape),
-      blocks_(blocks_of(work)),
-      rows_work_(rows_of(work, blocks_)),
-      rows_(rows_work_),
-      table_(rows_.upload_once(gpu, lane, work.filter)) {
-  std::uint32_t ordinals = 0;
+      rows_(IvfRows::of(gpu, lane, work)),
+      table_(rows_->table()) {
+  std::size_t block = 0;
   for (const compute::IvfRun& run : work.runs) {
-    IvfRunView& view = views_.emplace_back(view_of(shape_, run.bytes, run.positions, ordinals));
-    if (!rows_.all_live()) {
+    IvfRunView& view = views_.emplace_back(
+        view_of(shape_, run.bytes, run.positions, rows_->rows().first_ordinal(block)));
+    block += run.blocks.size();
+    if (!rows_->rows().all_live()) {
       view.live = masks_
                       .emplace_back(LiveMask::of(CudaBuffer::of(run.bytes), view, run.positions,
                                                  table_, work.filter, lane))
                       ->bits();
     }
-    for (const compute::Block& block : run.blocks) ordinals += block.rows;
   }
   views_.push_back(shape_.groups == 0 ? IvfRunView{}
                                       : view_of(shape_.coarse(), work.model.coarse,
@@ -337,7 +328,7 @@ void RabitqSearch::search_lists(RabitqScan scan, const Level& level, const Piece
   launch_guess_limits(scan, units, bounds, lane_.stream());
   launch_rabitq_lists(scan, units, lane_.stream());
   launch_lower_limits(scan.best, scan.count, scan.wanted, lane_.stream());
-  if (nprobe >= kLeastInStages) {
+  if (pays_in_stages(scan.count, nprobe, scan.shape.lists)) {
     const std::uint32_t end = first + nprobe / kFirstStagePart;
     launch_rabitq_lists(scan, units_from(first, end), lane_.stream());
     launch_lower_limits(scan.best, scan.count, scan.wanted, lane_.stream());
@@ -476,7 +467,7 @@ void RabitqSearch::finish(const Pieces& at, const Arena& arena, std::size_t firs
   Stop stop(work_.cancellation, arena[at.stop], incoming[one]);
   lane_.wait(&stop);
   std::vector<std::uint32_t> lost;  // none: there is room for all
-  take_candidates(rows_, {incoming[candidates], incoming[found], at.count, nominated_}, first, best,
+  take_candidates(rows_->rows(), {incoming[candidates], incoming[found], at.count, nominated_}, first, best,
                   lost);
   take_sights(first, sights, incoming);
 }

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "compute/ivf.h"
+#include "gpu/ivf/ivf_rows.h"
 #include "gpu/ivf/live_mask.h"
 #include "gpu/ivf/rabitq.h"
-#include "gpu/rows/row_set.h"
 #include "gpu/runtime/lane.h"
 
 namespace warplite::gpu {
@@ -69,10 +69,8 @@ class RabitqSearch {
   Lane& lane_;
   const compute::IvfWork& work_;
   const compute::IvfShape& shape_;
-  std::vector<compute::Block> blocks_;  // of all runs
-  compute::Workload rows_work_;         // names them
-  RowSet rows_;
-  RowTable table_;
+  const std::shared_ptr<const IvfRows> rows_;
+  const RowTable& table_;
   std::vector<std::shared_ptr<const LiveMask>> masks_;  // of all runs, where not all rows live
   std::vector<IvfRunView> views_;                       // of all runs, and of lists
   std::uint32_t nominated_ = 0;

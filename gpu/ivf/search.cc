@@ -89,8 +89,6 @@ struct IvfSearch::Results {
 
 // What a group of queries needs besides.
 struct IvfSearch::Scratch {
-  RowSet rows;
-  RowTable table;
   DeviceBytes nearest;  // centroids, `coarse_room` a query
   std::size_t coarse_room;
   bool few;
@@ -117,18 +115,13 @@ bool IvfSearch::supports(const Gpu& gpu, const compute::IvfShape& shape) {
 }
 
 IvfSearch::IvfSearch(const Gpu& gpu, Lane& lane, const compute::IvfWork& work)
-    : gpu_(gpu), lane_(lane), work_(work) {
+    : gpu_(gpu), lane_(lane), work_(work), rows_(IvfRows::of(gpu, lane, work)) {
   std::uint64_t groups = 0, longest = 0;
   for (const compute::IvfRun& run : work.runs) {
-    blocks_.insert(blocks_.end(), run.blocks.begin(), run.blocks.end());
     groups += run.positions / kGroupRows + std::min(run.positions, work.model.shape.lists);
     longest += (run.longest + kGroupRows - 1) / kGroupRows;
   }
   most_groups_ = static_cast<std::uint32_t>(std::min(groups, longest * work.nprobe));
-  rows_work_.distance = work.distance;
-  rows_work_.queries = work.queries;
-  rows_work_.blocks = blocks_;
-  rows_work_.cancellation = work.cancellation;
   centroids_.vectors = work.model.centroids;
   centroids_.rows = centroids_.live_rows = work.model.shape.lists;
 }
@@ -165,7 +158,7 @@ void IvfSearch::probe(std::size_t first, std::size_t count, std::size_t room, Ca
                     count, shape.dim, ElementType::kFloat32};
   coarse.blocks = {&centroids_, 1};
   coarse.cancellation = work_.cancellation;
-  RowSet rows(coarse);
+  RowSet rows(coarse.blocks, coarse.queries);
   const RowTable table = rows.upload(lane_);
   std::vector<std::uint32_t> left(count);
   std::iota(left.begin(), left.end(), 0u);
@@ -235,9 +228,7 @@ bool IvfSearch::search_group(std::size_t first, std::size_t count, bool few,
   check(cudaMemsetAsync(nearest.data(), 0xff, nearest.size(), lane_.stream()), "choosing lists");
   if (!few) probe(first, count, room, nearest.as<Candidate>());
   const Results results{count, this->room()};
-  Scratch scratch{RowSet(rows_work_), {}, std::move(nearest), room, few, results,
-                  lane_.incoming(results.plan)};
-  scratch.table = scratch.rows.upload_once(gpu_, lane_);
+  Scratch scratch{std::move(nearest), room, few, results, lane_.incoming(results.plan)};
   const IvfSearchView search = prepare(first, count, scratch);
   std::uint32_t* const lost = scratch.incoming[results.lost];
   *lost = 0;
@@ -259,14 +250,14 @@ void IvfSearch::send(std::size_t first, const Pieces& at, const Arena& arena) {
   }
   if (!ip) std::copy_n(work_.model.mean, at.mean.count(), host[at.mean].begin());
   const std::span<IvfRunView> runs = host[at.runs];
-  std::uint32_t ordinals = 0;
+  std::size_t block = 0;
   for (std::size_t r = 0; r < work_.runs.size(); ++r) {
     const compute::IvfRun& run = work_.runs[r];
     const compute::IvfLayout layout = compute::IvfLayout::of(shape, run.positions);
     const CudaBuffer& buffer = CudaBuffer::of(run.bytes);
     runs[r] = {buffer.at<std::uint32_t>(layout.begins), buffer.at<std::uint32_t>(layout.ends), buffer.at<std::uint32_t>(layout.ordinals),
-               buffer.at<float>(layout.bias), buffer.at<std::uint8_t>(layout.codes), nullptr, ordinals, 0, nullptr};
-    for (const compute::Block& block : run.blocks) ordinals += block.rows;
+               buffer.at<float>(layout.bias), buffer.at<std::uint8_t>(layout.codes), nullptr, rows_->rows().first_ordinal(block), 0, nullptr};
+    block += run.blocks.size();
   }
   host[at.centroids].front() = {address(work_.model.centroids), nullptr, shape.lists, 0, 0, 0};
   host.send(at.sent, arena, lane_.stream(), "sending queries");
@@ -281,8 +272,8 @@ IvfSearchView IvfSearch::view(const Pieces& at, const Arena& arena, Scratch& scr
   search.type = queries.type;
   search.runs = arena[at.runs];
   search.run_count = static_cast<std::uint32_t>(work_.runs.size());
-  search.table = scratch.table;
-  search.all_live = scratch.rows.all_live();
+  search.table = rows_->table();
+  search.all_live = rows_->rows().all_live();
   search.queries = static_cast<std::uint32_t>(at.count);
   search.tables = {arena[at.tables], arena[at.steps], arena[at.offsets]};
   search.probes = {work_.nprobe, arena[at.lists], arena[at.distances], arena[at.groups],
@@ -365,7 +356,7 @@ bool IvfSearch::finish(const IvfSearchView& search, const Scratch& scratch, std:
     Nominees nominees = scratch.nominees;
     nominees.k = static_cast<std::uint32_t>(best.k());
     launch_ivf_nominate(search, nominees, lane_.stream());
-    launch_rescore({scratch.table, work_.queries.type, work_.distance, scratch.prepared, nominees,
+    launch_rescore({rows_->table(), work_.queries.type, work_.distance, scratch.prepared, nominees,
                     nullptr, room(), candidates, found},
                    lane_.stream());
   } else {
@@ -374,7 +365,7 @@ bool IvfSearch::finish(const IvfSearchView& search, const Scratch& scratch, std:
   lane_.wait(work_.cancellation);
   if (*scratch.incoming[scratch.results.lost] != 0) return false;
   std::vector<std::uint32_t> lost;
-  take_candidates(scratch.rows, {candidates, found, count, room()}, first, best, lost);
+  take_candidates(rows_->rows(), {candidates, found, count, room()}, first, best, lost);
   if (lost.empty()) return true;
   // Whole vectors, more of them equally far than there was room for.
   std::vector<std::uint32_t> lists(count * work_.nprobe);
@@ -391,19 +382,23 @@ bool IvfSearch::finish(const IvfSearchView& search, const Scratch& scratch, std:
 // The rows of the lists, as the scan searches them.
 void IvfSearch::nearest_among(std::span<const std::uint32_t> lists, std::uint32_t query,
                               compute::HitTable& best) {
+  std::vector<compute::Block> blocks;
   std::vector<std::vector<std::uint64_t>> live;
   std::vector<std::uint32_t> first_ordinals;
   std::uint32_t ordinals = 0;
-  for (const compute::Block& block : blocks_) {
-    live.emplace_back((block.rows + 63) / 64);
-    first_ordinals.push_back(ordinals);
-    ordinals += block.rows;
+  for (const compute::IvfRun& run : work_.runs) {
+    for (const compute::Block& block : run.blocks) {
+      blocks.push_back(block);
+      live.emplace_back((block.rows + 63) / 64);
+      first_ordinals.push_back(ordinals);
+      ordinals += block.rows;
+    }
   }
   const auto add = [&](std::uint32_t ordinal) {
     const auto after = std::upper_bound(first_ordinals.begin(), first_ordinals.end(), ordinal);
     const auto block = static_cast<std::size_t>(after - first_ordinals.begin()) - 1;
     const std::uint32_t row = ordinal - first_ordinals[block];
-    const std::uint64_t* given = blocks_[block].live;
+    const std::uint64_t* given = blocks[block].live;
     const std::uint64_t bit = std::uint64_t{1} << (row % 64);
     if (given == nullptr || (given[row / 64] & bit) != 0) live[block][row / 64] |= bit;
   };
@@ -412,7 +407,6 @@ void IvfSearch::nearest_among(std::span<const std::uint32_t> lists, std::uint32_
     for_ordinals(run, lists, [&](std::uint32_t ordinal) { add(run_first + ordinal); });
     for (const compute::Block& block : run.blocks) run_first += block.rows;
   }
-  std::vector<compute::Block> blocks = blocks_;
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     blocks[i].live = live[i].data();
     blocks[i].live_rows = 0;
@@ -420,8 +414,11 @@ void IvfSearch::nearest_among(std::span<const std::uint32_t> lists, std::uint32_
       blocks[i].live_rows += static_cast<std::uint32_t>(std::popcount(word));
     }
   }
-  compute::Workload work = rows_work_;
+  compute::Workload work;
+  work.distance = work_.distance;
+  work.queries = work_.queries;
   work.blocks = blocks;
+  work.cancellation = work_.cancellation;
   std::size_t next = 0;
   while (next < blocks.size()) {
     RowSet rows(work, next);

@@ -4,11 +4,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "compute/ivf.h"
 #include "gpu/ivf/ivf.h"
+#include "gpu/ivf/ivf_rows.h"
 #include "gpu/rows/row_set.h"
 #include "gpu/runtime/lane.h"
 
@@ -58,8 +60,7 @@ class IvfSearch {
   const Gpu& gpu_;
   Lane& lane_;
   const compute::IvfWork& work_;
-  std::vector<compute::Block> blocks_;  // of all runs
-  compute::Workload rows_work_;         // names them
+  const std::shared_ptr<const IvfRows> rows_;
   compute::Block centroids_;
   std::uint32_t nominated_ = 0;
   std::uint32_t most_groups_ = 0;       // that a query can meet

@@ -44,7 +44,7 @@ struct TallyPass::SumSlots {
 };
 
 TallyPass::TallyPass(const Gpu& gpu, Lane& lane, const compute::TallyWork& work)
-    : gpu_(gpu), lane_(lane), work_(work), rows_work_(naming(work)), rows_(rows_work_) {
+    : gpu_(gpu), lane_(lane), work_(work), rows_work_(naming(work)), rows_(rows_work_.blocks, rows_work_.queries) {
   centroids_.vectors = work.centroids;
   centroids_.rows = centroids_.live_rows = work.lists;
   if (std::size_t{work.lists} * work.dim * sizeof(double) > kMostResults) {
@@ -86,7 +86,7 @@ void TallyPass::assign(std::uint32_t first, std::uint32_t count, const TakeLists
   search.cancellation = work_.cancellation;
   search.queries = {nullptr, count, work_.dim, ElementType::kFloat32};
   if (!BatchSearch::serves(gpu_, search, 1)) refuse("no product compares these rows");
-  RowSet lists(search);
+  RowSet lists(search.blocks, search.queries);
   const RowTable table = lists.upload_once(gpu_, lane_);
   const DeviceBytes nearest(count * sizeof(Candidate), lane_.pool(), lane_.stream());
   const DeviceBytes found(count * sizeof(std::uint32_t), lane_.pool(), lane_.stream());
@@ -132,7 +132,7 @@ void TallyPass::assign_lost(const TakeLists& lost) {
   search.cancellation = work_.cancellation;
   search.queries = {reinterpret_cast<const std::byte*>(vectors.data()), count, work_.dim,
                     ElementType::kFloat32};
-  RowSet lists(search);
+  RowSet lists(search.blocks, search.queries);
   const RowTable table = lists.upload_once(gpu_, lane_);
   std::vector<compute::Assigned> assigned(count);
   for (std::uint32_t i = 0; i < count; ++i) {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "compute/ivf.h"
-#include "gpu/runtime/last_few.h"
+#include "core/process/last_few.h"
 
 namespace warplite::gpu {
 namespace {
@@ -42,7 +42,8 @@ struct KeptRowTable {
   DeviceBytes memory;
 };
 
-RowSet::RowSet(const compute::Workload& work, std::size_t& first, std::uint32_t most) : work_(work) {
+RowSet::RowSet(const compute::Workload& work, std::size_t& first, std::uint32_t most)
+    : dim_(work.queries.dim), stride_(work.queries.stride()) {
   for (; first < work.blocks.size(); ++first) {
     const compute::Block& block = work.blocks[first];
     if (block.live_rows == 0 || block.rows == 0) continue;
@@ -51,8 +52,9 @@ RowSet::RowSet(const compute::Workload& work, std::size_t& first, std::uint32_t 
   }
 }
 
-RowSet::RowSet(const compute::Workload& work) : work_(work) {
-  for (const compute::Block& block : work.blocks) {
+RowSet::RowSet(std::span<const compute::Block> blocks, const MatrixView& queries)
+    : dim_(queries.dim), stride_(queries.stride()) {
+  for (const compute::Block& block : blocks) {
     if (block.rows >= compute::kNoOrdinal - rows_) {
       throw Error(ErrorKind::kUnsupported,
                   "more than " + std::to_string(compute::kNoOrdinal) + " rows in one index");
@@ -73,8 +75,8 @@ void RowSet::add(const compute::Block& block) {
 // Everything but where the descriptors lie. REQUIRES: live_ is known.
 RowTable RowSet::describe(std::span<RowBlock> out) const {
   RowTable table{};
-  table.dim = work_.queries.dim;
-  table.stride = static_cast<std::uint32_t>(work_.queries.stride());
+  table.dim = dim_;
+  table.stride = static_cast<std::uint32_t>(stride_);
   table.group_rows = choose_group_rows(blocks_);
   table.aligned = table.stride % 16 == 0;
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
@@ -118,7 +120,7 @@ RowTable RowSet::upload(Lane& lane) {
 
 RowTable RowSet::upload_once(const Gpu& gpu, Lane& lane, std::uint64_t filter) {
   if (!all_live() && filter == 0) return upload(lane);
-  KeptRowTable::Key key{work_.queries.dim, work_.queries.stride(), all_live() ? 0 : filter, {}};
+  KeptRowTable::Key key{dim_, stride_, all_live() ? 0 : filter, {}};
   key.blocks.reserve(blocks_.size());
   for (const compute::Block* block : blocks_) key.blocks.emplace_back(vectors_at(*block), block->rows);
   auto& all = gpu.derived().of<LastFew<KeptRowTable>>();

@@ -32,7 +32,7 @@ class RowSet {
   // Takes all blocks, those without rows to search too, so that ordinals are what the caller
   // counts them to be, and so more rows than a scan may. Throws Error{kUnsupported} when ordinals do
   // not suffice.
-  explicit RowSet(const compute::Workload& work);
+  RowSet(std::span<const compute::Block> blocks, const MatrixView& queries);
 
   std::uint32_t rows() const { return rows_; }
   std::uint32_t live_rows() const { return live_rows_; }
@@ -70,7 +70,8 @@ class RowSet {
   RowTable send(const Pieces& pieces, const Arena& device, Lane& lane);
   RowTable describe(std::span<RowBlock> out) const;
 
-  const compute::Workload& work_;
+  const std::uint32_t dim_;
+  const std::size_t stride_;
   std::shared_ptr<const KeptRowTable> kept_;
   std::vector<const compute::Block*> blocks_;
   std::vector<std::uint32_t> first_ordinals_;

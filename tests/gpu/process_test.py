@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What a GPU does to a whole process: it starts in the background, it is lost, searches are
 interrupted, memory stays where it is after 10,000 of them, several GPUs share the work, one has
-no room for codes, a library of products is missing.
+no room for codes, filters come by turns, a library of products is missing.
 
     tests/gpu/process_test.py EXTENSION [SCENARIO]
 
@@ -261,6 +261,33 @@ def codes(db):
         tally.check('mapped' not in held, 'states: %s' % (held,))
 
 
+def turns(db):
+    """What is kept of the rows of one search serves no other: filters by turns, while rows come and go."""
+    filters = ('', ' AND n < 9000', ' AND n % 3 = 1', ' AND n BETWEEN 400 AND 700')
+    for kind in ('ivfrabitq(lists=64, bits=4)', 'ivfflat(lists=64)', 'ivfpq(lists=64, m=16)'):
+        db.execute(f'CREATE VIRTUAL TABLE u USING warp(e FLOAT[{DIM}] index={kind}, n INTEGER)')
+        db.execute('INSERT INTO u(e, n) SELECT e, rowid FROM t WHERE rowid <= 60000')
+        for number, question in enumerate(vectors(12, 3)):
+            for some in filters:
+                sql = f'SELECT rowid, distance FROM u WHERE e MATCH ? AND k = 20 AND nprobe = 16{some}'
+                expected = on_cpu(db, sql, question)
+                device(db, 'gpu:0')
+                found = db.execute(sql, (question,)).fetchall()
+                tally.check(found == expected, f'{kind}, change {number}, WHERE{some}')
+            if number % 3 == 0:
+                db.execute('DELETE FROM u WHERE rowid = ?', (expected[0][0],))
+            elif number % 3 == 1:
+                db.execute('INSERT INTO u(e, n) VALUES (?, 500)', (question,))
+            else:
+                db.execute('BEGIN')
+                db.execute('DELETE FROM u WHERE n < 400')
+                on_cpu(db, sql, question)
+                device(db, 'gpu:0')
+                db.execute(sql, (question,)).fetchall()
+                db.execute('ROLLBACK')
+        db.execute('DROP TABLE u')
+
+
 SHORT_LIFE = """
 import sqlite3, sys, threading, time
 def search():
@@ -313,7 +340,7 @@ def product(db):
     tally.check(state(db)[1] == 1, 'warp_devices() says %s' % (state(db),))
 
 
-SCENARIOS = {f.__name__: f for f in (start, ends, soak, interrupt, several, codes, product, lost)}
+SCENARIOS = {f.__name__: f for f in (start, ends, soak, interrupt, several, codes, turns, product, lost)}
 
 
 def main():
