@@ -154,7 +154,8 @@ struct ProbedList {
 
 // Adaptive nprobe: how many lists a query probes by its contrast, which is the squared distance of its eighth
 // nearest centroid by that of its nearest. The neighbours of a query in the midst of a list are there; of one
-// that is about as far from many lists, they are in many. Products have no such distances.
+// that is about as far from many lists, they are in many. Of products it is the part of the
+// greatest that the eighth is.
 struct ContrastSteps {
   static constexpr std::uint32_t kPlace = 7;  // of the eighth list
   static constexpr std::uint32_t kLimits = 4;

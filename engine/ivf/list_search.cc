@@ -107,6 +107,12 @@ bool ListSearch::is_emptied(std::span<const compute::ProbedList> told) {
   return !told.empty() && told[0].live <= told[0].rows / kFew;
 }
 
+// Queries that were measured lie among rows. Where there are none left, those wanted are in more lists.
+std::uint32_t ListSearch::far_from_emptied() const {
+  constexpr std::uint32_t kTimes = 2;
+  return std::min(kTimes * reach_.nprobe, shape_.lists);
+}
+
 std::optional<Reach> ListSearch::farther(const Reach& reach, const Sight& sight) const {
   Reach own = reach;
   own.set_lists(sight.nprobe);
@@ -127,8 +133,8 @@ std::optional<Reach> ListSearch::farther(const Reach& reach, const Sight& sight)
     const std::uint32_t next = own.nprobe < shape_.lists / 4 ? own.nprobe * 4 : shape_.lists;
     more.nprobe = own.nprobe < reach.nprobe ? reach.nprobe : next;
     more.exact = !all.codes_only && exact_cost(all) <= reach_cost(all, more);
-  } else if (own.nprobe < reach.nprobe && is_emptied(sight.lists)) {
-    more.nprobe = reach.nprobe;
+  } else if (const std::uint32_t far = far_from_emptied(); own.nprobe < far && is_emptied(sight.lists)) {
+    more.nprobe = far;
   } else if (lost_by_codes(sight) > kLost) {
     more = reach;
     more.refine = more_candidates(reach);

@@ -78,6 +78,8 @@ class ListSearch {
   std::optional<std::size_t> step_of(std::span<const compute::ProbedList> told) const;
   // Says whether the nearest of them has hardly any rows left.
   static bool is_emptied(std::span<const compute::ProbedList> told);
+  // Lists for a query whose nearest one is.
+  std::uint32_t far_from_emptied() const;
   // What a query is to look at that has found this, having looked so far; none: nothing more.
   std::optional<Reach> farther(const Reach& reach, const Sight& sight) const;
 

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -167,27 +168,28 @@ class Measurement {
                       calibration.contrasts.lists);
   }
 
-  // Of products contrasts tell nothing, and few queries of a step nothing that is sure.
+  // Few queries of a step tell nothing that is sure.
   bool tells_contrasts(const Groups& groups) const {
     const auto usual = static_cast<std::size_t>(std::ranges::count(groups.usual(), true));
-    return held().distance != Distance::kInnerProduct &&
-           model_.shape().lists > compute::ContrastSteps::kPlace + 1 &&
+    return model_.shape().lists > compute::ContrastSteps::kPlace + 1 &&
            (limits_ != nullptr || usual >= kLeastToTell);
   }
 
   // Each step but the last two has half of those that are left.
   void begin_contrasts(const Groups& groups, Calibration& calibration) const {
     Calibration::Contrasts& contrasts = calibration.contrasts;
-    std::vector<float> usual;
+    std::vector<Contrast> usual;
     for (std::size_t query = 0; query < held().size(); ++query) {
       if (groups.usual()[query]) usual.push_back(contrasts_.front()[query]);
     }
-    std::ranges::sort(usual);
+    std::ranges::sort(usual, {}, &Contrast::ease);
     for (std::size_t i = 0; i < contrasts.limits.size(); ++i) {
-      contrasts.limits[i] = limits_ != nullptr ? (*limits_)[i] : usual[(usual.size() - 1) >> (i + 1)];
+      contrasts.limits[i] = usual[(usual.size() - 1) >> (i + 1)].limit();
     }
-    for (const float contrast : usual) {
-      contrasts.parts[contrasts.step(1, contrast)] += 1 / static_cast<float>(usual.size());
+    std::ranges::sort(contrasts.limits, std::greater());  // of products the easiest have the least
+    if (limits_ != nullptr) contrasts.limits = *limits_;
+    for (const Contrast& contrast : usual) {
+      contrasts.parts[contrasts.step(contrast)] += 1 / static_cast<float>(usual.size());
     }
     contrasts.lists.assign(contrasts.parts.size(), calibration.lists);
   }
@@ -254,7 +256,7 @@ class Measurement {
   const std::shared_ptr<const compute::Buffer> base_buffer_;
   const Limits* const limits_;
   std::deque<HeldRows> folds_;  // all held rows, and then some without their groups
-  std::vector<std::vector<float>> contrasts_;  // of each fold's queries
+  std::vector<std::vector<Contrast>> contrasts_;  // of each fold's queries
   std::vector<Level> levels_;
 };
 

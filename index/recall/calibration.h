@@ -28,9 +28,11 @@
 // Threads: const members from any.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <vector>
@@ -54,6 +56,17 @@ struct Found {
 struct Expected {
   double recall, error;
   Expected(const Found& lists, const Found& codes);
+};
+
+// D of a query's nearest list and of that at ContrastSteps::kPlace, in units of the nearest: 1; of products −1; 0 where
+// that is none.
+struct Contrast {
+  float nearest, other;
+
+  // Where no product is a gain, a query is in the easiest step whatever its limit.
+  float ease() const { return nearest == 0 && other > 0 ? std::numeric_limits<float>::max() : other; }
+  // Beyond which easier ones are.
+  float limit() const { return std::max(0.0f, other * nearest); }
 };
 
 class Calibration {
@@ -87,6 +100,7 @@ class Calibration {
     std::size_t step(float nearest, float other) const {
       return compute::ContrastSteps::step(limits, nearest, other);
     }
+    std::size_t step(const Contrast& contrast) const { return step(contrast.nearest, contrast.other); }
     // So many lists on average.
     double mean(const compute::ContrastSteps& steps) const;
   };

@@ -16,10 +16,12 @@ constexpr std::uint32_t kOrdered = 1024;
 constexpr std::uint32_t kPlace = compute::ContrastSteps::kPlace;
 
 // As far as a float goes. Where both are zero, or too large to tell apart, a query is as hard as can be.
-float ratio(double other, double nearest) {
+Contrast contrast_of(double nearest, double other, bool product) {
   constexpr double kMost = std::numeric_limits<float>::max();
   const double ratio = other / nearest;
-  return std::isnan(ratio) ? 0 : static_cast<float>(std::min(ratio, kMost));
+  if (!product) return {1, std::isnan(ratio) ? 0 : static_cast<float>(std::min(ratio, kMost))};
+  if (nearest < 0 && !std::isnan(ratio)) return {-1, static_cast<float>(-std::clamp(ratio, -kMost, kMost))};
+  return {0, nearest >= 0 && other > 0 ? 1.0f : 0.0f};
 }
 
 }  // namespace
@@ -45,7 +47,7 @@ ListOrder::ListOrder(const HeldRows& held)
   }
 }
 
-void ListOrder::find(std::size_t first, std::size_t count, float* away, float* contrasts) const {
+void ListOrder::find(std::size_t first, std::size_t count, float* away, Contrast* contrasts) const {
   if (by_codes_) return find_by_codes(first, count, away, contrasts);
   const std::size_t lists = shape_.lists;
   multiply(held_.in_model_space.data() + first * shape_.dim, count, shape_.dim, columns_.data(),
@@ -57,11 +59,12 @@ void ListOrder::find(std::size_t first, std::size_t count, float* away, float* c
 }
 
 // What tells lists apart does not tell how far the nearest is, where all are long.
-float ListOrder::contrast(std::size_t row, std::span<const float> away) const {
-  if (shape_.lists <= kPlace) return 0;
+Contrast ListOrder::contrast(std::size_t row, std::span<const float> away) const {
+  if (shape_.lists <= kPlace) return {1, 0};
   std::vector<std::uint32_t> order(shape_.lists);
   std::iota(order.begin(), order.end(), 0u);
   std::ranges::partial_sort(order, order.begin() + kPlace + 1, {}, [&](std::uint32_t list) { return away[list]; });
+  if (held_.distance == Distance::kInnerProduct) return contrast_of(away[order[0]], away[order[kPlace]], true);
   const float* const vector = held_.in_model_space.data() + row * shape_.dim;
   const auto square = [&](std::uint32_t list) {
     const float* const centroid = held_.model.centroids() + std::size_t{list} * shape_.dim;
@@ -70,14 +73,14 @@ float ListOrder::contrast(std::size_t row, std::span<const float> away) const {
       return difference * difference;
     });
   };
-  return ratio(square(order[kPlace]), square(order[0]));
+  return contrast_of(square(order[0]), square(order[kPlace]), false);
 }
 
 // Codes put lists in another order than centroids do, and where some of these are far longer than
 // others, as those of products may be, in one that is quite another. Where there are many lists, the
 // last three quarters come last alike: who looks so far may as well compare all rows.
 void ListOrder::find_by_codes(std::size_t first, std::size_t count, float* away,
-                              float* contrasts) const {
+                              Contrast* contrasts) const {
   compute::Block lists;
   lists.rows = lists.live_rows = shape_.lists;
   const Run& coarse = *held_.model.coarse();
@@ -100,8 +103,9 @@ void ListOrder::find_by_codes(std::size_t first, std::size_t count, float* away,
     float place = 0;
     const std::span<const Hit> hits = found.sorted(i);
     for (const Hit& hit : hits) away[i * shape_.lists + hit.row] = place++;
-    const auto square = [&](std::size_t at) { return hits[at].distance * hits[at].distance; };
-    contrasts[i] = hits.size() > kPlace ? ratio(square(kPlace), square(0)) : 0;
+    const bool product = work.distance == Distance::kInnerProduct;
+    const auto d = [&](std::size_t at) { return hits[at].distance * (product ? 1 : hits[at].distance); };
+    contrasts[i] = hits.size() > kPlace ? contrast_of(d(0), d(kPlace), product) : Contrast{1, 0};
   }
 }
 

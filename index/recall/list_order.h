@@ -9,6 +9,7 @@
 
 #include "compute/device.h"
 #include "compute/ivf.h"
+#include "index/recall/calibration.h"
 #include "index/recall/held_rows.h"
 
 namespace warplite::index {
@@ -19,12 +20,12 @@ class ListOrder {
   explicit ListOrder(const HeldRows& held);
 
   // Of `count` held rows from `first` on. away: [count][lists], the nearer the less.
-  // contrasts: [count], as compute::ContrastSteps has them; of products they mean nothing.
-  void find(std::size_t first, std::size_t count, float* away, float* contrasts) const;
+  // contrasts: [count].
+  void find(std::size_t first, std::size_t count, float* away, Contrast* contrasts) const;
 
  private:
-  void find_by_codes(std::size_t first, std::size_t count, float* away, float* contrasts) const;
-  float contrast(std::size_t row, std::span<const float> away) const;
+  void find_by_codes(std::size_t first, std::size_t count, float* away, Contrast* contrasts) const;
+  Contrast contrast(std::size_t row, std::span<const float> away) const;
 
   const HeldRows& held_;
   const compute::IvfShape& shape_;

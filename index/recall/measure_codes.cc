@@ -118,7 +118,7 @@ std::vector<std::uint32_t> CodedRows::lists(const InvertedModel& model) const {
 // that lie in groups, or are one vector many times, a part hides how many come before a row.
 void measure_codes(const std::deque<HeldRows>& folds, const Groups& groups, const CodedRows& coded,
                    const std::vector<Places>& nearest, const Share& share,
-                   const std::vector<std::vector<float>>& contrasts, Calibration& calibration) {
+                   const std::vector<std::vector<Contrast>>& contrasts, Calibration& calibration) {
   Calibration::Table& table = calibration.codes;
   std::vector<Calibration::Table>& by_step = calibration.contrasts.codes;
   if (table.looks.empty()) {

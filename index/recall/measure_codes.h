@@ -33,6 +33,6 @@ struct CodedRows {
 // REQUIRES: the model has codes.
 void measure_codes(const std::deque<HeldRows>& folds, const Groups& groups, const CodedRows& coded,
                    const std::vector<Places>& nearest, const Share& share,
-                   const std::vector<std::vector<float>>& contrasts, Calibration& calibration);
+                   const std::vector<std::vector<Contrast>>& contrasts, Calibration& calibration);
 
 }  // namespace warplite::index

@@ -44,7 +44,7 @@ void Observed::tabulate(const Share& share, const TrainingTask& task, Calibratio
 void ObservedByContrast::add(std::size_t fold, const Places& places) {
   for (std::size_t query = 0; query < places.queries(); ++query) {
     all_.add(fold, places, query);
-    if (!by_step_.empty()) by_step_[steps_.step(1, contrasts_[fold][query])].add(fold, places, query);
+    if (!by_step_.empty()) by_step_[steps_.step(contrasts_[fold][query])].add(fold, places, query);
   }
 }
 

@@ -44,7 +44,7 @@ class ObservedByContrast {
  public:
   // `steps`: known, or nothing is told apart. `contrasts`: of each fold's queries. All outlive it.
   ObservedByContrast(const Groups& groups, const Calibration::Contrasts& steps,
-                     const std::vector<std::vector<float>>& contrasts)
+                     const std::vector<std::vector<Contrast>>& contrasts)
       : steps_(steps), contrasts_(contrasts), all_(groups), by_step_(steps.lists.size(), Observed(groups)) {}
 
   void add(std::size_t fold, const Places& places);
@@ -54,7 +54,7 @@ class ObservedByContrast {
 
  private:
   const Calibration::Contrasts& steps_;
-  const std::vector<std::vector<float>>& contrasts_;
+  const std::vector<std::vector<Contrast>>& contrasts_;
   Observed all_;
   std::vector<Observed> by_step_;
 };

@@ -107,6 +107,15 @@ struct World {
   }
 };
 
+Floats of_length_one(Floats vectors) {
+  for (std::size_t i = 0; i < vectors.rows(); ++i) {
+    float* const row = vectors.values.data() + i * vectors.dim;
+    const float length = std::sqrt(std::inner_product(row, row + vectors.dim, row, 0.0f));
+    for (std::uint32_t d = 0; d < vectors.dim; ++d) row[d] /= length;
+  }
+  return vectors;
+}
+
 // Normal rows, a part of them in groups of so many that are much alike.
 Floats in_groups(std::size_t group, double part, double longer) {
   Normal normal(1);
@@ -328,7 +337,7 @@ TEST_CASE("ivf calibration: too few rows tell nothing") {
   CHECK(learnt.model->calibration()->lists.at(0.01, 5).part == 0);
 }
 
-// Few rows lie among the centres of clusters, so that their neighbours are in many lists.
+// Few rows lie among the centres of clusters, so that their neighbours are in many lists. Of products all are as long.
 TEST_CASE("ivf calibration: queries of every contrast find what all do on average") {
   constexpr std::size_t kCentres = 40, kK = 10;
   const std::vector<float> centres = Normal(3).vector(kCentres * kDim);
@@ -341,21 +350,26 @@ TEST_CASE("ivf calibration: queries of every contrast find what all do on averag
       rows.values.push_back(between ? normal() : centre[d] + 0.3f * normal());
     }
   }
-  World world(std::move(rows), normal_rows(300, 7));
-  for (const char* kind : {"ivfflat", "ivfrabitq"}) {
-    const Learnt learnt = learn(*world.device, spec(kind, "lists=100"), Distance::kL2, world.rows.view());
-    const Calibration& calibration = *learnt.model->calibration();
-    const double share = static_cast<double>(kK) / kRows;
-    std::uint32_t nprobe = 1;
-    while (calibration.lists.at(share, nprobe).part < 0.9f) ++nprobe;
-    const auto steps = calibration.by_contrast(share, kK, nprobe, 64, true);
-    REQUIRE(steps);
-    REQUIRE(steps->known());
-    CAPTURE(kind);
-    const std::uint32_t most = std::max(8u, steps->nprobe.back());
-    CHECK(calibration.contrasts.mean(*steps) < 2 * nprobe + 2);
-    CHECK(world.recall(learnt, kK, Distance::kL2, nprobe, 64) < 0.7);
-    CHECK(world.recall(learnt, kK, Distance::kL2, most, 64, *steps) > 0.8);
+  for (const Distance distance : {Distance::kL2, Distance::kInnerProduct}) {
+    const bool product = distance == Distance::kInnerProduct;
+    const auto as_wanted = [&](Floats vectors) { return product ? of_length_one(std::move(vectors)) : vectors; };
+    World world(as_wanted(rows), as_wanted(normal_rows(300, 7)));
+    for (const char* kind : {"ivfflat", "ivfrabitq"}) {
+      const Learnt learnt = learn(*world.device, spec(kind, "lists=100"), distance, world.rows.view());
+      const Calibration& calibration = *learnt.model->calibration();
+      const double share = static_cast<double>(kK) / kRows;
+      std::uint32_t nprobe = 1;
+      while (calibration.lists.at(share, nprobe).part < 0.9f) ++nprobe;
+      const auto steps = calibration.by_contrast(share, kK, nprobe, 64, true);
+      REQUIRE(steps);
+      REQUIRE(steps->known());
+      CAPTURE(kind);
+      CAPTURE(product);
+      const std::uint32_t most = std::max(8u, steps->nprobe.back());
+      CHECK(calibration.contrasts.mean(*steps) < 2 * nprobe + 2);
+      CHECK(world.recall(learnt, kK, distance, nprobe, 64) < 0.7);
+      CHECK(world.recall(learnt, kK, distance, most, 64, *steps) > 0.8);
+    }
   }
 }
 
