@@ -370,11 +370,21 @@ void ListSearch::note_losses(const Reach& reach, std::size_t lost, std::size_t s
   memo_of_lists().losses(request_.column).add(lost, seen);
 }
 
+// Recall is an average, also without a filter, where hard queries are left with less for the sake of easy ones.
+double ListSearch::recall_due(const Sight& sight) const {
+  const double asked = *asked_recall(index_, request_);
+  if (!sight.step || !reach_.by_contrast.known()) return asked;
+  Surroundings usual = Passing{searched_, selected_, k_}.everywhere();
+  usual.step = sight.step;
+  Reach reach = reach_;
+  reach.set_lists(reach_.by_contrast.nprobe[*sight.step]);
+  return std::min(asked, expected_recall(question(selected_), usual, reach));
+}
+
 bool ListSearch::finds_enough(const Reach& reach, const Surroundings& seen,
                               const Sight& sight) const {
-  if (expected_recall(question(selected_), seen, reach) < *asked_recall(index_, request_))
-    return false;
-  return !is_blurred(seen, sight);
+  if (is_blurred(seen, sight)) return false;
+  return is_as_everywhere(seen) || expected_recall(question(selected_), seen, reach) >= recall_due(sight);
 }
 
 // Rows as far as one that was found are left out where codes take them to be as far as `left`.
@@ -399,7 +409,8 @@ std::size_t ListSearch::more_candidates(const Reach& reach) const {
 Reach ListSearch::as_far_as_rows_lie(const Reach& reach, const Sight& sight) const {
   const ReachQuestion all = question(selected_);
   const Surroundings seen = around(sight, 0);
-  Reach more = reach_of(all, seen, reach.refine);
+  const double due = recall_due(sight);
+  Reach more = reach_of(all, seen, reach.refine, due);
   const std::uint32_t step = sight.enough ? reach.nprobe / 2 + 1 : 2 * reach.nprobe;
   more.nprobe = std::clamp(more.nprobe, std::min(reach.nprobe + step, shape_.lists), shape_.lists);
   more.refine = std::max(more.refine, reach.refine);
@@ -425,7 +436,7 @@ Reach ListSearch::as_far_as_rows_lie(const Reach& reach, const Sight& sight) con
   // More queries than these share the rows that are compared, in a product, which is quicker.
   const bool by_codes = request_.queries.rows <= kFewQueries && reach.nprobe < shape_.lists &&
                         whole_cost(all, whole) < exact_cost(all) &&
-                        expected_recall(all, seen, whole) >= *asked_recall(index_, request_);
+                        expected_recall(all, seen, whole) >= due;
   if (by_codes) return whole;
   more.exact = true;
   return more;

@@ -173,7 +173,9 @@ class ListSearch {
     if (remembers()) memo().note(question(selected_), nprobe);
   }
 
-  // Says whether the recall that is asked for is to be expected of what was seen, chance aside.
+  // What a query of that contrast is to find, so that all of them find what is asked for on average.
+  double recall_due(const Sight& sight) const;
+  // Says whether that is to be expected of what was seen, chance aside.
   bool finds_enough(const Reach& reach, const Surroundings& seen, const Sight& sight) const;
 
   // Far from the query many rows are about as far as one another, and codes do not tell which are
@@ -186,6 +188,13 @@ class ListSearch {
   // The part of the rows wanted that codes are likely to have left out; 0 where that is not known,
   // or where there is no way to more.
   double lost_by_codes(const Sight& sight) const;
+
+  // Says whether rows pass near the query as they do anywhere: then it was searched far enough.
+  bool is_as_everywhere(const Surroundings& seen) const {
+    constexpr double kAlike = 1.1;
+    return seen.share <= kAlike * Passing{searched_, selected_, k_}.everywhere().share &&
+           seen.beyond <= kAlike && seen.nearer == 0;
+  }
 
   static constexpr double kFar = 4;
   // Says whether the rows wanted lie farther than those of a filter that any rows pass.

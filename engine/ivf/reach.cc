@@ -185,9 +185,9 @@ Reach reach_of(const ReachQuestion& question) {
 }
 
 // To weigh all numbers of candidates takes longer than the search that follows.
-Reach reach_of(const ReachQuestion& question, const Surroundings& around, std::size_t refine) {
+Reach reach_of(const ReachQuestion& question, const Surroundings& around, std::size_t refine,
+               double recall) {
   const Choice choice(question, *question.model.calibration(), around);
-  const double recall = *asked_recall(question.index, question.request);
   const std::optional<Reach> reach = choice.with_refine(refine, recall);
   return with_exact(question, reach ? *reach : choice.find(recall));
 }

@@ -49,7 +49,8 @@ std::optional<double> asked_recall(const index::Trained& trained, const SearchRe
 Reach reach_of(const ReachQuestion& question);
 // Around one query, where the rows that pass a filter lie as was seen: with as many candidates as
 // before, where that is a way. REQUIRES: a recall is asked for, and was measured.
-Reach reach_of(const ReachQuestion& question, const Surroundings& around, std::size_t refine);
+Reach reach_of(const ReachQuestion& question, const Surroundings& around, std::size_t refine,
+               double recall);
 // What such a query finds.
 double expected_recall(const ReachQuestion& question, const Surroundings& around,
                        const Reach& reach);
