@@ -22,8 +22,8 @@ constexpr std::uint64_t kRowsUnaskedOnce = 1000000;
 constexpr std::uint64_t kGrowth = 16;
 constexpr std::uint32_t kLeastProbes = 8;
 constexpr double kProbesOfRoot = 1.2;  // of √lists
-// The part of training that learns; then recall is measured.
-constexpr double kLearning = 0.95;
+// The part of training that learns, about; then recall is measured.
+constexpr double kLearning = 0.5;
 
 class IvfIndex : public InvertedIndex {
  public:
