@@ -3,6 +3,7 @@
 // Threads: any.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -38,6 +39,8 @@ std::size_t machine_memory();
 // Returns the number of cores that this process may run on: a container or taskset may leave it few
 // of many.
 unsigned usable_cores();
+// Returns for how long the calling thread has been on a core, in all.
+std::chrono::nanoseconds thread_time();
 // The calling thread lets others go first.
 void lower_priority();
 

@@ -82,6 +82,15 @@ unsigned usable_cores() {
   return std::max(1u, std::thread::hardware_concurrency());
 }
 
+std::chrono::nanoseconds thread_time() {
+  FILETIME begin, end, kernel, user;
+  if (!GetThreadTimes(GetCurrentThread(), &begin, &end, &kernel, &user)) return {};
+  const auto steps = [](const FILETIME& time) {  // of 100 ns
+    return static_cast<std::int64_t>(std::uint64_t{time.dwHighDateTime} << 32 | time.dwLowDateTime);
+  };
+  return std::chrono::nanoseconds(100 * (steps(kernel) + steps(user)));
+}
+
 void lower_priority() {
   SetThreadPriority(GetCurrentThread(), THREAD_PRIORITY_BELOW_NORMAL);
 }

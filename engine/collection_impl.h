@@ -84,17 +84,20 @@ struct Collection::Impl {
   std::string subject(std::size_t column) const;
   std::shared_ptr<const index::InvertedModel> measurable(std::size_t column);
   bool recall_is_dated(std::size_t column, const index::InvertedModel& model, double changed);
-  std::optional<NewModel> measure_column(std::size_t column, double changed,
+  std::size_t measured_rows(std::size_t column);
+  std::optional<NewModel> measure_column(std::size_t column, const index::InvertedModel& model, std::size_t rows,
                                          const index::Progress& progress);
   template <typename Body>
   std::optional<NewModel> unless_damaged(std::size_t column, const Body& body);
   std::optional<NewModel> measure_in_time(std::size_t column, double changed,
                                           const index::Progress& progress);
   std::optional<NewModel> restore_recall(std::size_t column, const index::Progress& progress);
-  NewModel learn_column(std::size_t column, std::uint32_t seconds,
-                        const index::Progress& progress);
-  std::optional<NewModel> try_to_learn(std::size_t column, std::uint32_t seconds,
-                                       const index::Progress& progress);
+  template <typename Body>
+  std::optional<NewModel> in_time(std::size_t column, std::size_t rows, const index::Progress& progress,
+                                  const Body& body);
+  std::size_t training_rows(std::size_t column, std::uint32_t seconds);
+  NewModel learn_column(std::size_t column, std::size_t rows, const index::Progress& progress);
+  std::optional<NewModel> try_to_learn(std::size_t column, std::size_t rows, const index::Progress& progress);
   std::optional<NewModel> learn_in_time(std::size_t column, const index::Progress& progress);
   bool install(const std::vector<NewModel>& models, OnInterrupt on_interrupt,
                const index::Progress& progress);

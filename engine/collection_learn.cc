@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "engine/collection_impl.h"
+#include "engine/training/time_limit.h"
 #include "engine/training/training.h"
 #include "index/recall/calibration.h"
 
@@ -25,6 +26,10 @@ constexpr double kChangedBetweenOptimizes = 1.0 / 64;
 constexpr double kNewUnlikeLearnt = 1.0 / 32;
 constexpr double kNewUnlikeMeasured = 1.0 / 8;
 
+// What a table grows by until it is tried again to learn what took too long, and what cannot be read.
+constexpr double kGrowthAfterLate = 1.25;
+constexpr double kGrowthAfterDamage = 2;
+
 std::string hundredths(float part) {
   char text[8];
   std::snprintf(text, sizeof text, "%.2f", static_cast<double>(part));
@@ -38,24 +43,29 @@ std::string Collection::Impl::subject(std::size_t column) const {
   return "warp: " + store.schema() + "." + store.table() + "." + options.vectors[column].name + ": ";
 }
 
-// Learns, and says in the host's log that it does and how long it took.
-NewModel Collection::Impl::learn_column(std::size_t column, std::uint32_t seconds,
+// Those that the column's index wants to learn from, as far as there is time for them; 0: no matter how long.
+std::size_t Collection::Impl::training_rows(std::size_t column, std::uint32_t seconds) {
+  return rows_in_time(*options.vectors[column].made->trained(), live_rows(*transaction.base(), column), seconds);
+}
+
+// Learns from `sample` rows, and says in the host's log that it does and how long it took.
+NewModel Collection::Impl::learn_column(std::size_t column, std::size_t sample,
                                         const index::Progress& progress) {
   using Clock = std::chrono::steady_clock;
   const index::Trained& index = *options.vectors[column].made->trained();
   const Snapshot& base = *transaction.base();
   const std::string subject = this->subject(column);
-  const std::uint64_t rows = sealed_rows(base, column) + base.tail.live;
+  const std::uint64_t rows = live_rows(base, column);
   const std::string plan = index.plan(rows);
-  store.notice(subject + "training on " + std::to_string(rows) + " rows" +
-               (plan.empty() ? "" : ", " + plan));
+  store.notice(subject + "training on " + std::to_string(rows) + " rows" + (plan.empty() ? "" : ", " + plan) +
+               (sample < index.sample_rows(rows) ? ", from " + std::to_string(sample) + " of them" : ""));
   const Clock::time_point begin = Clock::now();
   const auto took = [&] {
     const std::chrono::duration<double> time = Clock::now() - begin;
     return std::to_string(std::lround(time.count() * 1000)) + " ms";
   };
   try {
-    NewModel model{column, learn(base, options, column, index, seconds, cancellation, progress)};
+    NewModel model{column, learn(base, options, column, index, sample, cancellation, progress)};
     store.notice(subject + "trained in " + took());
     return model;
   } catch (const std::exception& error) {
@@ -66,10 +76,10 @@ NewModel Collection::Impl::learn_column(std::size_t column, std::uint32_t second
 
 // Returns what the column's index learns from the current base; nothing when there is too little
 // for it.
-std::optional<NewModel> Collection::Impl::try_to_learn(std::size_t column, std::uint32_t seconds,
+std::optional<NewModel> Collection::Impl::try_to_learn(std::size_t column, std::size_t sample,
                                                        const index::Progress& progress) {
   try {
-    return learn_column(column, seconds, progress);
+    return learn_column(column, sample, progress);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kInvalid && error.kind() != ErrorKind::kNoMemory) throw;
   } catch (const std::bad_alloc&) {
@@ -77,22 +87,44 @@ std::optional<NewModel> Collection::Impl::try_to_learn(std::size_t column, std::
   return std::nullopt;
 }
 
-// The same, within the limit of time there is.
+// What the body makes of `rows` rows within the limit of time there is, or of an eighth of them when they take too
+// long, and so on; nothing: there is too little time for the fewest.
+template <typename Body>
+std::optional<NewModel> Collection::Impl::in_time(std::size_t column, std::size_t rows,
+                                                  const index::Progress& progress, const Body& body) {
+  constexpr std::size_t kFewer = 8, kFewest = 1024;
+  constexpr double kNotForTheLast = 0.75;  // of the time
+  const std::uint32_t seconds = training_limit();
+  const WorkingTime time;
+  for (bool last = false; !last; rows /= kFewer) {
+    last = rows / kFewer < kFewest;
+    TimeLimit limit(cancellation, (seconds - time.seconds()) * (last ? 1 : kNotForTheLast));
+    const Serving limited(cancellation, &limit);
+    try {
+      return body(rows, [&](const std::string& what, double done) {
+        limit.reached(done);
+        if (progress) progress(what, done);
+      });
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kInterrupted || !limit.passed()) throw;
+    }
+  }
+  remember_late(*transaction.base(), column, kGrowthAfterLate, seconds);
+  return std::nullopt;
+}
+
 std::optional<NewModel> Collection::Impl::learn_in_time(std::size_t column,
                                                         const index::Progress& progress) {
   const std::uint32_t seconds = training_limit();
-  TimeLimit limit(cancellation, seconds);
-  const Serving limited(cancellation, &limit);
-  try {
-    return try_to_learn(column, seconds, progress);
-  } catch (const Error& error) {
-    if (error.kind() != ErrorKind::kInterrupted || !limit.passed()) throw;
+  auto learnt = in_time(column, training_rows(column, seconds), progress,
+                        [&](std::size_t rows, const index::Progress& watched) {
+                          return try_to_learn(column, rows, watched);
+                        });
+  if (!learnt && was_late(*transaction.base(), column)) {
+    store.notice(subject(column) + "it took longer than training_seconds, " + std::to_string(seconds) +
+                 "; INSERT INTO " + store.table() + "(" + store.table() + ") VALUES('train') has no limit");
   }
-  remember_late(*transaction.base(), column);
-  store.notice(subject(column) + "it took longer than training_seconds, " +
-               std::to_string(seconds) + "; INSERT INTO " + store.table() + "(" + store.table() +
-               ") VALUES('train') has no limit");
-  return std::nullopt;
+  return learnt;
 }
 
 // False: some of the coding waits.
@@ -169,16 +201,19 @@ bool Collection::Impl::recall_is_dated(std::size_t column, const index::Inverted
   return newer_drifted(base, options, column, model, cancellation);
 }
 
-// Measures what a model finds of the rows there are, once such a part of them has changed; says in
-// the host's log when that is less than it was.
-std::optional<NewModel> Collection::Impl::measure_column(std::size_t column, double changed,
-                                                         const index::Progress& progress) {
-  const auto model = measurable(column);
-  if (model == nullptr) return std::nullopt;
+// Those that the column's index wants to measure recall with. REQUIRES: measurable() it is
+std::size_t Collection::Impl::measured_rows(std::size_t column) {
+  const std::uint64_t rows = live_rows(*transaction.base(), column);
+  return options.vectors[column].made->trained()->inverted()->measured_rows(rows);
+}
+
+// Measures with `rows` of them what a model finds of the rows there are; says in the host's log when that is
+// less than it was.
+std::optional<NewModel> Collection::Impl::measure_column(std::size_t column, const index::InvertedModel& model,
+                                                         std::size_t rows, const index::Progress& progress) {
   const Snapshot& base = *transaction.base();
   const index::InvertedIndex& index = *options.vectors[column].made->trained()->inverted();
-  if (!recall_is_dated(column, *model, changed)) return std::nullopt;
-  auto measured = measure(base, options, column, index, *model, cancellation, progress);
+  auto measured = measure(base, options, column, index, model, rows, cancellation, progress);
   if (measured == nullptr) return std::nullopt;
   const index::Calibration& now = *measured->calibration();
   if (now.fell()) {
@@ -190,18 +225,14 @@ std::optional<NewModel> Collection::Impl::measure_column(std::size_t column, dou
   return NewModel{column, std::move(measured), true, origin(column)};
 }
 
-// The same, within the limit of time there is.
+// The same, within the limit of time there is, once such a part of the rows has changed.
 std::optional<NewModel> Collection::Impl::measure_in_time(std::size_t column, double changed,
                                                           const index::Progress& progress) {
-  TimeLimit limit(cancellation, training_limit());
-  const Serving limited(cancellation, &limit);
-  try {
-    return measure_column(column, changed, progress);
-  } catch (const Error& error) {
-    if (error.kind() != ErrorKind::kInterrupted || !limit.passed()) throw;
-  }
-  remember_late(*transaction.base(), column);
-  return std::nullopt;
+  const auto model = measurable(column);
+  if (model == nullptr || !recall_is_dated(column, *model, changed)) return std::nullopt;
+  return in_time(column, measured_rows(column), progress, [&](std::size_t rows, const index::Progress& watched) {
+    return measure_column(column, *model, rows, watched);
+  });
 }
 
 // What the model there is gives way to: one that learns from the rows there are now, where its
@@ -220,7 +251,8 @@ std::optional<NewModel> Collection::Impl::restore_recall(std::size_t column,
   if (may_learn && fell_before) {
     if (auto learnt = learn_in_time(column, progress)) return learnt;
   }
-  auto measured = measure_column(column, kChangedBetweenOptimizes, progress);
+  if (!recall_is_dated(column, *before, kChangedBetweenOptimizes)) return std::nullopt;
+  auto measured = measure_column(column, *before, measured_rows(column), progress);
   if (!may_learn || fell_before || !measured || !fell(*index::inverted(measured->model))) {
     return measured;
   }
@@ -258,7 +290,7 @@ std::optional<NewModel> Collection::Impl::unless_damaged(std::size_t column, con
     return body();
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kCorrupt) throw;
-    remember_late(*transaction.base(), column);
+    remember_late(*transaction.base(), column, kGrowthAfterDamage, 0);
     store.notice(subject(column) + "nothing is learnt or measured before there are twice as many rows: " +
                  error.what());
   }
@@ -281,7 +313,8 @@ void Collection::Impl::train_when_worthwhile(const index::Progress& progress) {
         return learns ? learn_in_time(i, progress)
                       : measure_in_time(i, kChangedBetweenCommits, progress);
       });
-      if (learns) trained_in_vain[i] = model ? 0 : sealed_rows(*transaction.base(), i);
+      const bool in_vain = learns && !model && !was_late(*transaction.base(), i);
+      if (learns) trained_in_vain[i] = in_vain ? sealed_rows(*transaction.base(), i) : 0;
       if (model) models.push_back(std::move(*model));
     }
   } catch (const Error& error) {
@@ -303,7 +336,7 @@ void Collection::Impl::train_again(const index::Progress& progress) {
     if (index == nullptr) continue;
     const bool known = i < state.models.size() && !state.models[i].is_null();
     if (!known && !index->wants_training(sealed_rows(*transaction.base(), i), nullptr)) continue;
-    if (auto model = try_to_learn(i, 0, progress)) models.push_back(std::move(*model));
+    if (auto model = try_to_learn(i, training_rows(i, 0), progress)) models.push_back(std::move(*model));
   }
   if (!models.empty()) install(models, OnInterrupt::kFail, progress);
   code_segments(OnInterrupt::kFail, progress);
@@ -315,7 +348,7 @@ void Collection::Impl::train_what_waits(const index::Progress& progress) {
   trained_in_vain.assign(options.vectors.size(), 0);
   std::vector<NewModel> models;
   for (std::size_t i = 0; i < options.vectors.size(); ++i) {
-    auto model = wants_model(i) ? try_to_learn(i, 0, progress) : restore_recall(i, progress);
+    auto model = wants_model(i) ? try_to_learn(i, training_rows(i, 0), progress) : restore_recall(i, progress);
     if (model) models.push_back(std::move(*model));
   }
   if (!models.empty()) install(models, OnInterrupt::kFail, progress);
@@ -345,7 +378,7 @@ void Collection::train(compute::Cancellation* cancellation, const index::Progres
       continue;
     }
     try {
-      models.push_back(impl_->learn_column(i, 0, progress));
+      models.push_back(impl_->learn_column(i, impl_->training_rows(i, 0), progress));
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::kInvalid) throw;
       if (failure) continue;

@@ -5,6 +5,7 @@
 #include "engine/filter/content_hits.h"
 #include "engine/search/exact_search.h"
 #include "engine/search/searcher.h"
+#include "engine/table/late_training.h"
 
 namespace warplite::engine {
 namespace {
@@ -27,7 +28,12 @@ compute::HitTable nearest_indexed(const View& view, const Selection& rows,
   // More than there are rows would only cost memory.
   k = static_cast<std::size_t>(std::min<std::uint64_t>(k, rows.count()));
   if (k == 0 || request.queries.rows == 0) return compute::HitTable(request.queries.rows, k);
-  if (is_exact(view, index, request)) return exact_nearest(view, rows, index, request, k, nullptr);
+  if (is_exact(view, index, request)) {
+    if (request.report != nullptr && searcher_of(index) != nullptr) {
+      request.report->out_of_time = ran_out_of_time(view, request.column);
+    }
+    return exact_nearest(view, rows, index, request, k, nullptr);
+  }
   return searcher_of(index)->nearest(view, rows, index, request, k);
 }
 

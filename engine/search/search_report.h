@@ -24,6 +24,7 @@ struct SearchReport {
   std::optional<std::size_t> refine;     // where codes were compared
   std::optional<double> expected_recall;  // none: it was never measured
   bool recall_fell = false;              // since the index learnt, as rows became others
+  bool out_of_time = false;              // it has not learnt, since that took longer than it may
   bool recall_unknown = false;           // a recall was asked for that was never measured
 };
 

@@ -39,6 +39,7 @@ class SegmentPart : public Part {
   std::optional<std::uint32_t> find(RowId rowid) const override;
   Vectors vectors(std::size_t column) const override;
   CacheKey vector_key(std::size_t column) const override;
+  Stamp vectors_stamp(std::size_t column) const override { return info_.vectors[column]; }
   Bitmap read_vectors(std::size_t column, std::span<const std::uint32_t> rows,
                       std::byte* out) const override;
   std::size_t vector_bytes(std::size_t column) const override;
@@ -177,6 +178,7 @@ class DelegatingPart : public Part {
   std::optional<std::uint32_t> find(RowId rowid) const override { return base_->find(rowid); }
   Vectors vectors(std::size_t column) const override { return base_->vectors(column); }
   CacheKey vector_key(std::size_t column) const override { return base_->vector_key(column); }
+  Stamp vectors_stamp(std::size_t column) const override { return base_->vectors_stamp(column); }
   Bitmap read_vectors(std::size_t column, std::span<const std::uint32_t> rows,
                       std::byte* out) const override {
     return base_->read_vectors(column, rows, out);

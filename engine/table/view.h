@@ -64,6 +64,8 @@ class Part {
   virtual Vectors vectors(std::size_t column) const = 0;
   // Returns their key, as far as it is known without reading anything; else null.
   virtual CacheKey vector_key(std::size_t) const { return {}; }
+  // The stamp of the block that has them; null: there is none, or the rows are not sealed.
+  virtual Stamp vectors_stamp(std::size_t) const { return {}; }
   // Copies the vectors of some rows, which ascend, to `out`, one after another, and says which of
   // the rows have one; an empty answer: all of them. Those alone are read, where the file can be
   // read so and memory has no room for the others.

@@ -1,13 +1,13 @@
 #include "engine/training/training.h"
 
 #include <algorithm>
-#include <atomic>
+#include <cmath>
 #include <cstring>
-#include <map>
-#include <mutex>
 #include <vector>
 
 #include "engine/residency/common_cancellation.h"
+#include "engine/table/late_training.h"
+#include "engine/training/time_limit.h"
 #include "index/recall/calibration.h"
 #include "index/recall/drift.h"
 
@@ -18,28 +18,6 @@ namespace {
 constexpr double kBytesPerSecond = 2e11;
 // How many rows each row of a sample is compared with to measure recall, about.
 constexpr double kComparisons = 1024;
-
-std::atomic<std::uint32_t> limit{30};
-
-// Rows by the stamp of a column's first vectors, which no other column has.
-class LateColumns {
- public:
-  void remember(const Stamp& stamp, std::uint64_t rows) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    rows_[stamp] = rows;
-  }
-  std::uint64_t rows(const Stamp& stamp) const {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    const auto found = rows_.find(stamp);
-    return found == rows_.end() ? 0 : found->second;
-  }
-
- private:
-  mutable std::mutex mutex_;
-  std::map<Stamp, std::uint64_t> rows_;
-};
-
-LateColumns late_columns;
 
 // A number that looks random, of `n` alone.
 std::uint64_t scramble(std::uint64_t n) {
@@ -149,10 +127,6 @@ class Sampler {
   std::uint64_t next_ = 0;
 };
 
-std::uint64_t live_rows(const Snapshot& snapshot, std::size_t column) {
-  return sealed_rows(snapshot, column) + snapshot.tail.live;
-}
-
 // Null: there are none.
 Stamp first_vectors(const Snapshot& snapshot, std::size_t column) {
   for (const auto& segment : snapshot.segments()) {
@@ -162,9 +136,6 @@ Stamp first_vectors(const Snapshot& snapshot, std::size_t column) {
 }
 
 }  // namespace
-
-void set_training_limit(std::uint32_t seconds) { limit = seconds; }
-std::uint32_t training_limit() { return limit; }
 
 std::size_t rows_in_time(const index::Trained& index, std::uint64_t rows, std::uint32_t seconds) {
   std::size_t size = index.sample_rows(rows);
@@ -176,12 +147,19 @@ std::size_t rows_in_time(const index::Trained& index, std::uint64_t rows, std::u
   return size;
 }
 
-void remember_late(const Snapshot& snapshot, std::size_t column) {
-  late_columns.remember(first_vectors(snapshot, column), sealed_rows(snapshot, column));
+void remember_late(const Snapshot& snapshot, std::size_t column, double growth, std::uint32_t seconds) {
+  const auto rows = growth * static_cast<double>(sealed_rows(snapshot, column));
+  remember_late(first_vectors(snapshot, column), {static_cast<std::uint64_t>(std::ceil(rows)), seconds});
 }
 
 bool was_late(const Snapshot& snapshot, std::size_t column) {
-  return sealed_rows(snapshot, column) / 2 < late_columns.rows(first_vectors(snapshot, column));
+  const std::optional<LateTraining> late = late_training(first_vectors(snapshot, column));
+  if (!late || sealed_rows(snapshot, column) >= late->rows) return false;
+  return late->seconds == 0 || training_limit() <= late->seconds;
+}
+
+std::uint64_t live_rows(const Snapshot& snapshot, std::size_t column) {
+  return sealed_rows(snapshot, column) + snapshot.tail.live;
 }
 
 std::uint64_t sealed_rows(const Snapshot& snapshot, std::size_t column) {
@@ -218,12 +196,12 @@ bool newer_drifted(const Snapshot& snapshot, const TableOptions& options, std::s
 
 std::shared_ptr<const index::InvertedModel> measure(
     const Snapshot& snapshot, const TableOptions& options, std::size_t column,
-    const index::InvertedIndex& index, const index::InvertedModel& model,
+    const index::InvertedIndex& index, const index::InvertedModel& model, std::size_t rows,
     compute::Cancellation* cancellation, const index::Progress& progress) {
-  const std::uint64_t rows = live_rows(snapshot, column);
+  const std::uint64_t all = live_rows(snapshot, column);
   const index::Calibration* const known = model.calibration();
   Sampler sampler(options.layout.vectors[column], column,
-                  Strata(rows, index.measured_rows(rows)));
+                  Strata(all, rows));
   const MatrixView sample =
       sampler.take(snapshot, known == nullptr ? 0 : known->table.next_segment, cancellation);
   std::shared_ptr<const index::InvertedModel> measured;
@@ -231,24 +209,23 @@ std::shared_ptr<const index::InvertedModel> measure(
   on_workers({{}, training_ability(), kComparisons * bytes, cancellation},
              [&](const compute::Devices& devices) {
                measured = index.measure(devices, model, sample, sampler.newer(),
-                                        {rows, snapshot.state.next_segment}, cancellation, progress);
+                                        {all, snapshot.state.next_segment}, cancellation, progress);
              });
   return measured;
 }
 
 std::shared_ptr<const index::Model> learn(const Snapshot& snapshot, const TableOptions& options,
                                           std::size_t column, const index::Trained& index,
-                                          std::uint32_t seconds,
+                                          std::size_t rows,
                                           compute::Cancellation* cancellation,
                                           const index::Progress& progress) {
-  const std::uint64_t rows = live_rows(snapshot, column);
-  Sampler sampler(options.layout.vectors[column], column,
-                  Strata(rows, rows_in_time(index, rows, seconds)));
+  const std::uint64_t all = live_rows(snapshot, column);
+  Sampler sampler(options.layout.vectors[column], column, Strata(all, rows));
   const MatrixView sample = sampler.take(snapshot, 0, cancellation);
   std::shared_ptr<const index::Model> model;
   on_workers({{}, training_ability(), index.training_bytes(sample.rows), cancellation},
              [&](const compute::Devices& devices) {
-               model = index.train(devices, sample, {rows, snapshot.state.next_segment},
+               model = index.train(devices, sample, {all, snapshot.state.next_segment},
                                    cancellation, progress);
              });
   return model;

@@ -16,14 +16,20 @@ constexpr std::uint64_t kRowsPerGivenList = 64;
 constexpr std::uint64_t kLeastRows = 1024;
 // Of 50,000 the newest may not be sealed.
 constexpr std::uint64_t kRowsUnasked = 40000;
+// Where codes need nothing but lists, and the recall that is asked for says how far to look, fewer rows do, if their
+// vectors are long: it learns as soon as to compare them all takes a core a fifth of a millisecond (Zen 3). Fewer than
+// these fill few lists, and the newest so many are compared in any case.
+constexpr std::uint64_t kBytesUnasked = kRowsUnasked * 128;
+constexpr std::uint64_t kFewestUnasked = 8192;
 // The same where it can learn but once, since the vectors go.
 constexpr std::uint64_t kRowsUnaskedOnce = 1000000;
-// Growth after which lists of our choosing are too few: a quarter of those wanted.
+// Growth after which lists of our choosing are too few: a quarter of those wanted. Of 150,000 rows of 128 dimensions, whose
+// lists were learnt from 10,000, a query takes 161 us at a recall of 0.95, and 139 where all were learnt from.
 constexpr std::uint64_t kGrowth = 16;
 constexpr std::uint32_t kLeastProbes = 8;
 constexpr double kProbesOfRoot = 1.2;  // of √lists
-// The part of training that learns; then recall is measured.
-constexpr double kLearning = 0.95;
+// The part of training that learns, about; then recall is measured.
+constexpr double kLearning = 0.5;
 
 class IvfIndex : public InvertedIndex {
  public:
@@ -39,9 +45,7 @@ class IvfIndex : public InvertedIndex {
       return !column_.codes_only && options_.lists == 0 &&
              rows / kGrowth >= std::max<std::uint64_t>(1, model->table_rows());
     }
-    if (options_.lists == 0) {
-      return rows >= (column_.codes_only ? kRowsUnaskedOnce : kRowsUnasked);
-    }
+    if (options_.lists == 0) return rows >= rows_unasked();
     return rows >= std::max(kRowsPerGivenList * options_.lists, kLeastRows);
   }
 
@@ -116,6 +120,13 @@ class IvfIndex : public InvertedIndex {
   std::optional<double> default_recall() const override { return options_.recall; }
 
  private:
+  std::uint64_t rows_unasked() const {
+    if (column_.codes_only) return kRowsUnaskedOnce;
+    if (options_.planes == 0 || !options_.recall) return kRowsUnasked;
+    const std::uint64_t rows = kBytesUnasked / bytes_per_vector(column_.type, column_.dim);
+    return std::clamp(rows, kFewestUnasked, kRowsUnasked);
+  }
+
   // How the usual search looks, by which models are compared with themselves: as the table says;
   // else far enough for the recall that most ask for, since beyond it lists hold nearly all in any
   // model.
@@ -162,7 +173,7 @@ std::unique_ptr<Index> make_ivfrabitq(const Spec& spec, const ColumnShape& colum
 
 std::unique_ptr<Index> make_approximate(const Spec& spec, const ColumnShape& column) {
   const IvfOptions options = parse_approximate(spec, column);
-  if (is_bits(column.type) || !info(column.distance).product) return std::make_unique<Index>();
+  if (!has_lists(column)) return std::make_unique<Index>();
   return std::make_unique<IvfIndex>(options, column);
 }
 
@@ -170,7 +181,7 @@ std::unique_ptr<Index> make_approximate(const Spec& spec, const ColumnShape& col
 
 Kind ivfflat_kind() { return {"ivfflat", make_ivfflat}; }
 Kind ivfpq_kind() { return {"ivfpq", make_ivfpq, true}; }
-Kind approximate_kind() { return {"approximate", make_approximate}; }
+Kind approximate_kind() { return {"approximate", make_approximate, false, check_column}; }
 Kind ivfrabitq_kind() { return {"ivfrabitq", make_ivfrabitq, true}; }
 
 }  // namespace warplite::index

@@ -20,8 +20,11 @@ namespace warplite::index {
 namespace {
 
 constexpr std::size_t kSampleRowsPerList = 256;
-constexpr std::size_t kFewestSampleRowsPerList = 8;  // where the lists are ours to choose
 constexpr std::size_t kMostSampleRows = std::size_t{1} << 20;
+// Where the lists are ours to choose. Centroids of few rows lie nearer to these than to others, and recall is measured
+// with them: of 50,000 rows (SIFT), learnt from 6,250 in 559 lists, a search for 0.95 found 0.924.
+constexpr std::size_t kFewestSampleRowsPerList = 32;
+constexpr std::size_t kFewestOfManyRows = 8;  // the same where more lists are wanted than the largest sample has rows for
 constexpr std::size_t kRotationRows = 16384;
 
 // Rows of the sample in random order, in model space but not rotated.
@@ -238,7 +241,8 @@ std::uint32_t lists_of(const IvfOptions& options, std::size_t sample_rows, std::
   const std::uint32_t wanted =
       lists_for(options, std::max<std::uint64_t>(table_rows, sample_rows));
   if (options.lists != 0) return wanted;
-  const std::size_t most = std::max<std::size_t>(sample_rows / kFewestSampleRowsPerList, 1);
+  const std::size_t fewest = sample_rows < kMostSampleRows / 2 ? kFewestSampleRowsPerList : kFewestOfManyRows;
+  const std::size_t most = std::max<std::size_t>(sample_rows / fewest, 1);
   return static_cast<std::uint32_t>(std::min<std::size_t>(wanted, most));
 }
 

@@ -354,7 +354,9 @@ void ArgumentParser::text_index(ColumnDefinition& column) const {
 
 void ArgumentParser::check_index(const ColumnDefinition& column) const {
   try {
-    index::make_index(column.index, {column.element, column.dim, column.distance});
+    const index::ColumnShape shape{column.element, column.dim, column.distance};
+    if (life_ == Life::kCreate) return index::check_new_column(column.index, shape);
+    index::make_index(column.index, shape);
   } catch (const Error& error) {
     fail(error.what(), error.kind());
   }

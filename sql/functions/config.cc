@@ -11,7 +11,7 @@
 #include "core/error.h"
 #include "engine/residency/residency.h"
 #include "engine/search/search.h"
-#include "engine/training/training.h"
+#include "engine/training/time_limit.h"
 #include "sql/definition/argument_lexer.h"
 #include "sql/definition/values.h"
 #include "sql/host/number_text.h"

@@ -40,6 +40,10 @@ std::string method(const engine::SearchReport& report) {
   if (report.recall_fell) method += " (it learnt from rows unlike these: optimize has it learn again)";
   if (answered_alone(report)) return method;
   if (report.approximate) return method + " and brute force";
+  if (report.out_of_time) {
+    return "brute force (not trained: it took longer than training_seconds; INSERT INTO " + report.table + "(" +
+           report.table + ") VALUES('train') learns now)";
+  }
   return indexed == 0 ? "brute force" : indexed >= report.rows ? "index" : "index and brute force";
 }
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "engine/residency/residency.h"
-#include "engine/training/training.h"
+#include "engine/training/time_limit.h"
 #include "tests/support/ivf_fixture.h"
 #include "tests/support/ivf_table.h"
 

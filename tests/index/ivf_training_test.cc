@@ -399,12 +399,34 @@ TEST_CASE("lists that the index chooses are no more than a small sample of a lar
     const auto index = make(spec(kind, ""), {ElementType::kFloat32, 16, Distance::kL2});
     const auto model =
         index->trained()->train(*trainer.device, rows.view(), 100'000'000, nullptr, {});
-    CHECK(model->inverted()->shape().lists > 50);
-    CHECK(model->inverted()->shape().lists <= 100);
+    CHECK(model->inverted()->shape().lists > 12);
+    CHECK(model->inverted()->shape().lists <= 25);
   }
   const auto given = make(spec("ivfflat", "lists=801"), {ElementType::kFloat32, 16, Distance::kL2});
   CHECK_THROWS_AS(
       given->trained()->train(*trainer.device, rows.view(), 100'000'000, nullptr, {}), Error);
+}
+
+TEST_CASE("an index learns unasked once it takes long to compare all vectors") {
+  const auto first = [](const char* kind, const char* parameters, ElementType type, std::uint32_t dim) {
+    const auto index = make(spec(kind, parameters), {type, dim, Distance::kL2});
+    std::uint64_t low = 0, high = 2'000'000;  // wants none, wants it
+    while (high - low > 1) {
+      const std::uint64_t middle = low + (high - low) / 2;
+      (index->trained()->wants_training(middle, nullptr) ? high : low) = middle;
+    }
+    return high;
+  };
+  CHECK(first("approximate", "", ElementType::kFloat32, 3) == 40000);
+  CHECK(first("approximate", "", ElementType::kInt8, 128) == 40000);
+  CHECK(first("approximate", "", ElementType::kFloat32, 100) == 12800);
+  CHECK(first("approximate", "", ElementType::kFloat16, 200) == 12800);
+  CHECK(first("approximate", "", ElementType::kFloat32, 1536) == 8192);
+  CHECK(first("ivfrabitq", "recall=0.9", ElementType::kFloat32, 100) == 12800);
+  CHECK(first("ivfrabitq", "", ElementType::kFloat32, 1536) == 40000);
+  CHECK(first("ivfrabitq", "lists=100 recall=0.9", ElementType::kFloat32, 1536) == 6400);
+  CHECK(first("ivfpq", "recall=0.9", ElementType::kFloat32, 1536) == 40000);
+  CHECK(first("ivfflat", "recall=0.9", ElementType::kFloat32, 1536) == 40000);
 }
 
 TEST_CASE("ivf training: tells how far it is, and stops when asked") {
