@@ -41,8 +41,8 @@ TEST_CASE("time that a thread works counts, and a quarter of what it waits") {
 
 TEST_CASE("a limit ends work that takes longer, and sooner what would") {
   CHECK(ended_after(0.08, 15) >= 0.08);
-  // Of which a fifth is done when the time is over.
-  const double hopeless = ended_after(0.4, 0.5);
+  // Of which a twelfth is done when the time is over.
+  const double hopeless = ended_after(0.4, 0.2);
   CHECK(hopeless >= 0.1);
   CHECK(ended_after(0.4, 100) > hopeless);
 }

@@ -18,7 +18,7 @@ namespace {
 
 // Index kinds are registered with the first connection.
 TableDefinition parse(const std::vector<std::string>& arguments,
-                      const std::string& table = "papers") {
+                      const std::string& table = "papers", sql::Life life = sql::Life::kCreate) {
   static const bool registered = [] {
     sqlite3* db = nullptr;
     const int code = sqlite3_open(":memory:", &db);
@@ -26,7 +26,7 @@ TableDefinition parse(const std::vector<std::string>& arguments,
     return code == SQLITE_OK;
   }();
   REQUIRE(registered);
-  return sql::parse_definition("main", table, arguments);
+  return sql::parse_definition("main", table, arguments, sql::ModuleName::kWarp, life);
 }
 
 ColumnDefinition column(const std::string& argument) { return parse({argument}).columns.at(0); }
@@ -54,11 +54,8 @@ void refused(const std::string& argument, const std::string& expected_text) {
 TEST_CASE("definition: tables that are there keep an index=approximate that new ones may not have") {
   for (const char* column : {"e float[3] distance=l1 index=approximate", "e bit[8] index=approximate(recall=0.9)"}) {
     CAPTURE(column);
-    const auto parsed = [&](sql::Life life) {
-      return sql::parse_definition("main", "t", {column}, sql::ModuleName::kWarp, life);
-    };
-    CHECK_THROWS_AS(parsed(sql::Life::kCreate), Error);
-    const TableDefinition there = parsed(sql::Life::kConnect);
+    CHECK_THROWS_AS(parse({column}), Error);
+    const TableDefinition there = parse({column}, "t", sql::Life::kConnect);
     CHECK(there.columns.at(0).index.kind == "approximate");
   }
 }
