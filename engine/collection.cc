@@ -15,6 +15,16 @@ namespace {
 
 constexpr int kHostLocked = 6;  // SQLITE_LOCKED
 
+// So many rows are compared in some 10 microseconds, a fifth of what a search through lists of 50,000 rows
+// takes.
+std::uint32_t trained_tail_rows(const TableOptions& options) {
+  if (keeps_small_segments(options.layout)) return options.tail_rows;
+  constexpr std::size_t kBytes = std::size_t{192} << 10, kLeast = 64, kMost = 1024;
+  const std::size_t fit = kBytes / std::max<std::size_t>(options.layout.row_bytes(), 1);
+  const auto rows = static_cast<std::uint32_t>(std::clamp(fit, kLeast, kMost));
+  return std::min(options.trained_tail_rows != 0 ? options.trained_tail_rows : rows, options.tail_rows);
+}
+
 TableOptions checked(TableOptions options) {
   Layout& layout = options.layout;
   if (layout.segment_rows == 0) layout.segment_rows = default_segment_rows(layout);
@@ -27,6 +37,7 @@ TableOptions checked(TableOptions options) {
     options.flush_bytes = std::max(options.flush_bytes, full);
   }
   options.tail_rows = std::clamp<std::uint32_t>(options.tail_rows, 1, layout.segment_rows);
+  options.trained_tail_rows = trained_tail_rows(options);
   for (std::size_t i = 0; i < options.vectors.size(); ++i) {
     const Layout::Vector& shape = layout.vectors[i];
     TableOptions::VectorColumn& column = options.vectors[i];

@@ -78,6 +78,7 @@ struct Collection::Impl {
   void forget_thoughts() noexcept;
   bool wants_model(std::size_t column);
   void train_when_worthwhile(const index::Progress& progress);
+  void merge_small_segments();
   bool code_segments(OnInterrupt on_interrupt, const index::Progress& progress);
   void train_again(const index::Progress& progress);
   void train_what_waits(const index::Progress& progress);

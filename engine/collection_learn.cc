@@ -290,7 +290,25 @@ void Collection::Impl::train_when_worthwhile(const index::Progress& progress) {
   }
   bool complete = models.empty() || install(models, OnInterrupt::kWait, progress);
   complete = complete && code_segments(OnInterrupt::kWait, progress);
-  if (complete) considered_segment = next;
+  if (!complete) return;
+  merge_small_segments();
+  considered_segment = transaction.base()->state.next_segment;
+}
+
+// Rows that were there when recall was measured last stay in segments of their own: by their numbers it is
+// known which are newer. It takes little time, and is not interrupted: it would cost the transaction.
+void Collection::Impl::merge_small_segments() {
+  if (keeps_small_segments(options.layout) || !is_trained(options, transaction.base()->state)) return;
+  std::int64_t first = 0;
+  for (std::size_t i = 0; i < options.vectors.size(); ++i) {
+    const auto model = measurable(i);
+    if (model == nullptr || model->calibration() == nullptr) continue;
+    first = std::max(first, model->calibration()->table.next_segment);
+  }
+  const Serving uninterrupted(cancellation, nullptr);
+  write_tables([&](const WriteContext& context) {
+    return FlushResult{merge_small(context, first), Pending(options.layout)};
+  });
 }
 
 // Trains again after a rewrite that left segments without codes. Damage of an old model does not

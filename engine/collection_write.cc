@@ -121,7 +121,8 @@ void Collection::Impl::code_last() {
   if (slots.empty() || !options.layout.partitions.empty()) return;
   const Pending::Slot& last = slots.back();
   const bool load = slots.size() > 1 || transaction.base()->unlisted;
-  const bool segment = load && last.used >= options.tail_rows / 8 && last.is_in_order();
+  const std::size_t least = least_segment(options, transaction.base()->state, load);
+  const bool segment = load && last.used >= least && last.is_in_order();
   if (segment && !ahead.has(*last.chunk)) ahead.begin(write_context(), last);
 }
 

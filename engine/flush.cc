@@ -284,13 +284,10 @@ void Flusher::write_whole_chunks() {
   }
 }
 
-// Else the tail is sealed with them. Every search compares the tail row by row, and uploads it to
-// a GPU after every commit: a transaction that made segments leaves little of it, at the price of a
-// shorter segment.
+// Else the tail is sealed with them.
 bool Flusher::fit_into_tail(std::span<const RowRef> rows) const {
-  const bool bulk = scope_ == FlushScope::kAll && (!whole_.empty() || base_.unlisted);
-  const std::size_t most = bulk ? options_.tail_rows / 8 : options_.tail_rows;
-  if (tail_.live + rows.size() >= most) return false;
+  const bool load = scope_ == FlushScope::kAll && (!whole_.empty() || base_.unlisted);
+  if (tail_.live + rows.size() >= least_segment(options_, next_->state, load)) return false;
   std::size_t texts = 0;
   for (std::size_t i = 0; tail_.rows != nullptr && i < layout_.plains.size(); ++i) {
     texts += tail_.rows->chunk.plain(i).text_bytes().size();
@@ -316,7 +313,8 @@ void Flusher::write_rows() {
   tail_ = Tail{};
   std::span<const RowRef> rows = loose_;
   for (std::size_t i = 0; i < cuts.size(); ++i) {
-    const bool small = i + 1 == cuts.size() && i > 0 && cuts[i] < options_.tail_rows / 8;
+    const bool small = i + 1 == cuts.size() && i > 0 &&
+                       cuts[i] < least_segment(options_, next_->state, true);
     if (small) {
       append_tail(rows);
     } else {
@@ -348,6 +346,11 @@ FlushResult Flusher::finish() {
 }
 
 }  // namespace
+
+std::size_t least_segment(const TableOptions& options, const storage::State& state, bool load) {
+  const std::size_t rows = load ? options.tail_rows / 8 : options.tail_rows;
+  return is_trained(options, state) ? std::min<std::size_t>(rows, options.trained_tail_rows) : rows;
+}
 
 bool values_are_there(const TableOptions& options) {
   if (options.content == nullptr) return true;

@@ -26,6 +26,11 @@ struct FlushResult {
   Pending rest;                              // what is still pending
 };
 
+// So many rows are sealed, and fewer go to the tail. Every search compares that row by row, and uploads it to
+// a GPU after every commit: `load`, a transaction that made segments, leaves little of it, at the price of a
+// shorter segment.
+std::size_t least_segment(const TableOptions& options, const storage::State& state, bool load);
+
 // Says whether rows can be read: a content table may have been dropped in this transaction, which
 // is to end all the same. Throws what else reading fails with.
 bool values_are_there(const TableOptions& options);

@@ -1,6 +1,8 @@
 #include "engine/rewrite.h"
 
 #include <algorithm>
+#include <iterator>
+#include <new>
 #include <numeric>
 #include <span>
 #include <vector>
@@ -117,7 +119,11 @@ class Rewriter {
         layout_(context.options.layout),
         base_(*context.base),
         readers_(context.readers),
-        coder_(context, base_.state) {}
+        coder_(context, base_.state) {
+    for (std::size_t i = 0; i < layout_.vectors.size(); ++i) {
+      gathers_all_ &= !coder_.codes(i) || coder_.gathers(i);
+    }
+  }
 
   // False when nothing would change.
   bool choose(RewriteScope scope) {
@@ -155,6 +161,18 @@ class Rewriter {
                       : dead || mixed || base_.tail.live > 0 || needed < chosen_segments_;
   }
 
+  // The same of small segments, from this number on.
+  bool choose_small(std::int64_t first) {
+    const Small merged = merged_small(first);
+    for (const auto& segment : base_.segments()) {
+      const bool chosen = std::find(merged.begin(), merged.end(), segment.get()) != merged.end();
+      chosen ? sources_.push_back(segment) : kept_.push_back(segment);
+    }
+    chosen_segments_ = sources_.size();
+    if (base_.tail.live >= options_.trained_tail_rows) sources_.push_back(base_.tail.part);
+    return !sources_.empty();
+  }
+
   std::shared_ptr<const Snapshot> run() {
     auto next = std::make_shared<Snapshot>();
     next->state = base_.state;
@@ -163,7 +181,11 @@ class Rewriter {
     keep_for(readers_, leaving, Part::Loss::kEverything);
     write_segments(*next);
     for (std::size_t i = 0; i < chosen_segments_; ++i) store_.drop_segment(segment(i).info());
-    if (base_.tail.live > 0) store_.clear_tail(next->state);
+    if (sources_.size() == chosen_segments_) {
+      next->tail = base_.tail;
+    } else {
+      store_.clear_tail(next->state);
+    }
     next->list = std::make_shared<SegmentList>(std::move(kept_));
     next->state.directory = next->list->directory();
     store_.write_state(next->state);
@@ -175,6 +197,71 @@ class Rewriter {
     kept_ = base_.segments();
     if (base_.tail.live > 0) sources_.push_back(base_.tail.part);
     return !sources_.empty();
+  }
+
+  using Small = std::vector<const SegmentPart*>;
+
+  // Those that are to be merged, of which all can be.
+  Small merged_small(std::int64_t first) {
+    constexpr std::size_t kMostOfAnyAge = 32;
+    Small small;
+    for (const auto& segment : base_.segments()) {
+      if (segment->info().live_rows < layout_.segment_rows / 2) small.push_back(segment.get());
+    }
+    if (small.size() < kMostOfAnyAge) {
+      std::erase_if(small, [&](const SegmentPart* segment) { return segment->info().id < first; });
+    }
+    for (;;) {
+      Small merged = of_few_sizes(small);
+      const auto stays = std::find_if(merged.begin(), merged.end(),
+                                      [&](const SegmentPart* segment) { return !may_merge(*segment); });
+      if (stays == merged.end()) return merged;
+      std::erase(small, *stays);
+    }
+  }
+
+  // Sizes begin with that of the tail and grow by a factor: as many of a size make a segment of the next,
+  // together with all that are smaller.
+  Small of_few_sizes(const Small& small) const {
+    constexpr std::size_t kFactor = 4, kMostSmall = 16;
+    const std::size_t full = layout_.segment_rows / 2;
+    const auto smaller_than = [&](std::size_t rows) {
+      Small some;
+      std::copy_if(small.begin(), small.end(), std::back_inserter(some),
+                   [&](const SegmentPart* segment) { return segment->info().live_rows < rows; });
+      return some;
+    };
+    Small merged;
+    for (std::size_t size = options_.trained_tail_rows; size < full; size *= kFactor) {
+      const std::size_t smaller = smaller_than(size).size();
+      Small all = smaller_than(std::min(size * kFactor, full));
+      const std::size_t of_size = all.size() - smaller;
+      const bool many = of_size + std::min<std::size_t>(smaller, 1) >= kFactor;
+      if (many || all.size() >= kMostSmall) merged = std::move(all);
+    }
+    return merged;
+  }
+
+  // A commit is not to fail for what need not be done: all of the segment is read here, before anything is
+  // written. Texts fill segments, too.
+  bool may_merge(const SegmentPart& segment) {
+    try {
+      coder_.models();
+      segment.rowids();
+      segment.alive();
+      for (std::size_t i = 0; i < layout_.vectors.size(); ++i) {
+        if (!segment.decodes(i)) segment.vectors(i);
+        if (!coder_.codes(i) || segment.info().vectors[i].is_null()) continue;
+        if (segment.codes(i, base_.state.models[i]).is_null()) return false;
+        segment.load_codes(i, nullptr);
+      }
+      for (std::size_t i = 0; i < layout_.plains.size(); ++i) segment.plain(i);
+      return text_bytes(layout_, segment) <= options_.most_texts / 16;
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kCorrupt && error.kind() != ErrorKind::kNoMemory) throw;
+    } catch (const std::bad_alloc&) {
+    }
+    return false;
   }
 
   // REQUIRES: i < chosen_segments_
@@ -217,7 +304,9 @@ class Rewriter {
     for (std::size_t i = 0; i < rows.size();) {
       const std::uint32_t source = rows[i].source;
       const Part& part = *sources_[source];
-      PartReader reader(layout_, part, [&](std::size_t column) { return collects(column); });
+      PartReader reader(layout_, part, [&](std::size_t column) {
+        return layout_.codes_only && collects(column);
+      });
       SparsePoll poll(1024);
       for (; i < rows.size() && rows[i].source == source; ++i) {
         poll();
@@ -228,16 +317,18 @@ class Rewriter {
     std::vector<storage::RowRef> refs;
     for (std::uint32_t row = 0; row < chunk.size(); ++row) refs.push_back({&chunk, row});
     storage::SegmentInfo info = store_.seal_blocks(state, refs, storage::Store::Codes::kFollow);
-    if (codes_ && !layout_.codes_only) coder_.code(info, refs);
+    if (collectors.empty() && codes_) coder_.code(info, refs);
     const std::vector<std::uint32_t> order = rowid_order(chunk);
     for (auto& collector : collectors) collector.write(info, order);
     store_.write_entry(info);
     return info;
   }
 
-  // Columns whose codes are moved, because they are all that is kept.
+  // Columns whose codes are moved.
   using Collectors = std::vector<Coder::Collector>;
-  bool collects(std::size_t column) const { return layout_.codes_only && coder_.codes(column); }
+  bool collects(std::size_t column) const {
+    return coder_.gathers(column) && (layout_.codes_only || (codes_ && gathers_all_));
+  }
   Collectors make_collectors() {
     Collectors collectors;
     for (std::size_t i = 0; i < layout_.vectors.size(); ++i) {
@@ -261,6 +352,7 @@ class Rewriter {
   const std::vector<std::shared_ptr<const View>>& readers_;
   Coder coder_;
   bool codes_ = true;
+  bool gathers_all_ = true;  // of all columns that have codes
   SegmentList::Parts kept_;                           // and what was written
   std::vector<std::shared_ptr<const Part>> sources_;  // chosen segments, then the tail
   std::size_t chosen_segments_ = 0;
@@ -271,6 +363,11 @@ class Rewriter {
 std::shared_ptr<const Snapshot> rewrite(const WriteContext& context, RewriteScope scope) {
   Rewriter rewriter(context);
   return rewriter.choose(scope) ? rewriter.run() : context.base;
+}
+
+std::shared_ptr<const Snapshot> merge_small(const WriteContext& context, std::int64_t first) {
+  Rewriter rewriter(context);
+  return rewriter.choose_small(first) ? rewriter.run() : context.base;
 }
 
 }  // namespace warplite::engine

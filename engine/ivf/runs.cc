@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <functional>
 #include <numeric>
 #include <string>
 
@@ -32,12 +33,22 @@ std::int64_t least_run(std::size_t stride) {
 // search after 8,192 new rows of a million x 128 (16,000 lists) that is 18 to 60 ms with RaBitQ
 // codes, 1 to 10 ms with those of PQ, beside 250 and 75 ms that it takes to insert and code the
 // rows (one core of Sapphire Rapids).
-std::int64_t end_of_run(std::int64_t id, std::int64_t end, std::size_t stride) {
-  constexpr std::int64_t kMost = 32;  // least runs
+//
+// Small segments, and those that were merged, leave numbers to fewer rows: runs are as large as if segments
+// were full, and one that is not complete may be as large as the rows of the least.
+std::int64_t end_of_run(std::int64_t id, std::int64_t end, std::size_t stride, std::uint32_t segment_rows,
+                        const std::function<std::uint64_t(std::int64_t)>& rows_before) {
+  constexpr std::uint64_t kMost = 32;  // least runs
   const std::int64_t least = least_run(stride);
+  const std::uint64_t rows_of_least = static_cast<std::uint64_t>(least) * segment_rows;
   const std::int64_t first = id - kFirstSegment, last = end - kFirstSegment;
+  const auto may_be = [&](std::int64_t size) {
+    if (first % size != 0) return false;
+    const bool complete = first + size <= last;
+    return rows_before(first + size + kFirstSegment) <= (complete ? kMost : 1) * rows_of_least;
+  };
   std::int64_t size = least;
-  while (size < kMost * least && first % (2 * size) == 0 && first + 2 * size <= last) size *= 2;
+  while (first + size < last && may_be(2 * size)) size *= 2;
   return std::min(end, (first / size + 1) * size + kFirstSegment);
 }
 
@@ -76,6 +87,14 @@ void forget_former(const View& view, std::size_t column, const CodedParts& coded
       if (size != least) former.push_back(key_of_run(coded, first, next - first));
       first = next;
     }
+  }
+  // And what was one run while its rows were fewer.
+  const std::uint64_t most = static_cast<std::uint64_t>(least) * view.layout().segment_rows;
+  std::uint64_t rows = 0;
+  for (std::size_t next = run.first; next < coded.parts.size(); ++next) {
+    rows += view.part(coded.parts[next]).rows();
+    if (rows > most) break;
+    former.push_back(key_of_run(coded, run.first, next + 1 - run.first));
   }
   std::erase(former, run.key);
   Residency::instance().forget(former);
@@ -156,7 +175,15 @@ CodedParts find_coded_parts(const View& view, std::size_t column) {
     end = view.part(i).segment() + 1;
   }
   for (std::size_t i = 0; i < found.parts.size();) {
-    const std::int64_t last = end_of_run(view.part(found.parts[i]).segment(), end, stride);
+    // Of the run that begins here.
+    const auto rows_before = [&, at = i, rows = std::uint64_t{0}](std::int64_t number) mutable {
+      for (; at < found.parts.size() && view.part(found.parts[at]).segment() < number; ++at) {
+        rows += view.part(found.parts[at]).rows();
+      }
+      return rows;
+    };
+    const std::int64_t last = end_of_run(view.part(found.parts[i]).segment(), end, stride,
+                                         view.layout().segment_rows, rows_before);
     CodedParts::Run run{{}, i, 0, 0};
     for (; i < found.parts.size() && view.part(found.parts[i]).segment() < last; ++i) {
       ++run.count;

@@ -30,10 +30,19 @@ struct TableOptions {
   // Rows that make the tail a segment (never more than layout.segment_rows), and pending
   // bytes that are flushed before the transaction ends.
   std::uint32_t tail_rows = 8192;
+  // The same once an index has learnt: searches compare the tail row by row, beside lists that leave most
+  // rows out. 0: by the size of the vectors.
+  std::uint32_t trained_tail_rows = 0;
   std::size_t flush_bytes = std::size_t{8} << 20;
   // Bytes of texts and sparse vectors that a segment holds, and the tail, but for a single row's: a
   // value of the host's has to take a column of them, and memory what of them is read.
   std::size_t most_texts = std::size_t{64} << 20;
 };
+
+// Says whether small segments are merged by `optimize` alone: rows of content tables are read one by one, and
+// partitions have segments of their own.
+inline bool keeps_small_segments(const Layout& layout) {
+  return layout.content || !layout.partitions.empty();
+}
 
 }  // namespace warplite::engine

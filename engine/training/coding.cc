@@ -249,14 +249,25 @@ void Coder::write(storage::SegmentInfo& segment, const SegmentCodes& codes) {
   }
 }
 
+// Codes that there are; null: there are none, or damaged ones where there are vectors, too.
+std::shared_ptr<const storage::OpaqueBlock> Coder::Collector::codes_of(const Part& part) const {
+  if (part.codes(column_, coder_.state_.models[column_]).is_null()) return nullptr;
+  try {
+    auto block = part.load_codes(column_);
+    coder_.model(column_).check_codes(block->payload, part.rows());
+    return block;
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kCorrupt || part.decodes(column_)) throw;
+  }
+  return nullptr;
+}
+
 const Coder::Collector::Source& Coder::Collector::source(const Part& part) {
   const auto known = sources_.find(&part);
   if (known != sources_.end()) return known->second;
   Source source;
-  if (!part.codes(column_, coder_.state_.models[column_]).is_null()) {
-    const auto block = part.load_codes(column_);
+  if (const auto block = codes_of(part); block != nullptr) {
     source = {block, {block->payload, part.rows()}};
-    coder_.model(column_).check_codes(block->payload, part.rows());
   } else {
     const Part::Vectors vectors = part.vectors(column_);
     if (!vectors.all_null) {
@@ -292,6 +303,13 @@ CodingResult install_models(const WriteContext& context, std::span<const NewMode
   recoder.install(models);
   for (const NewModel& one : models) recoder.code(one.column, one.model);
   return recoder.finish();
+}
+
+bool is_trained(const TableOptions& options, const storage::State& state) {
+  for (std::size_t i = 0; i < state.models.size(); ++i) {
+    if (!state.models[i].is_null() && options.vectors[i].made->trained() != nullptr) return true;
+  }
+  return false;
 }
 
 bool all_coded(const Snapshot& snapshot, const TableOptions& options) {

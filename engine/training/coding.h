@@ -28,6 +28,10 @@ class Coder {
     return column < models_.size() && !state_.models[column].is_null() &&
            context_.options.vectors[column].made->trained() != nullptr;
   }
+  // Says whether a Collector takes codes of the column.
+  bool gathers(std::size_t column) const {
+    return codes(column) && context_.options.vectors[column].made->trained()->inverted() != nullptr;
+  }
   // Models of all columns that codes().
   const ColumnModels& models();
   // Codes the rows that the segment was sealed from. The entry is left to the caller.
@@ -35,11 +39,11 @@ class Coder {
   // The same for codes that were made by models() of those rows.
   void write(storage::SegmentInfo& segment, const SegmentCodes& codes);
 
-  // Codes of some rows of other parts. Those that have codes only keep them: to decode and code
-  // again would lose a little each time.
+  // Codes of some rows of other parts, as they are where there are some: to make them again takes time, and
+  // to decode and code again those of which there are codes only would lose a little each time.
   class Collector {
    public:
-    // REQUIRES: coder.codes(column)
+    // REQUIRES: coder.gathers(column)
     Collector(Coder& coder, std::size_t column) : coder_(coder), column_(column) {}
     void add(const Part& part, std::uint32_t row);
     // Writes them as the segment's, rows in the order of `order`: numbers of calls of add().
@@ -50,6 +54,7 @@ class Coder {
       std::shared_ptr<const void> owner;
       index::CodedBlock block;
     };
+    std::shared_ptr<const storage::OpaqueBlock> codes_of(const Part& part) const;
     const Source& source(const Part& part);
 
     Coder& coder_;
@@ -91,6 +96,8 @@ struct CodingResult {
 CodingResult install_models(const WriteContext& context, std::span<const NewModel> models,
                             OnInterrupt on_interrupt, const index::Progress& progress);
 
+// Says whether an index of the table has learnt.
+bool is_trained(const TableOptions& options, const storage::State& state);
 // Says whether no segment lacks codes of a model there is.
 bool all_coded(const Snapshot& snapshot, const TableOptions& options);
 // Codes those that do. The snapshot is the base when none was coded.
