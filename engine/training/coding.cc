@@ -285,6 +285,8 @@ void Coder::Collector::add(const Part& part, std::uint32_t row) {
 }
 
 void Coder::Collector::write(storage::SegmentInfo& segment, std::span<const std::uint32_t> order) {
+  const bool all_null = segment.vectors[column_].is_null();
+  if (all_null && !coder_.context_.options.layout.codes_only) return;
   const bool none = std::all_of(rows_.begin(), rows_.end(),
                                 [](const index::CodedRow& row) { return row.block == nullptr; });
   if (none) return;
