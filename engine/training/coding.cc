@@ -309,7 +309,8 @@ CodingResult install_models(const WriteContext& context, std::span<const NewMode
 
 bool is_trained(const TableOptions& options, const storage::State& state) {
   for (std::size_t i = 0; i < state.models.size(); ++i) {
-    if (!state.models[i].is_null() && options.vectors[i].made->trained() != nullptr) return true;
+    const index::Trained* const index = options.vectors[i].made->trained();
+    if (!state.models[i].is_null() && index != nullptr && index->inverted() != nullptr) return true;
   }
   return false;
 }
