@@ -147,6 +147,25 @@ void look_at_lists(const compute::IvfShape& shape, const std::string& name, Load
   }
 }
 
+// Small segments at the end, which come and go, make a run of their own: each time one comes the rows of its
+// run are sorted again.
+void part_small(const View& view, CodedParts& found) {
+  if (found.runs.empty()) return;
+  CodedParts::Run& last = found.runs.back();
+  CodedParts::Run small{{}, last.first + last.count, 0, 0};
+  const auto rows = [&](std::size_t i) { return view.part(found.parts[i]).rows(); };
+  while (small.first > last.first && rows(small.first - 1) < view.layout().segment_rows / 2) {
+    small.rows += rows(--small.first);
+    ++small.count;
+  }
+  if (small.count == 0 || small.count == last.count) return;
+  last.count -= small.count;
+  last.rows -= small.rows;
+  last.key = key_of_run(found, last.first, last.count);
+  small.key = key_of_run(found, small.first, small.count);
+  found.runs.push_back(small);
+}
+
 }  // namespace
 
 std::vector<std::uint32_t> CodedParts::others(const View& view) const {
@@ -194,6 +213,7 @@ CodedParts find_coded_parts(const View& view, std::size_t column) {
     found.rows += run.rows;
     found.runs.push_back(run);
   }
+  part_small(view, found);
   return found;
 }
 

@@ -285,6 +285,8 @@ void Coder::Collector::add(const Part& part, std::uint32_t row) {
 }
 
 void Coder::Collector::write(storage::SegmentInfo& segment, std::span<const std::uint32_t> order) {
+  const bool all_null = segment.vectors[column_].is_null();
+  if (all_null && !coder_.context_.options.layout.codes_only) return;
   const bool none = std::all_of(rows_.begin(), rows_.end(),
                                 [](const index::CodedRow& row) { return row.block == nullptr; });
   if (none) return;
@@ -307,7 +309,8 @@ CodingResult install_models(const WriteContext& context, std::span<const NewMode
 
 bool is_trained(const TableOptions& options, const storage::State& state) {
   for (std::size_t i = 0; i < state.models.size(); ++i) {
-    if (!state.models[i].is_null() && options.vectors[i].made->trained() != nullptr) return true;
+    const index::Trained* const index = options.vectors[i].made->trained();
+    if (!state.models[i].is_null() && index != nullptr && index->inverted() != nullptr) return true;
   }
   return false;
 }

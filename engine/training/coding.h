@@ -96,7 +96,7 @@ struct CodingResult {
 CodingResult install_models(const WriteContext& context, std::span<const NewModel> models,
                             OnInterrupt on_interrupt, const index::Progress& progress);
 
-// Says whether an index of the table has learnt.
+// Says whether an inverted file of the table has learnt.
 bool is_trained(const TableOptions& options, const storage::State& state);
 // Says whether no segment lacks codes of a model there is.
 bool all_coded(const Snapshot& snapshot, const TableOptions& options);

@@ -4,6 +4,7 @@
 #include <random>
 #include <string>
 
+#include "engine/ivf/runs.h"
 #include "engine/residency/residency.h"
 #include "tests/support/ivf_table.h"
 
@@ -91,6 +92,25 @@ TEST_CASE("rows that come one by one and in lots leave a short tail and few segm
     CHECK(uncoded_rows(session, 0) == 0);
     CHECK(uncoded_rows(session, 1) == 0);
     check_integrity(session);
+  }
+}
+
+TEST_CASE("small segments make a run of their own, and nothing of the runs before stays in memory") {
+  Learnt table;
+  Session& session = table.session;
+  Residency::instance().clear();
+  for (int i = 0; i < 150; ++i) {
+    CAPTURE(i);
+    table.commit(1 + table.pick(40));
+    const auto view = session.table().view();
+    ask(*view, session.table(), {});
+    const auto runs = find_coded_parts(*view, 0).runs;
+    CHECK(runs.size() <= 2);
+    const auto entries = Residency::instance().entries();
+    const auto held = std::ranges::count_if(entries, [](const Residency::Entry& entry) {
+      return entry.device == "cpu" && entry.owner.find("codes of segments") != std::string::npos;
+    });
+    CHECK(held == static_cast<std::ptrdiff_t>(runs.size()));
   }
 }
 

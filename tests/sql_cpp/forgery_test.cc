@@ -165,13 +165,18 @@ TEST_CASE("models of one stamp that differ: what is in memory of one is not read
       const std::string values = "'[' || " + element + " || ',0,0,1]', i, 's' || i";
       SqlSession(file.path())
           .must_run(fill(table, "e FLOAT[4] index=" + kind + ", n INTEGER, s TEXT", 640, values));
-      // Two runs (64 segments, counted from the first, make one), of which one may go from memory
-      // before the model does, and one after it.
+      // Two runs (32 segments from the 33rd on make one, as their number is no multiple of more), of which
+      // one may go from memory before the model does, and one after it.
       const SqlSession session(file.path());
       Forgery forgery(session.db(), table);
-      storage::State state = forgery.state();
-      state.next_segment = 65;
-      forgery.put(state);
+      const auto go_on_at = [&](std::int64_t segment) {
+        storage::State state = forgery.state();
+        state.next_segment = segment;
+        forgery.put(state);
+      };
+      go_on_at(33);
+      SqlSession(file.path()).must_run("INSERT INTO " + table + "(" + table + ") VALUES ('rebuild')");
+      go_on_at(65);
       const SqlSession later(file.path());
       later.must_run("INSERT INTO " + table + "(rowid, e, n, s) SELECT t.rowid + 10000 * value, e, n, s FROM " +
                      table + " t, json_each('[1,2,3,4,5,6,7,8,9]'); INSERT INTO " + table + "(" +
