@@ -36,8 +36,6 @@ class Trained;
 
 // Throws Error{kUnsupported} that lists the kinds there are.
 std::unique_ptr<Index> make_index(const Spec& spec, const ColumnShape& shape);
-// The same, for what is declared now.
-void check_new_column(const Spec& spec, const ColumnShape& shape);
 
 class Index {
  public:
@@ -77,8 +75,6 @@ struct Kind {
   // Throws Error{kInvalid} that names the parameter, what was expected and what came.
   std::unique_ptr<Index> (*make)(const Spec&, const ColumnShape&);
   bool codes_suffice = false;  // its models decode: it takes ColumnShape::codes_only
-  // Throws the same of what no new column may have, though tables there are may; null: there is nothing.
-  void (*check_new)(const Spec&, const ColumnShape&) = nullptr;
 };
 
 // Kinds are listed in extension/registrations.cc.

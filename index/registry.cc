@@ -21,11 +21,6 @@ CacheKey key_of(const Spec& spec, const ColumnShape& shape) {
   return key.key();
 }
 
-const Kind* find(std::string_view name) {
-  const auto found = std::ranges::find(kinds(), name, &Kind::name);
-  return found == kinds().end() ? nullptr : &*found;
-}
-
 }  // namespace
 
 void register_kind(const Kind& kind) { kinds().push_back(kind); }
@@ -36,28 +31,26 @@ std::string kinds_with_codes() {
 }
 
 bool codes_suffice(std::string_view name) {
-  const Kind* const kind = find(name);
-  return kind != nullptr && kind->codes_suffice;
+  return std::any_of(kinds().begin(), kinds().end(), [&](const Kind& kind) {
+    return kind.name == name && kind.codes_suffice;
+  });
 }
 
 std::unique_ptr<Index> make_index(const Spec& spec, const ColumnShape& shape) {
-  if (const Kind* const kind = find(spec.kind); kind != nullptr) {
-    std::unique_ptr<Index> made = kind->make(spec, shape);
-    made->key_ = key_of(spec, shape);
-    made->kind_ = kind->name;
-    return made;
-  }
   std::string known;
-  for (const Kind& kind : kinds()) known += (known.empty() ? "" : ", ") + std::string(kind.name);
+  for (const Kind& kind : kinds()) {
+    if (kind.name == spec.kind) {
+      std::unique_ptr<Index> made = kind.make(spec, shape);
+      made->key_ = key_of(spec, shape);
+      made->kind_ = kind.name;
+      return made;
+    }
+    known += (known.empty() ? "" : ", ") + std::string(kind.name);
+  }
   const std::string meant = compute::did_you_mean(spec.kind, known);
   throw Error(ErrorKind::kUnsupported,
               "index=" + spec.kind + " is not available in this version; available: " + known +
                   (meant.empty() ? "; index=approximate searches approximately" : meant));
-}
-
-void check_new_column(const Spec& spec, const ColumnShape& shape) {
-  make_index(spec, shape);
-  if (const Kind& kind = *find(spec.kind); kind.check_new != nullptr) kind.check_new(spec, shape);
 }
 
 }  // namespace warplite::index

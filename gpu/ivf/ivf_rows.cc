@@ -23,7 +23,7 @@ IvfRows::IvfRows(const Gpu& gpu, Lane& lane, const compute::IvfWork& work)
 
 std::shared_ptr<const IvfRows> IvfRows::of(const Gpu& gpu, Lane& lane,
                                            const compute::IvfWork& work) {
-  // Without a number for the filter its bits lie in memory of the lane, until the next search.
+  // Without a number for the filter nobody knows whose rows these are.
   const bool lasts = work.rows != 0 && work.filter != 0;
   auto& kept = gpu.derived().of<LastFew<IvfRows>>();
   std::shared_ptr<const IvfRows> known = lasts ? kept.find(work.rows) : nullptr;

@@ -119,12 +119,12 @@ RowTable RowSet::upload(Lane& lane) {
 }
 
 RowTable RowSet::upload_once(const Gpu& gpu, Lane& lane, std::uint64_t filter) {
-  if (!all_live() && filter == 0) return upload(lane);
   KeptRowTable::Key key{dim_, stride_, all_live() ? 0 : filter, {}};
   key.blocks.reserve(blocks_.size());
   for (const compute::Block* block : blocks_) key.blocks.emplace_back(vectors_at(*block), block->rows);
+  const bool lasts = all_live() || filter != 0;
   auto& all = gpu.derived().of<LastFew<KeptRowTable>>();
-  kept_ = all.find(key);
+  kept_ = lasts ? all.find(key) : nullptr;
   if (kept_ == nullptr) {
     auto made = std::make_shared<KeptRowTable>();
     const Pieces pieces(blocks_);
@@ -134,7 +134,7 @@ RowTable RowSet::upload_once(const Gpu& gpu, Lane& lane, std::uint64_t filter) {
     check(cudaStreamSynchronize(lane.stream()), "sending the table of rows");
     made->key = std::move(key);
     made->live = live_;
-    kept_ = all.add(std::move(made));
+    kept_ = lasts ? all.add(std::move(made)) : std::shared_ptr<const KeptRowTable>(std::move(made));
   }
   live_ = kept_->live;
   return kept_->table;

@@ -43,9 +43,9 @@ class RowSet {
 
   // Sends the table on its way; usable by what is launched on the lane's stream from now on.
   RowTable upload(Lane& lane);
-  // The same, of which the GPU keeps the table for the next search of the same rows where all of them live, or
-  // those that a filter leaves (compute::IvfWork::filter): to send that of a thousand blocks takes longer than
-  // to look into lists of rows.
+  // The same, in memory that the set holds, whatever else the lane sends. The GPU keeps the table for the next
+  // search of the same rows where all of them live, or those that a filter leaves (compute::IvfWork::filter): to
+  // send that of a thousand blocks takes longer than to look into lists of rows.
   RowTable upload_once(const Gpu& gpu, Lane& lane, std::uint64_t filter = 0);
   // Returns, by block, the device address of its live bits; null where all rows live. Call it after
   // upload().

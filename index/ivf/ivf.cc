@@ -173,7 +173,7 @@ std::unique_ptr<Index> make_ivfrabitq(const Spec& spec, const ColumnShape& colum
 
 std::unique_ptr<Index> make_approximate(const Spec& spec, const ColumnShape& column) {
   const IvfOptions options = parse_approximate(spec, column);
-  if (!has_lists(column)) return std::make_unique<Index>();
+  if (is_bits(column.type) || !info(column.distance).product) return std::make_unique<Index>();
   return std::make_unique<IvfIndex>(options, column);
 }
 
@@ -181,7 +181,7 @@ std::unique_ptr<Index> make_approximate(const Spec& spec, const ColumnShape& col
 
 Kind ivfflat_kind() { return {"ivfflat", make_ivfflat}; }
 Kind ivfpq_kind() { return {"ivfpq", make_ivfpq, true}; }
-Kind approximate_kind() { return {"approximate", make_approximate, false, check_column}; }
+Kind approximate_kind() { return {"approximate", make_approximate}; }
 Kind ivfrabitq_kind() { return {"ivfrabitq", make_ivfrabitq, true}; }
 
 }  // namespace warplite::index

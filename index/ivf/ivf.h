@@ -10,8 +10,7 @@ namespace warplite::index {
 Kind ivfflat_kind();
 Kind ivfpq_kind();
 Kind ivfrabitq_kind();
-// index=approximate: ivfrabitq with everything chosen. New columns that cannot have it are refused; those there
-// are compare every row.
+// index=approximate: ivfrabitq with everything chosen, or flat where the column cannot have it.
 Kind approximate_kind();
 
 }  // namespace warplite::index

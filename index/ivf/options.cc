@@ -71,6 +71,17 @@ class Parameters {
   std::string known_;
 };
 
+void check_column(const Spec& spec, const ColumnShape& column) {
+  if (is_bits(column.type)) {
+    fail(spec, "needs " + element_types_listed([](ElementType type) { return !is_bits(type); }) +
+                   " vectors, but the column holds BIT");
+  }
+  if (info(column.distance).product) return;
+  fail(spec, "needs distance=" +
+                 distances_listed([](const DistanceInfo& row) { return row.product; }) +
+                 ", but distance=" + std::string(info(column.distance).name) + " was given");
+}
+
 void parse_recall(Parameters& parameters, IvfOptions* options) {
   options->recall = parameters.given<double>("recall", "a number above 0 and up to 1",
                                              [](double value) { return value > 0 && value <= 1; });
@@ -111,21 +122,6 @@ std::uint32_t default_m(std::uint32_t dim, std::uint32_t bits) {
 }
 
 }  // namespace
-
-bool has_lists(const ColumnShape& column) {
-  return !is_bits(column.type) && info(column.distance).product;
-}
-
-void check_column(const Spec& spec, const ColumnShape& column) {
-  if (is_bits(column.type)) {
-    fail(spec, "needs " + element_types_listed([](ElementType type) { return !is_bits(type); }) +
-                   " vectors, but the column holds BIT");
-  }
-  if (has_lists(column)) return;
-  fail(spec, "needs distance=" +
-                 distances_listed([](const DistanceInfo& row) { return row.product; }) +
-                 ", but distance=" + std::string(info(column.distance).name) + " was given");
-}
 
 IvfOptions parse_ivfflat(const Spec& spec, const ColumnShape& column) {
   check_column(spec, column);

@@ -45,11 +45,6 @@ struct IvfOptions {
 IvfOptions parse_ivfflat(const Spec& spec, const ColumnShape& column);
 IvfOptions parse_ivfpq(const Spec& spec, const ColumnShape& column);
 IvfOptions parse_ivfrabitq(const Spec& spec, const ColumnShape& column);
-// Says whether vectors and distance are such that lists serve them.
-bool has_lists(const ColumnShape& column);
-// Throws Error{kInvalid} that says what is needed, else.
-void check_column(const Spec& spec, const ColumnShape& column);
-
 // `index=approximate(recall=0.95)`: ivfrabitq with what suits the column.
 IvfOptions parse_approximate(const Spec& spec, const ColumnShape& column);
 

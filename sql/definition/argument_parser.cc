@@ -354,9 +354,7 @@ void ArgumentParser::text_index(ColumnDefinition& column) const {
 
 void ArgumentParser::check_index(const ColumnDefinition& column) const {
   try {
-    const index::ColumnShape shape{column.element, column.dim, column.distance};
-    if (life_ == Life::kCreate) return index::check_new_column(column.index, shape);
-    index::make_index(column.index, shape);
+    index::make_index(column.index, {column.element, column.dim, column.distance});
   } catch (const Error& error) {
     fail(error.what(), error.kind());
   }

@@ -16,8 +16,8 @@ namespace warplite::sql {
 // REQUIRES: `table` and `argument` outlive the parser.
 class ArgumentParser {
  public:
-  ArgumentParser(const std::string& table, const std::string& argument, Life life)
-      : table_(table), argument_(argument), life_(life), tokens_(tokenize(argument)) {}
+  ArgumentParser(const std::string& table, const std::string& argument)
+      : table_(table), argument_(argument), tokens_(tokenize(argument)) {}
 
   bool is_table_option() const {
     return tokens_[0].kind == Token::Kind::kWord && tokens_[1].is('=');
@@ -65,7 +65,6 @@ class ArgumentParser {
 
   const std::string& table_;
   const std::string& argument_;
-  const Life life_;
   std::vector<Token> tokens_;
   std::size_t at_ = 0;
   bool has_distance_ = false;

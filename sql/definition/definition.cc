@@ -243,7 +243,7 @@ TableDefinition parse_definition(const std::string& schema, const std::string& t
   TableBuilder builder(definition, life);
   std::set<std::string> options;
   for (const std::string& argument : arguments) {
-    ArgumentParser parser(table, argument, life);
+    ArgumentParser parser(table, argument);
     if (parser.is_table_option()) {
       parser.table_option(definition);
       const std::string option = parser.table_option_name();

@@ -51,15 +51,6 @@ void refused(const std::string& argument, const std::string& expected_text) {
 
 }  // namespace
 
-TEST_CASE("definition: tables that are there keep an index=approximate that new ones may not have") {
-  for (const char* column : {"e float[3] distance=l1 index=approximate", "e bit[8] index=approximate(recall=0.9)"}) {
-    CAPTURE(column);
-    CHECK_THROWS_AS(parse({column}), Error);
-    const TableDefinition there = parse({column}, "t", sql::Life::kConnect);
-    CHECK(there.columns.at(0).index.kind == "approximate");
-  }
-}
-
 TEST_CASE("definition: vector types") {
   struct Case {
     const char* text;
@@ -233,10 +224,6 @@ TEST_CASE("definition: refusals quote the argument and say what was expected") {
   refused("n integer default 5", "no constraints and no defaults");
   refused("e float[3] index=hnsw", "index=approximate searches approximately");
   refused("e float[3] index=ivflat", "did you mean ivfflat?");
-  refused("e float[3] distance=l1 index=approximate",
-          "index=approximate needs distance=l2, cosine or ip, but distance=l1 was given");
-  refused("e bit[8] index=approximate",
-          "index=approximate needs FLOAT, FLOAT16, BFLOAT16 or INT8 vectors, but the column holds BIT");
   refused("e float[3] primary key", "a vector column cannot be PRIMARY KEY");
   refused("x real primary key", "INTEGER or TEXT");
   refused("x integer primary", "expected PRIMARY KEY");
