@@ -3,20 +3,12 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
-#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <utility>
 #include <vector>
 
 namespace warplite {
-
-// A key that nothing else in this process has, before or after; not 0.
-inline std::uint64_t new_number() {
-  static std::atomic<std::uint64_t> last{0};
-  return ++last;
-}
 
 // T::key says what it was made for.
 template <typename T>

@@ -4,6 +4,8 @@
 // Threads: any.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <mutex>
 
 #if !defined(_WIN32)
@@ -28,6 +30,13 @@ class SignalsBlocked {
 
 // Says whether this is the thread that the process, or the child of a fork, began with.
 bool on_main_thread();
+
+// A number that nothing else in this process has, before or after; not 0. Keys of what is kept are made of it, so that
+// what was made for one state is not mistaken for another's.
+inline std::uint64_t new_number() {
+  static std::atomic<std::uint64_t> last{0};
+  return ++last;
+}
 
 // Names the process: a child of a fork has another number.
 long process_id();

@@ -5,7 +5,7 @@
 
 #include "compute/host/parallel.h"
 #include "core/process/interruption.h"
-#include "core/process/last_few.h"
+#include "core/process/process.h"
 #include "engine/filter/predicate.h"
 #include "engine/table/block_reader.h"
 #include "engine/table/parts.h"

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "core/process/process.h"
 #include "engine/residency/common_cancellation.h"
 
 namespace warplite::engine {

@@ -1,7 +1,6 @@
 #include "engine/table/pending.h"
 
 #include <algorithm>
-#include <atomic>
 #include <limits>
 #include <new>
 
@@ -20,12 +19,6 @@ std::size_t extra_bytes(const Layout& layout, const RowView& row) {
 }
 
 }  // namespace
-
-// Never repeats, so that what was cached for another state is not mistaken for this one.
-std::uint64_t Pending::next_version() {
-  static std::atomic<std::uint64_t> last{0};
-  return last.fetch_add(1, std::memory_order_relaxed) + 1;
-}
 
 std::size_t Pending::bytes() const {
   return rows_ * row_bytes_ + extra_bytes_ + log_.size() * sizeof(Erasure);
@@ -90,7 +83,7 @@ void Pending::apply(const Erasure& erasure) {
   if (erasure.source == kTail) {
     tail_.insert(erasure.row);
     ++committed_erasures_;
-    tail_version_ = next_version();
+    tail_version_ = new_number();
     return;
   }
   if (erasure.source != kPending) {
@@ -100,7 +93,7 @@ void Pending::apply(const Erasure& erasure) {
     segment.rows.set(row);
     ++committed_erasures_;
     ++segment.count;
-    segment.version = next_version();
+    segment.version = new_number();
     return;
   }
   Slot& slot = slots_[static_cast<std::uint64_t>(erasure.row) / capacity()];
@@ -114,13 +107,13 @@ void Pending::undo(const Erasure& erasure) noexcept {
   if (erasure.source == kTail) {
     tail_.erase(erasure.row);
     --committed_erasures_;
-    tail_version_ = tail_restart_ = next_version();
+    tail_version_ = tail_restart_ = new_number();
   } else if (erasure.source != kPending) {
     SegmentErasures& segment = segments_.find(erasure.source)->second;
     segment.rows.reset(static_cast<std::size_t>(erasure.row));
     --segment.count;
     --committed_erasures_;
-    segment.version = next_version();
+    segment.version = new_number();
   } else {
     Slot& slot = slots_[static_cast<std::uint64_t>(erasure.row) / capacity()];
     slot.dead.reset(static_cast<std::uint64_t>(erasure.row) % capacity());

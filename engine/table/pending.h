@@ -17,6 +17,7 @@
 
 #include "core/bitmap.h"
 #include "core/chunk.h"
+#include "core/process/process.h"
 
 namespace warplite::engine {
 
@@ -74,7 +75,7 @@ class Pending {
   // `layout` outlives this object and every chunk it makes.
   explicit Pending(const Layout& layout)
       : layout_(&layout), row_bytes_(layout.row_bytes() + 8 * (layout.plains.size() + 1)),
-        tail_restart_(next_version()) {}
+        tail_restart_(new_number()) {}
   Pending(Pending&&) = default;
   Pending& operator=(Pending&&) = default;
 
@@ -130,7 +131,6 @@ class Pending {
 
  private:
   Slot& open_slot();
-  static std::uint64_t next_version();
   void apply(const Erasure& erasure);
   void undo(const Erasure& erasure) noexcept;
   void index_keys();
