@@ -165,8 +165,26 @@ bool FakeGpu::supports_ivf(const compute::IvfShape& shape) const {
   return searches_ivf && !flat_only && host().supports_ivf(shape);
 }
 
+void FakeGpu::check_rows(const compute::IvfWork& work) {
+  if (work.rows == 0) return;
+  std::vector<std::int64_t> rows;
+  for (const compute::IvfRun& run : work.runs) {
+    for (const compute::Block& block : run.blocks) {
+      rows.push_back(block.id);
+      for (std::uint32_t row = 0; row < block.rows; ++row) {
+        const bool live = block.live == nullptr || (block.live[row / 64] >> (row % 64) & 1) != 0;
+        rows.push_back(live ? block.rowids[row] : -1);
+      }
+    }
+  }
+  const std::lock_guard lock(rows_mutex_);
+  const auto [known, is_new] = rows_.try_emplace(work.rows, rows);
+  WARP_CHECK(is_new || known->second == rows);
+}
+
 Status FakeGpu::ivf_nearest(const compute::IvfWork& work, compute::HitTable& best) {
   if (Status status = refuse(); !status.ok()) return status;
+  check_rows(work);
   const auto translate = [this](const compute::Buffer*& buffer) { buffer = on_host(buffer); };
   compute::IvfWork translated = work;
   if (!counts) {

@@ -5,6 +5,8 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -106,6 +108,8 @@ class FakeGpu : public compute::Device {
   Status refuse();  // or not
   void make_copies(const compute::Workload& work);
   void count(std::size_t queries_asked);
+  // A GPU keeps the rows of a search by compute::IvfWork::rows: fails unless those of one number are the same.
+  void check_rows(const compute::IvfWork& work);
   Status take(std::size_t bytes);  // of its memory
   // With the tiles' bytes on the host: operation(work).
   template <typename Work, typename Operation>
@@ -116,6 +120,8 @@ class FakeGpu : public compute::Device {
               std::shared_ptr<const compute::Buffer>* out);
 
   const std::string name_;
+  std::mutex rows_mutex_;
+  std::map<std::uint64_t, std::vector<std::int64_t>> rows_;  // by that number
 };
 
 }  // namespace warplite::testing
